@@ -65,7 +65,7 @@ if _TYPE_CHECKING:
     from lancekit.cache import CacheInfo, cache_info, clear_cache
     from lancekit.format.index import IndexFile
     from lancekit.format.mem_wal.details import ShardingField, ShardingSpec
-    from lancekit.format.operations import CompactedSsTable
+    from lancekit.format.operation_parts import CompactedSsTable
     from lancekit.format.transaction import Transaction
     from lancekit.operations.cleanup.plan import CleanupStats
     from lancekit.operations.cleanup.run import CleanupExplanation
@@ -209,7 +209,7 @@ _HOMES = {
     "cache": "CacheInfo cache_info clear_cache",
     "format.index": "IndexFile",
     "format.mem_wal.details": "ShardingField ShardingSpec",
-    "format.operations": "CompactedSsTable",
+    "format.operation_parts": "CompactedSsTable",
     "format.transaction": "Transaction",
     "operations.cleanup.plan": "CleanupStats",
     "operations.cleanup.run": "CleanupExplanation",

@@ -8,7 +8,7 @@ from lancekit.api.shard_snapshot import ShardSnapshot
 from lancekit.api.shard_writer import ShardWriter
 from lancekit.api.sharding import evaluate_sharding_spec
 from lancekit.format.mem_wal.details import ShardingField, ShardingSpec
-from lancekit.format.operations import CompactedSsTable
+from lancekit.format.operation_parts import CompactedSsTable
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard
 from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
 from lancekit.operations.mem_wal.router import Acknowledged

@@ -12,7 +12,8 @@ from lancekit.api.pylance.session import Session
 from lancekit.checked import checked_methods
 from lancekit.file import LanceFileSession
 from lancekit.format.manifest import BasePath
-from lancekit.format.operations import UpdateConfig, UpdateMap
+from lancekit.format.operation_parts import UpdateMap
+from lancekit.format.operations import UpdateConfig
 from lancekit.legible import warn
 from lancekit.operations.settings import Changes, add_base_paths, update_settings
 from lancekit.operations.settings import field_updates as _by_id

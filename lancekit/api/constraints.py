@@ -13,7 +13,8 @@ from lancekit.checked import checked_methods
 from lancekit.choice import check_choice
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, NotFoundError, UnsupportedFeatureError
-from lancekit.format.operations import UpdateConfig, UpdateMap
+from lancekit.format.operation_parts import UpdateMap
+from lancekit.format.operations import UpdateConfig
 from lancekit.legible import shown
 from lancekit.operations.constraints.evaluate import condition_of, evaluate
 from lancekit.operations.constraints.stored import (

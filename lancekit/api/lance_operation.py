@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from lancekit.api.pylance.not_offered import NamesOfPylance
+from lancekit.format import operation_parts as parts
 from lancekit.format import operations as ops
 from lancekit.format.index import IndexFile, IndexMetadata
 from lancekit.format.manifest import BasePath
@@ -41,19 +42,19 @@ class LanceOperation(metaclass=NamesOfPylance):
     Clone = ops.Clone
     CreateIndex = ops.CreateIndex
     DataReplacement = ops.DataReplacement
-    DataReplacementGroup = ops.DataReplacementGroup
+    DataReplacementGroup = parts.DataReplacementGroup
     Delete = ops.Delete
     Merge = ops.Merge
-    CompactedSsTable = ops.CompactedSsTable
+    CompactedSsTable = parts.CompactedSsTable
     Overwrite = ops.Overwrite
     Project = ops.Project
     ReserveFragments = ops.ReserveFragments
     Restore = ops.Restore
     Rewrite = ops.Rewrite
-    RewriteGroup = ops.RewriteGroup
-    RewrittenIndex = ops.RewrittenIndex
+    RewriteGroup = parts.RewriteGroup
+    RewrittenIndex = parts.RewrittenIndex
     Update = ops.Update
     UpdateBases = ops.UpdateBases
     UpdateConfig = ops.UpdateConfig
-    UpdateMap = ops.UpdateMap
+    UpdateMap = parts.UpdateMap
     UpdateMemWalState = ops.UpdateMemWalState

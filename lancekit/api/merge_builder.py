@@ -22,7 +22,7 @@ from lancekit.checked import checked_methods
 from lancekit.choice import check_choice
 from lancekit.display import Displayed, interactive
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, PredicateError
-from lancekit.format.operations import CompactedSsTable
+from lancekit.format.operation_parts import CompactedSsTable
 from lancekit.format.storage_version import check_storage_version
 from lancekit.format.transaction import Transaction
 from lancekit.legible import shown

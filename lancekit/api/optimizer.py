@@ -19,7 +19,8 @@ from lancekit.api.pylance.not_offered import PartOfPylance
 from lancekit.checked import checked_methods, from_text
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.fragment import Fragment
-from lancekit.format.operations import UpdateConfig, UpdateMap
+from lancekit.format.operation_parts import UpdateMap
+from lancekit.format.operations import UpdateConfig
 from lancekit.legible import shown
 from lancekit.operations.cleanup.auto import SETTINGS
 from lancekit.operations.cleanup.auto import auto_cleanup_config as auto_cleanup_settings

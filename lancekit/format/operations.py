@@ -7,10 +7,9 @@ Arguments come in pylance's order and under its names, where it has the class.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
-from uuid import UUID
 
 from pyroaring import BitMap
 
@@ -18,7 +17,6 @@ from lancekit.format import _codecs as c
 from lancekit.format._codecs import Part, wire
 from lancekit.format._operation_codecs import (
     BASES,
-    DATA_FILE,
     FRAGMENTS,
     INDICES,
     KEY_FILTER,
@@ -26,17 +24,21 @@ from lancekit.format._operation_codecs import (
     NUMBERS_BY_ID,
     UpdateMode,
 )
-from lancekit.format.data_file import DataFile
 from lancekit.format.fragment import Fragment
 from lancekit.format.index import (
-    DETAILS,
-    INDEX_FILES,
-    IndexDetails,
-    IndexFile,
     IndexMetadata,
 )
 from lancekit.format.key_filter import KeyFilter
 from lancekit.format.manifest import BasePath
+from lancekit.format.operation_parts import (
+    GENERATIONS,
+    CompactedSsTable,
+    DataReplacementGroup,
+    FieldMetadataUpdate,
+    RewriteGroup,
+    RewrittenIndex,
+    UpdateMap,
+)
 from lancekit.format.schema import LanceSchema
 from lancekit.legible import discreet_repr
 
@@ -44,12 +46,9 @@ __all__ = [
     "OPERATIONS",
     "Append",
     "Clone",
-    "CompactedSsTable",
     "CreateIndex",
     "DataReplacement",
-    "DataReplacementGroup",
     "Delete",
-    "FieldMetadataUpdate",
     "Merge",
     "Operation",
     "Overwrite",
@@ -57,16 +56,16 @@ __all__ = [
     "ReserveFragments",
     "Restore",
     "Rewrite",
-    "RewriteGroup",
-    "RewrittenIndex",
     "UnknownOperation",
     "Update",
     "UpdateBases",
     "UpdateConfig",
-    "UpdateMap",
     "UpdateMemWalState",
     "UpdateMode",
 ]
+
+
+_MAP = c.part(UpdateMap)
 
 
 def _fragments() -> Any:
@@ -109,61 +108,6 @@ class CreateIndex(Part):
     arm: ClassVar[str] = "create_index"
     new_indices: tuple[IndexMetadata, ...] = wire(INDICES, default=())
     removed_indices: tuple[IndexMetadata, ...] = wire(INDICES, default=())
-
-
-@dataclass(frozen=True, slots=True)
-class RewriteGroup(Part):
-    """Fragments replaced by others that hold the same rows."""
-
-    old_fragments: tuple[Fragment, ...] = _fragments()
-    new_fragments: tuple[Fragment, ...] = _fragments()
-
-
-@dataclass(frozen=True, slots=True, init=False)
-class RewrittenIndex(Part):
-    """A segment whose entries were moved to the new fragments, and the one that it replaces.
-
-    What kind of index the new one is can be said in pylance's way too: as two arguments.
-    """
-
-    old_id: UUID = wire(c.UUIDS)
-    new_id: UUID = wire(c.UUIDS)
-    details: IndexDetails | None = wire(DETAILS, name="new_index_details")
-    new_index_version: int | None = wire(c.nonzero_whole(32))
-    files: tuple[IndexFile, ...] = wire(INDEX_FILES, name="new_index_files")
-
-    def __init__(
-        self,
-        old_id: UUID | str,
-        new_id: UUID | str,
-        new_details_type_url: str = "",
-        new_details_value: bytes = b"",
-        new_index_version: int | None = None,
-        files: Iterable[IndexFile] = (),
-        *,
-        details: IndexDetails | None = None,
-        unknown: bytes = b"",
-    ) -> None:
-        if new_details_type_url:
-            details = IndexDetails(new_details_type_url, new_details_value)
-        put = object.__setattr__
-        put(self, "old_id", old_id)
-        put(self, "new_id", new_id)
-        put(self, "details", details)
-        put(self, "new_index_version", new_index_version)
-        put(self, "files", files)
-        put(self, "unknown", unknown)
-        self.__post_init__()
-
-    @property
-    def new_details_type_url(self) -> str:
-        """The kind of index; empty where nothing is said."""
-        return self.details.type_url if self.details else ""
-
-    @property
-    def new_details_value(self) -> bytes:
-        """The encoded parameters of the index."""
-        return self.details.value if self.details else b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,17 +163,6 @@ class ReserveFragments(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class CompactedSsTable(Part):
-    """Up to which generation a shard is merged into the table, or an index has caught up."""
-
-    shard_id: UUID = wire(c.UUIDS)
-    generation: int = wire(c.whole())
-
-
-GENERATIONS = c.parts(CompactedSsTable)
-
-
-@dataclass(frozen=True, slots=True)
 class Update(Part):
     """Rows moved or changed: an update, or a merge-insert.
 
@@ -275,37 +208,6 @@ class Project(Part):
     arm: ClassVar[str] = "project"
     schema: LanceSchema = wire(c.SCHEMA)
     preserves_nullability: bool = wire(c.BOOL, default=False)
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateMap(Part):
-    """Changes of one string map; a value of ``None`` deletes the key.
-
-    With `replace`, the map becomes exactly the entries that have a value.
-    """
-
-    updates: Mapping[str, str | None] = wire(c.ENTRIES, name="update_entries", default_factory=dict)
-    replace: bool = wire(c.BOOL, default=False)
-
-    @property
-    def entries(self) -> Mapping[str, str | None]:
-        """The changes, under the name that the format has for them."""
-        return self.updates
-
-    def apply(self, old: Mapping[str, str]) -> dict[str, str]:
-        """Return the map after the changes."""
-        merged = {**({} if self.replace else old), **self.updates}
-        return {key: value for key, value in merged.items() if value is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class FieldMetadataUpdate(Part):
-    """The obsolete form of a field's new metadata: all of it."""
-
-    metadata: Mapping[str, str] = wire(c.TEXT_MAP, default_factory=dict)
-
-
-_MAP = c.part(UpdateMap)
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,14 +264,6 @@ class UpdateConfig(Part):
         """Whether schema or field metadata changes."""
         changes = self.normalised()
         return bool(changes.schema_metadata_updates or changes.field_metadata_updates)
-
-
-@dataclass(frozen=True, slots=True)
-class DataReplacementGroup(Part):
-    """A data file that takes the place of one with the same fields."""
-
-    fragment_id: int = wire(c.whole())
-    new_file: DataFile = wire(DATA_FILE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,21 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from lancekit.display import Displayed
 from lancekit.format import _codecs as c
 from lancekit.format._codecs import Part, decode, encode, values_of, wire
+from lancekit.format.operation_parts import (
+    CompactedSsTable,
+    DataReplacementGroup,
+    FieldMetadataUpdate,
+    RewriteGroup,
+    RewrittenIndex,
+    UpdateMap,
+)
 from lancekit.format.operations import (
     OPERATIONS,
     Append,
     Clone,
-    CompactedSsTable,
     CreateIndex,
     DataReplacement,
-    DataReplacementGroup,
     Delete,
-    FieldMetadataUpdate,
     Merge,
     Operation,
     Overwrite,
@@ -29,13 +34,10 @@ from lancekit.format.operations import (
     ReserveFragments,
     Restore,
     Rewrite,
-    RewriteGroup,
-    RewrittenIndex,
     UnknownOperation,
     Update,
     UpdateBases,
     UpdateConfig,
-    UpdateMap,
     UpdateMemWalState,
     UpdateMode,
 )

@@ -9,7 +9,8 @@ from lancekit.commit.rules.pending import Pending
 from lancekit.errors import ColumnNotFoundError, InvalidTypeError
 from lancekit.format.column_names import column_not_found
 from lancekit.format.manifest import BasePath
-from lancekit.format.operations import UpdateBases, UpdateConfig, UpdateMap
+from lancekit.format.operation_parts import UpdateMap
+from lancekit.format.operations import UpdateBases, UpdateConfig
 from lancekit.format.paths import parse_path
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.legible import shown

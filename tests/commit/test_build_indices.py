@@ -12,6 +12,7 @@ from lancekit.format import operations as ops
 from lancekit.format.index import IndexDetails
 from lancekit.format.mem_wal.details import merged_generations
 from lancekit.format.mem_wal.names import MEM_WAL
+from lancekit.format.operation_parts import CompactedSsTable, RewriteGroup, RewrittenIndex
 from lancekit.format.row_ids_encode import encode_row_ids
 from tests.support.small_versions import (
     SCHEMA,
@@ -30,38 +31,38 @@ from tests.support.small_versions import (
 
 def test_a_rewrite_keeps_rows_and_indices() -> None:
     latest = manifest(fragment(0), fragment(1), fragment(2, rows=2), max_fragment_id=9)
-    group = ops.RewriteGroup((fragment(0), fragment(1)), (fragment(8, rows=8),))
+    group = RewriteGroup((fragment(0), fragment(1)), (fragment(8, rows=8),))
     swapped, left = index("i", S), index("j", S)
     new = uuid.uuid4()
     built = build(
-        latest, ops.Rewrite((group,), (ops.RewrittenIndex(swapped.uuid, new),)), swapped, left
+        latest, ops.Rewrite((group,), (RewrittenIndex(swapped.uuid, new),)), swapped, left
     )
     assert built.manifest.fragments.ids.tolist() == [2, 8]
     # an index that was not remapped covers what is left of its fragments: readers look at the new
     assert covers(built) == {"i": [8], "j": [0, 1]}
     assert [i.uuid for i in built.indices] == [new, left.uuid]
-    unnumbered = ops.Rewrite((ops.RewriteGroup((fragment(2, rows=2),), (fragment(rows=2),)),))
+    unnumbered = ops.Rewrite((RewriteGroup((fragment(2, rows=2),), (fragment(rows=2),)),))
     assert build(latest, unnumbered).manifest.fragments.ids.tolist() == [0, 1, 10]
 
 
 def test_a_rewrite_that_does_not_fit_is_refused() -> None:
     latest = manifest(fragment(0), fragment(1), fragment(2))
-    pair = ops.RewriteGroup((fragment(0), fragment(2)), (fragment(rows=8),))
+    pair = RewriteGroup((fragment(0), fragment(2)), (fragment(rows=8),))
     half, unknown = index("i", S, covers=(0, 1)), index("i", S, covers=None)
     for segment, words in ((half, "only a part"), (unknown, "does not say which")):
-        remapped = ops.RewrittenIndex(segment.uuid, uuid.uuid4())
+        remapped = RewrittenIndex(segment.uuid, uuid.uuid4())
         with pytest.raises(InvalidArgumentError, match=words):
             build(latest, ops.Rewrite((pair,), (remapped,)), segment)
         with pytest.raises(InvalidArgumentError, match="twice"):
             build(latest, ops.Rewrite((pair,), (remapped, remapped)), segment)
-    gone = ops.RewrittenIndex(uuid.uuid4(), uuid.uuid4())
+    gone = RewrittenIndex(uuid.uuid4(), uuid.uuid4())
     assert build(latest, ops.Rewrite((pair,), (gone,)), half).indices == (half,)
-    fewer = ops.RewriteGroup((fragment(0),), (fragment(rows=3),))
+    fewer = RewriteGroup((fragment(0),), (fragment(rows=3),))
     with pytest.raises(InvalidArgumentError, match="3 rows of the 4"):
         build(latest, ops.Rewrite((fewer,)))
     stable = manifest(with_ids(0, 0), stable=True)
     with pytest.raises(InvalidArgumentError, match="lack the ids"):
-        build(stable, ops.Rewrite((ops.RewriteGroup((with_ids(0, 0),), (fragment(),)),)))
+        build(stable, ops.Rewrite((RewriteGroup((with_ids(0, 0),), (fragment(),)),)))
 
 
 def test_segments_that_cover_nothing_leave() -> None:
@@ -124,7 +125,7 @@ def test_fields_changed_in_place_leave_the_indices_on_them() -> None:
 
 def test_generations_are_merged_once() -> None:
     shard, other = uuid.uuid4(), uuid.uuid4()
-    state = ops.UpdateMemWalState((ops.CompactedSsTable(shard, 3),))
+    state = ops.UpdateMemWalState((CompactedSsTable(shard, 3),))
     with pytest.raises(InvalidArgumentError, match="no entry '__lance_mem_wal'"):
         build(manifest(), state, index("i", S))
     old = index(MEM_WAL, covers=None)
@@ -134,14 +135,12 @@ def test_generations_are_merged_once() -> None:
     entry = first.indices[-1]
     assert (entry.name, entry.dataset_version, entry.fragment_ids) == (MEM_WAL, 6, None)
     assert entry.uuid != old.uuid
-    update = ops.Update(
-        compacted_sstables=(ops.CompactedSsTable(shard, 4), ops.CompactedSsTable(other, 1))
-    )
+    update = ops.Update(compacted_sstables=(CompactedSsTable(shard, 4), CompactedSsTable(other, 1)))
     second = build(first.manifest, update, *first.indices)
     assert merged_generations(second.indices[-1].index_details) == {shard: 4, other: 1}
     assert (second.indices[-1].dataset_version, len(second.indices)) == (7, 2)
     for stale in (3, 4):
-        again = ops.UpdateMemWalState((ops.CompactedSsTable(shard, stale),))
+        again = ops.UpdateMemWalState((CompactedSsTable(shard, stale),))
         with pytest.raises(IncompatibleConflictError, match=f"Generation {stale} .* up to .* 4"):
             build(second.manifest, again, *second.indices)
 

@@ -30,6 +30,12 @@ from lancekit.format.key_filter import build_bloom, build_exact, hash_keys
 from lancekit.format.manifest import BasePath, Manifest
 from lancekit.format.mem_wal.details import merged_generations, with_generations
 from lancekit.format.mem_wal.names import MEM_WAL
+from lancekit.format.operation_parts import (
+    CompactedSsTable,
+    DataReplacementGroup,
+    RewriteGroup,
+    UpdateMap,
+)
 from lancekit.format.schema import LanceSchema
 from lancekit.format.transaction import Transaction
 
@@ -129,8 +135,8 @@ def test_the_page_is_up_to_date() -> None:
 # ---- cells that pylance cannot try
 
 
-def generation(region: int, number: int) -> ops.CompactedSsTable:
-    return ops.CompactedSsTable(UUID(int=region), number)
+def generation(region: int, number: int) -> CompactedSsTable:
+    return CompactedSsTable(UUID(int=region), number)
 
 
 @pytest.mark.parametrize("mine", [ops.UpdateMemWalState, ops.Update])
@@ -179,7 +185,7 @@ def test_the_index_of_a_log_depends_on_the_schema() -> None:
 
 
 def test_the_index_of_moved_rows_stands_alone() -> None:
-    rewrite = ops.Rewrite((ops.RewriteGroup((fragment(0),), (fragment(9),)),))
+    rewrite = ops.Rewrite((RewriteGroup((fragment(0),), (fragment(9),)),))
     moved = index(7, FRAGMENT_REUSE, fragment_ids=BitMap([0]))
     assert meet(rewrite, ops.CreateIndex((moved,), (moved,))).outcome is LANDS
     assert meet(rewrite, ops.CreateIndex((moved,))).outcome is NEVER
@@ -187,7 +193,7 @@ def test_the_index_of_moved_rows_stands_alone() -> None:
 
 def test_the_index_of_moved_rows_is_trimmed_again_after_a_rewrite() -> None:
     """It covers the fragments that it leads to: those that are rewritten next are others."""
-    rewrite = ops.Rewrite((ops.RewriteGroup((fragment(0),), (fragment(9),)),))
+    rewrite = ops.Rewrite((RewriteGroup((fragment(0),), (fragment(9),)),))
     moved = index(7, FRAGMENT_REUSE, fragment_ids=BitMap([4]))
     verdict = meet(ops.CreateIndex((moved,), (moved,)), rewrite)
     assert verdict.outcome is RETRY
@@ -283,7 +289,7 @@ def test_a_new_name_is_no_old_column() -> None:
 
 
 def test_config_that_is_replaced_excludes_any_other_change() -> None:
-    both = {"a": ops.UpdateMap({"a": "1"}), "all": ops.UpdateMap({"b": "1"}, True)}
+    both = {"a": UpdateMap({"a": "1"}), "all": UpdateMap({"b": "1"}, True)}
     for mine, theirs in (("a", "all"), ("all", "a"), ("all", "all")):
         update = ops.UpdateConfig(both[mine]), ops.UpdateConfig(both[theirs])
         assert meet(*update).outcome is NEVER
@@ -424,7 +430,7 @@ def test_a_merge_that_inserted_nothing_disturbs_nobody() -> None:
 def test_keys_that_were_replaced_may_be_the_inserted_ones() -> None:
     def replaced(field: int) -> ops.DataReplacement:
         file = DataFile("new.lance", (field,), (0,), 2, 0)
-        return ops.DataReplacement((ops.DataReplacementGroup(2, file),))
+        return ops.DataReplacement((DataReplacementGroup(2, file),))
 
     assert meet(_update(range(3)), replaced(0)).outcome is RETRY
     assert meet(_update(range(3)), replaced(1)).outcome is LANDS

@@ -24,6 +24,7 @@ from lancekit.commit.protocol import commit
 from lancekit.commit.rules.pending import Pending
 from lancekit.format import operations as ops
 from lancekit.format.fragment import TOMBSTONE
+from lancekit.format.operation_parts import DataReplacementGroup
 from lancekit.format.schema import LanceSchema
 from lancekit.pipeline.rows.write import WriteTask, write_fragments
 from lancekit.versions.line import open_line
@@ -167,7 +168,7 @@ class Indexed:
                     fields_modified=(top.id,),
                     update_mode=ops.UpdateMode.REWRITE_COLUMNS,
                 ),
-                ops.DataReplacement((ops.DataReplacementGroup(fragment.id, new),)),
+                ops.DataReplacement((DataReplacementGroup(fragment.id, new),)),
                 ops.Merge(
                     tuple(changed if f.id == fragment.id else f for f in fragments),
                     snapshot.manifest.schema,

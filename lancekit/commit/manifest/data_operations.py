@@ -39,6 +39,7 @@ from lancekit.errors import InvalidArgumentError
 from lancekit.format import operations as ops
 from lancekit.format.fragment import TOMBSTONE, DataFile, Fragment, FragmentList
 from lancekit.format.index import FRAGMENT_REUSE
+from lancekit.format.operation_parts import RewriteGroup
 from lancekit.format.schema import LanceSchema
 
 __all__ = ["append", "data_replacement", "delete", "merge", "overwrite", "rewrite", "update"]
@@ -140,7 +141,7 @@ def update(draft: Draft, operation: ops.Update) -> Built:
 def rewrite(draft: Draft, operation: ops.Rewrite) -> Built:
     """Put other fragments of the same rows in the place of some."""
     manifest = draft.manifest
-    groups: list[tuple[ops.RewriteGroup, list[int]]] = []
+    groups: list[tuple[RewriteGroup, list[int]]] = []
     added: list[Fragment] = []
     free = manifest
     for group in operation.all_groups:
@@ -161,7 +162,7 @@ def rewrite(draft: Draft, operation: ops.Rewrite) -> Built:
     return draft.built(fragments=fragments, indices=indices)
 
 
-def _check_rows(fragments: FragmentList, group: ops.RewriteGroup, *, stable: bool) -> None:
+def _check_rows(fragments: FragmentList, group: RewriteGroup, *, stable: bool) -> None:
     old = [found for f in group.old_fragments if (found := fragments.get(f.id)) is not None]
     before, after = (sum(f.num_rows for f in part) for part in (old, group.new_fragments))
     if before != after:

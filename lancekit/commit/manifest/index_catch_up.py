@@ -21,7 +21,7 @@ from lancekit.format.mem_wal.details import (
     mem_wal_entry,
     parse_details,
 )
-from lancekit.format.operations import CompactedSsTable
+from lancekit.format.operation_parts import CompactedSsTable
 
 __all__ = ["caught_up"]
 

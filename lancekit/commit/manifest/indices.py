@@ -15,7 +15,7 @@ from pyroaring import BitMap
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.fragment import Fragment, FragmentList
 from lancekit.format.index import FRAGMENT_REUSE, IndexMetadata, fragment_reuse_of
-from lancekit.format.operations import RewriteGroup, RewrittenIndex
+from lancekit.format.operation_parts import RewriteGroup, RewrittenIndex
 from lancekit.format.schema import LanceSchema
 
 __all__ = [

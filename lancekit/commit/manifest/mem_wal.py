@@ -10,7 +10,7 @@ from lancekit.errors import IncompatibleConflictError, InvalidArgumentError
 from lancekit.format.index import IndexMetadata
 from lancekit.format.mem_wal.details import mem_wal_entry, merged_generations, with_generations
 from lancekit.format.mem_wal.names import MEM_WAL
-from lancekit.format.operations import CompactedSsTable
+from lancekit.format.operation_parts import CompactedSsTable
 
 __all__ = ["advanced"]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lancekit.format import operations as ops
 from lancekit.format.fragment import DataFile, Fragment
+from lancekit.format.operation_parts import UpdateMap
 from lancekit.format.schema import LanceField, LanceSchema
 
 __all__ = [
@@ -129,7 +130,7 @@ class MapWrites:
         return self.replaced or bool(self.touched)
 
 
-def map_writes(update: ops.UpdateMap | None) -> MapWrites:
+def map_writes(update: UpdateMap | None) -> MapWrites:
     """Return what an update does to its map."""
     if update is None:
         return MapWrites()

@@ -15,6 +15,7 @@ from lancekit.commit.rules.table import judge
 from lancekit.commit.rules.verdict import COMPATIBLE, Context, Verdict, retry
 from lancekit.format import operations as ops
 from lancekit.format.manifest import Manifest
+from lancekit.format.operation_parts import UpdateMap
 from lancekit.format.transaction import Transaction
 
 __all__ = ["judge_gap", "passes_gaps"]
@@ -69,6 +70,6 @@ def _differences(read: Manifest, now: Manifest) -> Iterable[ops.Operation]:
     yield ops.UpdateBases(tuple(base for base in now.base_paths if base.id not in known))
 
 
-def _changes(old: Mapping[str, str], new: Mapping[str, str]) -> ops.UpdateMap | None:
+def _changes(old: Mapping[str, str], new: Mapping[str, str]) -> UpdateMap | None:
     changed = {key: new.get(key) for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
-    return ops.UpdateMap(changed) if changed else None
+    return UpdateMap(changed) if changed else None

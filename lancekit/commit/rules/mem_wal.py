@@ -17,11 +17,12 @@ from lancekit.commit.rules.verdict import (
 from lancekit.format import operations as ops
 from lancekit.format.mem_wal.details import merged_generations
 from lancekit.format.mem_wal.names import MEM_WAL
+from lancekit.format.operation_parts import CompactedSsTable
 
 __all__ = ["generations", "index_over_generations"]
 
 
-def _by_shard(merged: Iterable[ops.CompactedSsTable]) -> dict[UUID, int]:
+def _by_shard(merged: Iterable[CompactedSsTable]) -> dict[UUID, int]:
     found: dict[UUID, int] = {}
     for one in merged:
         found[one.shard_id] = max(one.generation, found.get(one.shard_id, 0))

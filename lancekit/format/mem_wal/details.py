@@ -14,7 +14,7 @@ from lancekit.format import _codecs as c
 from lancekit.format._codecs import Part, decode, encode, wire
 from lancekit.format.index import IndexDetails, IndexMetadata
 from lancekit.format.mem_wal.names import MEM_WAL
-from lancekit.format.operations import GENERATIONS, CompactedSsTable
+from lancekit.format.operation_parts import GENERATIONS, CompactedSsTable
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.unknown_fields import parse
 

@@ -11,10 +11,10 @@ import numpy as np
 from pyroaring import BitMap
 
 from lancekit.errors import CorruptFileError, InvalidArgumentError
-from lancekit.format import operations as ops
 from lancekit.format.deletions import to_offsets
 from lancekit.format.file_owners import places_with_files
 from lancekit.format.fragment import DataFile, Fragment
+from lancekit.format.operation_parts import RewriteGroup
 from lancekit.format.row_address import LAST_FRAGMENT
 from lancekit.format.row_ids import U64Array, count_row_ids, parse_row_ids, read_row_ids
 from lancekit.format.schema import LanceSchema
@@ -236,7 +236,7 @@ def _taken(row_id: int) -> InvalidArgumentError:
     )
 
 
-def check_moved(groups: Iterable[ops.RewriteGroup], read: Snapshot) -> None:
+def check_moved(groups: Iterable[RewriteGroup], read: Snapshot) -> None:
     """Raise ``InvalidArgumentError`` if rewritten rows come with other ids than they have."""
     if not read.manifest.has_stable_row_ids:
         return

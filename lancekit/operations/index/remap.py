@@ -14,7 +14,7 @@ from lancekit.commit.manifest.indices import follows_row_ids
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.format import row_address
 from lancekit.format.index import IndexMetadata
-from lancekit.format.operations import RewriteGroup, RewrittenIndex
+from lancekit.format.operation_parts import RewriteGroup, RewrittenIndex
 from lancekit.index.build.builders import builder_of
 from lancekit.index.build.column import Content, IndexedColumn, RowMap
 from lancekit.index.build.files import write_files

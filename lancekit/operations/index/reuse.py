@@ -26,7 +26,8 @@ from lancekit.format.fragment_reuse import (
     inline_reuse,
 )
 from lancekit.format.index import FRAGMENT_REUSE, IndexMetadata, fragment_reuse_of
-from lancekit.format.operations import CreateIndex, RewriteGroup
+from lancekit.format.operation_parts import RewriteGroup
+from lancekit.format.operations import CreateIndex
 from lancekit.index.build.files import segment_folder
 from lancekit.index.row_sets import SetForm, encoded_set
 from lancekit.index.search.reuse import found_reuse, reuse_of

@@ -14,7 +14,7 @@ from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.pending import Pending, ReuseEntry
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.fragment import Fragment
-from lancekit.format.operations import RewrittenIndex
+from lancekit.format.operation_parts import RewrittenIndex
 from lancekit.format.transaction import ReserveFragments, Rewrite, RewriteGroup
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.results import CompactionMetrics

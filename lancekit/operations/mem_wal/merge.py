@@ -25,7 +25,8 @@ from lancekit.errors import (
     ShardError,
 )
 from lancekit.format.mem_wal.shard_manifest import ShardManifest, SsTable
-from lancekit.format.operations import CompactedSsTable, Update
+from lancekit.format.operation_parts import CompactedSsTable
+from lancekit.format.operations import Update
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.key_guard import key_filter, key_paths
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard

@@ -9,7 +9,7 @@ from uuid import UUID
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.mem_wal.details import MemWalDetails, details_of
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
-from lancekit.format.operations import CompactedSsTable
+from lancekit.format.operation_parts import CompactedSsTable
 from lancekit.lazy import cached_property
 from lancekit.legible import cut
 from lancekit.shards.log import replayable

@@ -20,7 +20,7 @@ from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
 from lancekit.format.key_filter import hash_keys
-from lancekit.format.operations import CompactedSsTable
+from lancekit.format.operation_parts import CompactedSsTable
 from lancekit.format.paths import pick
 from lancekit.format.row_ids_encode import encode_row_ids
 from lancekit.pipeline.casts.plan import CastPlan

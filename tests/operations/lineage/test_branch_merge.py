@@ -28,7 +28,8 @@ from lancekit.errors import (
     SchemaMismatchError,
     VersionNotFoundError,
 )
-from lancekit.format.operations import CompactedSsTable, Update
+from lancekit.format.operation_parts import CompactedSsTable
+from lancekit.format.operations import Update
 from lancekit.operations.lineage.branch_merge import changes_of
 from lancekit.storage.local import LocalStore
 from tests.operations.lineage.test_three_way import (

@@ -12,6 +12,7 @@ import pytest
 import lancekit as lk
 from lancekit.errors import InvalidArgumentError
 from lancekit.format import operations as ops
+from lancekit.format.operation_parts import CompactedSsTable
 from lancekit.operations.unmerged.waiting import WaitingShard, check_merged, waiting_shards
 from lancekit.versions.snapshot import Snapshot
 from tests.support.mem_wal_model import table_of, write_with_pylance
@@ -25,7 +26,7 @@ def newest(ds: Any) -> Snapshot:
 
 def merge_by_hand(ds: Any, generation: int) -> None:
     """Mark a generation as merged, and leave it in the manifest."""
-    mark = ops.CompactedSsTable(SHARD, generation)
+    mark = CompactedSsTable(SHARD, generation)
     operation = ops.Update(compacted_sstables=(mark,))
     lk.LanceDataset.commit(ds.uri, operation, read_version=lk.dataset(ds.uri).version)
 
