@@ -10,24 +10,35 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from lancekit.display import render_failure
 
-__all__ = ["PREFIX", "Told", "attempted", "attempting", "explain", "mark", "outcome"]
+__all__ = ["PREFIX", "Told", "attempted", "attempting", "explain", "mark"]
+__all__ += ["on_behalf", "outcome"]
 
 #: how the note begins
 PREFIX = "lancekit: "
 #: of so many attempts at most something is told
 _KEPT = 64
 
+T = TypeVar("T")
+R = TypeVar("R")
+
 Told = Callable[[bool | None], str]
 """Says what became of an attempt: it landed, it did not, or nobody can tell; or nothing."""
 
 _moments = count()
+_caller: ContextVar[int] = ContextVar("lancekit_caller", default=0)
 _attempts: deque[Attempt] = deque(maxlen=_KEPT)
+
+
+def _whose() -> int:
+    """Return the thread that an interrupt would strike, of the one that works."""
+    return _caller.get() or threading.get_ident()
 
 
 class Attempt:
@@ -45,7 +56,7 @@ class Attempt:
 
     def __init__(self, told: Told, look: Callable[[], bool], key: Hashable = None) -> None:
         self.begun = mark()
-        self.thread = threading.get_ident()
+        self.thread = _whose()
         self.told, self.key = told, self if key is None else key
         self._look: Callable[[], bool] | None = look
         self._landed: bool | None = None
@@ -99,6 +110,20 @@ def outcome(what: str, done: str) -> Told:
     return told
 
 
+def on_behalf(work: Callable[[T], R]) -> Callable[[T], R]:
+    """Return a function for other threads; what it changes is told to the thread of now."""
+    here = _whose()
+
+    def run(argument: T) -> R:
+        token = _caller.set(here)
+        try:
+            return work(argument)
+        finally:
+            _caller.reset(token)
+
+    return run
+
+
 def mark() -> int:
     """Return the moment of now, for `explain`."""
     return next(_moments)
@@ -110,7 +135,7 @@ def explain(stop: KeyboardInterrupt, since: int) -> None:
     Callers further out, who began earlier, replace the note.
     """
     notes = [n for n in getattr(stop, "__notes__", ()) if not n.startswith(PREFIX + "before ")]
-    here = threading.get_ident()
+    here = _whose()
     made = [a for a in tuple(_attempts) if a.begun > since and a.thread == here]
     stop.__notes__ = [*notes, f"{PREFIX}before the interrupt {_told(made)}"]
     # what IPython asks in the place of making a traceback of its own

@@ -244,3 +244,19 @@ def test_a_shard_says_where_its_log_ends(tmp_path: Any) -> None:
             writer.put({"id": [4]})
         assert f"{whole}, with or without the rows of the put" in note(caught.value)
     assert lk.dataset(ds.uri).lsm_scanner().count_rows() == 3
+
+
+def test_shards_that_other_threads_write_to_are_told(tmp_path: Any) -> None:
+    ds = lk.write_dataset({"id": [1]}, tmp_path / "d.lance", primary_key="id")
+    ds.initialize_mem_wal(bucket_column="id", num_buckets=2)
+
+    @lk.checked.checked  # type: ignore[attr-defined]
+    def puts() -> None:
+        ds.mem_wal_upsert({"id": range(2, 30)})
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        puts()
+    shards = re.findall(r"the log of shard (\S+) is written up to position \d", note(caught.value))
+    assert len(set(shards)) == len(shards) == 2
+    assert NOTHING not in note(caught.value)

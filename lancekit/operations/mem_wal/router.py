@@ -18,6 +18,7 @@ import pyarrow as pa
 from lancekit.errors import FencedError, InvalidArgumentError, LancekitError, ShardError
 from lancekit.format.mem_wal.details import ShardingSpec
 from lancekit.format.schema import LanceSchema
+from lancekit.interrupts import on_behalf
 from lancekit.operations.constraints.of_rows import RowConstraints
 from lancekit.operations.constraints.stored import stored_constraints
 from lancekit.operations.mem_wal.initialize import initialized
@@ -236,8 +237,9 @@ def _beside_each_other(work: Callable[[T], None], of: Sequence[T]) -> None:
         for one in of:
             work(one)
         return
+    told = on_behalf(work)
     with ThreadPoolExecutor(min(len(of), _THREADS)) as pool:
-        for done in [pool.submit(copy_context().run, work, one) for one in of]:
+        for done in [pool.submit(copy_context().run, told, one) for one in of]:
             done.result()
 
 
