@@ -64,6 +64,33 @@ if place == "local":
     assert (done.stdout, done.stderr) == ("", "")
 
 
+def test_processes_that_are_forked_live() -> None:
+    """As the Java process of the next session is: gRPC by itself ends one of ten."""
+    run(
+        """
+import os, subprocess
+from concurrent.futures import ThreadPoolExecutor
+from lancekit.spark.session import connect
+
+connect._builder()
+assert connect.FORK_VARIABLE not in os.environ
+
+import grpc
+
+server = grpc.server(ThreadPoolExecutor(2))
+port = server.add_insecure_port("127.0.0.1:0")
+server.start()
+ended = set()
+for _ in range(40):
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        grpc.channel_ready_future(channel).result()
+        ended.add(subprocess.run(["true"], preexec_fn=lambda: None).returncode)
+server.stop(None)
+assert ended == {0}, ended
+"""
+    )
+
+
 def test_a_session_of_somebody_elses(connect_server: str, tmp_path) -> None:
     run(
         """

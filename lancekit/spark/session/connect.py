@@ -39,6 +39,8 @@ REACH_SECONDS = 5
 
 MODE_VARIABLE = "SPARK_CONNECT_MODE_ENABLED"
 
+FORK_VARIABLE = "GRPC_ENABLE_FORK_SUPPORT"
+
 #: the packages of `pyspark[connect]`, by the module that each brings
 PACKAGES = {
     "grpc": "grpcio",
@@ -117,13 +119,11 @@ def check_packages() -> None:
 
 def join_local_server(context: Any, token: str) -> SparkSession:
     """Return a session on the server that a Spark context of this process has started."""
-    from pyspark.sql.connect.session import SparkSession as ConnectSession
-
     service = "org.apache.spark.sql.connect.service.SparkConnectService$"
     port = getattr(getattr(context._jvm, service), "MODULE$").localPort()
     os.environ[LOCAL_VARIABLE] = "1"
     os.environ[MODE_VARIABLE] = "1"
-    return ConnectSession.builder.remote(f"sc://localhost:{port}/;token={token}").create()
+    return _builder().remote(f"sc://localhost:{port}/;token={token}").create()
 
 
 def join_server(remote: str) -> SparkSession:
@@ -134,8 +134,8 @@ def join_server(remote: str) -> SparkSession:
     SessionError
         The server cannot be reached, gives no answer, or is of a Spark that this one cannot use.
     """
+    builder = _builder()
     from pyspark.sql.connect.client.retries import DefaultPolicy
-    from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     host, port = endpoint_of(remote)
     place = f"sc://{host}:{port}"
@@ -143,7 +143,7 @@ def join_server(remote: str) -> SparkSession:
     os.environ[MODE_VARIABLE] = "1"
     session = None
     try:
-        session = ConnectSession.builder.remote(remote).create()
+        session = builder.remote(remote).create()
         patient = session.client.get_retry_policies()
         # By default it would ask for ten minutes; a server that listens answers at once.
         session.client.set_retry_policies([DefaultPolicy(max_retries=2)])
@@ -164,6 +164,22 @@ def join_server(remote: str) -> SparkSession:
             remote=place,
         ) from error
     return session
+
+
+def _builder() -> Any:
+    """Return PySpark's builder of Connect sessions, with which gRPC is loaded.
+
+    In each process that is forked off gRPC would start its threads again, and die of it in one of
+    ten, when their files are closed there: before Java could be started for the next session.
+    """
+    given = os.environ.get(FORK_VARIABLE)
+    os.environ[FORK_VARIABLE] = given or "false"  # which is read once
+    try:
+        from pyspark.sql.connect.session import SparkSession as ConnectSession
+    finally:
+        if given is None:
+            del os.environ[FORK_VARIABLE]
+    return ConnectSession.builder
 
 
 def release(session: Any, *, alive: bool) -> None:
