@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Collection
 from uuid import UUID
 
 from lancekit.errors import IndexNotFoundError, InvalidArgumentError
 from lancekit.format.index import IndexMetadata
 from lancekit.index.inverted.segment import open_segment
-from lancekit.index.kinds import (
-    BITMAP,
-    BLOOM_FILTER,
-    BTREE,
-    INVERTED,
-    LABEL_LIST,
-    NGRAM,
-    VECTORS,
-    ZONE_MAP,
-    IndexKind,
-    kept_up_as,
-)
-from lancekit.index.search import bitmap, bloom, btree, ngram, zonemap
+from lancekit.index.kinds import INVERTED, VECTORS, IndexKind, kept_up_as
+from lancekit.index.search.asked import ASKED
 from lancekit.index.segment import Segment
 from lancekit.operations.index.create import segments_of
 from lancekit.operations.index.vectors import open_vectors
@@ -79,8 +67,9 @@ def _load(snapshot: Snapshot, index: IndexMetadata) -> None:
         return
     if kind is VECTORS:
         open_vectors(snapshot, index)
-    else:
-        _LOADS[kind.name](_segment(snapshot, index, kind))
+        return
+    load = _load_texts if kind is INVERTED else ASKED[kind.name].load
+    load(_segment(snapshot, index, kind))
 
 
 def _load_texts(segment: Segment) -> None:
@@ -89,14 +78,3 @@ def _load_texts(segment: Segment) -> None:
         for name in ("row_ids", "lengths", "num_tokens"):
             getattr(partition, name)
         partition.words()
-
-
-_LOADS: Mapping[str, Callable[[Segment], Any]] = {
-    BTREE.name: btree.load,
-    BITMAP.name: bitmap.load,
-    ZONE_MAP.name: zonemap.load,
-    BLOOM_FILTER.name: bloom.load,
-    LABEL_LIST.name: bitmap.keys_of,
-    NGRAM.name: ngram.load,
-    INVERTED.name: _load_texts,
-}

@@ -16,17 +16,8 @@ from lancekit.format.deletions import to_bitmap, to_offsets
 from lancekit.format.index import fragment_reuse_of
 from lancekit.format.paths import find_field
 from lancekit.format.schema import LanceSchema
-from lancekit.index.kinds import (
-    BITMAP,
-    BLOOM_FILTER,
-    BTREE,
-    LABEL_LIST,
-    NGRAM,
-    ZONE_MAP,
-    IndexKind,
-    kind_of,
-)
-from lancekit.index.search import bitmap, bloom, btree, label_list, ngram, zonemap
+from lancekit.index.kinds import IndexKind, kind_of
+from lancekit.index.search.asked import ASKED
 from lancekit.index.search.question import Question, Questions
 from lancekit.index.search.reuse import Reuse, covered_now, reuse_of
 from lancekit.index.search.row_sets import Rows, joined
@@ -46,15 +37,6 @@ __all__ = ["RowChoice", "choice_of", "row_choice"]
 _SHARE = 1 / 2
 #: but so few are in any case, and so many that need no second look: those are listed in memory
 _FEW, _MOST_EXACT = 1024, 1 << 24
-
-_SEARCHES: Mapping[str, Callable[..., Rows | None]] = {
-    BTREE.name: btree.search,
-    BITMAP.name: bitmap.search,
-    ZONE_MAP.name: zonemap.search,
-    BLOOM_FILTER.name: bloom.search,
-    LABEL_LIST.name: label_list.search,
-    NGRAM.name: ngram.search,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +135,7 @@ class RowChoice:
         covered = self._covered(segment)
         if not covered:
             return None
-        search = _SEARCHES[segment.kind.name]
+        search = ASKED[segment.kind.name].search
         try:
             rows = search(segment, question, always=self.indexed_only)
             if rows is None:
@@ -285,7 +267,7 @@ def choice_of(
 def _usable(snapshot: Snapshot, field_id: int) -> Iterator[Segment]:
     for index in snapshot.indices:
         kind: IndexKind | None = kind_of(index) if index.fields == (field_id,) else None
-        if kind is None or kind.name not in _SEARCHES or not index.fragment_ids:
+        if kind is None or kind.name not in ASKED or not index.fragment_ids:
             continue
         if not is_known(index, kind):
             continue
