@@ -8,35 +8,33 @@ holds, and references are listed in a thread that nobody waits long for.
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from time import monotonic
 from typing import Any
 
 from lancekit.api.lance_dataset import LanceDataset
-from lancekit.format.paths import parse_path, paths_by_id
-from lancekit.notebook.magics import WORDS
-from lancekit.statements.tables import Names
+from lancekit.notebook.cell_completion import complete_magic
+from lancekit.notebook.offers import (
+    BRANCHES,
+    COLUMNS,
+    REFS,
+    TAGS,
+    VERSIONS,
+    Found,
+    columns,
+    identifier,
+    listed,
+    offer,
+    sql_columns,
+)
 
 __all__ = ["Found", "complete", "register", "unregister"]
 
 #: of longer texts, of deeper nesting and of longer calls only the end is looked at
 _TEXT, _DEPTH, _CALL = 20_000, 10, 1000
-#: the most that is offered
-_MOST = 200
-#: how long references are waited for, and how long those that came are taken for new
-_WAIT_SECONDS, _KEEP_SECONDS = 0.1, 2.0
 
-# what can be completed
-COLUMNS, SQL, REFS, TAGS, BRANCHES, INDICES = (
-    "columns",
-    "sql",
-    "refs",
-    "tags",
-    "branches",
-    "indices",
-)
+# what can be completed besides
+SQL, SIDES, INDICES = "sql", "sides", "indices"
 
 #: of any method: what an argument of that name holds
 _BY_NAME = {
@@ -59,31 +57,29 @@ _FIRST = {
     **dict.fromkeys(("to_table", "to_batches", "to_pandas", "scanner"), COLUMNS),
     **dict.fromkeys(("create_scalar_index", "create_index", "update", "alter_columns"), COLUMNS),
     **dict.fromkeys(("drop_index", "prewarm_index", "index_statistics", "index_stats"), INDICES),
-    **dict.fromkeys(("when_matched_update_all", "when_not_matched_by_source_delete"), SQL),
+    "when_matched_update_all": SIDES,
+    "when_not_matched_by_source_delete": SQL,
     **dict.fromkeys(("tags.delete", "tags.update", "tags.get_version"), TAGS),
     **dict.fromkeys(("branches.delete", "branches.compare", "branches.merge"), BRANCHES),
     **dict.fromkeys(("branches.rebase", "branches.cherry_pick"), BRANCHES),
 }
+#: what the values of a dictionary are that is the first argument, or the one of that name
+_VALUES = dict.fromkeys(("add_columns", "update", "columns"), SQL)
 #: what the keys of a handle, and of what it gives, are
 _BY_KEY = {"": COLUMNS, "indices": INDICES}
 _CALLEE = re.compile(r"([^\W\d]\w*)((?:\s*\.\s*[^\W\d]\w*(?:\([^()]*\))?)*)\s*$")
 _KEYWORD = re.compile(r"([^\W\d]\w*)\s*=\s*(?:[rbuf]{0,2})$")
-_IDENTIFIER = re.compile(r"(?:[^\W\d]\w*\.)*(?:[^\W\d]\w*)?$|`[^`]*$")
-_PLAIN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
-_WORD = re.compile(r"[\w./-]*\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What may stand in the place of the end of the text, and what kind of thing it is."""
+def complete(text: str, variables: Mapping[str, Any], rest: str = "") -> Found | None:
+    """Return what may follow a text, ``None`` where nobody knows.
 
-    fragment: str
-    names: tuple[str, ...]
-    kind: str
-
-
-def complete(text: str, variables: Mapping[str, Any]) -> Found | None:
-    """Return what may follow a text, ``None`` where nobody knows; a cell's text up to the cursor.
+    Parameters
+    ----------
+    text, rest
+        A cell's text up to the cursor, and what stands behind it.
+    variables
+        Those of the user.
 
     Examples
     --------
@@ -94,7 +90,7 @@ def complete(text: str, variables: Mapping[str, Any]) -> Found | None:
     """
     text = text[-_TEXT:]
     if magic := re.match(r"\s*%(%?)lance\b(.*)", text, re.DOTALL):
-        return _in_magic(magic[2], variables, cell=bool(magic[1]))
+        return complete_magic(magic[2], variables, rest[:_TEXT], cell=bool(magic[1]))
     place = _place(text)
     handle = variables.get(place.root) if place else None
     if place is None or not isinstance(handle, LanceDataset):
@@ -123,12 +119,14 @@ def _place(text: str) -> _Place | None:
     typed = text[start + len(quote) :] if quote else _typed(text)
     named = ""
     tuples = 0
+    valued = False
     for bracket in reversed(opened[-_DEPTH:]):
         before = text[bracket + 1 : inner]
         named = named or _keyword(before, "" if quote else typed)
         callee = _CALLEE.search(text[max(bracket - _CALL, 0) : bracket])
         if callee is None or callee[1] in {"in", "return", "and", "or", "not", "if"}:
             tuples += text[bracket] == "("
+            valued = valued or (text[bracket] == "{" and before.rstrip().endswith(":"))
             inner = bracket
             continue
         methods = re.findall(r"\.\s*(\w+)", re.sub(r"\([^()]*\)", "", callee[2]))
@@ -139,6 +137,8 @@ def _place(text: str) -> _Place | None:
             return None
         first = not _has_comma(text[bracket + 1 : inner])
         kind = _kind(methods, named, first)
+        if valued:
+            kind = _VALUES.get(named or (methods[-1] if first else ""), kind)
         # a tuple of a branch and a version
         kind = BRANCHES if kind == REFS and tuples else kind
         return _Place(callee[1], kind, quote, typed) if kind else None
@@ -205,128 +205,33 @@ def _kind(methods: list[str], named: str, first: bool) -> str:
 
 def _of_kind(kind: str, typed: str, quote: str, handle: LanceDataset) -> Found | None:
     if kind == SQL and quote:
-        found = _IDENTIFIER.search(typed)
-        fragment = found[0] if found else ""
-        return _offer(fragment, _sql_columns(handle), quote, COLUMNS)
+        return offer(identifier(typed), sql_columns(handle), quote, COLUMNS)
+    if kind == SIDES and quote:
+        return _of_sides(identifier(typed), quote, handle)
     if kind == REFS and not quote:
-        versions = [str(number) for number in reversed(_listed(handle, "versions"))]
-        tags = [f'"{tag}"' for tag in _listed(handle, TAGS)] if not typed else []
-        return _offer(typed, [*versions[:20], *tags], '"', kind, quoted=True)
+        versions = [str(number) for number in reversed(listed(handle, VERSIONS))]
+        tags = [f'"{tag}"' for tag in listed(handle, TAGS)] if not typed else []
+        return offer(typed, [*versions[:20], *tags], '"', kind, quoted=True)
     if not quote:
         return None
     names: Mapping[str, Callable[[], Iterable[str]]] = {
-        COLUMNS: lambda: _columns(handle),
+        COLUMNS: lambda: columns(handle),
         INDICES: lambda: handle.index_columns,
-        REFS: lambda: _listed(handle, TAGS),
-        TAGS: lambda: _listed(handle, TAGS),
-        BRANCHES: lambda: _listed(handle, BRANCHES),
+        REFS: lambda: listed(handle, TAGS),
+        TAGS: lambda: listed(handle, TAGS),
+        BRANCHES: lambda: listed(handle, BRANCHES),
     }
-    return _offer(typed, names[kind](), quote, kind) if kind in names else None
+    return offer(typed, names[kind](), quote, kind) if kind in names else None
 
 
-def _offer(
-    fragment: str, names: Iterable[str], quote: str, kind: str, *, quoted: bool = False
-) -> Found | None:
+def _of_sides(fragment: str, quote: str, handle: LanceDataset) -> Found | None:
+    """Return columns as the condition of a merge has them; a column's own name finds both."""
+    names = [f"{side}.{name}" for side in ("source", "target") for name in sql_columns(handle)]
     low = fragment.lower()
-    fit = [
-        name
-        for name in names
-        if name.lower().startswith(low) and name.isprintable() and "\\" not in name
-        if quoted or quote[0] not in name
-    ]
-    return Found(fragment, tuple(fit[:_MOST]), kind) if fit else None
-
-
-def _columns(handle: LanceDataset) -> Iterator[str]:
-    """Yield the columns of the version that is held, then the paths of fields inside of them."""
-    schema = handle._snapshot.manifest.schema
-    yield from schema.names
-    top = {field.id for field in schema.fields}
-    yield from (path for id_, path in paths_by_id(schema).items() if id_ not in top)
-
-
-def _sql_columns(handle: LanceDataset) -> Iterator[str]:
-    """Yield them as SQL has them: the names of a path are quoted one by one."""
-    names = len(handle._snapshot.manifest.schema.names)
-    for at, name in enumerate(_columns(handle)):
-        yield _in_sql(name) if at < names else ".".join(map(_in_sql, parse_path(name)))
-
-
-def _in_sql(name: str) -> str:
-    return name if _PLAIN.match(name) or name.startswith("`") else "`" + name + "`"
-
-
-_LISTINGS: Mapping[str, Callable[[LanceDataset], list[Any]]] = {
-    TAGS: lambda handle: list(handle.tags.names()),
-    BRANCHES: lambda handle: list(handle.branches.names()),
-    "versions": lambda handle: list(handle.versions().numbers),
-}
-_known: dict[tuple[str, str], tuple[float, list[Any]]] = {}
-_asked: dict[tuple[str, str], threading.Thread] = {}
-
-
-def _listed(handle: LanceDataset, what: str) -> list[Any]:
-    """Return the tags, branches or versions; what comes too late is there the next time."""
-    key = handle._line.uri, what
-    when, names = _known.get(key, (-_KEEP_SECONDS, []))
-    if monotonic() - when < _KEEP_SECONDS:
-        return names
-
-    def ask() -> None:
-        try:
-            found = _LISTINGS[what](handle)
-        except Exception:  # whatever is wrong is said where it is asked for
-            found = []
-        _known[key] = monotonic(), found
-
-    running = _asked.get(key)
-    if running is None or not running.is_alive():
-        running = _asked[key] = threading.Thread(target=ask, daemon=True)
-        running.start()
-    running.join(_WAIT_SECONDS)
-    return _known.get(key, (0.0, names))[1]
-
-
-# ---- %lance and %%lance
-
-
-def _in_magic(rest: str, variables: Mapping[str, Any], *, cell: bool) -> Found | None:
-    if cell:
-        line, newline, sql = rest.partition("\n")
-        if newline:
-            return _in_sql_cell(sql, variables)
-        return _offer(line.lstrip(), ["--preview"], '"', "flag", quoted=True)
-    word, blank, arguments = rest.lstrip().partition(" ")
-    if not blank:
-        return _offer(word, WORDS, '"', "word") if rest[:1] == " " else None
-    if word not in WORDS:
-        return _in_sql_cell(rest, variables)
-    name, blank, more = arguments.lstrip().partition(" ")
-    handle = Names({}, variables).find(name.partition("@")[0])
-    if not blank:
-        _, at, typed = name.partition("@")
-        if at and isinstance(handle, LanceDataset):
-            return _offer(typed, _listed(handle, BRANCHES), "'", BRANCHES)
-        return _offer(name, Names({}, variables).known(), "'", "table")
-    if not isinstance(handle, LanceDataset):
-        return None
-    if word == "diff":
-        return _offer(more.rpartition(" ")[2], _listed(handle, TAGS), "'", TAGS)
-    return _of_kind(SQL, more, "'", handle) if word in ("blame", "explain") else None
-
-
-def _in_sql_cell(sql: str, variables: Mapping[str, Any]) -> Found | None:
-    """Return the tables, and the columns of those that the statement names."""
-    found = _WORD.search(sql)
-    fragment = (found[0] if found else "").rpartition(".")[2]
-    names = Names({}, variables)
-    known = names.known()
-    said = {word.lower() for word in re.findall(r"\w+", sql)}
-    handles = [names.find(name) for name in known if name.lower() in said]
-    columns = (name for h in handles if isinstance(h, LanceDataset) for name in _sql_columns(h))
-    after = re.search(r"\b(from|join|into|update|table|history|describe)\s+\S*\Z", sql, re.I)
-    offered = known if after else [*dict.fromkeys(columns), *known]
-    return _offer(fragment, offered, "\0", "table" if after else COLUMNS)
+    alike = [name for name in names if name.partition(".")[2].lower().startswith(low)]
+    return offer(fragment, names, quote, COLUMNS) or offer(
+        fragment, alike, quote, COLUMNS, anywhere=True
+    )
 
 
 # ---- IPython
@@ -344,7 +249,7 @@ def register(shell: Any) -> None:
         before = lines[: context.cursor_line]
         text = "\n".join([*before, lines[context.cursor_line][: context.cursor_position]])
         try:
-            found = complete(text, shell.user_ns)
+            found = complete(text, shell.user_ns, context.full_text[len(text) :])
         except Exception:  # a key of the keyboard raises nothing
             found = None
         if found is None:

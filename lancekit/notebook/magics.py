@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import shlex
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.errors import InvalidArgumentError
+from lancekit.legible import clean
 from lancekit.options import options
 from lancekit.pipeline.engine.engine import Choice
-from lancekit.statements.dialect import parse_statements
+from lancekit.statements.dialect import BEGINNINGS, parse_statements
 from lancekit.statements.relations import handle_of
 from lancekit.statements.results import SqlResult
 from lancekit.statements.run import run_statements
 from lancekit.statements.scope import Scope, Text
 from lancekit.statements.tables import Names
 
-__all__ = ["WORDS", "lance", "register_magics", "unregister_magics"]
+__all__ = ["FLAGS", "WORDS", "lance", "register_magics", "unregister_magics"]
 
 #: ``name << SELECT ...``
 _NAMED = re.compile(r"\s*([^\W\d]\w*)\s*<<\s*")
 _USAGE = """\
-%%lance [--preview]              run the SQL of the cell; --preview tells what it would change
-name << SELECT ...               in such a cell: keep the result under a name
+%%lance                          run the SQL of the cell
+%%lance --preview                tell what it would change, and change nothing
+%%lance -o NAME                  keep the result under a name
+%%lance --limit N                the first N rows of a query
+%%lance --at VERSION             read at a version or a tag, where the SQL says none
+name << SELECT ...               in such a cell: the same as -o name
 %lance SELECT ...                run one statement
 %lance history NAME              the versions
 %lance diff NAME [OLD [NEW]]     what changed since a version or a tag, by default the last
@@ -35,7 +42,19 @@ name << SELECT ...               in such a cell: keep the result under a name
 %lance blame NAME [FILTER]       rows, and the version that last changed each
 %lance explain NAME FILTER       what a filter costs, and which index would help
 %lance tb                        the last error, whole
+%lance help                      this
 NAME is a variable, a registered name or a path in quotes; name@branch is a branch."""
+_NAME = re.compile(r"[^\W\d]\w*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What stands behind ``%%lance``."""
+
+    preview: bool = False
+    name: str | None = None
+    limit: int | None = None
+    at: int | str | None = None
 
 
 def register_magics(shell: Any) -> None:
@@ -64,13 +83,10 @@ def lance(shell: Any, line: str, cell: str | None = None) -> Any:
     Raises
     ------
     InvalidArgumentError
-        There is no such word or flag; the text says what there is.
+        There is no such word or flag, or a value of one is none; the text says what there is.
     """
     if cell is not None:
-        flags = line.split()
-        if unknown := [flag for flag in flags if flag != "--preview"]:
-            raise _usage(f"%%lance has no {unknown[0]!r}.")
-        return _cell(shell, cell, preview=bool(flags))
+        return _cell(shell, cell, _flags(line))
     word, _, rest = line.strip().partition(" ")
     if word == "tb":
         return _traceback()
@@ -80,19 +96,68 @@ def lance(shell: Any, line: str, cell: str | None = None) -> Any:
     if word in ("", "help"):
         print(_USAGE)
         return None
-    return _cell(shell, line, preview=False)
+    if not _NAMED.match(line) and word.upper() not in BEGINNINGS and word[:1] not in "(-/":
+        close = difflib.get_close_matches(word.lower(), WORDS, 1)
+        meant = f" Did you mean {close[0]}?" if close else ""
+        raise _usage(f"%lance has no word {clean(word)!r}, and no statement begins so.{meant}")
+    return _cell(shell, line, _Asked())
 
 
-def _cell(shell: Any, text: str, *, preview: bool) -> Any:
+def _cell(shell: Any, text: str, asked: _Asked) -> Any:
     named = _NAMED.match(text)
     # as many blanks as were cut, so that places in errors are those of the cell
     sql = " " * named.end() + text[named.end() :] if named else text
-    found = run_statements(sql, Names({}, shell.user_ns), preview=preview)
+    if named and asked.name:
+        raise _usage(f"The result is to be {asked.name}, and {named[1]} as well.")
+    names = Names({}, shell.user_ns)
+    found = run_statements(sql, names, preview=asked.preview, limit=asked.limit, at=asked.at)
     if isinstance(found, SqlResult):
         found.head(options.display_rows)  # on Spark a job, which who ran the cell asked for
-    if named:
-        shell.user_ns[named[1]] = found
+    if name := named[1] if named else asked.name:
+        shell.user_ns[name] = found
     return found
+
+
+def _flags(line: str) -> _Asked:
+    """Read what stands behind ``%%lance``: flags, each once, those with values as words of a shell.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is no such flag, or its value is none.
+    """
+    try:
+        words = iter(shlex.split(line))
+    except ValueError:
+        raise _usage("A quote behind %%lance is not closed.") from None
+    found = dict[str, Any]()
+    for word in words:
+        flag, equals, value = word.partition("=")
+        if flag not in FLAGS or (flag == "--preview" and equals):
+            raise _usage(f"%%lance has no {clean(word)!r}.")
+        name, read = FLAGS[flag]
+        if name in found:
+            raise _usage(f"%%lance has {flag} twice.")
+        if name != "preview" and not equals:
+            value = next(words, "")
+        found[name] = read(value)
+        if found[name] is None:
+            raise _usage(f"{flag} takes {_TAKES[name]}, and {clean(value)!r} is none.")
+    return _Asked(**found)
+
+
+def _version(text: str) -> int | str | None:
+    return int(text) if text.isdecimal() else text or None
+
+
+#: the flags of ``%%lance``: what each is, and its value of a word, ``None`` if that is none
+FLAGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "--preview": ("preview", lambda _: True),
+    "-o": ("name", lambda text: text if _NAME.match(text) else None),
+    "--limit": ("limit", lambda text: int(text) if text.isdecimal() else None),
+    "--at": ("at", _version),
+}
+_TAKES = {"name": "the name of a variable", "limit": "a number of rows", "at": "a version or a tag"}
 
 
 def _usage(message: str) -> InvalidArgumentError:
@@ -125,14 +190,10 @@ def _no_query(tree: Any, scope: Scope) -> Any:
 
 
 def _diff(ds: LanceDataset, arguments: Sequence[str]) -> Any:
-    given = [_version(one) for one in shlex.split(arguments[0])] if arguments else []
+    given = [_version(one) or one for one in shlex.split(arguments[0])] if arguments else []
     if len(given) > 2:
         raise _usage("%lance diff takes a name and two versions at most.")
     return ds.diff(*(given or [max(ds.version - 1, 1)]))
-
-
-def _version(text: str) -> int | str:
-    return int(text) if text.isdecimal() else text
 
 
 def _blame(ds: LanceDataset, arguments: Sequence[str]) -> Any:

@@ -20,6 +20,7 @@ from lancekit.scan.expressions.error_position import failure
 from lancekit.scan.expressions.parser import mark_starts, misplaced, unclosed
 
 __all__ = [
+    "BEGINNINGS",
     "STATEMENTS",
     "Optimize",
     "Restore",
@@ -35,8 +36,9 @@ STATEMENTS = (
     "There are SELECT, INSERT INTO, UPDATE, DELETE, MERGE INTO, ALTER TABLE, RESTORE, OPTIMIZE and "
     "DESCRIBE HISTORY."
 )
-_BEGINNINGS = {"SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "INSERT", "UPDATE", "DELETE"}
-_BEGINNINGS |= {"MERGE", "ALTER", "RESTORE", "OPTIMIZE", "DESCRIBE", "DESC"}
+#: the words that they begin with
+BEGINNINGS = {"SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "INSERT", "UPDATE", "DELETE"}
+BEGINNINGS |= {"MERGE", "ALTER", "RESTORE", "OPTIMIZE", "DESCRIBE", "DESC"}
 _BRANCH, _PATH = "branch", "path"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -159,7 +161,7 @@ def parse_statements(text: str) -> list[Any]:
     for piece in pieces:
         if begins and piece.token_type is not TokenType.SEMICOLON:
             word = piece.text.upper()
-            if word not in _BEGINNINGS:
+            if word not in BEGINNINGS:
                 raise failure(text, f"there is no statement {word!r}:", piece.start, STATEMENTS)
         begins = piece.token_type is TokenType.SEMICOLON
         if piece.token_type is TokenType.IDENTIFIER and text[piece.start] == '"':

@@ -9,9 +9,9 @@ from lancekit.scan.expressions.predicate import Predicate
 from lancekit.statements.filters import NotFilterError, filter_text
 from lancekit.statements.grouping import is_grouped
 from lancekit.statements.tables import quoted
-from lancekit.statements.tree import Expr, Leaf, Select
+from lancekit.statements.tree import Expr, Leaf, Query, Select
 
-__all__ = ["push_down"]
+__all__ = ["limited", "push_down"]
 
 
 def push_down(select: Select) -> Select:
@@ -30,10 +30,24 @@ def push_down(select: Select) -> Select:
     for number, texts in pushed.items():
         leaves[number].filter = " AND ".join(texts)
     select.where = tuple(rest)
+    _tell_limit(select)
+    return select
+
+
+def limited(query: Query, limit: int | None) -> Query:
+    """Return a query that gives no more than so many rows."""
+    if limit is None:
+        return query
+    query.limit = limit if query.limit is None else min(query.limit, limit)
+    if isinstance(query, Select):
+        _tell_limit(query)
+    return query
+
+
+def _tell_limit(select: Select) -> None:
     first = select.first
     if isinstance(first, Leaf) and select.limit is not None and _is_plain(select):
         first.limit = select.limit + (select.offset or 0)
-    return select
 
 
 def _leaves(select: Select) -> Sequence[Leaf]:

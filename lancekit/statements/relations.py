@@ -37,7 +37,8 @@ def table_of(tree: Any, scope: Scope) -> Table:
     """
     scope.text.only(tree, "this", "db", "catalog", "alias", "version")
     source = _source(tree, scope)
-    if branch_of(tree) is not None or tree.args.get("version") is not None:
+    at = scope.text.at if isinstance(source, LanceDataset) else None
+    if at is not None or branch_of(tree) is not None or tree.args.get("version") is not None:
         if not isinstance(source, LanceDataset):
             raise scope.text.fail(tree, f"{tree.name!r} is no dataset, and has no versions:")
         source = version_of(source, tree, scope)
@@ -69,7 +70,7 @@ def version_of(source: LanceDataset, tree: Any, scope: Scope) -> LanceDataset:
     if branch is not None:
         source = source.checkout_version((branch, None))
     if version is None:
-        return source
+        return source if scope.text.at is None else source.at(scope.text.at)
     value = _plain(version.expression, scope)
     if str(version.this).upper() == "TIMESTAMP":
         if not isinstance(value, str | dt.datetime | dt.timedelta):

@@ -75,8 +75,28 @@ def notebook_names() -> Mapping[str, Any]:
     return names
 
 
-def run_statements(text: str, names: Names, *, preview: bool = False) -> Any:
-    """Run the statements of a text; return what the last one gives."""
+def run_statements(
+    text: str,
+    names: Names,
+    *,
+    preview: bool = False,
+    limit: int | None = None,
+    at: int | str | None = None,
+) -> Any:
+    """Run the statements of a text; return what the last one gives.
+
+    Parameters
+    ----------
+    limit
+        The most rows that a query gives.
+    at
+        The version or the tag at which queries read datasets whose version the text does not say.
+
+    Raises
+    ------
+    PredicateError
+        As `sql`; or `limit` or `at` was given to what is no query.
+    """
     from lancekit.statements.dialect import asked_names, parse_statements  # loads sqlglot
     from lancekit.statements.statement import run_statement
 
@@ -92,5 +112,5 @@ def run_statements(text: str, names: Names, *, preview: bool = False) -> Any:
         )
     found = None
     for tree in trees:
-        found = run_statement(tree, text, names, preview=preview)
+        found = run_statement(tree, text, names, preview=preview, limit=limit, at=at)
     return found

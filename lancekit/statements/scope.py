@@ -23,13 +23,15 @@ __all__ = ["Column", "Scope", "Seen", "Text", "matching"]
 class Text:
     """A statement's text, what was given with it, and what its parts share.
 
-    `query` compiles a subquery; `relations` counts them.
+    `query` compiles a subquery; `relations` counts them; `at` is the version at which datasets are
+    read whose version the text does not say.
     """
 
     sql: str
     names: Names
     query: Callable[[Any, Scope], Query]
     relations: Any = field(default_factory=lambda: count(0))
+    at: int | str | None = None
 
     def fail(self, place: Any, message: str, hint: str = "", **context: Any) -> PredicateError:
         """Return the error of a piece of the text, given by its tree, expression or place."""

@@ -10,6 +10,7 @@ from sqlglot import exp
 from lancekit.statements.changes import delete, insert, update
 from lancekit.statements.dialect import STATEMENTS, Optimize, Restore
 from lancekit.statements.merging import merge
+from lancekit.statements.pushdown import limited
 from lancekit.statements.queries import compile_query
 from lancekit.statements.scope import Scope, Text
 from lancekit.statements.select import run_query
@@ -30,18 +31,31 @@ _STATEMENTS: Mapping[type, Callable[..., Any]] = {
 }
 
 
-def run_statement(tree: Any, sql: str, names: Names, *, preview: bool) -> Any:
+def run_statement(
+    tree: Any,
+    sql: str,
+    names: Names,
+    *,
+    preview: bool,
+    limit: int | None = None,
+    at: int | str | None = None,
+) -> Any:
     """Run a statement, or tell what it would do; return its result.
+
+    ``limit`` and ``at`` as in `run_statements`.
 
     Raises
     ------
     PredicateError
         There is no such statement, or it does not fit its tables.
     """
-    text = Text(sql, names, compile_query)
+    text = Text(sql, names, compile_query, at=at)
     scope = Scope(text)
     if isinstance(tree, exp.Query):
-        return run_query(compile_query(tree, scope), sql)  # it changes nothing
+        return run_query(limited(compile_query(tree, scope), limit), sql)  # it changes nothing
+    if limit is not None or at is not None:
+        what = "a limit" if limit is not None else "a version to read"
+        raise text.fail(tree, f"{what} was given, which is for queries:", "Leave it out.")
     run = _STATEMENTS.get(type(tree))
     if run is None:
         raise text.fail(tree, "there is no such statement:", STATEMENTS)

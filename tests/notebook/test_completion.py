@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 from IPython.core.completer import provisionalcompleter
 
 import lancekit as lk
-from lancekit.notebook import completion
+from lancekit.notebook import offers
 from lancekit.notebook.completion import complete
 from tests.support.faults import Call, Faults, injected
 from tests.support.shells import ipython
@@ -44,7 +46,24 @@ PLACES: dict[str, tuple[str, ...] | None] = {
     'ds.to_table(columns={"new": "d': ("dep_delay", "day"),
     'ds.checkout_version(1).to_table(filter=r"da': ("day",),
     'ds.merge_insert("': NAMES,
-    'ds.merge_insert("day").when_matched_update_all("de': ("dep_delay",),
+    'ds.merge_insert("day").when_matched_update_all("': tuple(
+        f"{side}.{name}" for side in ("source", "target") for name in IN_SQL
+    ),
+    'ds.merge_insert("day").when_matched_update_all("de': ("source.dep_delay", "target.dep_delay"),
+    'ds.merge_insert("day").when_matched_update_all("source.d': (
+        "source.dep_delay",
+        "source.day",
+    ),
+    'ds.merge_insert("day").when_matched_update_all("source.day > target.s.': ("target.s.y",),
+    'ds.merge_insert("day").when_not_matched_by_source_delete("de': ("dep_delay",),
+    'ds.add_columns({"': None,
+    'ds.add_columns({"n": "': IN_SQL,
+    'ds.add_columns({"n": "day + `o': ("`odd name`",),
+    'ds.add_columns({"n": "day", "d': None,
+    'ds.add_columns({"n": "day", "m": "dep_': ("dep_delay",),
+    'ds.update({"day": "o': None,
+    'ds.update({"day": "`o': ("`odd name`",),
+    'ds.alter_columns({"path": "o': ("odd name",),
     'ds.update({"d': ("dep_delay", "day"),
     'ds.update({"day": "1"}, where="de': ("dep_delay",),
     "f(ds.to_table(columns=['da": ("day",),
@@ -65,9 +84,32 @@ PLACES: dict[str, tuple[str, ...] | None] = {
     "%lance branches ds@t": ("try/out",),
     "%lance diff ds ": ("jan",),
     "%lance blame ds da": ("day",),
-    "%%lance --": ("--preview",),
-    "%%lance\nSELECT * FROM ": ("ds",),
+    "%%lance --": ("--preview", "--limit", "--at"),
+    "%%lance --at 1 -": ("--preview", "-o", "--limit", "--at"),
+    "%%lance\nSELECT * FROM ": ("arrow", "ds", "frame", "result"),
     "%%lance\nSELECT ds.d": ("dep_delay", "day", "ds"),
+    "%%lance\nSELECT * FROM ds@": ("`try/out`",),
+    "%%lance\nSELECT * FROM ds@t": ("`try/out`",),
+    "%%lance\nSELECT * FROM ds@`try/": ("`try/out`",),
+    "%%lance\nSELECT * FROM ds VERSION AS OF '": ("jan",),
+    "%%lance\nSELECT * FROM ds FOR VERSION AS OF ": ("2", "1", "'jan'"),
+    "%%lance\nSELECT * FROM ds@`try/out` FOR\n version as of 'j": ("jan",),
+    "%%lance\nSELECT * FROM ds@`try/out` VERSION AS OF ": ("'jan'",),
+    "%%lance\nRESTORE ds TO VERSION AS OF 2": ("2",),
+    "%%lance\nSELECT * FROM frame VERSION AS OF '": None,
+    "%%lance\nSELECT * FROM nosuch@": None,
+    "%%lance\nSELECT * FROM frame WHERE p": ("plain",),
+    "%%lance\nSELECT * FROM frame WHERE `x` = 1 AND `p": ("`pl.a n`",),
+    "%%lance\nSELECT * FROM result JOIN arrow USING (": (
+        "`a``x`",
+        "b",
+        "id",
+        "arrow",
+        "ds",
+        "frame",
+        "result",
+    ),
+    "%lance SELECT * FROM ds@": ("`try/out`",),
     "%%lance\nSELECT d\n": None,
     'print("': None,
     'ds.insert("': None,
@@ -81,12 +123,21 @@ PLACES: dict[str, tuple[str, ...] | None] = {
 }
 
 
+FRAMES = {
+    "frame": pd.DataFrame({"plain": [1], "pl.a n": [2], 7: [3]}),
+    "arrow": pa.table({"a`x": [1], "b": [2]}),
+    "result": lk.sql("SELECT 1 AS id"),
+    "_3": pd.DataFrame({"hidden": [1]}),
+    "words": {"no": "table"},
+}
+
+
 @pytest.fixture
 def ds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(completion, "_known", {})
+    monkeypatch.setattr(offers, "_known", {})
     # However busy the machine is: listings are waited for, and good for as long as a test takes.
-    monkeypatch.setattr(completion, "_WAIT_SECONDS", 20)
-    monkeypatch.setattr(completion, "_KEEP_SECONDS", 600)
+    monkeypatch.setattr(offers, "_WAIT_SECONDS", 20)
+    monkeypatch.setattr(offers, "_KEEP_SECONDS", 600)
     made = lk.write_dataset(ROWS, tmp_path / "d.lance")
     made.tags.create("jan", 1)
     made.create_branch("try/out")
@@ -96,11 +147,27 @@ def ds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_every_place(ds: Any) -> None:
     for text, names in PLACES.items():
-        found = complete(text, {"ds": ds, "other": 1})
+        found = complete(text, {"ds": ds, "other": 1, **FRAMES})
         if text == "%%lance\nSELECT d\n":
             assert found is None or "ds" in found.names
         else:
             assert (found.names if found else None) == names, text
+
+
+def test_columns_of_a_table_that_is_named_behind_the_cursor(ds: Any) -> None:
+    found = complete("%%lance\nSELECT de", {"ds": ds}, " FROM ds; SELECT plain FROM frame")
+    assert found is not None
+    assert found.names == ("dep_delay",)
+    assert complete("%%lance\nSELECT pl", {"ds": ds, **FRAMES}, " FROM ds; FROM frame") is None
+
+
+def test_what_is_offered_can_be_run(ds: Any) -> None:
+    for sql in ("SELECT * FROM ds@", "SELECT * FROM ds VERSION AS OF ", "SELECT sum(`odd "):
+        found = complete(f"%%lance\n{sql}", {"ds": ds}, " FROM ds")
+        assert found is not None
+        for name in found.names:
+            text = sql[: len(sql) - len(found.fragment)] + name
+            assert len(lk.sql(text if "FROM" in text else text + ") FROM ds", ds=ds)) == 1
 
 
 def test_keys_without_the_extension(ds: Any) -> None:
@@ -148,7 +215,7 @@ def test_no_data_and_few_listings(tmp_path: Path, ds: Any) -> None:
 
 
 def test_a_slow_store_is_not_waited_for(ds: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(completion, "_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(offers, "_WAIT_SECONDS", 0.05)
     answers = threading.Event()
 
     def slow(call: Call) -> None:
@@ -160,7 +227,7 @@ def test_a_slow_store_is_not_waited_for(ds: Any, monkeypatch: pytest.MonkeyPatch
         assert complete('ds.tags.delete("', {"ds": opened}) is None
         assert complete('ds.tags.delete("', {"ds": opened}) is None
         answers.set()
-        for asked in completion._asked.values():
+        for asked in offers._asked.values():
             asked.join()
         assert complete('ds.tags.delete("', {"ds": opened}).names == ("jan",)  # type: ignore[union-attr]
 

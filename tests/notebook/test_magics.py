@@ -12,7 +12,7 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import InvalidArgumentError, PredicateError
-from lancekit.notebook.magics import _USAGE, _WORDS
+from lancekit.notebook.magics import _USAGE, _WORDS, WORDS
 from tests.support.shells import ipython
 
 
@@ -80,6 +80,78 @@ def test_mistakes_and_help(shell: Any, capsys: pytest.CaptureFixture[str]) -> No
     capsys.readouterr()
     shell.run_line_magic("lance", "tb")
     assert "NameError" in capsys.readouterr().out
+
+
+def test_flags_name_cut_and_date_the_result(shell: Any) -> None:
+    ds = shell.user_ns["ds"]
+    ds.tags.create("first", 1)
+    text = "SELECT id FROM ds ORDER BY id DESC"
+    for flags, ids in {
+        "": [2, 1],
+        "--at 1": [3, 2, 1],
+        "--at 'first' --limit 2": [3, 2],
+        "--limit=1": [2],
+        "--limit 0": [],
+        "-o kept --at=1": [3, 2, 1],
+    }.items():
+        found = shell.run_cell_magic("lance", flags, text)
+        assert found.to_table()["id"].to_pylist() == ids
+    assert shell.user_ns["kept"].num_rows == 3
+    shell.user_ns["rows"] = {"id": [3, 4]}
+    both = "SELECT id, b.id AS old FROM ds VERSION AS OF 2 JOIN ds b USING (id) "
+    both += "UNION SELECT id, 0 FROM rows LIMIT 9"
+    found = shell.run_cell_magic("lance", "--at 1 --limit 3", both)
+    assert found.num_rows == 3
+    (part,) = shell.run_cell_magic("lance", "--limit 7", "SELECT id FROM ds LIMIT 8").reads
+    assert part.limit == 7
+    done = shell.run_cell_magic("lance", "-o done", "DELETE FROM ds WHERE id = 2")
+    assert shell.user_ns["done"] is done
+
+
+WRONG = {
+    "-o 1x": "-o takes the name",
+    "-o": "-o takes the name",
+    "--limit -1": "--limit takes a number",
+    "--limit many": "--limit takes a number",
+    "--at ''": "--at takes a version",
+    "--limit 1 --limit 2": "--limit twice",
+    "--preview=1": "has no '--preview=1'",
+    "--at '1": "not closed",
+    "\u202enosuch": "has no",
+}
+
+
+@pytest.mark.parametrize("flags", WRONG)
+def test_flags_that_are_none(shell: Any, flags: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=WRONG[flags]) as caught:
+        _magic(shell, flags, "SELECT id FROM ds")
+    assert "%%lance --limit N" in str(caught.value)
+    assert "\u202e" not in str(caught.value)
+
+
+def test_flags_are_for_queries(shell: Any) -> None:
+    ds = shell.user_ns["ds"]
+    for flags in ("--at 1", "--limit 1"):
+        with pytest.raises(PredicateError, match="for queries"):
+            shell.run_cell_magic("lance", flags, "DELETE FROM ds")
+    with pytest.raises(InvalidArgumentError, match="as well"):
+        shell.run_cell_magic("lance", "-o a", "b << SELECT id FROM ds")
+    assert ds.latest_version == 2
+
+
+def test_a_word_that_is_none_tells_which_there_are(shell: Any, capsys: Any) -> None:
+    with pytest.raises(
+        InvalidArgumentError, match=r"no word 'hystory'.*Did you mean history"
+    ) as one:
+        shell.run_line_magic("lance", "hystory ds")
+    with pytest.raises(InvalidArgumentError, match="no word 'nonsense'"):
+        shell.run_line_magic("lance", "nonsense")
+    shell.run_line_magic("lance", "")
+    said = capsys.readouterr().out
+    for word in WORDS:
+        (line,) = (line for line in said.splitlines() if line.startswith(f"%lance {word} "))
+        assert line in str(one.value)
+        assert len(line.split("  ")[-1]) > 3
 
 
 def _magic(shell: Any, line: str, cell: str | None) -> Any:
