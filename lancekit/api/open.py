@@ -16,7 +16,7 @@ from lancekit.api.time_travel import Ref, snapshot_as_of
 from lancekit.api.write_options import WriteOptions, write_to
 from lancekit.checked import checked
 from lancekit.errors import InvalidArgumentError
-from lancekit.operations.write import open_rows, write_rows
+from lancekit.operations.write import open_rows, vacated, write_rows
 from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.progress import FragmentWriteProgress
 from lancekit.versions.line import open_line
@@ -158,8 +158,8 @@ def write_dataset(
         The columns of the rows and their types, to which they are cast if no value changes: see
         the page on casts.  Keys that no dict of a list has are null.
     mode
-        ``"create"`` (there must be none yet), ``"append"`` or ``"overwrite"``; the latter two
-        create the dataset if there is none.
+        ``"create"`` (there must be none yet; a place in memory is begun anew), ``"append"`` or
+        ``"overwrite"``; the latter two create the dataset if there is none.
     max_rows_per_file, max_bytes_per_file
         When to start a new file, which is a new fragment.
     max_page_bytes
@@ -210,7 +210,7 @@ def write_dataset(
     Raises
     ------
     DatasetExistsError
-        The mode is ``"create"`` and there is a dataset.
+        The mode is ``"create"`` and there is a dataset, which is not in memory.
     SchemaMismatchError
         The rows do not fit the dataset they are appended to; only the difference is named.
     NullKeyError
@@ -265,5 +265,7 @@ def write_dataset(
     line = open_line(
         check_place(uri), storage_options, manifest_store=manifest_store, commit_lock=commit_lock
     )
+    if settings.mode == "create":
+        line = vacated(line)
     snapshot = write_rows(*open_rows(data_obj, schema, line, settings.mode), settings)
     return LanceDataset._at(snapshot, os.fspath(check_place(uri)), {})

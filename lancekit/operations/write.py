@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, assert_never, cast
 
 import pyarrow as pa
@@ -37,6 +37,7 @@ from lancekit.pipeline.rows.write import (
 )
 from lancekit.pipeline.source import Source, open_source
 from lancekit.progress import FragmentWriteProgress
+from lancekit.storage import begun_anew, is_in_memory
 from lancekit.versions.line import Line, check_new_place
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot
@@ -48,6 +49,7 @@ __all__ = [
     "commit_rows",
     "open_rows",
     "plan_write",
+    "vacated",
     "write_rows",
 ]
 
@@ -205,6 +207,13 @@ def plan_write(schema: pa.Schema, target: Line | Snapshot, settings: WriteSettin
             return _overwrite(schema, line, current, settings)
         case _:
             assert_never(settings.mode)
+
+
+def vacated(line: Line) -> Line:
+    """Return a place at which a dataset is to be created: one in memory is begun anew."""
+    if not is_in_memory(line.root) or _current(line) is None:
+        return line
+    return replace(line, root=begun_anew(line.root))
 
 
 def _current(line: Line) -> Snapshot | None:

@@ -5,8 +5,10 @@ from lancekit.storage.folders import leads_away
 from lancekit.storage.local import LocalStore
 from lancekit.storage.objects import ObstoreStore
 from lancekit.storage.places import (
+    begun_anew,
     check_trusted_file,
     is_below,
+    is_in_memory,
     is_trusted_base,
     open_base,
     open_store,
@@ -21,8 +23,10 @@ __all__ = [
     "RandomAccess",
     "Sink",
     "Store",
+    "begun_anew",
     "check_trusted_file",
     "is_below",
+    "is_in_memory",
     "is_trusted_base",
     "leads_away",
     "open_base",

@@ -61,6 +61,8 @@ RETRY_OPTIONS: Mapping[str, tuple[str, Any]] = {
 
 _memory = MemoryStore()
 _numbers = count(1)
+#: places in memory that were begun anew, and where they lie since
+_begun: dict[str, str] = {}
 
 
 def split(uri: str) -> SplitResult:
@@ -106,6 +108,22 @@ def check_options(options: Mapping[str, str] | None) -> tuple[tuple[str, str], .
                 hint="Names and values of storage options are strings.",
             )
     return tuple(sorted((name.lower(), value) for name, value in pairs.items()))
+
+
+def memory_root(uri: str) -> str:
+    """Return where in the one store in memory a place lies."""
+    place = _place(uri)
+    above = [place, *(place[:at] for at, sign in enumerate(place) if sign == "/")]
+    return next((_begun[one] + place[len(one) :] for one in above if one in _begun), place)
+
+
+def begin_anew(uri: str) -> None:
+    """Let a place in memory be empty from now on; stores that are open keep what they have."""
+    _begun[_place(uri)] = f".anew/{next(_numbers)}"
+
+
+def _place(uri: str) -> str:
+    return unquote(uri.removeprefix("memory://")).strip("/")
 
 
 @lru_cache(maxsize=32)

@@ -13,7 +13,7 @@ from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from lancekit.errors import CorruptFileError, StorageError
 from lancekit.storage.base import METADATA_BYTES, Bytes, Listing, ObjectInfo, Store, too_large
-from lancekit.storage.clients import check_options, check_uri, client_for
+from lancekit.storage.clients import check_options, check_uri, client_for, memory_root
 from lancekit.storage.identity import object_identity
 from lancekit.storage.names import check_folder, check_name
 from lancekit.storage.object_errors import gave_up, reading, translated
@@ -209,10 +209,9 @@ class ObstoreStore:
         self._folder = folder
         self._options = check_options(storage_options)
         self._client, self._number = client_for(self._base, self._options)
-        parts = urlsplit(self._base)
         # The one store in memory holds all names; every other client is rooted at its URI.
-        root = unquote(parts.netloc + parts.path) if parts.scheme == "memory" else ""
-        self._prefix = "".join(f"{part}/" for part in (root.strip("/"), folder) if part)
+        root = memory_root(self._base) if self._base.startswith("memory:") else ""
+        self._prefix = "".join(f"{part}/" for part in (root, folder) if part)
         #: what was written last, and the tag that the server gave it
         self._written: tuple[str, str | None] = ("", None)
 
@@ -229,7 +228,9 @@ class ObstoreStore:
     def child(self, folder: str) -> ObstoreStore:
         """Return a store rooted at a sub-folder."""
         below = "/".join(part for part in (self._folder, check_folder(folder)) if part)
-        return ObstoreStore(self._base, dict(self._options), folder=below)
+        store = ObstoreStore(self._base, dict(self._options), folder=below)
+        store._prefix = f"{self._prefix}{folder}/" if folder else self._prefix
+        return store
 
     def open(self, name: str, size: int | None = None) -> ObjectReader:
         """Open an object for ranged reads; nothing is asked of the server yet if size is known."""
@@ -402,7 +403,7 @@ class ObstoreStore:
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, ObstoreStore)
-            and other.uri == self.uri
+            and (other.uri, other._prefix) == (self.uri, self._prefix)
             and other._options == self._options
         )
 

@@ -13,13 +13,15 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError, UntrustedBas
 from lancekit.legible import shown
 from lancekit.options import options
 from lancekit.storage.base import Store
-from lancekit.storage.clients import SCHEMES, check_options, split
+from lancekit.storage.clients import SCHEMES, begin_anew, check_options, split
 from lancekit.storage.local import LocalStore
 from lancekit.storage.objects import ObstoreStore
 
 __all__ = [
+    "begun_anew",
     "check_trusted_file",
     "is_below",
+    "is_in_memory",
     "is_trusted_base",
     "open_base",
     "open_store",
@@ -29,6 +31,20 @@ __all__ = [
 # One letter before the colon is a Windows drive.
 SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):(?=/)", re.IGNORECASE)
 ALIASES = {"s3a": "s3", "abfs": "az", "abfss": "az", "azure": "az", "adl": "az"}
+
+
+def is_in_memory(store: Store) -> bool:
+    """Return whether a store lives as long as this process."""
+    return isinstance(store, ObstoreStore) and _scheme(store.uri) == "memory"
+
+
+def begun_anew(store: Store) -> Store:
+    """Return an empty store at the same place in memory.
+
+    It is what is opened there from now on; stores that are open keep what they have.
+    """
+    begin_anew(store.uri)
+    return open_store(store.uri)
 
 
 def open_store(

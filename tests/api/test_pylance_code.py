@@ -21,7 +21,7 @@ import lancekit as lk
 import lancekit.commit
 import lancekit.file
 import lancekit.fragment
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.errors import DatasetExistsError, InvalidArgumentError, InvalidTypeError
 
 ROWS = pa.table({"id": [0, 1, 2, 3], "name": ["a", "b", "c", "d"]})
 
@@ -422,3 +422,22 @@ def test_vectors_are_indexed_with_tuning_that_changes_nothing(tmp_path: Path) ->
     assert ds.list_indices()[0]["type"] == "IVF_FLAT"
     with pytest.raises(InvalidTypeError, match="max_iters"):
         ds.create_index("v", "IVF_FLAT", num_partitions=2, max_iters="x", replace=True)
+
+
+@pytest.mark.parametrize("library", [lance, lk], ids=lambda library: library.__name__)
+@pytest.mark.parametrize("name", ["", "begun-anew/table"])
+def test_a_place_in_memory_is_begun_anew(library: Any, name: str) -> None:
+    place = f"memory://{name}"
+    first = library.write_dataset(pa.table({"x": [1, 2]}), place)
+    first.delete("x = 2")
+    second = library.write_dataset(pa.table({"y": ["a", "b"]}), place)
+    first.insert(pa.table({"x": [3]}))
+    assert (second.version, second.to_table().to_pydict()) == (1, {"y": ["a", "b"]})
+    assert (first.version, first.to_table().to_pydict()) == (3, {"x": [1, 3]})
+    if library is lk:  # there, a branch or another version is looked for in an empty store
+        assert first.checkout_version(1).count_rows() == 2
+        second.create_branch("side").delete("y = 'a'")
+        assert second.checkout_version(("side", None)).count_rows() == 1
+        assert lk.dataset(place).to_table() == second.to_table()
+        with pytest.raises(DatasetExistsError):
+            lk.write_dataset(ROWS, lk.dataset(place))

@@ -4,7 +4,7 @@ import uuid
 import pytest
 
 from lancekit.errors import StorageError
-from lancekit.storage import ObstoreStore, open_store
+from lancekit.storage import ObstoreStore, begun_anew, open_store
 from tests.storage.contract import StoreContract
 
 
@@ -29,3 +29,19 @@ def test_one_memory_for_the_process():
     assert open_store("memory://shared2").list_tree() == []
     assert isinstance(open_store("memory://"), ObstoreStore)
     open_store("memory://shared").delete_tree("")
+
+
+def test_a_place_begun_anew_is_empty_and_open_stores_keep_what_they_have():
+    old, beside = open_store("memory://anew/a b"), open_store("memory://anew/a bc")
+    for store in (old, beside):
+        store.put("x/y", b"old")
+    new = begun_anew(old)
+    assert new.list_tree() == []
+    assert old != new
+    new.child("x").put("y", b"new")
+    for uri in ("memory://anew/a%20b/x", "memory:///anew/a b/x/"):
+        assert open_store(uri).read("y").to_pybytes() == b"new"
+    assert [old.child("x").read("y"), beside.read("x/y")] == [b"old", b"old"]
+    assert [entry.name for entry in old.list_tree()] == ["x/y"]
+    assert begun_anew(new).list_tree() == []
+    assert new.read("x/y").to_pybytes() == b"new"

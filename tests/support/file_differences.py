@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import uuid
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -67,13 +66,6 @@ def _files_of_no_bytes(library: ModuleType, uri: str) -> Any:
     optimize = library.dataset(uri).optimize
     done = tried(lambda: optimize.compact_files(max_bytes_per_file=0))
     return REFUSED if done == REFUSED else (done.fragments_removed, done.fragments_added)
-
-
-def _memory_twice(library: ModuleType, uri: str) -> Any:
-    place = f"memory://{uuid.uuid4()}"
-    library.write_dataset(pa.table({"x": [1]}), place)
-    made = tried(lambda: library.write_dataset(pa.table({"x": [2]}), place))
-    return REFUSED if made == REFUSED else made.to_table()["x"].to_pylist()
 
 
 def _json_in_filters(library: ModuleType, uri: str) -> Any:
@@ -192,15 +184,6 @@ OF_FILES = (
         _files_of_no_bytes,
         REFUSED,
         (3, 3),
-    ),
-    Difference(
-        "a place in `memory://` that is written twice",
-        "an error: the dataset is there, for the whole process",
-        "another dataset, which only its handle knows",
-        "a place is a place: `dataset(uri)` finds what was written to it",
-        _memory_twice,
-        REFUSED,
-        [2],
     ),
     Difference(
         "functions of JSON in filters, such as `json_get_string`",

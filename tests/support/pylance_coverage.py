@@ -236,7 +236,8 @@ EVERYWHERE = (
     "there already: from then on any format is taken, and lancekit writes the table's own.",
     "`progress=` hears that each fragment is complete, also the last of `write_dataset`, of which "
     "pylance tells only the beginning.",
-    "Places in `memory://` are shared by a process, not by a handle.",
+    "`dataset(uri)` finds what was written last to a place in `memory://`; in pylance its handle "
+    "alone does.",
     "`lancekit.vector` has `vec_to_table`; accelerators are not asked.  There are no modules "
     "`torch` and `namespace`; of `lance.lance`, pylance's compiled part, `lancekit.lance` has what "
     "has a public name too.",

@@ -43,8 +43,9 @@ def test_life_of_a_dataset(place) -> None:
     assert keys("t") == keys(("main", 1)) == [1, 2, 3]
     assert keys(("x/y", None)) == [1, 2, 3, 9]
     assert clone.count_rows() == 3
-    with pytest.raises(lk.errors.DatasetExistsError):
-        lk.write_dataset(ROWS, uri, storage_options=options)
+    if not uri.startswith("memory:"):  # which is begun anew
+        with pytest.raises(lk.errors.DatasetExistsError):
+            lk.write_dataset(ROWS, uri, storage_options=options)
     ds.tags.create("u", ("x/y", 2))
     with pytest.raises(lk.errors.RefConflictError):
         ds.branches.delete("x/y")
