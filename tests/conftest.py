@@ -132,7 +132,7 @@ def _turn(item: pytest.Item) -> int:
     """Return when a test's turn comes: what takes long begins early.
 
     The first test makes an archive of classes that every Java maps which starts after it; the tests
-    of the first room, which start none, are done meanwhile.
+    of the first room, which start none, are done meanwhile.  What ends last are files of few tests.
     """
     if item.name == "test_it_is_made_once":
         return 0
@@ -141,7 +141,8 @@ def _turn(item: pytest.Item) -> int:
         return 1
     if group == "spark":
         return 3
-    return 2 if "tests/api" in item.path.as_posix() else 4
+    rooms = ("tests/api", 2), ("tests/system", 4)
+    return next((turn for room, turn in rooms if room in item.path.as_posix()), 5)
 
 
 def _group_of(item: pytest.Item) -> str:
