@@ -29,6 +29,7 @@ def cards(shown):
     return "\n<hr>\n".join(made)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("around", [JUPYTER, BARE], ids=["jupyter", "bare"])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_no_fault_in_any_card(cards, opened, theme, around):

@@ -52,6 +52,7 @@ def page_of(drawn):
     return "\n<hr>\n".join(picture._repr_html_() for picture in drawn.values())
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("around", [JUPYTER, VSCODE, BARE], ids=["jupyter", "vscode", "bare"])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_pictures_have_no_fault_and_their_text_stands_out(page_of, opened, theme, around):

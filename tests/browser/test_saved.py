@@ -88,7 +88,7 @@ def outputs(notebooks):
     return [cell.outputs[0]["data"]["text/html"] for cell in cells]
 
 
-@pytest.mark.cover(2)
+@pytest.mark.cover
 @pytest.mark.parametrize("state", ["kept", "gone"])
 @pytest.mark.parametrize("template", ["lab", "basic", "classic"])
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -56,18 +56,17 @@ class Notebook:
     def __init__(self, page: Any, url: str) -> None:
         self.page, self._url = page, url
         self.cells = page.locator(".jp-Notebook .jp-CodeCell")
-        self._open()
-
-    def _open(self) -> None:
-        self.page.goto(self._url, wait_until="domcontentloaded")
-        self.page.wait_for_selector(".jp-Notebook .jp-CodeCell .cm-content")
-        self.page.wait_for_function(_READY)
+        page.goto(url, wait_until="domcontentloaded")
+        page.wait_for_selector(".jp-Notebook .jp-CodeCell .cm-content")
+        page.wait_for_function(_READY)
 
     def reopen(self) -> None:
         """Save the notebook, end its kernel, and open it with another one."""
         self.command("docmanager:save")
+        self.command("application:close")
         self.page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
-        self._open()
+        self.command("docmanager:open", path=self._url.rpartition("/")[2])
+        self.page.wait_for_function(_READY)
 
     def command(self, name: str, **how: Any) -> None:
         """Execute a command of the application, and wait until that is done."""
