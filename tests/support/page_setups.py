@@ -6,6 +6,7 @@ Each is given the page's names, among them ``lk``, and the tests' working folder
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -256,6 +257,39 @@ def _seasons(names: Names) -> None:
     names["ds"] = of_flights()
     names["ds"].tags.create("winter", 1)
     names["ds"].tags.create("spring", 1)
+
+
+@before("pictures", 1)
+def _lines(names: Names) -> None:
+    """The history that the picture on the page is of (`docs/_pictures.py`), of few rows."""
+    Path("lines").mkdir()
+    ids = iter(range(9))
+    ds = lk.write_dataset(
+        {"id": [100, 101], "x": [0, 0]},
+        "lines/flights.lance",
+        primary_key="id",
+        commit_message="January",
+    )
+    ds.tags.create("winter", 1)
+    for _ in range(6):
+        ds.insert({"id": [next(ids)], "x": [0]})
+    trial = ds.create_branch("no-ferries")
+    trial.delete("id = 100")
+    trial.update({"x": "1"}, where="id = 101")
+    ds.tags.create("spring", ds.version)
+    ds.branches.merge("no-ferries")
+    ds.insert({"id": [next(ids)], "x": [0]})
+    trial.delete("id = 101")
+    later = Clock(now_ns=lambda: time.time_ns() + 10**10)  # the newest branch stands first
+    with patch("lancekit.api._versions.Clock", lambda: later):
+        study = ds.create_branch("study/delays", "spring")
+    study.delete("id = 101")
+    ds.create_scalar_index("x", "BITMAP")
+    for _ in range(2):
+        ds.insert({"id": [next(ids)], "x": [0]})
+    ds.update({"x": "2"}, where="id = 101")
+    ds.insert({"id": [102], "x": [0]})
+    names["ds"] = ds
 
 
 @before("spark", 1)
