@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     )
     from lancekit.api.open import dataset, write_dataset
     from lancekit.api.vector_index_reader import VectorIndexReader
+    from lancekit.format.index import IndexFile
     from lancekit.progress import IndexProgress
 
 __all__ = [
@@ -94,6 +95,7 @@ __all__ = [
     "FragmentMetadata",
     "Index",
     "IndexCoverage",
+    "IndexFile",
     "IndexProgress",
     "LanceDataset",
     "LanceFragment",
@@ -121,6 +123,7 @@ __all__ = [
 
 #: where names are that are not where the class of datasets is
 _HOMES = {
+    "IndexFile": "format.index",
     "IndexProgress": "progress",
     "VectorIndexReader": "api.vector_index_reader",
     "dataset": "api.open",

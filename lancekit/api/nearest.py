@@ -96,8 +96,8 @@ def _index(
     metric: str,
     only: bool,
 ) -> IndexedVectors | None:
-    """Return what proposes rows, ``None`` if no index does or is to."""
-    if not indices:
+    """Return what proposes rows, ``None`` if all are looked at."""
+    if not indices and not only:
         return None
     exact = options.get("nprobes")
     probes = Probes(

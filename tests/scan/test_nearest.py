@@ -436,3 +436,22 @@ def test_columns_that_are_called_like_those_of_a_search(tmp_path: Path) -> None:
             ds.scanner(nearest={"column": "v", "q": q})
         with pytest.raises(ValueError, match=name):
             lance.dataset(uri).to_table(nearest={"column": "v", "q": q, "use_index": False})
+
+
+@pytest.mark.parametrize("q", [[0, 0], [[0, 0], [1, 1]]])
+def test_a_fast_search_finds_nothing_without_an_index(tmp_path: Path, q: Any) -> None:
+    rows = pa.table({"n": range(30), "v": vectors([[n, 1] for n in range(30)])})
+    ds = lk.write_dataset(rows, str(tmp_path / "d"))
+    ask = {"column": "v", "q": q, "k": 3}
+    ours, theirs = both(ds.uri, ask, fast_search=True)
+    assert ours.num_rows == theirs.num_rows == 0
+    assert ours.schema.names == theirs.schema.names
+    assert "no rows are found" in ds.scanner(nearest=ask, fast_search=True).explain_plan()
+    ds.create_index("v", "IVF_FLAT", num_partitions=1)
+    for more in ({}, {"use_index": False}):
+        found = [
+            one.to_table(nearest=ask | more, fast_search=True)["n"].to_pylist()
+            for one in (ds, lance.dataset(ds.uri))
+        ]
+        assert found[0] == found[1]
+        assert len(found[0]) == (0 if more else 3 * (len(q) if isinstance(q[0], list) else 1))

@@ -175,7 +175,7 @@ class IndexedVectors:
             if segment is not None and segment.metric == self.metric:
                 found.append((segment, covered, self._reuse))
                 live -= covered  # a row is proposed once
-        return (*found, *self._of_guests())
+        return (*found, *self._of_guests()) if self.indices else ()
 
     def _of_guests(self) -> Iterator[tuple[VectorSegment, BitMap, Moves]]:
         fields = self.indices[0].fields
@@ -189,6 +189,11 @@ class IndexedVectors:
     def covered(self) -> BitMap:
         """The fragments whose rows are proposed."""
         return BitMap.union(BitMap(), *(covered for _, covered, _ in self.opened))
+
+    @property
+    def alone(self) -> bool:
+        """Whether no other rows are found: not, if there is an index that cannot be used."""
+        return self.only and bool(self.covered or not self.indices)
 
     @cached_property
     def _reuse(self) -> Reuse | None:

@@ -106,6 +106,8 @@ class NearestSearch:
     def told(self, rows: int) -> str:
         """Say what is done."""
         each = f" for each of {len(self.queries)} queries" if self.batched else ""
+        if self.index is not None and self.index.alone and not self.index.covered:
+            return "no index, so that no rows are found"
         if self.index is not None and self.index.covered:
             return (
                 f"search for the {self.k:,} nearest rows{each} by {self.metric} in "
@@ -132,7 +134,8 @@ class NearestSearch:
         left = tuple(one for one in scan.sources if one.fragment.id not in covered)
         if self.index is not None and covered:
             self._add_proposed(self.index, scan, best)
-            left = () if self.index.only else left
+        if self.index is not None and self.index.alone:
+            left = ()
         kept = self._kept(scan)
         for table in self._vectors(replace(scan, sources=left)) if left else ():
             vectors, ids, where = table.columns
