@@ -32,6 +32,7 @@ __all__ = [
     "REFS_READ",
     "TOO_MANY_TAGS",
     "DatasetLocation",
+    "changed_rows",
     "checkout",
     "commit_cells",
     "data_size",
@@ -94,6 +95,17 @@ class Commit(Protocol):
     def operation(self) -> str | None: ...
     @property
     def message(self) -> str | None: ...
+
+
+class ChangedRows(Protocol):
+    """What a change says of the rows that it changed."""
+
+    @property
+    def num_inserted_rows(self) -> int: ...
+    @property
+    def num_updated_rows(self) -> int: ...
+    @property
+    def num_deleted_rows(self) -> int: ...
 
 
 def operation_word(name: str | None, *, first: bool) -> str:
@@ -180,6 +192,15 @@ def data_size(version: Version) -> str:
     # releases before 0.30 did not record the sizes of their files
     known = version.total_bytes or not version.num_data_files
     return size(version.total_bytes) if known else "size not recorded"
+
+
+def changed_rows(result: ChangedRows) -> tuple[str, ...]:
+    """Return how many rows were inserted, updated and deleted."""
+    return (
+        f"{count(result.num_inserted_rows)} inserted",
+        f"{count(result.num_updated_rows)} updated",
+        f"{count(result.num_deleted_rows)} deleted",
+    )
 
 
 def first_of(most: int, number: int, whole: str = "") -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 from lancekit.api.mem_wal_sink import MemWalSink
 from lancekit.api.shard_writer import ShardWriter
 from lancekit.format.mem_wal.details import ShardingSpec
-from lancekit.notebook.cards.common import ENGINES, NAMES, facts, first_of, ref, table
+from lancekit.notebook.cards.common import ENGINES, NAMES, changed_rows, facts, first_of, ref, table
 from lancekit.notebook.render.models import Card, Column, Row
 from lancekit.notebook.render.words import clean, count, listing, place, plural, size
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard
@@ -84,12 +84,7 @@ def mem_wal_merge_card(result: MemWalMergeResult, _now: datetime) -> Card:
     return Card(
         kind="MemWAL merge",
         title=title,
-        headline=(
-            f"{count(result.num_inserted_rows)} inserted",
-            f"{count(result.num_updated_rows)} updated",
-            f"{count(result.num_deleted_rows)} deleted",
-            f"{result.duration:.2f} s",
-        ),
+        headline=(*changed_rows(result), f"{result.duration:.2f} s"),
         facts=facts(
             ("shards", listing(map(_merged, result.shards), NAMES)),
             ("by another merger", plural(skipped, "generation") if skipped else ""),

@@ -7,7 +7,15 @@ from datetime import datetime
 
 from lancekit.api.branch_comparison import BranchComparison
 from lancekit.api.history import History, Version
-from lancekit.notebook.cards.common import ENGINES, NAMES, checkout, facts, operation, ref
+from lancekit.notebook.cards.common import (
+    ENGINES,
+    NAMES,
+    changed_rows,
+    checkout,
+    facts,
+    operation,
+    ref,
+)
 from lancekit.notebook.render.models import Card, Fact
 from lancekit.notebook.render.words import clean, count, listing, plural, size
 from lancekit.operations.cleanup.plan import CleanupStats
@@ -63,12 +71,7 @@ def merge_card(result: MergeResult, _now: datetime) -> Card:
     return Card(
         kind="Merge",
         title=f"merged into {ref(result.branch, result.version)}",
-        headline=(
-            f"{count(result.num_inserted_rows)} inserted",
-            f"{count(result.num_updated_rows)} updated",
-            f"{count(result.num_deleted_rows)} deleted",
-            _seconds(result.duration),
-        ),
+        headline=(*changed_rows(result), _seconds(result.duration)),
         facts=(
             *facts(
                 ("on", listing(result.on, options.display_columns)),
@@ -125,12 +128,7 @@ def apply_card(result: ApplyResult, _now: datetime) -> Card:
     return Card(
         kind="Changes",
         title=title if landed else f"nothing to do for {ref(result.branch, result.version)}",
-        headline=(
-            f"{count(result.num_inserted_rows)} inserted",
-            f"{count(result.num_updated_rows)} updated",
-            f"{count(result.num_deleted_rows)} deleted",
-            _seconds(result.duration),
-        ),
+        headline=(*changed_rows(result), _seconds(result.duration)),
         facts=(
             *facts(
                 ("changes of", ref(*result.theirs)),
