@@ -25,8 +25,13 @@ _SHAPE = (
 )
 
 
-def check_condition(expr: Expr, text: Text) -> None:
+def check_condition(expr: Expr, text: Text, *, whole: bool = True) -> None:
     """Refuse what a condition of WHERE cannot ask of other tables for each row.
+
+    Parameters
+    ----------
+    whole
+        Whether the condition has to be true, by itself: it is beside no OR, and below no NOT.
 
     Raises
     ------
@@ -34,16 +39,19 @@ def check_condition(expr: Expr, text: Text) -> None:
         A query in it stands where no join can take its place, or is of another form.
     """
     match expr.op:
-        case "and" | "or" | "not":
+        case "and" | "or":
             for arg in expr.args:
-                inside = expr.op == "or" or (expr.op == "not" and arg.op != "in query")
-                if inside and arg.op == "in query" and outer_columns(arg.value):
-                    raise text.fail(arg, "this query looks at the row, and is beside OR:", _PLACES)
-                check_condition(arg, text)
+                check_condition(arg, text, whole=whole and expr.op == "and")
+        case "not":
+            (arg,) = expr.args
+            check_condition(arg, text, whole=whole and arg.op == "in query")
         case "exists" | "in query":
             for arg in expr.args:
                 check_value(arg, text)
             if outer_columns(expr.value):
+                if expr.op == "in query" and not whole:
+                    message = "this query looks at the row, and is beside OR or below NOT:"
+                    raise text.fail(expr, message, _PLACES)
                 _check_shape(expr, text)
         case _:
             check_value(expr, text)

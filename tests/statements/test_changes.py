@@ -101,6 +101,7 @@ def test_rows_of_a_branch_and_of_a_pinned_handle(tmp_path: Path) -> None:
 REFUSED = {
     "DELETE FROM t WHERE EXISTS (SELECT ^max(k) FROM s WHERE s.id = t.id GROUP BY k)": "plain",
     "DELETE FROM t WHERE ^k IN (SELECT k FROM s WHERE s.id = t.id) OR id = 1": "beside OR",
+    "DELETE FROM t WHERE NOT (id = 1 AND ^k IN (SELECT k FROM s WHERE s.id = t.id))": "beside OR",
     "DELETE FROM t WHERE (^k IN (SELECT k FROM s WHERE s.id = t.id)) IS NULL": "within a value",
     "DELETE FROM t WHERE EXISTS (SELECT ^1 FROM s WHERE id IN (SELECT 2 FROM s b WHERE k = t.k))": (
         "outside of its WHERE"
