@@ -20,7 +20,7 @@ import pytest
 
 import lancekit as lk
 from tests.conftest import OVER_CONNECT
-from tests.support.patience import HANG_SECONDS
+from tests.support.patience import HANG_SECONDS, started
 
 pytestmark = pytest.mark.spark
 
@@ -57,11 +57,10 @@ def test_a_query_that_is_started_again(spark: Any, tmp_path: Path, key: str | No
 
     def run() -> None:
         frame = spark.readStream.schema("id long").json(str(incoming))
-        query = (
+        query = started(
             frame.writeStream.foreachBatch(lk.mem_wal_sink(place, query="files"))
             .option("checkpointLocation", str(tmp_path / "c"))
             .trigger(availableNow=True)
-            .start()
         )
         assert query.awaitTermination(HANG_SECONDS)
 
@@ -189,7 +188,7 @@ def test_a_stream_whose_writer_is_killed(spark: Any, tmp_path: Path, whole: bool
         rates = spark.readStream.format("rate").option("rowsPerSecond", 5_000)
         stream = rates.option("numPartitions", 2).load().writeStream.foreachBatch(sink)
         checkpoint = stream.option("checkpointLocation", str(tmp_path / "c"))
-        return checkpoint.trigger(processingTime="500 milliseconds").start()
+        return started(checkpoint.trigger(processingTime="500 milliseconds"))
 
     threads = [beside(merge, 0.7), beside(read, 1.0 if whole else 0.5)]
     query = start()

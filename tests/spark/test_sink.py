@@ -13,7 +13,7 @@ import pytest
 import lancekit as lk
 from lancekit.errors import FormatError, InvalidArgumentError, InvalidTypeError, StorageError
 from lancekit.operations import write as write_module
-from tests.support.patience import HANG_SECONDS
+from tests.support.patience import HANG_SECONDS, started
 
 pytestmark = pytest.mark.spark
 
@@ -166,11 +166,10 @@ def test_a_streaming_query_restarted_from_its_checkpoint(spark, tmp_path):
 
     def run(name="files", checkpoint="c"):
         frame = spark.readStream.schema("id long").json(str(incoming))
-        query = (
+        query = started(
             frame.writeStream.foreachBatch(lk.stream_sink(place, query=name))
             .option("checkpointLocation", str(tmp_path / checkpoint))
             .trigger(availableNow=True)
-            .start()
         )
         assert query.awaitTermination(HANG_SECONDS)
         return query
@@ -205,12 +204,13 @@ def test_two_streams_at_once(spark, tmp_path):
             (tmp_path / name).mkdir(exist_ok=True)
             (tmp_path / name / f"{number}.json").write_text(f'{{"id": {number}}}')
         queries = [
-            spark.readStream.schema("id long")
-            .json(str(tmp_path / name))
-            .writeStream.foreachBatch(lk.stream_sink(place, query=name))
-            .option("checkpointLocation", str(tmp_path / f"{name}.checkpoint"))
-            .trigger(availableNow=True)
-            .start()
+            started(
+                spark.readStream.schema("id long")
+                .json(str(tmp_path / name))
+                .writeStream.foreachBatch(lk.stream_sink(place, query=name))
+                .option("checkpointLocation", str(tmp_path / f"{name}.checkpoint"))
+                .trigger(availableNow=True)
+            )
             for name in names
         ]
         assert all(query.awaitTermination(HANG_SECONDS) for query in queries)

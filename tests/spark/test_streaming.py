@@ -16,7 +16,7 @@ import pytest
 
 import lancekit as lk
 from lancekit.spark.datasource.datasource import LanceDataSource
-from tests.support.patience import HANG_SECONDS
+from tests.support.patience import HANG_SECONDS, started
 
 pytestmark = pytest.mark.spark
 
@@ -36,14 +36,13 @@ def query(spark, tmp_path):
             rows = frame.select("id").toArrow()["id"].to_pylist()
             (seen / str(number)).write_text(json.dumps(rows))
 
-        running = (
+        running = started(
             spark.readStream.format("lance")
             .options(**{"columns": "id", **options})
             .load(ds.uri)
             .writeStream.foreachBatch(keep)
             .option("checkpointLocation", str(tmp_path / checkpoint))
             .trigger(availableNow=True)
-            .start()
         )
         assert running.awaitTermination(HANG_SECONDS)
         batches = {int(file.name): json.loads(file.read_text()) for file in seen.iterdir()}
@@ -218,7 +217,7 @@ def test_a_table_copied_at_once(spark, tmp_path):
 
 
 def copy(spark, ds, tmp_path):
-    query = (
+    query = started(
         spark.readStream.format("lance")
         .load(ds.uri)
         .writeStream.foreachBatch(
@@ -226,7 +225,6 @@ def copy(spark, ds, tmp_path):
         )
         .option("checkpointLocation", str(tmp_path / "c"))
         .trigger(availableNow=True)
-        .start()
     )
     assert query.awaitTermination(HANG_SECONDS)
     rows = lk.dataset(tmp_path / "copy").to_table().sort_by("id").to_pylist()

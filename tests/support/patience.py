@@ -12,8 +12,12 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-__all__ = ["HANG_SECONDS", "WHOLE_SECONDS", "at_most", "until"]
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+__all__ = ["HANG_SECONDS", "WHOLE_SECONDS", "at_most", "started", "until"]
 
 HANG_SECONDS = 1800
 """What takes longer hangs."""
@@ -35,6 +39,23 @@ def until(there: Callable[[], bool]) -> None:
         if time.monotonic() > end:
             raise TimeoutError("what is waited for does not come")
         time.sleep(0.01)
+
+
+def started(stream: DataStreamWriter) -> StreamingQuery:
+    """Start a streaming query.
+
+    Over Spark Connect its functions run in a Python that the server starts, for which it waits ten
+    seconds, whatever else the machine does.  Nothing of the query has begun by then.
+    """
+    from pyspark.errors import PySparkException
+
+    end = time.monotonic() + HANG_SECONDS
+    while True:
+        try:
+            return stream.start()
+        except PySparkException as error:
+            if "failed to connect back" not in str(error) or time.monotonic() > end:
+                raise
 
 
 @contextmanager
