@@ -193,7 +193,7 @@ WRITES: dict[str, Method] = {
         | {
             "allow_external_blob_outside_bases": Value(True, {"data_obj": ELSEWHERE}),
             "data_obj": Value({"id": [5]}),
-            "uri": Value(Made(lambda: fresh().uri)),
+            "uri": Value(Made(fresh)),
             "mode": Refused("nonsense"),
             "commit_lock": Refused(5),
             "enable_v2_manifest_paths": Value(False),
