@@ -28,6 +28,7 @@ __all__ = [
     "FAILURE",
     "TASKS_THAT_WRITE",
     "by_place",
+    "failure_row",
     "gathered",
     "prepare",
     "raise_failure",
@@ -99,17 +100,20 @@ def prepare(
                 blank = pa.nulls(batch.num_rows, pa.binary())
                 yield pa.RecordBatch.from_arrays([*sent, *packed, blank], schema=out)
         except LancekitError as error:
-            blanks = [pa.nulls(1, kind) for kind in out.types[:-1]]
-            failure = pa.array([pickle.dumps(error)], pa.binary())
-            yield pa.RecordBatch.from_arrays([*blanks, failure], schema=out)
+            yield failure_row(error, out)
 
     names = [f"c{at}" for at in range(len(schema))]
     columns = gathered(frame).toDF(*names).select(*(names[at] for at in read))
     return map_batches(columns, work, spark_schema(out))
 
 
+def failure_row(error: LancekitError, schema: pa.Schema, **others: int) -> pa.RecordBatch:
+    """Return the row that tells of an error: nulls, and what ``others`` it needs on its way."""
+    return pa.RecordBatch.from_pylist([{**others, FAILURE: pickle.dumps(error)}], schema=schema)
+
+
 def raise_failure(failures: pa.Array | pa.ChunkedArray) -> None:
-    """Raise what went wrong in `prepare`, if anything did."""
+    """Raise what went wrong, if anything did: the error of a `failure_row`."""
     found = failures.drop_null()
     if len(found):
         raise pickle.loads(found[0].as_py())  # noqa: S301  # made above

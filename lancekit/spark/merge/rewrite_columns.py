@@ -31,7 +31,13 @@ from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.pipeline.rows.write import delete_fragments
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.spark.frames.types import from_spark_batch, spark_schema, to_spark_batch, wire_schema
-from lancekit.spark.frames.wire_rows import FAILURE, TASKS_THAT_WRITE, by_place, raise_failure
+from lancekit.spark.frames.wire_rows import (
+    FAILURE,
+    TASKS_THAT_WRITE,
+    by_place,
+    failure_row,
+    raise_failure,
+)
 from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import collect, map_batches
 from lancekit.spark.merge.merge_task import ADDRESS, MatchedRows, MergeTask, concatenated
@@ -128,9 +134,7 @@ class _LayOut:
                 ]
                 yield pa.RecordBatch.from_arrays(columns, schema=self.out)
         except LancekitError as error:
-            blanks = [pa.nulls(1, kind) for kind in self.out.types[:-2]]
-            failure = [pa.array([0], pa.int32()), pa.array([pickle.dumps(error)], pa.binary())]
-            yield pa.RecordBatch.from_arrays([*blanks, *failure], schema=self.out)
+            yield failure_row(error, self.out, **{_PIECE: 0})
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from lancekit.spark.frames.wire_rows import (
     FAILURE,
     TASKS_THAT_WRITE,
     by_place,
+    failure_row,
     raise_failure,
     restore,
 )
@@ -175,9 +176,7 @@ class _LayOut:
                 ]
                 yield pa.RecordBatch.from_arrays(columns, schema=self.out)
         except LancekitError as error:
-            blanks = [pa.nulls(1, kind) for kind in self.out.types[:-2]]
-            failure = [pa.array([0], pa.int32()), pa.array([pickle.dumps(error)], pa.binary())]
-            yield pa.RecordBatch.from_arrays([*blanks, *failure], schema=self.out)
+            yield failure_row(error, self.out, **{_PIECE: 0})
 
 
 @dataclass(frozen=True)
