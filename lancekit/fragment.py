@@ -10,6 +10,7 @@ from lancekit.api.fragment import (
     RowIdMeta,
     write_fragments,
 )
+from lancekit.api.row_id_sequence import RowIdSequence
 
 __all__ = [
     "DataFile",
@@ -19,5 +20,6 @@ __all__ = [
     "LanceFragment",
     "RowDatasetVersionMeta",
     "RowIdMeta",
+    "RowIdSequence",
     "write_fragments",
 ]

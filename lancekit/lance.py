@@ -18,6 +18,7 @@ from lancekit.api.optimizer import (
     CompactionTask,
     RewriteResult,
 )
+from lancekit.api.row_id_sequence import RowIdSequence
 from lancekit.file import LanceFileMetadata, stable_version
 from lancekit.operations.cleanup.plan import CleanupStats
 from lancekit.operations.cleanup.run import CleanupExplanation
@@ -38,6 +39,7 @@ __all__ = [
     "RewriteResult",
     "RowDatasetVersionMeta",
     "RowIdMeta",
+    "RowIdSequence",
     "ScanStatistics",
     "bfloat16_array",
     "format_fragment",

@@ -40,9 +40,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         "FFILanceTableProvider": "ds.sql() runs DataFusion; other sessions take ds.to_table()",
         "simd_info": "NumPy and Arrow choose their instructions",
     },
-    "lance.fragment": {
-        "RowIdSequence": "row ids of what is committed by hand are given out anew",
-    },
     "lance.file": {
         **dict.fromkeys(
             [
