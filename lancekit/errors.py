@@ -49,6 +49,7 @@ __all__ = [
     "RefConflictError",
     "RetriesExhaustedError",
     "RetryableConflictError",
+    "RowNotFoundError",
     "RowOutOfRangeError",
     "SchemaMismatchError",
     "SessionError",
@@ -211,6 +212,12 @@ class RowOutOfRangeError(InvalidArgumentError, IndexError, OverflowError):
     """A row position outside of the dataset."""
 
     kind = "row_out_of_range"
+
+
+class RowNotFoundError(RowOutOfRangeError, NotImplementedError):
+    """No row has that id or address; it may be deleted, of which pylance says "not supported"."""
+
+    kind = "row_not_found"
 
 
 class PartitionOutOfRangeError(InvalidArgumentError, IndexError):

@@ -51,7 +51,9 @@ class Blobs(Handle):
         ColumnNotFoundError, InvalidArgumentError
             There is no such column, or it holds no blobs.
         RowOutOfRangeError
-            There is no such row.
+            There is no such position.
+        RowNotFoundError
+            There is no row with such an id or address, or it was deleted.
         UntrustedBaseError
             A blob lies outside of the dataset's folder, in a place that
             ``lancekit.options.trusted_bases`` does not list.

@@ -78,7 +78,7 @@ class Positions(Handle):
 
         Raises
         ------
-        RowOutOfRangeError
+        RowNotFoundError
             Ids are addresses, and there never was a row at one.
         """
         check_hints(ignore_deletions=ignore_deletions)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lancekit.errors import RowOutOfRangeError
+from lancekit.errors import RowNotFoundError
 from lancekit.format import row_address
 from lancekit.format.deletions import to_offsets
 from lancekit.scan.fragments.blobs import BlobPlace
@@ -22,6 +22,8 @@ __all__ = ["blob_places", "row_addresses", "row_positions"]
 Numbers = npt.NDArray[np.uint64]
 
 _ALL = 2**63 - 1
+
+_ONE = {"ids": "id", "addresses": "address"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,9 @@ def row_addresses(sources: FragmentSources, kind: str, rows: Any) -> Numbers:
     InvalidTypeError
         They are not whole numbers.
     RowOutOfRangeError
-        There is no such row, or it was deleted.
+        There is no such position.
+    RowNotFoundError
+        There is no row with such an id or address, or it was deleted.
     """
     total = int(sources.ends[-1]) if len(sources) else 0
     wanted = parse_positions(rows, total if kind == "indices" else _ALL)
@@ -58,7 +62,7 @@ def row_addresses(sources: FragmentSources, kind: str, rows: Any) -> Numbers:
     asked, inverse = np.unique(wanted.astype(np.uint64), return_inverse=True)
     found = _find(sources, asked, stable=kind == "ids" and sources.stable_row_ids)
     if len(found.missing):
-        raise _no_row(kind.removesuffix("s"), int(asked[found.missing[0]]), "been deleted")
+        raise _no_row(_ONE[kind], int(asked[found.missing[0]]), "been deleted")
     return found.addresses[inverse]
 
 
@@ -71,7 +75,7 @@ def row_positions(sources: FragmentSources, ids: Any) -> Offsets:
     ------
     InvalidTypeError
         They are not whole numbers.
-    RowOutOfRangeError
+    RowNotFoundError
         Ids are addresses, and there never was a row at one.
     """
     wanted = parse_positions(ids, _ALL)
@@ -119,8 +123,8 @@ def _check_addresses(sources: FragmentSources, missing: Numbers) -> None:
             raise _no_row("address", address, "been in a fragment that is gone")
 
 
-def _no_row(kind: str, row: int, perhaps: str) -> RowOutOfRangeError:
-    return RowOutOfRangeError(
+def _no_row(kind: str, row: int, perhaps: str) -> RowNotFoundError:
+    return RowNotFoundError(
         f"There is no row with {kind} {row}.", hint=f"It may have {perhaps}.", row=row
     )
 

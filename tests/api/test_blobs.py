@@ -16,6 +16,7 @@ from lancekit.errors import (
     CorruptFileError,
     InvalidArgumentError,
     InvalidTypeError,
+    RowNotFoundError,
     RowOutOfRangeError,
     UnsupportedTypeError,
     UntrustedBaseError,
@@ -112,8 +113,15 @@ def test_rows_come_and_go(tmp_path: Path, kind) -> None:
     wanted = [*(VALUES[2:] * 2), b"seven"]
     assert [data for _, data in ds.read_blobs("b", indices=range(7))] == wanted
     assert [data for _, data in theirs.read_blobs("b", indices=list(range(7)))] == wanted
-    with pytest.raises(RowOutOfRangeError, match="no row with id 0"):
-        ds.take_blobs("b", ids=[0])
+    for kind_of_row, gone in (("id", 0), ("address", 0), ("address", 5 << 32)):
+        argument = {"id": "ids", "address": "addresses"}[kind_of_row]
+        with pytest.raises((ValueError, NotImplementedError)) as refused:
+            theirs.take_blobs("b", **{argument: [gone]})
+        with pytest.raises(RowNotFoundError, match=f"no row with {kind_of_row} {gone}\\.") as error:
+            ds.take_blobs("b", **{argument: [gone]})
+        assert isinstance(error.value, refused.type)
+    with pytest.raises(RowOutOfRangeError, match="Row 7 does not exist"):
+        ds.take_blobs("b", indices=[7])
     clone = ds.shallow_clone(tmp_path / "clone", ds.version)
     assert clone.read_blobs("b", indices=[1]) == ds.read_blobs("b", indices=[1])
 

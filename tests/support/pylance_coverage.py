@@ -228,6 +228,8 @@ EVERYWHERE = (
     "index segments are `UUID`s.",
     "Names that pylance gave up work without a warning; `DataFile.path` is no longer a method, and "
     "`DataFile.create(ds, path)` is `LanceFragment.create_from_file(path, ds, 0).files[0]`.",
+    "What a function or a reader that gives rows raises comes as it is, a `KeyError` as one; "
+    "pylance makes an `OSError` of it, with the error's words.",
     "A `checkpoint_file` of `batch_udf` is lancekit's own, keeps results by what the function was "
     "given, and no fragments.",
     "`progress_callback=` hears of one stage, `load_data`: of scalar indices, as in pylance; of "
