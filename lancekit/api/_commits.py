@@ -19,10 +19,12 @@ from lancekit.api.pylance.arguments import (
 from lancekit.checked import checked_methods
 from lancekit.commit.protocol import COMMIT_TIMEOUT, MAX_RETRIES
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, type_name
+from lancekit.format.data_file import DataFile
 from lancekit.format.names import ManifestNaming
 from lancekit.format.operations import Operation
 from lancekit.format.transaction import COMMIT_MESSAGE, Transaction
 from lancekit.legible import shown
+from lancekit.operations.checks.operation import described_file
 from lancekit.operations.commit import CommitSettings, commit_operation, merged_appends
 from lancekit.versions.line import Line, check_same_place, open_line
 from lancekit.versions.snapshot import Snapshot
@@ -35,6 +37,10 @@ DatasetRef = str | os.PathLike[str] | Handle
 @checked_methods
 class Commits(Handle):
     """Commits of operations made by hand."""
+
+    def _described_file(self, path: str, base_id: int | None) -> DataFile:
+        """Answer `DataFile.create`."""
+        return described_file(self._snapshot, path, base_id)[0]
 
     @classmethod
     def commit(

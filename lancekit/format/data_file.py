@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, TypeVar
 
-from lancekit.checked import from_text
-from lancekit.errors import InvalidArgumentError
+from lancekit.checked import checked, from_text
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.items import Items
 from lancekit.format.names import DELETIONS
 from lancekit.format.pb import table_pb2 as pb
@@ -42,6 +42,45 @@ class DataFile:
         for name in ("fields", "column_indices"):
             if not isinstance(given := getattr(self, name), Items):
                 object.__setattr__(self, name, Items(given))
+
+    @staticmethod
+    @checked
+    def create(dataset: Any, path: str, *, base_id: int | None = None) -> DataFile:
+        """Describe a file that was written by hand, for an operation that brings it.
+
+        Parameters
+        ----------
+        dataset
+            A handle on the dataset, which has the file's columns.
+        path
+            The file's name in the folder ``data``.
+        base_id
+            The base path that it lies in, if it is not the dataset's own.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no such file or base path.
+        ColumnNotFoundError
+            The file has a column that the dataset does not have.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> from lancekit.fragment import DataFile
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://data-file-example")
+        >>> there = ds.get_fragments()[0].data_files()[0]
+        >>> DataFile.create(ds, there.path) == there
+        True
+        """
+        # the handle opens it: files are read by rooms above this one
+        describe = getattr(dataset, "_described_file", None)
+        if describe is None:
+            raise InvalidTypeError(
+                f"dataset is {shown(dataset)}.", hint="Pass a LanceDataset.", argument="dataset"
+            )
+        described: DataFile = describe(path, base_id)
+        return described
 
     @property
     def version(self) -> tuple[int, int]:

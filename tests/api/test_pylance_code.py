@@ -318,15 +318,38 @@ def test_a_data_file_that_is_there_is_described_as_pylance_does(tmp_path: Path) 
     lk.write_dataset(pa.table({"a": [1, 2], "s": [{"x": 3}, {"x": 4}]}), path)
     with lancekit.file.LanceFileWriter(str(path / "data/new.lance")) as writer:
         writer.write_batch(pa.table({"s": [{"x": 7}, {"x": 8}]}))
-    # what pylance's DataFile.create is for: the coverage page says so
-    ours = lk.LanceFragment.create_from_file("new.lance", lk.dataset(path), 0).files[0]
+    ours = lancekit.fragment.DataFile.create(lk.dataset(path), "new.lance")
+    assert lk.LanceFragment.create_from_file("new.lance", lk.dataset(path), 0).files == (ours,)
     theirs = lance.fragment.DataFile.create(lance.dataset(path), "new.lance")
     for name in ("fields", "column_indices", "file_major_version", "file_minor_version"):
         assert getattr(ours, name) == getattr(theirs, name)
+    assert (
+        ours.file_size_bytes == theirs.file_size_bytes == (path / "data/new.lance").stat().st_size
+    )
     operation = lk.LanceOperation
     change = operation.DataReplacement([operation.DataReplacementGroup(0, ours)])
     changed = lk.LanceDataset.commit(path, change, read_version=1)
     assert changed.to_table()["s"].to_pylist() == [{"x": 7}, {"x": 8}]
+
+
+def test_a_data_file_in_a_base_path_is_described_as_by_pylance(tmp_path: Path) -> None:
+    base = lance.DatasetBasePath(str(tmp_path / "b"), name="b", is_dataset_root=False)
+    path = tmp_path / "d"
+    theirs = lance.write_dataset(
+        pa.table({"a": [1]}), path, initial_bases=[base], target_bases=["b"], mode="create"
+    )
+    ds, create = lk.dataset(path), lancekit.fragment.DataFile.create
+    there = ds.get_fragments()[0].data_files()[0]
+    assert there.base_id is not None
+    assert create(ds, there.path, base_id=there.base_id) == there
+    for wrong in ({"path": "none.lance"}, {"path": there.path}, {"path": there.path, "base_id": 9}):
+        with pytest.raises(ValueError, match=r"[Nn]ot found"):
+            lance.fragment.DataFile.create(theirs, **wrong)
+        with pytest.raises(InvalidArgumentError, match=r"does not exist|no base path 9"):
+            create(ds, **wrong)
+    for faulty in ((str(path), there.path), (ds, 5)):
+        with pytest.raises(InvalidTypeError):
+            create(*faulty)
 
 
 # ---- results

@@ -225,9 +225,8 @@ EVERYWHERE = (
     "are others.",
     "What describes a table (fragments, files, operations, index segments) is frozen, and its "
     "lists are tuples that equal lists: change with `dataclasses.replace`.  Ids of operations and "
-    "index segments are `UUID`s.",
-    "Names that pylance gave up work without a warning; `DataFile.path` is no longer a method, and "
-    "`DataFile.create(ds, path)` is `LanceFragment.create_from_file(path, ds, 0).files[0]`.",
+    "index segments are `UUID`s: `str()` of one is pylance's, and its folder's name.",
+    "Names that pylance gave up work without a warning; `DataFile.path` is no longer a method.",
     "What a function or a reader that gives rows raises comes as it is, a `KeyError` as one; "
     "pylance makes an `OSError` of it, with the error's words.",
     "A `checkpoint_file` of `batch_udf` is lancekit's own, keeps results by what the function was "

@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lancekit.commit.rules.verdict import listed
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.file.columns.physical import owner_paths, owning_fields
 from lancekit.format import operations as ops
@@ -372,17 +373,24 @@ def _check_filled(fragment: Fragment, schema: LanceSchema, known: Container[int]
             )
 
 
-def described_file(read: Snapshot, path: str) -> tuple[DataFile, int]:
+def described_file(read: Snapshot, path: str, base_id: int | None = None) -> tuple[DataFile, int]:
     """Return what a manifest says of a data file in the folder ``data``, and its rows.
 
     Raises
     ------
     InvalidArgumentError
-        There is no such file.
+        There is no such file, or no such base path.
     ColumnNotFoundError
         It stores a column that the dataset does not have.
     """
-    location = read.data_file(DataFile(path, ()))
+    known = [base.id for base in read.manifest.base_paths]
+    if base_id is not None and base_id not in known:
+        raise InvalidArgumentError(
+            f"There is no base path {base_id}.",
+            hint=f"The version has the base paths {listed(known) or 'none'}.",
+            base_id=base_id,
+        )
+    location = read.data_file(DataFile(path, (), base_id=base_id))
     reader, size = open_brought(location)
     version, schema = reader.version, read.manifest.schema
     owners = [owner.id for field in schema.fields for owner in owning_fields(field, version)]
@@ -390,7 +398,6 @@ def described_file(read: Snapshot, path: str) -> tuple[DataFile, int]:
     paths = owner_paths(reader.stored_schema, version)
     if lost := [name for name in paths if name not in ids]:
         raise column_not_found(lost[0], ids)
-    file = DataFile(
-        path, tuple(ids[name] for name in paths), tuple(range(len(paths))), *version, size
-    )
+    fields, columns = [ids[name] for name in paths], range(len(paths))
+    file = DataFile(path, tuple(fields), tuple(columns), *version, size, base_id)
     return file, reader.num_rows
