@@ -66,5 +66,6 @@ def column_not_found(name: str, known: Iterable[str]) -> ColumnNotFoundError:
         other for other in names if other.lower() == name.lower()
     ]
     shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-    hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"Columns: {shown}."
+    there_are = f"Columns: {shown}." if names else "There are no columns."
+    hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else there_are
     return ColumnNotFoundError(f"There is no column {name!r}.", hint=hint, column=name)

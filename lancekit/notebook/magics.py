@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from lancekit.api.lance_dataset import LanceDataset
-from lancekit.errors import InvalidArgumentError
+from lancekit.errors import InvalidArgumentError, PredicateError
 from lancekit.legible import clean
 from lancekit.options import options
 from lancekit.pipeline.engine.engine import Choice
+from lancekit.scan.expressions.error_position import failure
 from lancekit.statements.dialect import BEGINNINGS, parse_statements
 from lancekit.statements.relations import handle_of
 from lancekit.statements.results import SqlResult
@@ -92,7 +93,7 @@ def lance(shell: Any, line: str, cell: str | None = None) -> Any:
         return _traceback()
     if word in _WORDS:
         name, *arguments = _split(rest)
-        return _WORDS[word](_handle(shell, name), arguments)
+        return _WORDS[word](_handle(shell, word, name), arguments)
     if word in ("", "help"):
         print(_USAGE)
         return None
@@ -172,14 +173,26 @@ def _split(rest: str) -> list[str]:
     return [found[1], *([found[2]] if found[2] else [])]
 
 
-def _handle(shell: Any, name: str) -> LanceDataset:
-    """Return the handle that a name means, as statements read it."""
+def _handle(shell: Any, word: str, name: str) -> LanceDataset:
+    """Return the handle that a name means, as statements read it.
+
+    Raises
+    ------
+    PredicateError
+        It is no name, or that of no dataset; the place is that in the line.
+    """
     if "/" in name and not any(mark in name for mark in "'`@"):
         name = f"'{name}'"  # no name has a slash
-    text = f"DESCRIBE HISTORY {name}"
-    (tree,) = parse_statements(text)
-    scope = Scope(Text(text, Names({}, shell.user_ns), _no_query))
-    return handle_of(tree.this, scope)
+    before, line = "DESCRIBE HISTORY ", f"%lance {word} "
+    text = before + name
+    try:
+        (tree,) = parse_statements(text)
+        scope = Scope(Text(text, Names({}, shell.user_ns), _no_query))
+        return handle_of(tree.this, scope)
+    except PredicateError as error:
+        place = max(error.context.get("position", 0) - len(before), 0) + len(line)
+        said = error.message.partition("\n")[0]
+        raise failure(line + name, said, place, error.hint or "") from None
 
 
 def _no_query(tree: Any, scope: Scope) -> Any:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from lancekit.errors import EngineError, LancekitError, NotOfferedError
 from lancekit.scan.expressions.kernels.functions import FUNCTIONS
+from lancekit.spark.frames.types import with_leaves
 from lancekit.statements.emit import Written
 from lancekit.statements.tables import Stream
 
@@ -52,6 +53,7 @@ def run_locally(query: Written, schema: pa.Schema) -> pa.Table:
                 ).named(list(read.columns)),
                 failed,
             )
+            stream = _counted(stream)
             small = read.leaf.table.rows is not None and _bytes(read.leaf.table.rows, stream)
             rows = stream.reader().read_all() if small else stream
             session.register(f"t{read.leaf.number}", rows)
@@ -87,6 +89,21 @@ def _watched(stream: Stream, failed: list[BaseException]) -> Stream:
             raise
 
     return Stream(stream.own, batches, stream.names)
+
+
+def _counted(stream: Stream) -> Stream:
+    """Return a stream with durations as numbers, which statements only hand on.
+
+    DuckDB takes them for intervals of months, days and time, which Arrow does not turn back.
+    """
+    schema = pa.schema([(one.name, with_leaves(one.type, _plain)) for one in stream.schema])
+    if schema == stream.schema:
+        return stream
+    return Stream(schema, lambda: (batch.cast(schema) for batch in stream.reader()))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return pa.int64() if pa.types.is_duration(kind) else kind
 
 
 def _session() -> Any:

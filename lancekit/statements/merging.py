@@ -157,7 +157,9 @@ class _Clauses:
             found[name] = value
         for key, expr in self.keys.items():
             if key in found and found.pop(key) != expr:
-                raise scope.text.fail(then, f"the key {key!r} of a row that matches stays:")
+                raise scope.text.fail(
+                    then, f"a row keeps its key {key!r} in a merge:", "UPDATE changes it."
+                )
         return found
 
     def _inserted(self, then: Any, scope: Scope) -> dict[str, Expr]:

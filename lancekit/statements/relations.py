@@ -22,6 +22,7 @@ from lancekit.statements.tables import Table
 
 __all__ = ["handle_of", "rows_of", "table_of", "version_of"]
 
+_NO_DATASET = "Rows become one by lk.write_dataset(rows, place)."
 _HINT = "Write a number, a tag in quotes, or TIMESTAMP AS OF '2026-03-01 12:00:00+00:00'."
 
 
@@ -59,7 +60,7 @@ def handle_of(tree: Any, scope: Scope) -> LanceDataset:
     scope.text.only(tree, "this", "db", "catalog", "alias")
     source = _source(tree, scope)
     if not isinstance(source, LanceDataset):
-        raise scope.text.fail(tree, f"{tree.name!r} is no dataset, and cannot be changed:")
+        raise scope.text.fail(tree, f"{tree.name!r} is no dataset:", _NO_DATASET)
     branch = branch_of(tree)
     return source if branch is None else source.checkout_version((branch, None))
 
@@ -126,7 +127,10 @@ def rows_of(
     rows = [one.expressions if isinstance(one, exp.Tuple) else [one] for one in tree.expressions]
     width = len(rows[0])
     names = names or [f"col{at + 1}" for at in range(width)]
-    if any(len(row) != width for row in rows) or len(names) != width:
+    if len(names) != width:
+        many = f"VALUES gives {width}, and there are {len(names)} columns to fill:"
+        raise scope.text.fail(tree, many)
+    if any(len(row) != width for row in rows):
         raise scope.text.fail(tree, "the rows of VALUES have different numbers of columns:")
     columns = list[pa.Array]()
     for at in range(width):

@@ -37,7 +37,7 @@ def sql(
     params
         Values for ``$name``; they are bound, never pasted.
     preview
-        Tell what statements would change, and change nothing.
+        Tell what statements would change, and change nothing; one of them at most may change.
     **frames
         What names mean: handles, paths, pandas, Polars, Arrow, Spark frames; or values for
         ``$name``.  Then names of the notebook count, then those of `register`.
@@ -95,10 +95,10 @@ def run_statements(
     Raises
     ------
     PredicateError
-        As `sql`; or `limit` or `at` was given to what is no query.
+        As `sql`; `limit` or `at` was given to what is no query, or `preview` to two changes.
     """
     from lancekit.statements.dialect import asked_names, parse_statements  # loads sqlglot
-    from lancekit.statements.statement import run_statement
+    from lancekit.statements.statement import check_preview, run_statement
 
     trees = parse_statements(text)
     if not trees:
@@ -110,6 +110,8 @@ def run_statements(
             hint="Tables go by their names, parameters by $name.",
             names=unused,
         )
+    if preview:
+        check_preview(trees, text)
     found = None
     for tree in trees:
         found = run_statement(tree, text, names, preview=preview, limit=limit, at=at)

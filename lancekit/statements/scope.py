@@ -161,7 +161,8 @@ class Scope:
             names += [column.name for table in scope.seen for column in table.columns]
             names += scope._aliases() if len(parts) > 1 else []
             scope = scope.parent
-        return self._missing(parts[0], parts[0].name, names, "there is no column")
+        what = "there is no table or column" if len(parts) > 1 else "there is no column"
+        return self._missing(parts[0], parts[0].name, names, what)
 
     def _missing(self, tree: Any, name: str, names: Sequence[str], what: str) -> PredicateError:
         close = matching(name, names) or difflib.get_close_matches(name, names, 3, 0.6)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -17,7 +17,7 @@ from lancekit.statements.select import run_query
 from lancekit.statements.tables import Names
 from lancekit.statements.upkeep import alter, history, optimize, restore
 
-__all__ = ["run_statement"]
+__all__ = ["check_preview", "run_statement"]
 
 _STATEMENTS: Mapping[type, Callable[..., Any]] = {
     exp.Update: update,
@@ -29,6 +29,23 @@ _STATEMENTS: Mapping[type, Callable[..., Any]] = {
     Restore: restore,
     Optimize: optimize,
 }
+
+
+def check_preview(trees: Sequence[Any], sql: str) -> None:
+    """Refuse to preview a change behind another, which would be there by then.
+
+    Raises
+    ------
+    PredicateError
+        Two of the statements change something.
+    """
+    changes = [tree for tree in trees if not isinstance(tree, exp.Query | exp.Describe)]
+    if len(changes) > 1:
+        raise Text(sql, Names(), compile_query).fail(
+            changes[1],
+            "a preview is of one change, and this is another:",
+            "Preview it when the first was made: it may change what the first leaves.",
+        )
 
 
 def run_statement(

@@ -47,6 +47,29 @@ def test_a_preview_changes_nothing(shell: Any) -> None:
     assert (done.num_deleted_rows, ds.version) == (1, version + 1)
 
 
+def test_a_preview_is_of_one_change(shell: Any) -> None:
+    text = "DELETE FROM ds WHERE id = 1; SELECT id FROM ds; UPDATE ds SET id = 5"
+    with pytest.raises(PredicateError, match="a preview is of one change") as caught:
+        shell.run_cell_magic("lance", "--preview", text)
+    assert text[caught.value.context["position"] :].startswith("ds SET")
+    told = shell.run_cell_magic("lance", "--preview", "SELECT id FROM ds; DELETE FROM ds")
+    assert told.commits == ("Delete",)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("nosuch", "no table 'nosuch'"), ("low", "'low' is no dataset"), ("%", "parse")],
+)
+def test_a_name_that_is_no_dataset_is_shown_in_its_line(shell: Any, name: str, said: str) -> None:
+    shell.user_ns["low"] = 3
+    with pytest.raises(PredicateError, match=said) as caught:
+        shell.run_line_magic("lance", f"history {name}")
+    line, place = (caught.value.context[known] for known in ("sql", "position"))
+    assert line == f"%lance history {name}"
+    assert line[place:] == ("" if name == "%" else name)
+    assert "DESCRIBE" not in str(caught.value)
+
+
 def test_the_line_shows_cards(shell: Any) -> None:
     ds = shell.user_ns["ds"]
     ds.tags.create("first", 1)

@@ -17,6 +17,8 @@ MISTAKES = {
     "SELECT id FROM ^nosuch": "no table 'nosuch'",
     "SELECT ^nosuch FROM t": "no column 'nosuch'",
     "SELECT t.^nosuch FROM t": "has no column",
+    "SELECT ^u.id FROM t": "no table or column 'u'",
+    "INSERT INTO t (id, s) VALUES (^1)": "gives 1, and there are 2",
     "SELECT ^id FROM t a JOIN t b ON a.id = b.id": "may be each of",
     "SELECT ^sin(x) FROM t": "no function 'sin'",
     "SELECT ^now() FROM t": "no function 'now'",

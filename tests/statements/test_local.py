@@ -51,3 +51,30 @@ def test_nothing_else_is_within_reach(tmp_path: Path) -> None:
     for table in (f"'{tmp_path}/f.csv'", "pg_catalog.pg_tables", "duckdb_settings()", "lk"):
         with pytest.raises(LancekitError):
             lk.sql(f"SELECT * FROM {table}")
+
+
+@pytest.mark.parametrize("bytes_read_first", [0, 1 << 30])
+def test_durations_come_through(monkeypatch: pytest.MonkeyPatch, bytes_read_first: int) -> None:
+    monkeypatch.setattr(local, "_WHOLE", bytes_read_first)
+    span = pa.duration("us")
+    parts = pa.struct([("d", span), ("l", pa.list_(span))])
+    rows = pa.table(
+        {
+            "id": [1, 2, 3],
+            "d": pa.array([2**63 - 1, None, -(2**63) + 1], span),
+            "s": pa.array([{"d": 1, "l": [2, None]}, None, {"d": None, "l": None}], parts),
+            "m": pa.array([[("k", 5)], None, []], pa.map_(pa.string(), span)),
+        }
+    )
+    ds = lk.write_dataset(rows, "memory://durations")
+    assert lk.sql("SELECT * FROM ds WHERE id * 2 > 1 ORDER BY id", ds=ds).to_table() == rows
+    found = lk.sql("SELECT CASE WHEN id > 1 THEN d END AS d, s.d AS e FROM ds", ds=ds).to_table()
+    assert found["d"].cast(pa.int64()).to_pylist() == [None, None, -(2**63) + 1]
+    assert found["e"].cast(pa.int64()).to_pylist() == [1, None, None]
+    merge = (
+        "MERGE INTO ds USING s ON ds.id = s.id WHEN MATCHED AND s.id > 1 THEN UPDATE SET d = s.d "
+        "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET d = NULL"
+    )
+    lk.sql(merge, ds=ds, s=pa.table({"id": [2], "d": pa.array([7], pa.duration("ms"))}))
+    changed = ds.to_table(["id", "d"]).sort_by("id")["d"].cast(pa.int64())
+    assert changed.to_pylist() == [None, 7000, None]

@@ -29,6 +29,7 @@ __all__ = [
     "spark_schema",
     "to_spark_batch",
     "wire_schema",
+    "with_leaves",
 ]
 
 _MOST_DIGITS = 38
@@ -117,14 +118,23 @@ _PARTS: tuple[tuple[Callable[[Any], bool], Callable[[Any, Any], pa.DataType]], .
 )
 
 
-def _counted(kind: pa.DataType) -> pa.DataType:
-    """Return a type with nanoseconds as plain integers, at any depth."""
-    if _counts_nanoseconds(kind):
-        return pa.int64()
+def with_leaves(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """Return a type whose types without parts are changed, at any depth.
+
+    Examples
+    --------
+    >>> with_leaves(pa.list_(pa.int8()), lambda leaf: pa.int64())
+    ListType(list<item: int64>)
+    """
     for test, make in _PARTS:
         if test(kind):
-            return make(kind, lambda field: field.with_type(_counted(field.type)))
-    return kind
+            return make(kind, lambda field: field.with_type(with_leaves(field.type, change)))
+    return change(kind)
+
+
+def _counted(kind: pa.DataType) -> pa.DataType:
+    """Return a type with nanoseconds as plain integers, at any depth."""
+    return with_leaves(kind, lambda leaf: pa.int64() if _counts_nanoseconds(leaf) else leaf)
 
 
 def wire_schema(schema: pa.Schema, *, exact: bool = False) -> pa.Schema:
