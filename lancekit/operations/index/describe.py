@@ -27,6 +27,7 @@ from lancekit.index.kinds import (
     NGRAM,
     VECTORS,
     ZONE_MAP,
+    kept_up_as,
     kind_of,
 )
 from lancekit.index.segment import Segment
@@ -118,6 +119,12 @@ def _rows(snapshot: Snapshot, fragments: set[int]) -> int:
     return sum(f.num_rows for f in snapshot.manifest.fragments if f.id in fragments)
 
 
+def _type(index: IndexMetadata) -> str:
+    """Return what a segment is; of one without details its files may tell."""
+    told = kept_up_as(index) if index.index_details is None else None
+    return index.kind if told is None else told.label
+
+
 def index_statistics(snapshot: Snapshot, name: str) -> dict[str, Any]:
     """Return what an index covers and, of scalar ones and those of vectors, what is in its files.
 
@@ -135,7 +142,7 @@ def index_statistics(snapshot: Snapshot, name: str) -> dict[str, Any]:
     indexed = _rows(snapshot, covered)
     times = [index.created_at for index in segments if index.created_at is not None]
     return {
-        "index_type": segments[0].kind,
+        "index_type": _type(segments[0]),
         "name": name,
         "num_indices": len(segments),
         "num_segments": len(segments),

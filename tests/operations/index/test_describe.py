@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import lance
@@ -41,6 +41,23 @@ def test_as_pylance_tells(name: str, theirs: bool, tmp_path: Path) -> None:
             assert (list(value) if isinstance(found, list) else value) == found
     stats = lance.dataset(str(path)).stats.index_stats(ours.name)
     assert ds.stats.index_stats(ours.name) == ds.index_statistics(ours.name) == stats
+
+
+@pytest.mark.parametrize(("column", "kind"), [("int32", "BTREE"), ("text", "INVERTED")])
+def test_statistics_know_what_an_index_without_details_is(
+    column: str, kind: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "d.lance"
+    lance.write_dataset(rows(), path).create_scalar_index(column, kind, name="i")
+    operation = lance.dataset(path).get_transactions(1)[0].operation
+    # pylance hides a newer one that does not say what it is
+    silent = replace(operation.new_indices[0], index_details=None, index_version=0)
+    change = lance.LanceOperation.CreateIndex([silent], operation.new_indices)
+    theirs = lance.LanceDataset.commit(path, change, read_version=2)
+    ours = lk.dataset(path)
+    assert ours.describe_indices()[0].index_type == "Unknown"
+    found = [ds.stats.index_stats("i")["index_type"] for ds in (ours, theirs)]
+    assert found == [{"BTREE": "BTree", "INVERTED": "Inverted"}[kind]] * 2
 
 
 def test_parameters_are_told(tmp_path: Path) -> None:
