@@ -23,6 +23,8 @@ _WHOLE = 256 << 20
 _WIDTH = 32
 #: functions that DuckDB has in another way than Spark: those of filters take their place
 _OWN = ("lower", "upper")
+#: what DuckDB says of a query that somebody stopped
+_INTERRUPTED = "Query interrupted"
 #: no files, no settings, no names of Python's: a query reads what was registered for it
 _SETTINGS: Mapping[str, str | bool] = {
     "enable_external_access": False,
@@ -69,6 +71,8 @@ def run_locally(query: Written, schema: pa.Schema) -> pa.Table:
     except Exception as error:
         if failed:
             raise failed[0] from None
+        if str(error).strip() == _INTERRUPTED:
+            raise KeyboardInterrupt from None  # which DuckDB caught, and made an error of
         raise EngineError(
             f"The query cannot be computed: {str(error).splitlines()[0]}.",
             hint="Look for values that are too large for their type.",

@@ -75,6 +75,7 @@ def notebook_names() -> Mapping[str, Any]:
     return names
 
 
+@checked
 def run_statements(
     text: str,
     names: Names,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,6 +11,8 @@ import pytest
 import lancekit as lk
 from lancekit.errors import CorruptFileError, LancekitError
 from lancekit.statements import local
+from lancekit.statements.run import run_statements
+from lancekit.statements.tables import Names
 
 
 @pytest.fixture
@@ -44,6 +47,28 @@ def test_the_error_of_a_scan_comes_through(tmp_path: Path, streams: None) -> Non
         file.unlink()
     with pytest.raises(CorruptFileError):
         lk.sql("SELECT x + 1 FROM ds WHERE x * 2 > 1", ds=ds)
+
+
+def test_an_interrupt_of_a_query_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stopped:
+        def __getattr__(self, name: str) -> Any:
+            return lambda *args, **kwargs: self
+
+        def sql(self, *args: Any, **kwargs: Any) -> None:
+            raise RuntimeError("Query interrupted")
+
+    monkeypatch.setattr(local, "_session", Stopped)
+    for run in (lk.sql, lambda text, **given: run_statements(text, Names(given))):
+        with pytest.raises(KeyboardInterrupt) as caught:
+            run("SELECT x + 1 FROM t WHERE x > 0", t={"x": [1]}).to_table()
+        assert caught.value.__cause__ is None
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run_statements("UPDATE t SET x = CASE WHEN x > 0 THEN 1 END", Names({"t": _written()}))
+    assert "nothing was committed" in caught.value.__notes__[0]
+
+
+def _written() -> lk.LanceDataset:
+    return lk.write_dataset({"x": [1]}, "memory://stopped")
 
 
 def test_nothing_else_is_within_reach(tmp_path: Path) -> None:
