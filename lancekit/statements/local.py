@@ -88,7 +88,7 @@ def _watched(stream: Stream, failed: list[BaseException]) -> Stream:
     def batches() -> Any:
         try:
             yield from stream.batches()
-        except LancekitError as error:
+        except (LancekitError, KeyboardInterrupt) as error:
             failed.append(error)
             raise
 

@@ -67,6 +67,16 @@ def test_an_interrupt_of_a_query_stays_one(monkeypatch: pytest.MonkeyPatch) -> N
     assert "nothing was committed" in caught.value.__notes__[0]
 
 
+def test_an_interrupt_of_a_scan_stays_one(monkeypatch: pytest.MonkeyPatch, streams: None) -> None:
+    def stop(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    ds = _written()
+    monkeypatch.setattr(lk.LanceScanner, "to_batches", stop)
+    with pytest.raises(KeyboardInterrupt):
+        lk.sql("SELECT x + 1 FROM ds WHERE x * 2 > 1", ds=ds).to_table()
+
+
 def _written() -> lk.LanceDataset:
     return lk.write_dataset({"x": [1]}, "memory://stopped")
 
