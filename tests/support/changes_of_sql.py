@@ -141,7 +141,10 @@ def _asking(draw: random.Random) -> str:
 
 def _where(draw: random.Random) -> str:
     plain, asking = _condition(draw, "t"), _asking(draw)
-    return draw.choice([plain, asking, f"({asking}) AND {plain}", f"NOT ({asking})"])
+    both = f"({asking}) AND {plain}"
+    if asking.startswith("t.v NOT IN"):  # below NOT it is refused
+        return draw.choice([plain, asking, both])
+    return draw.choice([plain, asking, both, f"NOT ({asking})"])
 
 
 def update_text(seed: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -214,7 +215,7 @@ def test_versions_that_pylance_writes(tmp_path: Path, form: dict[str, int], vers
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "row-ids"])
 @pytest.mark.parametrize("form", [{"format_version": 3}, {"block_size": 256}], ids=str)
 def test_indices_of_the_newest_version(tmp_path: Path, form: dict[str, int], stable: bool) -> None:
-    place = str(tmp_path / "d")
+    place, large = str(tmp_path / "d"), "block_size" in form
     lance.write_dataset(
         with_outliers(0, 700), place, max_rows_per_file=300, enable_stable_row_ids=stable
     )
@@ -233,7 +234,12 @@ def test_indices_of_the_newest_version(tmp_path: Path, form: dict[str, int], sta
     both_agree()
     lance.dataset(place).optimize.optimize_indices(num_indices_to_merge=0)
     both_agree()
-    lk.dataset(place).optimize.compact_files()
+    # addresses in segments with large blocks are not made anew where there are several
+    left = (
+        pytest.warns(UserWarning, match="large blocks") if large and not stable else nullcontext()
+    )
+    with left:
+        lk.dataset(place).optimize.compact_files()
     both_agree()
     lk.dataset(place).insert(with_outliers(750, 50))
     # segments of both forms would not be searched
