@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,15 @@ WITH_FLIGHTS = {"tutorial"}
 #: how many blocks there are of which only names and arguments are looked at: a bucket, other
 #: libraries, sessions of their own, a stream that goes on
 NOT_RUN = {"mem-wal": 1, "migration": 2, "spark": 1, "stores": 1}
+
+
+@pytest.fixture(autouse=True)
+def _options_afterwards() -> Iterator[None]:
+    """Pages that tell of options set them for the process, as their readers would."""
+    before = lk.options.current()
+    yield
+    for option in fields(before):
+        setattr(lk.options, option.name, getattr(before, option.name))
 
 
 def run_page(page: str, names: dict[str, object]) -> None:
