@@ -21,6 +21,7 @@ from hypothesis.internal.conjecture import providers
 import lancekit
 from lancekit.compiled import state, store
 from tests.support import pylance4 as pylance4_process
+from tests.support.java import path_without_java
 from tests.support.remembering import all_remembered
 from tests.support.s3 import S3Server, s3_server
 
@@ -195,6 +196,9 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             patch.setenv(
                 "MPLCONFIGDIR", os.environ.get("MPLCONFIGDIR") or str(cache / "matplotlib")
             )
+            # The Java that lancekit brings, whatever else the machine has.
+            patch.delenv("JAVA_HOME", raising=False)
+            patch.setenv("PATH", path_without_java(tmp_path_factory.mktemp("tools")))
             # One for all workers: a session that one has warmed up starts quicker in the other.
             mine = tmp_path_factory.getbasetemp()
             shared = mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine

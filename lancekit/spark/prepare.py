@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from lancekit.checked import checked
 from lancekit.compiled import state, store
-from lancekit.errors import JavaNotFoundError, NotOfferedError
+from lancekit.errors import JavaNotFoundError, NotOfferedError, SessionError
 from lancekit.legible import warn
 from lancekit.spark.session.class_archive import make_archive
 
@@ -52,13 +52,11 @@ def warm_up(
         Kernels were asked for, and what compiles them is not installed.
     JavaNotFoundError
         The archive was asked for, and there is no Java that Spark can use.
-    SessionError
-        Spark did not start, or this Java makes no such archive.
 
     Warns
     -----
     UserWarning
-        The kernels could not be compiled or kept; all works without.
+        The kernels or the archive could not be made or kept; all works without.
 
     Examples
     --------
@@ -96,4 +94,7 @@ def _archive(*, needed: bool, again: bool) -> Path | None:
     except JavaNotFoundError:
         if needed:
             raise
+        return None
+    except SessionError as error:
+        warn(str(error))
         return None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.programs import QUICK, path_without_java
+from tests.spark.programs import QUICK
 from tests.support.patience import HANG_SECONDS
 
 SERVER = f"""
@@ -29,19 +29,15 @@ assert lk.session_info().state == "none"
 
 
 @pytest.fixture(scope="session")
-def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server in another process, by its address with the token; of a machine without Java."""
+def connect_server() -> Iterator[str]:
+    """The address, with the token, of a server in another process."""
     process = subprocess.Popen(
         [sys.executable, "-c", SERVER],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={
-            **{name: value for name, value in os.environ.items() if name != "JAVA_HOME"},
-            "PATH": path_without_java(tmp_path_factory.mktemp("tools")),
-            # Over Connect, workers start in a folder of the session's own.
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-        },
+        # Over Connect, workers start in a folder of the session's own.
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
     yield process.stdout.readline().strip()
     process.communicate("", timeout=HANG_SECONDS)

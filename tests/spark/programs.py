@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from lancekit.user_cache import cache_folder
 from tests.support.patience import HANG_SECONDS
@@ -25,16 +24,6 @@ def archived() -> dict[str, str]:
         f"-XX:SharedArchiveFile={path} -Xlog:disable" for path in cache_folder().glob("s*.jsa")
     ]
     return {"JDK_JAVA_OPTIONS": " ".join([os.environ.get("JDK_JAVA_OPTIONS", ""), *found[:1]])}
-
-
-def path_without_java(folder: Path) -> str:
-    """Return a PATH with all of the machine's tools, but no Java."""
-    for place in ("/bin", "/usr/bin"):
-        for tool in Path(place).iterdir():
-            link = folder / tool.name
-            if not tool.name.startswith("java") and not link.is_symlink():
-                link.symlink_to(tool)
-    return str(folder)
 
 
 def run(program: str, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:

