@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
+from lancekit.errors import UnsupportedTypeError
 from lancekit.file.encodings.choose import long_values, mini_values
 from lancekit.file.encodings.request import CHUNK, EncodedValues
 from lancekit.file.kernels.arrow_buffers import Encoded, byte_width, is_variable, string_buffers
 from lancekit.file.kernels.bounds import is_readable
 from lancekit.file.layouts.constant_encode import all_null_page, equal_page
-from lancekit.file.layouts.fullzip.encode import full_zip
+from lancekit.file.layouts.fullzip.encode import full_zip, may_be_zipped
 from lancekit.file.layouts.miniblock.encode import ChunkOverflow, mini_block
 from lancekit.file.structure.repdef_build import Shredded, shred
 from lancekit.file.structure.repdef_pack import values_that_fit
@@ -58,7 +59,9 @@ def encode_pages(
     encoded = encode_page_of(page, large=large, options=options, goal=goal)
     if encoded is not None and not _is_readable(page, encoded, most):
         encoded = None
-    if encoded is None and len(array) == 1:
+    if encoded is None and len(array) == 1 and not may_be_zipped(page.values):
+        encoded = _crowded_page(page, large=large, options=options, goal=goal)
+    elif encoded is None and len(array) == 1:
         encoded = full_zip(page, options, goal)
         if not _is_readable(page, encoded, most):
             encoded = full_zip(page, _PLAIN)
@@ -68,6 +71,27 @@ def encode_pages(
     half = len(array) // 2
     for part in (array.slice(0, half), array.slice(half)):
         yield from encode_pages(part, depth, large=large, options=options, goal=goal, most=most)
+
+
+def _crowded_page(page: Shredded, *, large: bool, options: Mapping[str, str], goal: str) -> Encoded:
+    """Encode a row with very many null or empty lists, whose values cannot be zipped."""
+    most = values_that_fit(page, large=large, crowded=True)
+    try:
+        if most is not None:
+            values = mini_values(
+                page.values, page.valid, large=large, max_values=most, options=options, goal=goal
+            )
+            return mini_block(page, values, large=large)
+    except ChunkOverflow:
+        pass
+    kind = page.values.type
+    raise UnsupportedTypeError(
+        f"A row of {kind} has more null or empty lists in a row than can be written.",
+        hint="Use the dictionary's value type."
+        if pa.types.is_dictionary(kind)
+        else "Use lists of int8, data_storage_version 2.0, or several rows.",
+        type=str(kind),
+    )
 
 
 #: metadata of a row that would shrink so far that readers take it for a bomb
@@ -100,7 +124,7 @@ def encode_page_of(
     mini: EncodedValues | None = None
     asked = option(options, "lance-encoding:structural-encoding")
     longest = _longest(values)
-    if asked == "fullzip" and not pa.types.is_dictionary(kind):
+    if asked == "fullzip" and may_be_zipped(values):
         return full_zip(page, options, goal)
     if longest < _LARGE or (asked == "miniblock" and longest * 8 <= CHUNK[large] and most):
         if most is None:

@@ -16,6 +16,9 @@ __all__ = ["chunk_borders", "pack_levels", "repetition_index", "values_that_fit"
 #: The most levels of a chunk; packed and even raw, they keep within 16-bit sizes.
 _MAX_LEVELS = 1 << 15
 
+#: The most that the count of a chunk's levels says.
+_MOST_LEVELS = (1 << 16) - 1
+
 #: Bytes of levels in a chunk of 2.1, whose values leave so much room in 32 KiB.
 _SMALL_BYTES = 12 << 10
 
@@ -25,19 +28,22 @@ _MIN_VALUES = 8
 _FEW_LEVELS = 512
 
 
-def values_that_fit(page: Shredded, *, large: bool) -> int | None:
+def values_that_fit(page: Shredded, *, large: bool, crowded: bool = False) -> int | None:
     """Return the most values of a chunk, a power of two, such that its levels fit too.
 
-    ``None`` if even the smallest chunk would have too many, of null or empty lists.
+    ``None`` if even the smallest chunk would have too many, of null or empty lists. In a
+    ``crowded`` chunk there may be as many as its 16-bit count says, if its bytes suffice.
     """
+    widths = [
+        bits_needed(int(levels.max()))
+        for levels in (page.repetition, page.definition)
+        if levels is not None
+    ]
     limit = _MAX_LEVELS
-    if not large:
-        bits = sum(
-            bits_needed(int(levels.max()))
-            for levels in (page.repetition, page.definition)
-            if levels is not None
-        )
-        limit = min(limit, _SMALL_BYTES * 8 // max(1, bits))
+    if crowded and max(widths, default=0) < 8:  # packed levels keep within 16-bit sizes
+        limit = _MOST_LEVELS
+    elif not large:
+        limit = min(limit, _SMALL_BYTES * 8 // max(1, sum(widths)))
     fitting = 1 << limit.bit_length() - 1
     if page.slots is None:
         return fitting

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lancekit.errors import UnsupportedTypeError
 from lancekit.file.encodings import fixed_size_list, flat, variable
 from lancekit.file.encodings.choose_strings import single_strings
 from lancekit.file.encodings.chunk_buffers import Part, interleave
@@ -29,11 +28,31 @@ from lancekit.format.arrow_parts import child_of
 from lancekit.format.pb import encodings_v21_pb2 as pb
 from lancekit.options import DEFAULT_GOAL
 
-__all__ = ["full_zip"]
+__all__ = ["full_zip", "may_be_zipped"]
+
+
+def may_be_zipped(values: pa.Array) -> bool:
+    """Return False for values that no reader takes from a full-zip page.
+
+    These are dictionaries, and fixed-size lists of booleans that do not fill whole bytes or have
+    null items: the reference refuses to read them.
+    """
+    if pa.types.is_dictionary(values.type):
+        return False
+    item = values.type
+    while pa.types.is_fixed_size_list(item):
+        item = item.value_type
+    if not pa.types.is_boolean(item) or item == values.type:
+        return True
+    parts = taken_apart(values)
+    return parts.bits_per_row % 8 == 0 and all(level.validity is None for level in parts.levels)
 
 
 def full_zip(page: Shredded, options: Mapping[str, str], goal: str = DEFAULT_GOAL) -> Encoded:
-    """Encode a page value by value; ``options`` and ``goal`` are as `encode_pages` takes them."""
+    """Encode a page value by value, which `may_be_zipped` allows.
+
+    ``options`` and ``goal`` are as `encode_pages` takes them.
+    """
     values = page.values
     if is_variable(values.type):
         return _variable_page(page, *single_strings(values, page.valid, options, goal))
@@ -41,12 +60,6 @@ def full_zip(page: Shredded, options: Mapping[str, str], goal: str = DEFAULT_GOA
         return _fixed_page(page, *_list_table(values))
     if pa.types.is_struct(values.type):
         return _packed_page(page)
-    if pa.types.is_dictionary(values.type):
-        raise UnsupportedTypeError(
-            f"A row of {values.type} has more null or empty lists in a row than can be written.",
-            hint="Use the dictionary's value type.",
-            type=str(values.type),
-        )
     width = byte_width(values.type)
     if width is None:  # booleans take a byte each
         table = bits.unpack(fixed_bytes(values), len(values)).reshape(-1, 1)
