@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lancekit.format.fragment import columns_of_files
 from lancekit.format.schema import LanceField, LanceSchema
+from lancekit.pipeline.diff.retyped import can_be_retyped
 from lancekit.scan.fragments.source import FragmentSource
 
 __all__ = ["ColumnPair", "Pair", "Shared", "pair_columns", "shared"]
@@ -69,18 +70,10 @@ def pair_columns(old: LanceSchema, new: LanceSchema, last_common_id: int) -> lis
     for field in new.fields:
         kind = field.to_arrow().type
         match = by_id.get(field.id) or by_name.get(field.name)
-        if match is not None and not _castable(match.to_arrow().type, kind):
+        if match is not None and not can_be_retyped(match.to_arrow().type, kind):
             match = None
         found.append(ColumnPair(field.name, kind, match, field))
     return found
-
-
-def _castable(old: pa.DataType, new: pa.DataType) -> bool:
-    try:
-        pa.nulls(1, old).cast(new)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return False
-    return True
 
 
 def shared(

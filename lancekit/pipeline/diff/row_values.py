@@ -13,6 +13,7 @@ import pyarrow as pa
 from lancekit.errors import UnsupportedFeatureError
 from lancekit.file.kernels.widths import value_bytes
 from lancekit.pipeline.diff.fragments import ColumnPair
+from lancekit.pipeline.diff.retyped import retyped
 from lancekit.pipeline.diff.side import Addresses, Side
 from lancekit.pipeline.diff.values import Digests, Seeds, differing, digests
 from lancekit.scan.ahead import Workers
@@ -91,7 +92,7 @@ def ascending_numbers(
 def _as_array(values: pa.ChunkedArray, pair: ColumnPair) -> pa.Array:
     if values.type != pair.kind:
         try:
-            values = values.cast(pair.kind, safe=False)
+            values = pa.chunked_array([retyped(c, pair.kind) for c in values.chunks], pair.kind)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise UnsupportedFeatureError(
                 f"Column {pair.name!r} was {values.type} and is {pair.kind}: Arrow cannot make the "
