@@ -20,6 +20,7 @@ from lancekit.errors import (
 )
 from lancekit.format import flags
 from lancekit.format.dictionaries import StoredValues, put_dictionaries, read_dictionaries
+from lancekit.format.field_marks import is_blob_v2
 from lancekit.format.fragment import FragmentList
 from lancekit.format.fragment_columns import Totals
 from lancekit.format.pb import table_pb2 as pb
@@ -42,6 +43,7 @@ FOOTER_BYTES = 16
 _FOOTER = struct.Struct("<qHH4s")
 _MAGIC = b"LANC"
 _LENGTH = struct.Struct("<I")
+_WITHOUT_BLOB_V2 = frozenset({"2.0", "2.1"})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_SECOND = int(datetime.min.replace(tzinfo=UTC).timestamp())
 _LAST_SECOND = int(datetime.max.replace(tzinfo=UTC).timestamp())
@@ -144,6 +146,18 @@ class Manifest:
     def has_mixed_files(self) -> bool:
         """Whether data files may be of other 2.x versions than `storage_version`."""
         return bool((self.reader_flags | self.writer_flags) & flags.MIXED_FILE_VERSIONS)
+
+    @property
+    def new_file_version(self) -> str:
+        """The format of new data files: `storage_version`, or 2.2 where that cannot hold a column.
+
+        An append of 2.2 files to a table of 2.1 turns blob v1 columns of the schema into blob v2
+        columns. It does not change `storage_version`.
+        """
+        if not self.has_mixed_files or self.storage_version not in _WITHOUT_BLOB_V2:
+            return self.storage_version
+        v2 = any(is_blob_v2(field.metadata) for field in self.schema.walk())
+        return "2.2" if v2 else self.storage_version
 
     def max_field_id(self) -> int:
         """Return the highest id that a field has or had, -1 if there was none.

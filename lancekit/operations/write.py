@@ -265,7 +265,7 @@ def _append(schema: pa.Schema, current: Snapshot, settings: WriteSettings) -> Wr
         line=current.line,
         current=current,
         casts=plan_cast(schema, manifest.schema.to_arrow(), allow_missing=True),
-        task=_task(current.line, manifest.schema, manifest.storage_version, settings, bases),
+        task=_task(current.line, manifest.schema, manifest.new_file_version, settings, bases),
         settings=settings,
     )
 
@@ -273,7 +273,7 @@ def _append(schema: pa.Schema, current: Snapshot, settings: WriteSettings) -> Wr
 def _overwrite(
     rows: pa.Schema, line: Line, current: Snapshot | None, settings: WriteSettings
 ) -> WritePlan:
-    known = current.manifest.storage_version if current else DEFAULT_VERSION
+    known = current.manifest.new_file_version if current else DEFAULT_VERSION
     version = settings.storage_version or known
     schema = _new_schema(rows, settings.primary_key, version)
     bases = bases_of(current, settings.new_bases)

@@ -234,7 +234,8 @@ EVERYWHERE = (
     "`progress_callback=` hears of one stage, `load_data`: of scalar indices, as in pylance; of "
     "text and vectors pylance has more.",
     "A data file of another format than the table's is refused, unless pylance mixed formats "
-    "there already: from then on any format is taken, and lancekit writes the table's own.",
+    "there already: from then on any format is taken, and lancekit writes the table's own, or 2.2 "
+    "where the schema has blobs of version 2.",
     "`progress=` hears that each fragment is complete, also the last of `write_dataset`, of which "
     "pylance tells only the beginning.",
     "`dataset(uri)` finds what was written last to a place in `memory://`; in pylance its handle "

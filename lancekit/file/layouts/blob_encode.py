@@ -28,6 +28,7 @@ from lancekit.format.pb import encodings_v21_pb2 as pb
 from lancekit.format.schema import LanceField
 
 __all__ = [
+    "DESCRIPTOR_V2",
     "descriptor_field",
     "encode_blobs",
     "encode_blobs_20",
@@ -50,6 +51,9 @@ _PARTS = (
     ("blob_id", "uint32", pa.uint32()),
     ("blob_uri", "string", pa.string()),
 )
+
+#: The parts of a descriptor of 2.2, as Arrow fields.
+DESCRIPTOR_V2 = pa.struct([pa.field(name, kind, nullable=False) for name, _, kind in _PARTS])
 
 #: Writes bytes to an aligned place of the file, and returns it.
 Place = Callable[[Bytes], int]
@@ -143,7 +147,7 @@ def _descriptors(values: pa.Array, place: Place) -> pa.StructArray:
         column if isinstance(column, pa.Array) else pa.array(column).cast(kind)
         for column, (_, _, kind) in zip(columns, _PARTS, strict=True)
     ]
-    fields = [pa.field(name, kind, nullable=False) for name, _, kind in _PARTS]
+    fields = list(DESCRIPTOR_V2)
     mask = None if null is None else pa.array(null)
     return pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
 

@@ -149,7 +149,7 @@ def columns_task(
         schema=stored,
         maker=maker,
         store=current.store,
-        storage_version=current.manifest.storage_version,
+        storage_version=current.manifest.new_file_version,
         checksums=options.checksums,
         optimize_for=options.optimize_for,
     )

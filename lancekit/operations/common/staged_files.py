@@ -38,7 +38,7 @@ def write_task(
     return WriteTask(
         store=snapshot.store,
         schema=snapshot.manifest.schema,
-        storage_version=storage_version or snapshot.manifest.storage_version,
+        storage_version=storage_version or snapshot.manifest.new_file_version,
         max_bytes_per_file=max_bytes_per_file,
         checksums=options.checksums,
         optimize_for=options.optimize_for,

@@ -49,7 +49,7 @@ def open_writer(
     manifest = snapshot.manifest
     shard, spec = shard_of(snapshot.store, shard_id), spec_of(details)
     share = share or share_of(shard_id, spec, latest(shard))
-    constraints, version = RowConstraints.of(snapshot), manifest.storage_version
+    constraints, version = RowConstraints.of(snapshot), manifest.new_file_version
     rows = ShardRows(manifest.schema, shard_id, share, constraints, version)
     claimed = claim(
         shard,

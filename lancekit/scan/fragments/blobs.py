@@ -2,12 +2,14 @@
 
 A dataset's schema says that values are bytes (legacy blobs) or structs of bytes and places
 elsewhere (those of 2.2).  A file stores descriptors.  `blob_view` makes a schema in which blobs
-are one or the other; `find_blobs` makes places of descriptors.
+are one or the other; `find_blobs` makes places of descriptors.  After an append of 2.2 files to an
+older table the schema has blob v2 columns, which older files still store as blob v1: the file
+decides how its values are read, not the schema.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
@@ -17,9 +19,9 @@ import pyarrow.compute as pc
 
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.file import FileReader
-from lancekit.file.layouts.blob_encode import descriptor_field
+from lancekit.file.layouts.blob_encode import DESCRIPTOR_V2, descriptor_field
 from lancekit.format.arrow_parts import child_of, items_of
-from lancekit.format.field_marks import BLOB, holds_blobs, is_blob_v2
+from lancekit.format.field_marks import BLOB, holds_blobs, is_blob, is_blob_v2
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.options import options
 from lancekit.storage import check_trusted_file
@@ -35,6 +37,7 @@ __all__ = [
     "blob_view",
     "find_blobs",
     "has_blobs",
+    "is_stored_v2",
     "read_blobs",
     "resolve_blobs",
     "stored_blobs",
@@ -44,6 +47,9 @@ __all__ = [
 HANDLING = ("all_binary", "blobs_descriptions", "all_descriptions")
 
 _INLINE, _PACKED, _DEDICATED, _EXTERNAL = range(4)
+
+#: position and size: the parts of a blob v1 descriptor
+_V1_PARTS = 2
 
 
 # ---- schemas
@@ -78,8 +84,10 @@ def _changed(field: LanceField, change: Any) -> LanceField:
 
 
 def _as_descriptor(field: LanceField) -> LanceField:
-    if is_blob_v2(field.metadata):
-        return descriptor_field(field)
+    return descriptor_field(field) if is_blob_v2(field.metadata) else _v1_descriptor(field)
+
+
+def _v1_descriptor(field: LanceField) -> LanceField:
     parts = tuple(
         LanceField(id=-1, name=name, logical_type="uint64") for name in ("position", "size")
     )
@@ -106,35 +114,56 @@ def has_blobs(schema: LanceSchema) -> bool:
     return any(holds_blobs(field.metadata) or _is_resolved(field) for field in schema.walk())
 
 
-def stored_blobs(field: LanceField) -> LanceField:
-    """Return the field to read from a file in order to make ``field``."""
-    if _is_resolved(field):
+def stored_blobs(field: LanceField, v1: Collection[int] = ()) -> LanceField:
+    """Return the field to read from a file in order to make ``field``.
+
+    Parameters
+    ----------
+    field
+        The field of the table's schema, in any of the forms of `blob_view`.
+    v1
+        The ids of blob v2 fields that the file stores as blob v1.
+    """
+    if is_stored_v2(field):
+        if field.id in v1:
+            return _v1_descriptor(field)
+        if is_blob(field.metadata):  # the schema shows descriptors, as the file has them
+            return field
         return replace(descriptor_field(field), logical_type="struct")
     if not field.children:
         return field
-    return replace(field, children=tuple(map(stored_blobs, field.children)))
+    children = tuple(stored_blobs(child, v1) for child in field.children)
+    return field if children == field.children else replace(field, children=children)
+
+
+def is_stored_v2(field: LanceField) -> bool:
+    """Return True if a field shows values of a blob v2 column, in any form of `blob_view`."""
+    return _is_resolved(field) or (is_blob(field.metadata) and len(field.children) > _V1_PARTS)
 
 
 def resolve_blobs(
     field: LanceField, values: pa.ChunkedArray, source: FragmentSource, file_index: int
 ) -> pa.ChunkedArray:
-    """Return what ``field`` asks for, made of what `stored_blobs` says to read."""
-    stored = stored_blobs(field)
-    if stored is field or stored == field:
+    """Return the values of ``field`` from the stored values that `stored_blobs` names."""
+    kind = field.to_arrow().type
+    if values.type.equals(kind):
         return values
     chunks = [_resolved(field, chunk, source, file_index) for chunk in values.chunks]
-    return pa.chunked_array(chunks, field.to_arrow().type)
+    return pa.chunked_array(chunks, kind)
 
 
 def _resolved(
     field: LanceField, values: pa.Array, source: FragmentSource, file_index: int
 ) -> pa.Array:
-    if _is_resolved(field):
+    if is_stored_v2(field):
         if field.logical_type == "large_binary":
             places = list(find_blobs(values, source, file_index))
             return pa.array(read_blobs(places), pa.large_binary())
-        return _logical(field, values, source, file_index)
-    if field == stored_blobs(field):
+        descriptors = _as_v2(values)
+        if _is_resolved(field):
+            return _logical(field, descriptors, source, file_index)
+        return descriptors
+    if values.type.equals(field.to_arrow().type):
         return values
     if not isinstance(values, pa.StructArray):
         return _resolved_items(field, values, source, file_index)
@@ -143,6 +172,19 @@ def _resolved(
     ]
     fields = [child.to_arrow() for child in field.children]
     return pa.StructArray.from_arrays(parts, fields=fields, mask=values.is_null())
+
+
+def _as_v2(descriptors: pa.Array) -> pa.Array:
+    """Return blob v1 descriptors as blob v2 descriptors of inline blobs."""
+    if cast("pa.StructType", descriptors.type).num_fields > _V1_PARTS:
+        return descriptors
+    known = {name: child_of(descriptors, name) for name in ("position", "size")}
+    count = len(descriptors)
+    parts = [
+        known.get(part.name, pa.repeat("" if part.name == "blob_uri" else 0, count)).cast(part.type)
+        for part in DESCRIPTOR_V2
+    ]
+    return pa.StructArray.from_arrays(parts, fields=list(DESCRIPTOR_V2), mask=descriptors.is_null())
 
 
 def _resolved_items(

@@ -6,7 +6,7 @@ What there is to know of it without an open file is in `lancekit.scan.fragments.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -17,6 +17,7 @@ from pyroaring import BitMap
 
 from lancekit.errors import CorruptFileError
 from lancekit.file import BlockBounds, FileColumn, FileReader
+from lancekit.file.columns.physical import column_owners
 from lancekit.format import row_address
 from lancekit.format.deletions import to_offsets
 from lancekit.format.external_sequences import external_sequence
@@ -25,7 +26,13 @@ from lancekit.format.paths import parse_path, path_field, pick, pruned
 from lancekit.format.row_ids import RowIds, RowVersions, read_row_ids, read_row_versions
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.lazy import cached_property
-from lancekit.scan.fragments.blobs import BlobPlace, find_blobs, resolve_blobs, stored_blobs
+from lancekit.scan.fragments.blobs import (
+    BlobPlace,
+    find_blobs,
+    is_stored_v2,
+    resolve_blobs,
+    stored_blobs,
+)
 from lancekit.scan.fragments.rebatch import taken
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.fragments.split_fields import as_stored, joined, stored_part
@@ -65,6 +72,7 @@ class FragmentReader:
     def __init__(self, source: FragmentSource) -> None:
         self.source = source
         self._open: dict[int, FileReader] = {}
+        self._v1_of_files: dict[int, frozenset[int]] = {}
 
     @cached_property
     def physical_rows(self) -> int:
@@ -222,9 +230,23 @@ class FragmentReader:
                 own = [f.id for f in held.walk() if f.id in columns]
                 taken.update(own)
                 places = tuple(columns[field_id] for field_id in own)
-                stored = stored_blobs(held)
+                stored = stored_blobs(held, self._v1_blobs(file_index, held))
                 column = FileColumn(stored.to_arrow(), places)
                 yield _Part(held, file_index, column, as_is=stored is held)
+
+    def _v1_blobs(self, file_index: int, held: LanceField) -> Collection[int]:
+        """Return the ids of blob v2 fields that a file stores as blob v1."""
+        if not any(map(is_stored_v2, held.walk())):
+            return ()
+        found = self._v1_of_files.get(file_index)
+        if found is None:
+            reader = self.file(file_index)
+            owners = dict(column_owners(reader.stored_schema, reader.version))
+            columns = self._columns_of_files[file_index]
+            found = self._v1_of_files[file_index] = frozenset(
+                id_ for id_, at in columns.items() if owners[at].logical_type == "large_binary"
+            )
+        return found
 
     def find_blobs(self, path: str, rows: Offsets) -> list[BlobPlace | None]:
         """Return where the blobs of a column are; ``path`` is of a descriptor in the schema."""

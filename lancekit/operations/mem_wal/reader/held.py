@@ -95,7 +95,7 @@ def held_fragment(batches: Sequence[pa.RecordBatch], base: Snapshot, where: str)
     """
     own = generation_schema(base.manifest.schema)
     sink = _Memory()
-    version = base.manifest.storage_version
+    version = base.manifest.new_file_version
     writer = FileWriter(sink, own, version=DEFAULT_VERSION if version == "0.1" else version)
     plain = own.to_arrow()
     for batch in batches:
