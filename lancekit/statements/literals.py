@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -17,6 +18,7 @@ from lancekit.statements.tree import Expr
 __all__ = ["constant", "is_constant", "number", "retyped"]
 
 _INT64 = 1 << 63
+_BELOW_MICROSECONDS = re.compile(r"[.,]\d{6}\d*[1-9]")
 
 
 def is_constant(expr: Expr) -> bool:
@@ -42,10 +44,7 @@ def constant(value: Any, place: int = 0) -> Expr | None:
     >>> constant(1).kind, constant("a").kind, constant(object())
     (DataType(int64), DataType(string), None)
     """
-    if hasattr(value, "item") and not isinstance(value, str | bytes):
-        value = value.item()  # NumPy's
-    if hasattr(value, "to_pydatetime"):
-        value = value.to_pydatetime(warn=False)  # pandas'
+    value = _plain(value)
     kind: pa.DataType
     match value:
         case None:
@@ -62,13 +61,22 @@ def constant(value: Any, place: int = 0) -> Expr | None:
             kind = TEXT
         case bytes():
             kind = pa.binary()
-        case dt.datetime():
+        case dt.datetime() if not getattr(value, "nanosecond", 0):
             kind = TIMESTAMP if value.tzinfo is None else INSTANT
-        case dt.date():
+        case dt.date() if not isinstance(value, dt.datetime):
             kind = pa.date32()
         case _:
             return None
     return Expr("literal", (), kind, value, place)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of NumPy or pandas as one of Python if that has it: it has no nanoseconds."""
+    if hasattr(value, "item") and not isinstance(value, str | bytes):
+        return value.item()
+    if hasattr(value, "to_pydatetime") and not getattr(value, "nanosecond", 0):
+        return value.to_pydatetime()
+    return value
 
 
 def retyped(expr: Expr, kind: pa.DataType) -> Expr | None:
@@ -117,7 +125,12 @@ def _decimal(value: Decimal, kind: Any) -> Decimal | None:
 
 
 def _moment(text: str, kind: pa.DataType) -> dt.date | None:
-    """Read a text as ISO's; an instant needs an offset, and others have none."""
+    """Read a text as ISO's; an instant needs an offset, and others have none.
+
+    Statements have microseconds: Python would cut off what is finer.
+    """
+    if _BELOW_MICROSECONDS.search(text):
+        return None
     try:
         if pt.is_date(kind):
             return dt.date.fromisoformat(text)

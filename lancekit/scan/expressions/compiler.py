@@ -39,7 +39,14 @@ from lancekit.scan.expressions.kernels.operators import (
 from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.kernels.sizes import joined
 from lancekit.scan.expressions.kernels.text import like
-from lancekit.scan.expressions.literals import moment, moments, natural, naturals, number
+from lancekit.scan.expressions.literals import (
+    exact_moment,
+    moment,
+    moments,
+    natural,
+    naturals,
+    number,
+)
 from lancekit.scan.expressions.membership import Members, among
 from lancekit.scan.expressions.parser import gathered_in, listed_in, parse, slot_of
 from lancekit.scan.expressions.scope import FAILURES, Node, Scope, Unlike, constant
@@ -154,9 +161,9 @@ def _read(tree: Any, text: str, kind: pa.DataType, scope: Scope) -> pa.Scalar:
     try:
         if family(kind) != "moment":
             return cast(scalar_of(text), kind)
-        return moment(
-            text, pa.timestamp(unit_and_zone(kind)[0], "UTC") if _has_offset(text, kind) else kind
-        )
+        zoned = pa.timestamp(unit_and_zone(kind)[0], "UTC") if _has_offset(text, kind) else kind
+        # CAST(... AS timestamp(6)) cuts finer digits off, TIMESTAMP '...' keeps them
+        return (moment if tree.to.expressions else exact_moment)(text, zoned)
     except FAILURES as error:
         name = "date" if pt.is_date(kind) else "timestamp" if pt.is_timestamp(kind) else str(kind)
         hint = "Write DATE '2020-01-31' or TIMESTAMP '2020-01-31 12:00:00'."

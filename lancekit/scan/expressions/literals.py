@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,17 @@ from lancekit.scan.expressions.kernels.casts import cast
 from lancekit.scan.expressions.kernels.operators import family
 from lancekit.scan.expressions.kernels.scalars import array_of, scalar_of
 
-__all__ = ["as_type", "at_once", "loosely", "moment", "moments", "natural", "naturals", "number"]
+__all__ = [
+    "as_type",
+    "at_once",
+    "exact_moment",
+    "loosely",
+    "moment",
+    "moments",
+    "natural",
+    "naturals",
+    "number",
+]
 
 #: of the fraction of a second
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
@@ -83,6 +94,28 @@ def moment(text: str, kind: pa.DataType) -> pa.Scalar:
     return naive
 
 
+#: units of a timestamp that does not fit the column's unit
+_OWN_UNITS = ("us", "ns")
+
+
+def exact_moment(text: str, kind: pa.DataType) -> pa.Scalar:
+    """Parse the text of a date or timestamp as a value of a type, or as one beside its values.
+
+    A timestamp that has more digits than the type's unit, or is out of its range, is of a unit
+    that holds it: compared with a column it is never cut off.
+    """
+    if pt.is_date(kind):
+        return moment(text, kind)
+    unit, zone = unit_and_zone(kind)
+    fraction = re.search(r"\.(\d*?)0*(?!\d)", text)
+    digits = len(fraction[1]) if fraction else 0
+    units = [u for u in (unit, *_OWN_UNITS) if _DIGITS[u] >= digits]
+    for one in units[:-1]:
+        with contextlib.suppress(pa.ArrowInvalid):  # out of the range of that unit
+            return moment(text, pa.timestamp(one, zone))
+    return moment(text, pa.timestamp(units[-1] if units else "ns", zone))
+
+
 _DAY, _TIME = r"^\d{4}-\d\d-\d\d", r"([ T]\d\d:\d\d:\d\d%s)?"
 
 
@@ -134,7 +167,7 @@ def _text_as(value: str, kind: pa.DataType) -> pa.Scalar:
 _RULES: Mapping[type, Mapping[str, Callable[[Any, pa.DataType], pa.Scalar]]] = {
     int: {"integer": _integer, "floating": _floating, "decimal": _decimal},
     Decimal: {"floating": _floating, "decimal": _decimal},
-    str: {"text": _verbatim, "moment": moment, "time": _text_as},
+    str: {"text": _verbatim, "moment": exact_moment, "time": _text_as},
     bool: {"boolean": _verbatim},
     bytes: {"bytes": _verbatim},
 }
@@ -158,7 +191,7 @@ _LOOSE: Mapping[tuple[type, str], Callable[[Any, pa.DataType], pa.Scalar]] = {
     (str, "decimal"): _text_as,
     (str, "boolean"): _text_as,
     (str, "time"): _text_as,
-    (str, "moment"): moment,
+    (str, "moment"): exact_moment,
     (str, "day"): moment,
     (str, "bytes"): _text_as_bytes,
 }

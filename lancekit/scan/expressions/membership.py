@@ -15,7 +15,14 @@ from pyarrow import types as pt
 from lancekit.file.kernels.bits import pack
 from lancekit.file.kernels.memory import numbers_of
 from lancekit.format.arrow_parts import decimal_size
-from lancekit.scan.expressions.kernels.operators import COMPARISONS, Value, align, as_array
+from lancekit.scan.expressions.kernels.moments import members_in_unit
+from lancekit.scan.expressions.kernels.operators import (
+    COMPARISONS,
+    Value,
+    align,
+    as_array,
+    family,
+)
 from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.literals import at_once, natural
 from lancekit.scan.expressions.scope import Node, Scope, constant
@@ -111,6 +118,8 @@ def _never(_rows: object) -> Value:
 
 def _is_in(value: Value, some: pa.Array) -> Value:
     """Tell where a value equals one of some others."""
+    if value.type != some.type and family(value.type) == family(some.type) == "moment":
+        value, some = members_in_unit(value, some)
     left, right = align(value, some)
     left, right = _alike(left, as_array(right, len(some)))
     if left.type != right.type:  # what Arrow compares, and has no sets of

@@ -329,15 +329,19 @@ def _decimals(kind: Any, values: pa.Array) -> list[Interval]:
 
 
 def _timestamps(kind: Any, values: Any) -> list[Interval] | None:
-    """Return what is near: values of two units are compared in the coarser one."""
+    """Return what is near: a value of another unit may lie between two of the column's."""
     if (kind.tz is None) != (values.type.tz is None):
         return None
     mine, theirs = _SECOND[kind.unit], _SECOND[values.type.unit]
     near = 0 if mine == theirs else max(mine // theirs, 1)
     found = [value * mine // theirs for value in numbers_of(values.view(pa.int64())).tolist()]
-    return [(value - near, value + near) for value in found]
+    return [
+        tuple(min(max(end, -_RANKS), _RANKS - 1) for end in (v - near, v + near)) for v in found
+    ]
 
 
+#: ranks are of 64 bits
+_RANKS = 1 << 63
 _SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 #: by the type of the column and that of the value
 _INTERVALS: tuple[tuple[Callable[[Any], bool], Callable[[Any], bool], Any], ...] = (

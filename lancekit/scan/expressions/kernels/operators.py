@@ -16,7 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from lancekit.format.arrow_parts import decimal_size, unit_and_zone
+from lancekit.format.arrow_parts import decimal_size
+from lancekit.scan.expressions.kernels.moments import (
+    exact_pair,
+    in_column_unit,
+    in_common_unit,
+    in_common_zone,
+)
 from lancekit.scan.expressions.kernels.scalars import scalar_of
 
 __all__ = [
@@ -72,29 +78,6 @@ def plain(values: pa.Array) -> pa.Array:
 # ---- comparisons
 
 
-def _in_zone(value: Value, zone: str) -> Value:
-    """Read a naive timestamp as local time of a zone, and a date as midnight UTC.
-
-    So does the reference.
-    """
-    if pt.is_timestamp(value.type) and value.type.tz:
-        return value
-    if pt.is_date(value.type):
-        return pc.cast(pc.cast(value, pa.timestamp("us")), pa.timestamp("us", zone))
-    unit = value.type.unit if pt.is_timestamp(value.type) else "us"
-    naive = pc.cast(value, pa.timestamp(unit))
-    return pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="earliest")
-
-
-#: units of time, the coarser first
-_UNITS = ("s", "ms", "us", "ns")
-
-
-def _in_unit(value: Value, unit: str) -> Value:
-    kind = pa.timestamp(unit, unit_and_zone(value.type)[1])
-    return value if value.type == kind else pc.cast(value, kind, safe=False)
-
-
 def _as_double(value: Value) -> Value:
     return pc.cast(value, pa.float64(), safe=False)
 
@@ -102,18 +85,16 @@ def _as_double(value: Value) -> Value:
 def align(left: Value, right: Value) -> tuple[Value, Value]:
     """Bring two values to types that Arrow compares and adds, as the reference does.
 
-    Timestamps meet in the coarser of their units, integers and floats as doubles, text and bytes
-    as bytes.
+    Timestamps meet in the unit of a column beside a constant, else in the coarser of their units;
+    integers and floats as doubles, text and bytes as bytes.
     """
     kinds = left.type, right.type
     if kinds[0] == kinds[1]:
         return left, right
-    zones = [k.tz for k in kinds if pt.is_timestamp(k) and k.tz]
-    if zones:
-        left, right = _in_zone(left, zones[0]), _in_zone(right, zones[0])
+    if all(family(kind) == "moment" for kind in kinds):
+        left, right = in_column_unit(*in_common_zone(left, right))
     if all(map(pt.is_timestamp, (left.type, right.type))):
-        unit = min((unit_and_zone(v.type)[0] for v in (left, right)), key=_UNITS.index)
-        return _in_unit(left, unit), _in_unit(right, unit)
+        return in_common_unit(left, right)
     if any(map(pt.is_floating, kinds)) and any(pt.is_decimal(k) or pt.is_integer(k) for k in kinds):
         return _as_double(left), _as_double(right)
     if any(map(pt.is_uint64, kinds)) and any(map(pt.is_signed_integer, kinds)):
@@ -203,6 +184,8 @@ def _greater_equal(left: Value, right: Value) -> Value:
 
 
 def _compare(test: Callable[[Value, Value], Value], left: Value, right: Value) -> Value:
+    if left.type != right.type and all(family(v.type) == "moment" for v in (left, right)):
+        left, right = exact_pair(left, right)
     left, right = align(left, right)
     if pt.is_decimal128(left.type) and pt.is_decimal128(right.type):
         left, right = _comparable(left, right)
