@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from lancekit.format.paths import parse_path, show_path
 from lancekit.scan.expressions.kernels.lists import array_element
-from lancekit.scan.expressions.kernels.operators import family, plain
+from lancekit.scan.expressions.kernels.operators import family
 from lancekit.scan.expressions.kernels.temporal import CLOCK
 from lancekit.scan.expressions.scope import Node, Scope, constant
 
@@ -34,27 +34,27 @@ def _match(tree: Any, scope: Scope, name: str, names: Sequence[str], what: str) 
 
 def _field(tree: Any, scope: Scope, name: str) -> Node:
     found = _match(tree, scope, name, list(scope.fields), "column")
-    example = plain(pa.nulls(0, scope.fields[found]))
     return Node(
-        run=lambda rows: plain(rows(found)),
-        example=example,
+        run=lambda rows: rows(found),
+        example=pa.nulls(0, scope.fields[found]),
         columns=frozenset([found]),
         field=found,
     )
 
 
 def _child(tree: Any, scope: Scope, parent: Node, name: str) -> Node:
+    parent = parent.as_stored
     if not pt.is_struct(parent.type):
         raise scope.fail(tree, f"{parent.field or 'the value'} is {parent.type}, without fields.")
     names = [f.name for f in parent.type]
     found = _match(tree, scope, name, names, f"field of {parent.field!r}")
-    node = scope.call(found, lambda v: plain(pc.struct_field(v, [found])), [parent])
+    node = scope.call(found, lambda v: pc.struct_field(v, [found]), [parent])
     if not parent.field:
         return node
     path = show_path([*parse_path(parent.field), found])
     # by its path, so that nothing else of the struct has to be read
     return Node(
-        run=lambda rows: plain(rows(path)),
+        run=lambda rows: rows(path),
         example=node.example,
         columns=frozenset([path]),
         field=path,
@@ -87,7 +87,7 @@ def pick_part(tree: Any, args: Sequence[Any], scope: Scope) -> Node:
     if len(args) == 2:
         whole, key = (scope.compile(arg) for arg in args)
         if family(whole.type) == "list":
-            return scope.call("[]", array_element, [whole, key])
+            return scope.call("[]", array_element, [whole.as_stored, key])
         if key.literal and isinstance(key.literal[0], str):
             return _child(tree, scope, whole, key.literal[0])
     raise scope.fail(tree, f"{tree.sql()!r} is not part of the filter language.")

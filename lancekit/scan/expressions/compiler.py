@@ -313,7 +313,7 @@ def _not(tree: exp.Not, scope: Scope) -> Node:
 
 def _is(tree: exp.Is, scope: Scope) -> Node:
     if isinstance(tree.expression, exp.Null):
-        return scope.call("IS NULL", pc.is_null, [scope.compile(tree.this)])
+        return scope.call("IS NULL", pc.is_null, [scope.compile(tree.this).as_stored])
     if not isinstance(tree.expression, exp.Boolean):
         raise scope.fail(tree, f"{tree.sql()!r}: IS takes NULL, TRUE or FALSE.")
     wanted = bool(tree.expression.this)
@@ -437,4 +437,5 @@ def compile_sql(sql: str, schema: pa.Schema, now: int) -> Compiled:
     tree = parse(sql)
     fields = {field.name: field.type for field in schema}
     scope = Scope(sql, fields, _RULES, plain_conditions(tree), now)
-    return Compiled(tree, scope, scope.compile(tree))
+    node = scope.compile(tree)
+    return Compiled(tree, scope, node if node.field else node.as_stored)

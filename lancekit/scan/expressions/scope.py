@@ -16,6 +16,7 @@ from lancekit.scan.expressions.alike import Slot
 from lancekit.scan.expressions.error_position import TooLargeError, as_class, failure
 from lancekit.scan.expressions.kernels.function import Refused, TooLarge
 from lancekit.scan.expressions.kernels.operators import Value, family
+from lancekit.scan.expressions.kernels.operators import plain as as_plain
 from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.literals import as_type, at_once, loosely, natural
 from lancekit.scan.expressions.parser import start_of
@@ -48,8 +49,8 @@ class Node:
 
     ``example`` is what it gives for no rows, from which types are told; ``field`` the path of a
     plain column; ``literal`` a one-tuple of a literal's value; ``many`` the values of a literal
-    that is another for each of some members; ``cast_of`` what was cast to be it; ``position`` its
-    place in the text.
+    that is another for each of some members; ``cast_of`` what was cast to be it; ``stored`` the
+    same values before `plain` converted them, if it did; ``position`` its place in the text.
     """
 
     run: Callable[[Rows], Value]
@@ -59,12 +60,33 @@ class Node:
     literal: tuple[Any, ...] = ()
     many: Slot | None = None
     cast_of: Node | None = None
+    stored: Node | None = None
     position: int = 0
 
     @property
     def type(self) -> pa.DataType:
         """The type of the values."""
         return self.example.type
+
+    @property
+    def as_stored(self) -> Node:
+        """The node of the values as they are stored: half floats, dictionaries, extensions."""
+        return self.stored or self
+
+    def computable(self) -> Node:
+        """Return the node of the values as types that Arrow has kernels for."""
+        if not isinstance(self.example, pa.Array):
+            return self
+        example = as_plain(self.example)
+        if example is self.example:
+            return self
+        run = self.run
+
+        def converted(rows: Rows) -> Value:
+            values = run(rows)
+            return as_plain(values) if isinstance(values, pa.Array) else values
+
+        return replace(self, run=converted, example=example, stored=self)
 
     def at(self, position: int) -> Node:
         """Return the same at another place in the text; as `replace`, which takes longer."""
@@ -76,6 +98,7 @@ class Node:
             literal=self.literal,
             many=self.many,
             cast_of=self.cast_of,
+            stored=self.stored,
             position=position,
         )
 
@@ -150,7 +173,7 @@ class Scope:
             raise self.fail(
                 tree, f"{tree.sql()[:60]!r} does not work: {_reason(error)}."
             ) from error
-        node = node.at(start_of(tree))
+        node = node.computable().at(start_of(tree))
         self.nodes[id(tree)] = tree, node
         return node
 
