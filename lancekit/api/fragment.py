@@ -409,6 +409,7 @@ def write_fragments(
     settings = write_settings(
         # nothing is created yet: whether there is a dataset already does not matter
         mode="overwrite" if mode == "create" else mode,
+        primary_key=(),  # whoever commits the fragments brings the schema
         max_rows_per_file=max_rows_per_file,
         max_bytes_per_file=max_bytes_per_file,
         max_page_bytes=max_page_bytes,

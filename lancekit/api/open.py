@@ -188,7 +188,8 @@ def write_dataset(
     primary_key
         The columns that tell rows apart, in the key's order.  They are marked as such and made
         not nullable, after their values were checked.  A merge-insert on them guards the keys
-        that it inserts against concurrent merges.
+        that it inserts against concurrent merges.  An overwrite keeps the dataset's key where the
+        new rows have its columns, and warns where they lack one; ``[]`` drops the key.
     allow_external_blob_outside_bases
         Whether blobs may stay where their URIs say, outside of the dataset.
     checksums

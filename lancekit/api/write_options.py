@@ -118,7 +118,9 @@ class WriteOptions:
             target_bases=self.target_bases,
             target_all_bases=self.target_all_bases,
             progress=self.progress,
-            primary_key=check_names("primary_key", self.primary_key),
+            primary_key=(
+                None if self.primary_key is None else check_names("primary_key", self.primary_key)
+            ),
             stable_row_ids=self.enable_stable_row_ids,
             naming=ManifestNaming.V2 if self.enable_v2_manifest_paths else ManifestNaming.V1,
             checksums=self.checksums,

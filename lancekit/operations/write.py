@@ -13,6 +13,7 @@ from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import (
+    ColumnNotFoundError,
     DatasetExistsError,
     DatasetNotFoundError,
     InvalidArgumentError,
@@ -24,6 +25,7 @@ from lancekit.format.names import ManifestNaming
 from lancekit.format.schema import LanceSchema, check_key_type
 from lancekit.format.storage_version import DEFAULT_VERSION
 from lancekit.format.transaction import COMMIT_MESSAGE, Append, Overwrite, Transaction
+from lancekit.legible import warn
 from lancekit.operations.cleanup.auto import commit, create
 from lancekit.operations.common.staged_files import removed_unless_landed
 from lancekit.operations.common.write_targets import bases_of, chosen_places
@@ -62,7 +64,8 @@ class WriteSettings:
     """How to write; the defaults are pylance's."""
 
     mode: WriteMode = "create"
-    primary_key: tuple[str, ...] = ()
+    #: ``None`` keeps the key of a dataset that is there
+    primary_key: tuple[str, ...] | None = None
     max_rows_per_file: int = MAX_ROWS_PER_FILE
     max_bytes_per_file: int = MAX_BYTES_PER_FILE
     max_page_bytes: int | None = None
@@ -223,15 +226,43 @@ def _current(line: Line) -> Snapshot | None:
         return None
 
 
-def _new_schema(rows: pa.Schema, key: Sequence[str], version: str) -> LanceSchema:
+def _new_schema(rows: pa.Schema, version: str) -> LanceSchema:
     new = normalise_new_schema(rows)
     schema = LanceSchema.from_arrow(with_new_blobs(new) if version == "2.2" else new)
     check_new_marks(schema)
+    return schema
+
+
+def _with_key(
+    schema: LanceSchema, current: Snapshot | None, key: tuple[str, ...] | None
+) -> LanceSchema:
+    """Return a new schema with its primary key; an overwrite keeps the key where it can."""
+    if key is None:
+        return schema if current is None else _with_kept_key(schema, current.manifest.schema)
     for name in key:
         check_key_type(schema.field(name))
     if len(set(key)) != len(key):
         raise InvalidArgumentError(f"primary_key names a column twice: {list(key)!r}.")
     return schema.with_primary_key(key) if key else schema
+
+
+def _with_kept_key(schema: LanceSchema, old: LanceSchema) -> LanceSchema:
+    key = old.primary_key
+    if not key or schema.primary_key:
+        return schema
+    tops = {field.id: field.name for field in old.fields}
+    names = [tops.get(field.id, f"...{field.name}") for field in key]  # no field of a struct
+    try:
+        for name in names:
+            check_key_type(schema.field(name))
+    except (ColumnNotFoundError, InvalidArgumentError) as error:
+        warn(
+            f"The overwrite drops the primary key {names!r}: {error.message} Later merges do not "
+            "guard their keys against concurrent merges. Pass primary_key= to set a key, or "
+            "primary_key=[] to drop it without this warning."
+        )
+        return schema
+    return schema.with_primary_key(names)
 
 
 def _task(
@@ -275,7 +306,7 @@ def _overwrite(
 ) -> WritePlan:
     known = current.manifest.new_file_version if current else DEFAULT_VERSION
     version = settings.storage_version or known
-    schema = _new_schema(rows, settings.primary_key, version)
+    schema = _with_key(_new_schema(rows, version), current, settings.primary_key)
     bases = bases_of(current, settings.new_bases)
     return WritePlan(
         line=line,

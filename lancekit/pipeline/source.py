@@ -246,7 +246,7 @@ def _check_no_null(batch: pa.RecordBatch, keys: Sequence[str], first_row: int) -
             raise NullKeyError(
                 f"Primary-key column {name!r} holds {column.null_count} nulls, "
                 f"the first in row {row}.",
-                hint="Fill or drop these rows, or choose other key columns.",
+                hint="Fill or drop these rows, or choose other columns (primary_key=[] for none).",
                 column=name,
                 row=row,
             )

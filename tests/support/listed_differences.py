@@ -17,6 +17,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 
+import lancekit as lk
 from tests.support.difference import REFUSED, Difference, tried
 from tests.support.file_differences import OF_FILES
 from tests.support.input_differences import OF_INPUTS
@@ -53,6 +54,14 @@ def _upsert(builder: Any) -> Any:
 def _duplicates(library: ModuleType, uri: str) -> Any:
     library.write_dataset(_table(k=[1], v=["a"]), uri)
     return _merged(library, uri, _table(k=[2, 2], v=["b", "c"]), _upsert)
+
+
+def _overwritten_key(library: ModuleType, uri: str) -> Any:
+    lk.write_dataset(_table(k=[1]), uri, primary_key="k")
+    library.write_dataset(_table(k=[2]), uri, mode="overwrite")
+    return b"lance-schema:unenforced-primary-key" in (
+        library.dataset(uri).schema.field("k").metadata or {}
+    )
 
 
 def _identical_assignments(library: ModuleType, uri: str) -> Any:
@@ -218,6 +227,15 @@ DIFFERENCES = (
         _duplicates,
         REFUSED,
         [(1, "a"), (2, "b"), (2, "c")],
+    ),
+    Difference(
+        "an overwrite of a table with a primary key by rows that have its columns",
+        "keeps the key; rows that lack one of the columns drop the key, with a warning",
+        "drops the key without a word",
+        "merges after it would not guard their keys; `primary_key=[]` drops the key",
+        _overwritten_key,
+        True,
+        False,
     ),
     Difference(
         '`update({"a": "b", "b": "a"})`',
