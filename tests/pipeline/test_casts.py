@@ -440,6 +440,25 @@ def test_what_pandas_notes_about_one_frame_is_left_out():
     assert normalise_new_schema(schema({"pandas": "{}"})).metadata is None
 
 
+def test_categories_of_a_polars_frame_do_not_outlive_it() -> None:
+    pl = pytest.importorskip("polars")
+    kind = pl.Enum(["a"])
+    frame = pl.DataFrame(
+        {
+            "k": pl.Series(["a"], dtype=kind),
+            "l": pl.Series([["a"]], dtype=pl.List(kind)),
+            "s": pl.Series([{"x": "a"}], dtype=pl.Struct({"x": kind})),
+        }
+    )
+    for rows in (frame, frame.to_arrow()):
+        ds = lk.write_dataset(rows, "memory://enum")
+        new = {"k": ["new"], "l": [["new"]], "s": [{"x": "new"}]}
+        ds.insert(new)
+        assert pl.from_arrow(ds.to_table()).tail(1).to_dicts() == [
+            {name: values[0] for name, values in new.items()}
+        ]
+
+
 def test_the_page_of_casts_is_up_to_date():
     page = Path(__file__).parents[2] / "docs" / "casts.md"
     assert page.read_text() == document()

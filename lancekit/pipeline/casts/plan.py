@@ -292,7 +292,7 @@ def _hint(
 
 
 def _item(field: pa.Field) -> pa.Field:
-    return pa.field("item", _stored(field.type), metadata=field.metadata)
+    return _stored_field(field).with_name("item").with_nullable(True)
 
 
 def _stored_list(make: Callable[..., pa.DataType]) -> Callable[[Any], pa.DataType]:
@@ -327,8 +327,15 @@ def _stored(kind: pa.DataType) -> pa.DataType:
     return next((make(kind) for test, make in _STORED if test(kind)), kind)
 
 
+#: metadata by which Polars knows the categories of one frame: with them, it shows null for others
+_OF_POLARS = b"_PL_"
+
+
 def _stored_field(field: pa.Field) -> pa.Field:
-    return field.with_type(_stored(field.type))
+    stored = field.with_type(_stored(field.type))
+    notes = field.metadata or {}
+    kept = {key: value for key, value in notes.items() if not key.startswith(_OF_POLARS)}
+    return stored if len(kept) == len(notes) else stored.with_metadata(kept or None)
 
 
 def normalise_new_schema(schema: pa.Schema) -> pa.Schema:
@@ -336,8 +343,8 @@ def normalise_new_schema(schema: pa.Schema) -> pa.Schema:
 
     As in the reference: views become plain strings and binary, the elements of fixed-size lists
     lose their name, ``large_string`` stays.  Small decimals and list views, which the reference
-    refuses, become ``decimal128`` and lists.  The metadata that pandas adds is left out: it
-    describes one frame, not the rows that come later.
+    refuses, become ``decimal128`` and lists.  The metadata that pandas and Polars add is left
+    out: it describes one frame, not the rows that come later.
 
     Examples
     --------
