@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
 from sqlglot import exp
 
 from lancekit.api.lance_dataset import LanceDataset
@@ -230,7 +233,7 @@ def insert(tree: Any, scope: Scope, *, preview: bool) -> Any:
         source.set("with_", tree.args["with_"])
     if isinstance(source, exp.Values):
         names, kinds = ([getattr(c, part) for c in columns] for part in ("name", "kind"))
-        rows: Any = rows_of(source, scope, names, kinds).source
+        rows: Any = _rounded(rows_of(source, scope, names, kinds).source, handle.schema)
     else:
         query = compile_query(source, scope)
         if isinstance(query, Select):
@@ -261,6 +264,21 @@ def _check_count(exprs: Sequence[Expr], columns: Sequence[Column], tree: Any, sc
             f"{len(exprs)} values for {len(columns)} columns ({names}):",
             "Name the columns behind the target's name, or write INSERT INTO ... BY NAME.",
         )
+
+
+def _rounded(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Round the fractions of VALUES to the floats of the dataset, as an UPDATE does.
+
+    What would become infinite stays, and is refused as a value that does not fit.
+    """
+    for at, field in enumerate(rows.schema):
+        kind = schema.field(field.name).type
+        if pt.is_floating(kind) and pt.is_float64(field.type):
+            found = pc.cast(rows.column(at), kind, safe=False)
+            grown = pc.and_(pc.is_inf(found.cast(field.type)), pc.is_finite(rows.column(at)))
+            if not pc.any(grown).as_py():
+                rows = rows.set_column(at, field.with_type(kind), found)
+    return rows
 
 
 def _retype(query: Select, columns: Sequence[Column]) -> None:

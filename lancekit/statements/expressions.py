@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from lancekit.statements.casts import cast, target
 from lancekit.statements.dialect import spelled_tree
 from lancekit.statements.functions import AGGREGATES, OPERATORS, TRUNCATED
 from lancekit.statements.kinds import family
-from lancekit.statements.literals import constant, is_constant, number
+from lancekit.statements.literals import constant, is_constant, negated, number
 from lancekit.statements.meeting import meet
 from lancekit.statements.scope import Scope
 from lancekit.statements.tree import Expr
@@ -125,9 +126,12 @@ def _field(whole: Expr, part: Any, scope: Scope) -> Expr:
 def _negative(tree: Any, scope: Scope) -> Expr:
     if isinstance(tree.this, exp.Literal) and not tree.this.is_string:
         value = number(tree.this.this)
-        if value is not None and (found := constant(-value)):
+        if value is not None and (found := constant(negated(value))):
             return found
-    return _operator("negative", [compile_expression(tree.this, scope)], tree, scope)
+    inner = compile_expression(tree.this, scope)
+    if is_constant(inner) and type(inner.value) in (int, Decimal):
+        return constant(negated(inner.value)) or _operator("negative", [inner], tree, scope)
+    return _operator("negative", [inner], tree, scope)
 
 
 # ---- operators

@@ -15,9 +15,11 @@ from pyarrow import types as pt
 from lancekit.statements.kinds import BIGINT, DOUBLE, INSTANT, TEXT, TIMESTAMP, family
 from lancekit.statements.tree import Expr
 
-__all__ = ["constant", "is_constant", "number", "retyped"]
+__all__ = ["constant", "is_constant", "negated", "number", "retyped"]
 
 _INT64 = 1 << 63
+#: beyond the whole numbers of the widest decimal
+_WIDE = 10**38
 _BELOW_MICROSECONDS = re.compile(r"[.,]\d{6}\d*[1-9]")
 
 
@@ -53,6 +55,8 @@ def constant(value: Any, place: int = 0) -> Expr | None:
             kind = pa.bool_()
         case int() if -_INT64 <= value < _INT64:
             kind = BIGINT
+        case int() if abs(value) < _WIDE:
+            kind, value = pa.decimal128(38, 0), Decimal(value)
         case float() | Decimal():
             kind = DOUBLE
             if isinstance(value, Decimal) and not value.is_finite():
@@ -68,6 +72,11 @@ def constant(value: Any, place: int = 0) -> Expr | None:
         case _:
             return None
     return Expr("literal", (), kind, value, place)
+
+
+def negated(value: Any) -> Any:
+    """Return a number with the other sign, all its digits, and the sign of a zero."""
+    return value.copy_negate() if isinstance(value, Decimal) else -value
 
 
 def _plain(value: Any) -> Any:
@@ -120,8 +129,8 @@ def _as(value: Any, kind: pa.DataType) -> Any:
 def _decimal(value: Decimal, kind: Any) -> Decimal | None:
     digits = value.as_tuple()
     scale = max(-int(digits.exponent), 0)
-    fits = scale <= kind.scale and len(digits.digits) - scale <= kind.precision - kind.scale
-    return value if fits else None
+    fits = scale <= kind.scale and value.adjusted() < kind.precision - kind.scale
+    return value if fits or value.is_zero() else None
 
 
 def _moment(text: str, kind: pa.DataType) -> dt.date | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+from pyarrow import types as pt
 from sqlglot import exp
 
 from lancekit.api.lance_dataset import LanceDataset
@@ -19,6 +20,7 @@ from lancekit.statements.literals import is_constant, number, retyped
 from lancekit.statements.meeting import meet
 from lancekit.statements.scope import Scope
 from lancekit.statements.tables import Table
+from lancekit.statements.tree import Expr
 
 __all__ = ["handle_of", "rows_of", "table_of", "version_of"]
 
@@ -113,6 +115,15 @@ def _is_place(value: Any) -> bool:
     return isinstance(value, str) or hasattr(value, "__fspath__")
 
 
+def _array(values: Sequence[Expr]) -> pa.Array:
+    """Return constants of one type as an array; fractions are kept as decimals until here."""
+    kind = values[0].kind
+    plain = [one.value for one in values]
+    if pt.is_floating(kind):
+        plain = [None if value is None else float(value) for value in plain]
+    return pa.array(plain, kind)
+
+
 def rows_of(
     tree: Any, scope: Scope, names: Sequence[str] = (), kinds: Sequence[pa.DataType] = ()
 ) -> Table:
@@ -142,5 +153,5 @@ def rows_of(
         met = [one for one in given if one is not None]
         if len(met) < len(values):
             met = meet(values, "VALUES", tree, scope)
-        columns.append(pa.array([value.value for value in met], met[0].kind))
+        columns.append(_array(met))
     return Table.of("values", pa.table(columns, names=list(names)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +12,7 @@ from pyarrow import types as pt
 from lancekit.errors import PredicateError, SchemaMismatchError
 from lancekit.scan.expressions.inspect import computes_fractions_of_integers
 from lancekit.scan.expressions.kernels.casts import cast
+from lancekit.scan.expressions.literals import exact_decimal
 from lancekit.scan.expressions.predicate import Expr, compile_expression
 
 __all__ = ["Assignment", "compile_assignment"]
@@ -33,6 +35,8 @@ class Assignment:
         SchemaMismatchError
             A null, in a column that has none.
         """
+        if pt.is_decimal(self.field.type) and (number := self.expression.number) is not None:
+            return pa.repeat(_digits(number, self.field, self.expression.sql), rows.num_rows)
         values = _cast(self.expression.evaluate(rows), self.field, self.expression.sql)
         if values.null_count and not self.field.nullable:
             raise SchemaMismatchError(
@@ -79,18 +83,30 @@ def compile_assignment(field: pa.Field, sql: str, schema: pa.Schema) -> Assignme
     return assignment
 
 
+def _digits(number: int | Decimal, field: pa.Field, sql: str) -> pa.Scalar:
+    """Return a number in the text as a decimal, with the digits as they are written."""
+    try:
+        return exact_decimal(number, field.type)
+    except pa.ArrowInvalid as error:
+        raise _misfit(sql, "a number", field, error) from error
+
+
+def _misfit(sql: str, given: str, field: pa.Field, error: Exception) -> PredicateError:
+    return PredicateError(
+        f"{sql!r} gives {given}, which does not become column {field.name!r} of type "
+        f"{field.type}: {str(error).splitlines()[0]}.",
+        hint="Write a CAST, or another value.",
+        sql=sql,
+        column=field.name,
+        type=str(field.type),
+    )
+
+
 def _cast(values: pa.Array, field: pa.Field, sql: str) -> pa.Array:
     try:
         return _to_type(values, field.type)
     except (pa.ArrowException, ValueError) as error:
-        raise PredicateError(
-            f"{sql!r} gives {values.type}, which does not become column {field.name!r} of type "
-            f"{field.type}: {str(error).splitlines()[0]}.",
-            hint="Write a CAST, or another value.",
-            sql=sql,
-            column=field.name,
-            type=str(field.type),
-        ) from error
+        raise _misfit(sql, str(values.type), field, error) from error
 
 
 def _to_type(values: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
+from pyarrow import types as pt
 from sqlglot import exp
 
 from lancekit.format.arrow_parts import item_field
@@ -19,10 +21,10 @@ from lancekit.scan.expressions.kernels.functions import FUNCTIONS
 from lancekit.scan.expressions.kernels.operators import Value, family
 from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.kernels.temporal import CLOCK
-from lancekit.scan.expressions.literals import natural
+from lancekit.scan.expressions.literals import exact_decimal, natural
 from lancekit.scan.expressions.scope import Node, Scope, constant
 
-__all__ = ["BY_SYNTAX", "array", "call_function", "one_type"]
+__all__ = ["BY_SYNTAX", "array", "call_function", "cast_number", "one_type"]
 
 
 def array(tree: exp.Array, scope: Scope) -> Node:
@@ -66,6 +68,29 @@ def call_function(tree: exp.Anonymous, scope: Scope) -> Node:
     return scope.call(name, partial(function.run, name), args, tree)
 
 
+def cast_number(node: Node, kind: pa.DataType, tree: Any, scope: Scope) -> Node | None:
+    """Cast a number in the text to a decimal by its digits, not by the double next to it.
+
+    ``None`` if this is another cast.
+    """
+    given = node.literal or (node.many.values if node.many else ())
+    if not pt.is_decimal(kind) or not given or type(given[0]) not in (int, Decimal):
+        return None
+    tries = isinstance(tree, exp.TryCast) or tree.name.lower() == "arrow_try_cast"
+
+    def one(value: int | Decimal) -> pa.Scalar:
+        try:
+            return exact_decimal(value, kind)
+        except pa.ArrowInvalid as error:
+            if tries:
+                return scalar_of(None, kind)
+            raise scope.fail(tree, f"{value} is not a value of type {kind}.") from error
+
+    if node.many:
+        return scope.vary(pa.array([one(value) for value in given], kind))
+    return constant(one(given[0]))
+
+
 def _arrow_cast(kernel: Callable[..., Value]) -> Callable[[Any, Scope], Node]:
     def rule(tree: exp.Anonymous, scope: Scope) -> Node:
         if len(tree.expressions) != 2 or not tree.expressions[1].is_string:
@@ -75,6 +100,8 @@ def _arrow_cast(kernel: Callable[..., Value]) -> Callable[[Any, Scope], Node]:
         if kind is None:
             raise scope.fail(name, f"{name.this!r} is not a type of Arrow's.")
         node = scope.compile(value)
+        if (exact := cast_number(node, kind, tree, scope)) is not None:
+            return exact
         done = scope.call(tree.name, lambda v: kernel(v, kind), [node], tree)
         return replace(done, cast_of=node) if kernel is cast else done
 

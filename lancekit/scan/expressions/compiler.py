@@ -19,7 +19,7 @@ from pyarrow import types as pt
 from sqlglot import exp
 
 from lancekit.format.arrow_parts import unit_and_zone
-from lancekit.scan.expressions.calls import array, call_function
+from lancekit.scan.expressions.calls import array, call_function, cast_number
 from lancekit.scan.expressions.columns import COLUMN_RULES
 from lancekit.scan.expressions.gathered import chain, is_plain_name, items_of, plain_conditions
 from lancekit.scan.expressions.kernels.casts import DIGITS, cast, decimal, try_cast
@@ -45,6 +45,7 @@ from lancekit.scan.expressions.literals import (
     moments,
     natural,
     naturals,
+    negated,
     number,
 )
 from lancekit.scan.expressions.membership import Members, among
@@ -82,10 +83,10 @@ def _hex(tree: exp.HexString, scope: Scope) -> Node:
 def _negate(tree: exp.Neg, scope: Scope) -> Node:
     node = scope.compile(tree.this)
     if node.literal and isinstance(node.literal[0], int | Decimal):
-        value = -node.literal[0]
+        value = negated(node.literal[0])
         return constant(natural(value), value)
     if node.many and isinstance(node.many.values[0], int | Decimal):
-        slot = replace(node.many, values=tuple(-value for value in node.many.values))
+        slot = replace(node.many, values=tuple(map(negated, node.many.values)))
         return scope.vary(naturals(slot.values), slot)
     return scope.call("-", pc.negate_checked, [node])
 
@@ -146,6 +147,8 @@ def _has_offset(text: str, kind: pa.DataType) -> bool:
 
 def _cast(tree: Any, scope: Scope) -> Node:
     node, kind = scope.compile(tree.this), _target(tree, scope)
+    if (exact := cast_number(node, kind, tree, scope)) is not None:
+        return exact
     if isinstance(tree, exp.TryCast):
         return scope.call("TRY_CAST", lambda value: try_cast(value, kind), [node], tree)
     if node.literal and isinstance(node.literal[0], str):

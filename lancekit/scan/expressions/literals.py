@@ -6,7 +6,7 @@ import contextlib
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
@@ -22,12 +22,14 @@ from lancekit.scan.expressions.kernels.scalars import array_of, scalar_of
 __all__ = [
     "as_type",
     "at_once",
+    "exact_decimal",
     "exact_moment",
     "loosely",
     "moment",
     "moments",
     "natural",
     "naturals",
+    "negated",
     "number",
 ]
 
@@ -44,6 +46,11 @@ def number(text: str) -> int | Decimal:
     """Read a literal; Python refuses to read integers of thousands of digits."""
     whole = text.lstrip("-").isdigit() and len(text) < _LONG_NUMBER
     return int(text) if whole else Decimal(text)
+
+
+def negated(value: int | Decimal) -> int | Decimal:
+    """Return a number with the other sign: ``-`` would round decimals, and take it off a zero."""
+    return value.copy_negate() if isinstance(value, Decimal) else -value
 
 
 def natural(value: Any) -> pa.Scalar:
@@ -153,6 +160,25 @@ def _decimal(value: Any, kind: pa.DataType) -> pa.Scalar:
     if decimal_size(exact.type)[1] <= decimal_size(kind)[1] and not pt.is_decimal256(kind):
         return exact.cast(kind)
     return exact
+
+
+#: digits of the widest decimals, before and behind the point
+_ROOM = Context(prec=160, rounding=ROUND_HALF_UP)
+
+
+def exact_decimal(value: int | Decimal, kind: pa.DataType) -> pa.Scalar:
+    """Return a number as a decimal of a type; halves are rounded away from zero.
+
+    More digits before the point than the type has are an ``ArrowInvalid``.
+
+    >>> exact_decimal(Decimal("-0.125"), pa.decimal128(38, 2))
+    <pyarrow.Decimal128Scalar: Decimal('-0.13')>
+    """
+    last = Decimal(1).scaleb(-decimal_size(kind)[1])
+    try:
+        return scalar_of(_ROOM.quantize(Decimal(value), last), kind)
+    except (InvalidOperation, pa.ArrowInvalid) as error:
+        raise pa.ArrowInvalid(f"{value} is not a value of type {kind}") from error
 
 
 def _verbatim(value: Any, kind: pa.DataType) -> pa.Scalar:

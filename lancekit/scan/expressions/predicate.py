@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache, partial
 from typing import Any, cast
 
@@ -195,6 +196,12 @@ class Expr:
     columns: frozenset[str]
     type: pa.DataType
     now: int = 0
+
+    @property
+    def number(self) -> int | Decimal | None:
+        """The number that it is by its text alone, ``None`` if it is anything else."""
+        literal = compiled(self.sql, self.schema, self.now).node.literal
+        return literal[0] if literal and type(literal[0]) in (int, Decimal) else None
 
     def evaluate(self, data: pa.RecordBatch | pa.Table) -> pa.Array:
         """Compute one value per row.
