@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 
 from lancekit.commit.manifest.build import Built, build_manifest
 from lancekit.commit.put_version import StagedTransaction, is_transaction, put_version
@@ -35,6 +36,7 @@ from lancekit.format.manifest import Manifest
 from lancekit.format.names import ManifestNaming
 from lancekit.format.transaction import Transaction
 from lancekit.versions.listing import Newest, newest_version
+from lancekit.versions.row_sequences import sequence_of
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["COMMIT_TIMEOUT", "MAX_RETRIES", "Audit"]
@@ -373,6 +375,7 @@ def _build(base: _Base, latest: Snapshot, pending: Pending) -> Built:
         next_row_id=pending.next_row_id,
         reuse=None if pending.reuse is None else pending.reuse.new,
         bases=pending.bases,
+        sequences=partial(sequence_of, latest),
     )
 
 

@@ -204,6 +204,8 @@ class _RowSequence:
     """A sequence over a fragment's rows, as it is stored."""
 
     key: ClassVar[str]
+    #: what pylance says in JSON of a sequence that is a column of a data file
+    in_column: ClassVar[Any]
     data: bytes
 
     def asdict(self) -> dict[str, list[int]]:
@@ -238,6 +240,7 @@ class RowIdMeta(_RowSequence):
     """The stable ids of a fragment's rows, as they are stored."""
 
     key: ClassVar[str] = "Inline"
+    in_column: ClassVar[Any] = "Column"
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +248,7 @@ class RowDatasetVersionMeta(_RowSequence):
     """In which version each row was made, or last changed, as it is stored."""
 
     key: ClassVar[str] = "inline"
+    in_column: ClassVar[Any] = {"column": {}}
 
 
 def data_file_from_pb(message: pb.DataFile) -> DataFile:

@@ -1,6 +1,7 @@
-"""Row ids and row versions that lie in a file beside the manifest (docs/format/table.md, 2.5).
+"""Row ids and row versions that are stored outside of the manifest (docs/format/table.md, 2.5).
 
-No release writes such; those of another writer are read, and kept as they are by a commit.
+They are a column of one of the fragment's data files, as pylance 14 writes long ones, or a part of
+a file, which no release writes.  Commits keep both as they are.
 """
 
 from __future__ import annotations
@@ -9,11 +10,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from lancekit.errors import CorruptFileError
+from lancekit.format.column_sequences import LINEAGE_FIELDS, MARKS, marked
 from lancekit.format.fragment import Fragment
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.unknown_fields import parse
 
-__all__ = ["SEQUENCES", "ExternalFile", "external_sequence", "without_external"]
+__all__ = [
+    "SEQUENCES",
+    "ExternalFile",
+    "column_sequences",
+    "external_sequence",
+    "is_external",
+    "lineage_column",
+    "without_external",
+]
 
 #: the field of a fragment's message, by that of the dataclass
 _FIELDS: Mapping[str, str] = {
@@ -34,7 +44,7 @@ class ExternalFile:
 
 
 def external_sequence(fragment: Fragment, name: str) -> ExternalFile | None:
-    """Return where a sequence of a fragment lies that is not in the manifest.
+    """Return the part of a file that holds a sequence of a fragment, if it is in such a part.
 
     Parameters
     ----------
@@ -63,10 +73,44 @@ def external_sequence(fragment: Fragment, name: str) -> ExternalFile | None:
     return ExternalFile(found.path, found.offset, found.size)
 
 
+def column_sequences(fragment: Fragment) -> list[str]:
+    """Return the sequences of a fragment that are columns of its data files."""
+    return marked(fragment.unknown)
+
+
+def is_external(fragment: Fragment) -> bool:
+    """Return True if a sequence of a fragment is stored outside of the manifest."""
+    return bool(column_sequences(fragment)) or any(
+        external_sequence(fragment, name) for name in SEQUENCES
+    )
+
+
+def lineage_column(fragment: Fragment, name: str) -> tuple[int, int]:
+    """Return the place of the data file that holds a sequence, and the column of this file.
+
+    Raises
+    ------
+    CorruptFileError
+        No file of the fragment has such a column, or several have one.
+    """
+    field_id = LINEAGE_FIELDS[name]
+    columns = [file.columns.get(field_id) for file in fragment.files]
+    found = [(place, column) for place, column in enumerate(columns) if column is not None]
+    if len(found) != 1:
+        raise CorruptFileError(
+            f"Fragment {fragment.id} has its {name} in a data file, and {len(found)} of its "
+            f"{len(columns)} files list field {field_id}: one must.",
+            hint="The manifest is damaged: open an earlier version.",
+            fragment=fragment.id,
+        )
+    return found[0]
+
+
 def without_external(fragment: Fragment, name: str) -> Fragment:
-    """Return a fragment that no longer names a file for a sequence, which gets a value."""
-    if external_sequence(fragment, name) is None:
+    """Return a fragment that no longer stores a sequence outside of the manifest."""
+    if not fragment.unknown:
         return fragment
     message = parse(pb.DataFragment, fragment.unknown, f"fragment {fragment.id}")
     message.ClearField(_FIELDS[name])
+    message.ClearField(MARKS[name])
     return replace(fragment, unknown=message.SerializeToString())

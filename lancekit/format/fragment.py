@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lancekit.checked import checked, from_text
 from lancekit.errors import InvalidTypeError, UnsupportedFeatureError
+from lancekit.format.column_sequences import marked, marks
 from lancekit.format.data_file import (
     DataFile,
     DeletionFile,
@@ -53,16 +54,16 @@ __all__ = [
 #: a field id of a file's column that is no longer part of the schema
 TOMBSTONE = -2
 
-#: the sequences over the rows, under pylance's names
-_SEQUENCES: Mapping[str, Any] = {
-    "row_id_meta": RowIdMeta,
-    "created_at_version_meta": RowDatasetVersionMeta,
-    "last_updated_at_version_meta": RowDatasetVersionMeta,
+#: the sequences over the rows, under pylance's names: what holds them, and the field here
+_SEQUENCES: Mapping[str, tuple[Any, str]] = {
+    "row_id_meta": (RowIdMeta, "row_ids"),
+    "created_at_version_meta": (RowDatasetVersionMeta, "created_at"),
+    "last_updated_at_version_meta": (RowDatasetVersionMeta, "last_updated_at"),
 }
 
 _NOTHING: Mapping[int, Fragment] = MappingProxyType({})
 
-# kinds of row sequences that no reference writes; carried along untouched
+# row sequences that are stored outside of the manifest; carried along untouched
 _UNMODELLED = (
     "external_row_ids",
     "column_row_ids",
@@ -164,18 +165,19 @@ class Fragment:
 
     def to_json(self) -> dict[str, Any]:
         """Return a dictionary for JSON, the same as pylance's."""
-        parts = {
-            "deletion_file": self.deletion_file,
-            "row_id_meta": self.row_id_meta,
-            "created_at_version_meta": self.created_at_version_meta,
-            "last_updated_at_version_meta": self.last_updated_at_version_meta,
-        }
+        columns = marked(self.unknown)
+        parts = {name: getattr(self, name) for name in ("deletion_file", *_SEQUENCES)}
         return {
             "id": self.id,
             "files": [file.to_json() for file in self.files],
             "overlays": [],
             "physical_rows": self.physical_rows,
             **{name: None if part is None else part.asdict() for name, part in parts.items()},
+            **{
+                name: kind.in_column
+                for name, (kind, field) in _SEQUENCES.items()
+                if field in columns
+            },
         }
 
     @staticmethod
@@ -199,15 +201,19 @@ class Fragment:
         if values.get("overlays"):
             raise UnsupportedFeatureError(f"Fragment {values['id']} has overlays.")
         deletion = values.get("deletion_file")
+        given = {name: values[name] for name in _SEQUENCES if values.get(name)}
+        columns = {name for name, value in given.items() if value == _SEQUENCES[name][0].in_column}
         return Fragment(
             values["id"],
             [DataFile(**file) for file in values["files"]],
             values["physical_rows"],
             None if deletion is None else DeletionFile(**deletion),
-            *(
-                kind.from_dict(values[name]) if values.get(name) else None
-                for name, kind in _SEQUENCES.items()
-            ),
+            **{
+                name: _SEQUENCES[name][0].from_dict(value)
+                for name, value in given.items()
+                if name not in columns
+            },
+            unknown=marks(_SEQUENCES[name][1] for name in columns),
         )
 
     def to_bytes(self) -> bytes:

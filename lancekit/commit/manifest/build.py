@@ -14,9 +14,11 @@ from lancekit.commit.manifest import data_operations as rows
 from lancekit.commit.manifest import metadata_operations as settings
 from lancekit.commit.manifest.draft import Built, Draft, with_bases
 from lancekit.commit.manifest.index_catch_up import caught_up
+from lancekit.commit.manifest.row_ids import Sequences, inline
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.format import flags
 from lancekit.format import operations as ops
+from lancekit.format.column_sequences import any_marked
 from lancekit.format.fragment import FragmentList
 from lancekit.format.index import IndexMetadata
 from lancekit.format.manifest import BasePath, Manifest, WriterVersion
@@ -56,6 +58,7 @@ def build_manifest(
     next_row_id: int | None = None,
     reuse: IndexMetadata | None = None,
     bases: Sequence[BasePath] = (),
+    sequences: Sequences = inline,
 ) -> Built:
     """Return the version that ``operation`` makes of ``latest``.
 
@@ -78,6 +81,8 @@ def build_manifest(
         Of a `Rewrite` that leaves indices as they are: the entry that says where rows are now.
     bases
         Base paths to add, whatever the operation.
+    sequences
+        Reads row ids and row versions of fragments of ``latest``.
 
     Raises
     ------
@@ -101,6 +106,7 @@ def build_manifest(
         storage_version=storage_version,
         next_row_id=next_row_id,
         reuse=reuse,
+        sequences=sequences,
     )
     manifest, kept = build(draft, operation)
     if not isinstance(operation, ops.Restore | ops.Clone):
@@ -143,6 +149,8 @@ def _feature_flags(latest: Manifest, manifest: Manifest) -> tuple[int, int]:
     both = (latest.reader_flags | latest.writer_flags) & flags.MIXED_FILE_VERSIONS
     if manifest.fragments.any_deletions:
         both |= flags.DELETION_FILES
+    if _may_have_lineage(latest, manifest) and any_marked(manifest.fragments.encoded):
+        both |= flags.LINEAGE_COLUMNS
     if manifest.base_paths:
         both |= flags.BASE_PATHS
     config = flags.TABLE_CONFIG if manifest.config else 0
@@ -150,6 +158,15 @@ def _feature_flags(latest: Manifest, manifest: Manifest) -> tuple[int, int]:
         word & ~flags.FROM_CONTENT for word in (manifest.reader_flags, manifest.writer_flags)
     )
     return reader | both, writer | both | config
+
+
+def _may_have_lineage(latest: Manifest, manifest: Manifest) -> bool:
+    """Return True if fragments of a version before may have row lineage in data files.
+
+    lancekit writes none: what has it was there before, in the newest version or in a restored one.
+    """
+    words = (latest.reader_flags, manifest.reader_flags)
+    return any(word & flags.LINEAGE_COLUMNS for word in words)
 
 
 def _check_unique(fragments: FragmentList) -> None:

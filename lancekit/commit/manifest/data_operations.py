@@ -110,10 +110,11 @@ def update(draft: Draft, operation: ops.Update) -> Built:
     updated = {f.id: without_dead(f, live) for f in operation.updated_fragments}
     counter = RowCounter(max(manifest.next_row_id, draft.next_row_id or 0))
     if manifest.has_stable_row_ids and draft.next_row_id is None:
-        new = moved_or_new(new, counter, draft.version, manifest.fragments, origins)
+        old = manifest.fragments
+        new = moved_or_new(new, counter, draft.version, old, origins, draft.sequences)
         for id_, rows in operation.changed_offsets.items():
             if id_ in updated:
-                updated[id_] = updated_at(updated[id_], rows, draft.version)
+                updated[id_] = updated_at(updated[id_], rows, draft.version, draft.sequences)
     fragments = manifest.fragments.edit(
         updated=updated, removed=operation.removed_fragment_ids, added=new
     )

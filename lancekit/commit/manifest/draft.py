@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from lancekit.commit.manifest.row_ids import RowCounter, all_new
+from lancekit.commit.manifest.row_ids import RowCounter, Sequences, all_new, inline
 from lancekit.errors import InvalidArgumentError
+from lancekit.format.column_sequences import LINEAGE_FIELDS
+from lancekit.format.external_sequences import column_sequences
 from lancekit.format.fragment import Fragment, FragmentList
 from lancekit.format.index import IndexMetadata
 from lancekit.format.manifest import BasePath, Manifest
@@ -48,6 +50,8 @@ class Draft:
         Of an `Update` whose rows are taken over as they are: the first id that none of them has.
     reuse
         Of a `Rewrite` that leaves indices as they are: the entry that says where rows are now.
+    sequences
+        Reads row ids and row versions of fragments, which may be stored in data files.
     """
 
     manifest: Manifest
@@ -57,6 +61,7 @@ class Draft:
     storage_version: str | None = None
     next_row_id: int | None = None
     reuse: IndexMetadata | None = None
+    sequences: Sequences = inline
 
     def built(self, *, indices: tuple[IndexMetadata, ...] | None = None, **changes: Any) -> Built:
         """Return the newest version with changes."""
@@ -78,10 +83,23 @@ class Draft:
 
 
 def numbered(manifest: Manifest, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
-    """Give the next free ids to fragments without one, in order: to those whose id is 0."""
+    """Give the next free ids to fragments without one, in order: to those whose id is 0.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A fragment has row ids or row versions in its data files: a commit works with inline ones.
+    """
     free = 0 if manifest.max_fragment_id is None else manifest.max_fragment_id + 1
     out = []
     for fragment in fragments:
+        if columns := column_sequences(fragment):
+            raise InvalidArgumentError(
+                f"A new fragment of {fragment.physical_rows} rows has its {columns[0]} in a data "
+                "file.",
+                hint="Give them inline, or leave them out: the commit sets them.",
+                sequences=columns,
+            )
         out.append(fragment if fragment.id else replace(fragment, id=free))
         free += not fragment.id
     return tuple(out)
@@ -142,19 +160,20 @@ def check_known(fragments: FragmentList, changed: Iterable[Fragment]) -> None:
 
 
 def without_dead(fragment: Fragment, live: Set[int]) -> Fragment:
-    """Drop the data files in which no field is in the schema, whose ids are `live`."""
-    files = tuple(file for file in fragment.files if not live.isdisjoint(file.fields))
+    """Drop the data files whose values nobody reads.
+
+    A file stays if it has a field of the schema, whose ids are `live`, or row lineage of the
+    fragment.
+    """
+    wanted = live | {LINEAGE_FIELDS[name] for name in column_sequences(fragment)}
+    files = tuple(file for file in fragment.files if not wanted.isdisjoint(file.fields))
     return fragment if len(files) == len(fragment.files) else replace(fragment, files=files)
 
 
 def without_unread(fragments: FragmentList, live: Set[int]) -> dict[int, Fragment]:
-    """Return, by id, the fragments that lose a data file in which no field is in the schema."""
-    changed = {}
-    for fragment in fragments:
-        files = tuple(file for file in fragment.files if not live.isdisjoint(file.fields))
-        if len(files) < len(fragment.files):
-            changed[fragment.id] = replace(fragment, files=files)
-    return changed
+    """Return, by id, the fragments that lose a data file whose values nobody reads."""
+    kept = ((fragment, without_dead(fragment, live)) for fragment in fragments)
+    return {new.id: new for old, new in kept if new is not old}
 
 
 def with_bases(known: Sequence[BasePath], new: Iterable[BasePath]) -> tuple[BasePath, ...]:

@@ -8,8 +8,9 @@ builds again, on a newer counter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -30,9 +31,27 @@ from lancekit.format.row_ids_encode import (
     uniform_versions,
 )
 
-__all__ = ["RowCounter", "all_new", "all_updated", "is_complete", "moved_or_new", "updated_at"]
+__all__ = [
+    "RowCounter",
+    "Sequences",
+    "all_new",
+    "all_updated",
+    "inline",
+    "is_complete",
+    "moved_or_new",
+    "updated_at",
+]
+
+#: returns the encoded row ids or row versions of a fragment, wherever they are stored
+Sequences: TypeAlias = Callable[[Fragment, str], bytes | None]
 
 _MOST_IDS = (1 << 64) - 1
+
+
+def inline(fragment: Fragment, name: str) -> bytes | None:
+    """Return a sequence of a fragment that is in the manifest."""
+    found: bytes | None = getattr(fragment, name)
+    return found
 
 
 class RowCounter:
@@ -91,17 +110,19 @@ def all_new(
 
 def all_updated(fragment: Fragment, version: int) -> Fragment:
     """Return a fragment of which a value of every row was changed by ``version``."""
-    inline = without_external(fragment, "last_updated_at")
-    return replace(inline, last_updated_at=uniform_versions(fragment.physical_rows, version))
+    without = without_external(fragment, "last_updated_at")
+    return replace(without, last_updated_at=uniform_versions(fragment.physical_rows, version))
 
 
-def updated_at(fragment: Fragment, rows: Iterable[int], version: int) -> Fragment:
+def updated_at(
+    fragment: Fragment, rows: Iterable[int], version: int, sequences: Sequences
+) -> Fragment:
     """Return a fragment of which ``version`` changed values of some rows, by offset."""
-    where = f"fragment {fragment.id}"
-    versions = read_row_versions(fragment.last_updated_at, fragment.physical_rows, where).values()
+    encoded, where = sequences(fragment, "last_updated_at"), f"fragment {fragment.id}"
+    versions = read_row_versions(encoded, fragment.physical_rows, where).values()
     versions[np.fromiter(rows, np.int64)] = version
-    inline = without_external(fragment, "last_updated_at")
-    return replace(inline, last_updated_at=encode_row_versions(versions))
+    without = without_external(fragment, "last_updated_at")
+    return replace(without, last_updated_at=encode_row_versions(versions))
 
 
 def moved_or_new(
@@ -110,6 +131,7 @@ def moved_or_new(
     version: int,
     old: FragmentList,
     touched: Iterable[int],
+    sequences: Sequences,
 ) -> tuple[Fragment, ...]:
     """Return fragments of moved rows, which carry their ids, and of new rows behind them.
 
@@ -122,6 +144,8 @@ def moved_or_new(
         The fragments before the commit.
     touched
         The ids of those that rows were moved from.
+    sequences
+        Reads row ids and row versions of old fragments.
     """
     given = [
         np.empty(0, np.uint64)
@@ -130,7 +154,7 @@ def moved_or_new(
         for f in fragments
     ]
     wanted = np.unique(np.concatenate([*given, np.empty(0, np.uint64)]))
-    created = _created_at(wanted, old, touched, version)
+    created = _created_at(wanted, old, touched, version, sequences)
     out = []
     for fragment, ids in zip(fragments, given, strict=True):
         moved = created[np.searchsorted(wanted, ids)]
@@ -146,7 +170,11 @@ def moved_or_new(
 
 
 def _created_at(
-    wanted: U64Array, old: FragmentList, touched: Iterable[int], version: int
+    wanted: U64Array,
+    old: FragmentList,
+    touched: Iterable[int],
+    version: int,
+    sequences: Sequences,
 ) -> U64Array:
     """Return the version that created each row; ``version`` for an id that no row has."""
     out = np.full(len(wanted), version, np.uint64)
@@ -154,13 +182,15 @@ def _created_at(
     for fragment in _nearest_first(old, touched):
         if not missing.any():
             break
-        if fragment.row_ids is None:
+        row_ids = sequences(fragment, "row_ids")
+        if row_ids is None:
             continue
         where = f"fragment {fragment.id}"
-        rows = read_row_ids(fragment.row_ids, fragment.physical_rows, where).find(wanted)
+        rows = read_row_ids(row_ids, fragment.physical_rows, where).find(wanted)
         here = np.flatnonzero(missing & (rows >= 0))
         if len(here):
-            versions = read_row_versions(fragment.created_at, fragment.physical_rows, where)
+            created = sequences(fragment, "created_at")
+            versions = read_row_versions(created, fragment.physical_rows, where)
             out[here] = versions.at(rows[here])
             missing[here] = False
     return out

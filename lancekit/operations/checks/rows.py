@@ -12,12 +12,14 @@ from pyroaring import BitMap
 
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.format.deletions import to_offsets
+from lancekit.format.external_sequences import column_sequences
 from lancekit.format.file_owners import places_with_files
 from lancekit.format.fragment import DataFile, Fragment
 from lancekit.format.operation_parts import RewriteGroup
 from lancekit.format.row_address import LAST_FRAGMENT
 from lancekit.format.row_ids import U64Array, count_row_ids, parse_row_ids, read_row_ids
 from lancekit.format.schema import LanceSchema
+from lancekit.versions.row_sequences import sequence_of
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
@@ -118,7 +120,7 @@ def check_changed(
             continue
         if fragment.physical_rows != old.physical_rows:
             raise _changed_to(fragment, f"{fragment.physical_rows} rows", f"{old.physical_rows}")
-        if fragment.row_ids != old.row_ids:
+        if not _same_row_ids(fragment, old, read):
             raise _changed_to(fragment, "other row ids", "those that it has")
         before, after = ({(f.base_id, f.path) for f in x.files} for x in (old, fragment))
         if same_files and before != after:
@@ -132,6 +134,18 @@ def check_changed(
                 fragment=fragment.id,
                 column=names[lost[0]],
             )
+
+
+def _same_row_ids(fragment: Fragment, old: Fragment, read: Snapshot) -> bool:
+    """Return True if two states of a fragment have the same row ids, wherever they are stored."""
+    marks = [column_sequences(state) for state in (fragment, old)]
+    if not any("row_ids" in columns for columns in marks):
+        return fragment.row_ids == old.row_ids
+    now, before = (sequence_of(read, state, "row_ids") for state in (fragment, old))
+    if now is None or before is None:
+        return now is before
+    rows, where = old.physical_rows, f"fragment {old.id}"
+    return np.array_equal(parse_row_ids(now, rows, where), parse_row_ids(before, rows, where))
 
 
 def _changed_to(fragment: Fragment, now: str, before: str) -> InvalidArgumentError:
@@ -205,10 +219,10 @@ def check_row_ids(
     fragments = read.manifest.fragments
     for place in fragments.row_id_bounds.candidates(ids).tolist():
         fragment = fragments[place]
-        if fragment.id in removed or fragment.row_ids is None:
+        row_ids = None if fragment.id in removed else sequence_of(read, fragment, "row_ids")
+        if row_ids is None:
             continue
-        where = f"fragment {fragment.id}"
-        rows = read_row_ids(fragment.row_ids, fragment.physical_rows, where).find(ids)
+        rows = read_row_ids(row_ids, fragment.physical_rows, f"fragment {fragment.id}").find(ids)
         hits = np.flatnonzero(rows >= 0)
         if len(hits):
             deleted = check_deletions(states.get(fragment.id, fragment), read)
@@ -245,9 +259,10 @@ def check_moved(groups: Iterable[RewriteGroup], read: Snapshot) -> None:
             continue  # said when the manifest is built
         before = [np.empty(0, np.uint64)]
         for fragment in filter(None, (read.fragment(old.id) for old in group.old_fragments)):
-            if fragment.row_ids is None:
+            row_ids = sequence_of(read, fragment, "row_ids")
+            if row_ids is None:
                 continue
-            ids = read_row_ids(fragment.row_ids, fragment.physical_rows, f"{fragment.id}")
+            ids = read_row_ids(row_ids, fragment.physical_rows, f"fragment {fragment.id}")
             live = np.ones(fragment.physical_rows, bool)
             live[to_offsets(read.deleted_rows(fragment))] = False
             before.append(ids.at(np.flatnonzero(live)))

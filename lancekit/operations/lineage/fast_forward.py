@@ -22,7 +22,7 @@ from lancekit.errors import (
     RetryableConflictError,
 )
 from lancekit.format.deletions import to_offsets
-from lancekit.format.external_sequences import SEQUENCES, external_sequence
+from lancekit.format.external_sequences import is_external
 from lancekit.format.fragment import Fragment
 from lancekit.format.manifest import BasePath
 from lancekit.format.operations import Update
@@ -78,7 +78,7 @@ def what_is_taken(change: Changed, ours: Snapshot) -> Taken | None:
     new, updated = [], []
     highest = -1 if mine.max_fragment_id is None else mine.max_fragment_id
     for fragment in other.fragments:
-        if any(external_sequence(fragment, name) for name in SEQUENCES):
+        if is_external(fragment):
             return None
         before = known.get(fragment.id)
         if before is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+import numpy as np
+
 from lancekit.errors import CorruptFileError
 from lancekit.options import options
 from lancekit.pipeline.engine.engine import choose_runner
@@ -65,9 +67,17 @@ def _validate(task: _Task) -> None:
         if task.deep:
             for place in range(len(task.source.files)):
                 reader.file(place).check_blobs()
+            _check_sequences(reader)
             request = ScanRequest(outputs=plan_columns(task.source.schema, None))
             for _ in scan_fragment(task.source, request):
                 pass
+
+
+def _check_sequences(reader: FragmentReader) -> None:
+    """Read the row ids and row versions, which may be columns of data files."""
+    no_rows = np.empty(0, np.int64)
+    for read in (reader.row_ids, reader.created_at, reader.last_updated_at):
+        read(no_rows)
 
 
 def _check_deletions(reader: FragmentReader) -> None:

@@ -20,7 +20,6 @@ from lancekit.file import BlockBounds, FileColumn, FileReader
 from lancekit.file.columns.physical import column_owners
 from lancekit.format import row_address
 from lancekit.format.deletions import to_offsets
-from lancekit.format.external_sequences import external_sequence
 from lancekit.format.fragment import columns_of_files
 from lancekit.format.paths import parse_path, path_field, pick, pruned
 from lancekit.format.row_ids import RowIds, RowVersions, read_row_ids, read_row_versions
@@ -36,7 +35,8 @@ from lancekit.scan.fragments.blobs import (
 from lancekit.scan.fragments.rebatch import taken
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.fragments.split_fields import as_stored, joined, stored_part
-from lancekit.versions.snapshot import FileLocation, missing_file, read_deletions
+from lancekit.versions.row_sequences import read_sequence
+from lancekit.versions.snapshot import missing_file, read_deletions
 
 __all__ = ["META_COLUMNS", "FragmentReader", "as_offsets"]
 
@@ -325,23 +325,11 @@ class FragmentReader:
         return read_row_versions(self._sequence(name), self.physical_rows, self.source.where)
 
     def _sequence(self, name: str) -> bytes | None:
-        """Return an encoded sequence over the rows, from the file it is in, if it is in one."""
+        """Return an encoded sequence over the rows, read from the file that holds it if need be."""
         source = self.source
-        encoded: bytes | None = getattr(source.fragment, name)
-        place = external_sequence(source.fragment, name) if encoded is None else None
-        if place is None:
-            return encoded
-        location = FileLocation(source.line.store, place.path)
-        try:
-            data = memoryview(location.store.read(place.path))
-        except FileNotFoundError as error:
-            raise missing_file(location, source.version) from error
-        if place.offset + place.size > len(data):
-            raise CorruptFileError(
-                f"The {name} of {source.where} lie behind the end of {location}.",
-                file=str(location),
-            )
-        return bytes(data[place.offset : place.offset + place.size])
+        return read_sequence(
+            source.fragment, name, open_file=self.file, line=source.line, version=source.version
+        )
 
     def created_at(self, rows: Offsets) -> npt.NDArray[np.uint64]:
         """Return the version that created each row; 1 where it is not recorded."""
