@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.checked import checked
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError, type_name
 from lancekit.legible import shown
@@ -199,7 +200,7 @@ class PandasBFloat16Array(pd.api.extensions.ExtensionArray):
     """A column of pandas, held as one of Arrow."""
 
     def __init__(self, data: pa.Array | pa.ChunkedArray) -> None:
-        self.data = data.combine_chunks() if isinstance(data, pa.ChunkedArray) else data
+        self.data = ak.combine_chunks(data) if isinstance(data, pa.ChunkedArray) else data
 
     @property
     def dtype(self) -> PandasBFloat16Type:
@@ -218,7 +219,7 @@ class PandasBFloat16Array(pd.api.extensions.ExtensionArray):
 
     @classmethod
     def _concat_same_type(cls, to_concat: Iterable[PandasBFloat16Array]) -> PandasBFloat16Array:
-        return cls(pa.concat_arrays([part.data for part in to_concat]))
+        return cls(ak.concat_arrays([part.data for part in to_concat]))
 
     def __getitem__(self, item: Any) -> Any:
         item = pd.api.indexers.check_array_indexer(self, item)
@@ -226,7 +227,7 @@ class PandasBFloat16Array(pd.api.extensions.ExtensionArray):
             return self.data[int(item)].as_py()
         if isinstance(item, slice):
             return type(self)(self.data[item])
-        return type(self)(self.data.take(pa.array(np.arange(len(self))[item])))
+        return type(self)(ak.take(self.data, pa.array(np.arange(len(self))[item])))
 
     def __len__(self) -> int:
         return len(self.data)
@@ -242,7 +243,7 @@ class PandasBFloat16Array(pd.api.extensions.ExtensionArray):
         at = np.asarray(indices, "i8")
         del fill_value
         at = np.where(at < 0, -1, at) if allow_fill else np.arange(len(self))[at]
-        return type(self)(self.data.take(pa.array(at, mask=at < 0)))
+        return type(self)(ak.take(self.data, pa.array(at, mask=at < 0)))
 
     def copy(self) -> PandasBFloat16Array:
         """Return it: nothing changes the values."""

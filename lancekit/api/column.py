@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.api.pylance.arguments import check_count
 from lancekit.api.scan_options import ScanOptions
 from lancekit.api.scanner import scan_of
@@ -166,7 +167,7 @@ class DatasetColumn(Displayed):
         found, counts = column_statistics(values), Counts()
         ranges: tuple[Bin, ...] = ()
         if values and not is_blob(self._fields[-1].metadata):
-            together = counts.seen(pa.concat_arrays(values))
+            together = counts.seen(ak.concat_arrays(values))
             ranges, _ = histogram(together.type, found, counts, lambda: [together], bins)
         return ColumnSummary(
             column=self.path,

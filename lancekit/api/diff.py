@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.api._handle import Handle
 from lancekit.api.diff_rows import ChangedRow, DiffRows, words_of
 from lancekit.api.pylance.arguments import check_count
@@ -315,7 +316,9 @@ class DatasetDiff(Displayed):
 
 
 def _batches(table: pa.Table, rows: int) -> list[pa.RecordBatch]:
-    found: list[pa.RecordBatch] = resolved(table.combine_chunks()).to_batches(min(rows, len(table)))
+    found: list[pa.RecordBatch] = resolved(ak.combine_chunks(table)).to_batches(
+        min(rows, len(table))
+    )
     return found
 
 

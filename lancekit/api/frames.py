@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.api.blob_values import BlobFile
 from lancekit.api.pylance.arguments import check_known
 from lancekit.errors import InvalidArgumentError
@@ -147,7 +148,7 @@ def frame_with_blobs(
     """Make a pandas frame of some columns of a table, which has addresses of rows too."""
     column = table.column("_rowaddr")
     there = column.is_valid().to_numpy()  # a deleted row has no address
-    addresses = column.drop_null().to_numpy()
+    addresses = ak.drop_null(column).to_numpy()
 
     def read(path: str) -> Sequence[Any]:
         places = np.full(len(there), None)

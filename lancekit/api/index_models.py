@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import CorruptFileError
 from lancekit.file.lance_file import LanceFileReader, LanceFileWriter
 
@@ -133,4 +134,4 @@ def _load(
     metadata = {key.decode(): value.decode() for key, value in stored.items()}
     if name not in table.column_names or key not in metadata:
         raise CorruptFileError(f"{uri} has no {name} of a model.", hint="Pass what save() wrote.")
-    return table.column(name).combine_chunks(), metadata
+    return ak.combine_chunks(table.column(name)), metadata

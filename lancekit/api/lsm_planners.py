@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.api._handle import Handle
 from lancekit.api.execution_plan import ExecutionPlan
 from lancekit.api.lsm_scanner import with_keys
@@ -106,7 +107,7 @@ class LsmPointLookupPlanner(Displayed):
 def _key(fields: tuple[LanceField, ...], given: Any) -> tuple[pa.Array, ...]:
     """Return a key as columns of its types."""
     if isinstance(given, pa.ChunkedArray):
-        given = given.combine_chunks()
+        given = ak.combine_chunks(given)
     if not isinstance(given, pa.Array):
         raise InvalidTypeError(f"pk_value is {given!r}.", hint="Pass pa.array([key]).")
     if len(given) != 1:

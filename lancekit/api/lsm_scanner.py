@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.api._handle import Handle
 from lancekit.api.fulltext import full_text_search
 from lancekit.api.nearest import nearest_search
@@ -180,7 +181,7 @@ class LsmScanner(Displayed):
 
     def to_batch(self) -> pa.RecordBatch:
         """Read the result into one batch."""
-        table = self.to_table().combine_chunks()
+        table = ak.combine_chunks(self.to_table())
         empty = pa.RecordBatch.from_pylist([], schema=table.schema)
         return next(iter(table.to_batches()), empty)
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.api.fragment import LanceFragment
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.api.open import dataset as open_dataset
@@ -187,7 +188,7 @@ class ShardedBatchSampler(_Sharded, Sampler):
         """Yield every so many-th row, in batches of a size."""
         skip, held, waiting = self._rank, 0, []
         for batch in rows:
-            mine = batch.take(pa.array(np.arange(skip, batch.num_rows, self._world_size)))
+            mine = ak.take(batch, pa.array(np.arange(skip, batch.num_rows, self._world_size)))
             skip = (skip - batch.num_rows) % self._world_size
             waiting.append(mine)
             held += mine.num_rows

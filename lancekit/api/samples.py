@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.api.open import dataset as open_dataset
 from lancekit.api.pylance.arguments import check_count
@@ -101,7 +102,7 @@ def _places(rng: np.random.Generator, total: int, n: int, max_takes: int) -> Any
 
 def one_batch(table: pa.Table) -> pa.RecordBatch:
     """Return a table as one batch."""
-    batches = table.combine_chunks().to_batches()
+    batches = ak.combine_chunks(table).to_batches()
     empty = pa.RecordBatch.from_pylist([], table.schema)
     return batches[0] if batches else empty
 

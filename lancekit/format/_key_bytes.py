@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
 from lancekit.format._xxh64 import hash_binary, hash_words
 from lancekit.format.arrow_parts import unit_and_zone, viewed
@@ -153,12 +154,12 @@ def _whole_rows(columns: Sequence[pa.Array | pa.ChunkedArray]) -> list[pa.Array]
     if len({len(column) for column in columns}) > 1:
         lengths = ", ".join(str(len(column)) for column in columns)
         raise InvalidArgumentError(f"key columns of different lengths: {lengths}.")
-    arrays = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
+    arrays = [ak.combine_chunks(c) if isinstance(c, pa.ChunkedArray) else c for c in columns]
     arrays = [_plain(a) for a in arrays]
     if not any(a.null_count for a in arrays):
         return arrays
     valid = reduce(pc.and_, (a.is_valid() for a in arrays))
-    return [a.filter(valid) for a in arrays]
+    return [ak.filter(a, valid) for a in arrays]
 
 
 def _join(arrays: list[pa.Array]) -> pa.LargeBinaryArray:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, Self, TypeVar, cast
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.cache import VALUES, found_or_seen, keep, look_up, remembered
 from lancekit.errors import CorruptFileError
 from lancekit.file import FileColumn, FileReader, OpenFiles
@@ -80,7 +81,7 @@ class IndexFileReader:
     def read_all(self, names: Sequence[str], rows: Rows | None = None) -> list[pa.Array]:
         """Read some rows of columns."""
         found = self._reader.read([self._column(name) for name in names], rows)
-        return [c.chunk(0) if c.num_chunks == 1 else c.combine_chunks() for c in found.columns]
+        return [c.chunk(0) if c.num_chunks == 1 else ak.combine_chunks(c) for c in found.columns]
 
     def table(self) -> pa.Table:
         """Read all of it."""

@@ -14,6 +14,7 @@ from typing import Any, Protocol, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import NullKeyError
 from lancekit.format.fragment import Fragment
 from lancekit.format.schema import PRIMARY_KEY
@@ -146,7 +147,7 @@ class LocalSource:
             columns = key_columns(self._rows(plan), on)
             if keys.kept is not None:
                 at = pa.array(keys.kept)
-                columns = [column.take(at) for column in columns]
+                columns = [ak.take(column, at) for column in columns]
             SourceKeys.choose(on, columns)
 
     def match(self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot) -> MatchPlan:

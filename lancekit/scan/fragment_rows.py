@@ -15,6 +15,7 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import FormatError
 from lancekit.file.kernels.bits import flags_of
 from lancekit.file.kernels.widths import value_bytes
@@ -175,7 +176,7 @@ def select_among(
     if mask.true_count < len(rows):
         chosen = np.flatnonzero(flags_of(mask))
         rows = chosen + rows.start if isinstance(rows, range) else rows[chosen]
-        known = known.filter(mask)  # chunk by chunk, where `take` would join them first
+        known = ak.filter(known, mask)  # chunk by chunk, where `take` would join them first
     return rows, known if known.column_names else None
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidTypeError
 from lancekit.legible import shown
 
@@ -83,4 +84,4 @@ def sorted_table(table: pa.Table, orderings: Sequence[ColumnOrdering]) -> pa.Tab
             key(pc.is_nan(values).fill_null(False), ascending=ordering.ascending)
         key(values, ascending=ordering.ascending)
     keys = pa.table(columns, names=[name for name, _ in directions])
-    return table.take(pc.sort_indices(keys, sort_keys=directions))
+    return ak.take(table, pc.sort_indices(keys, sort_keys=directions))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.extensions import stored_schema
 from lancekit.format.fragment import Fragment
@@ -142,7 +143,7 @@ class SparkSource:
             kept = self._keys_of(plan, clauses).kept
             columns, _ = self._survey(plan, MergeClauses(on=on)).keys()
             at = None if kept is None else pa.array(kept)
-            SourceKeys.choose(on, columns if at is None else [c.take(at) for c in columns])
+            SourceKeys.choose(on, columns if at is None else [ak.take(c, at) for c in columns])
         elif travel:
             self._keys_of(plan, clauses)
         elif on is not None or clauses.dedupe_by is None:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import EngineError, LancekitError, NotOfferedError
 from lancekit.scan.expressions.kernels.functions import FUNCTIONS
 from lancekit.spark.frames.types import with_leaves
@@ -138,7 +139,7 @@ def _kernel(name: str) -> Any:
     function = FUNCTIONS[name]
 
     def run(values: Any) -> Any:
-        whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        whole = ak.combine_chunks(values) if isinstance(values, pa.ChunkedArray) else values
         return pc.cast(function.run(name, whole), pa.string())
 
     return run

@@ -88,7 +88,7 @@ FLOORS = """
     cache
     options  machine
     call  checked  choice  picture
-    errors  interrupts  ipython  lazy  _version
+    arrow_kernels  errors  interrupts  ipython  lazy  _version
     display  user_cache
     legible
 """

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.cache import VALUES, found_or_seen, keep, look_up
 from lancekit.errors import LancekitError
 from lancekit.file.columns.page_runs import PageGroup
@@ -237,5 +238,5 @@ def _select(array: Any, rows: Rows, first: int) -> pa.Array:
     if isinstance(rows, range):
         found = array[rows.start - first : rows.stop - first]
     else:
-        found = array.take(arrow_of(rows - first))
+        found = ak.take(array, arrow_of(rows - first))
     return found

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.kernels.values import storage_type
 from lancekit.format.arrow_parts import items_of
 
@@ -78,7 +79,7 @@ class Categories:
             known = taken.get(path)
             if known is None or not known.equals(items):
                 parts = [items] if known is None else [known, items]
-                known = pc.unique(pa.chunked_array(parts)).drop_null()
+                known = ak.drop_null(pc.unique(pa.chunked_array(parts)))
             if len(known) > self._most[path]:
                 return path[0]
             taken[path] = known

@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.cache import remembered
 from lancekit.errors import FormatError
 from lancekit.file.columns.blocks import BlockBounds, Blocks, Part, blocks_of
@@ -220,7 +221,7 @@ class _Leaf:
                 self._decode(-1 - first - page, [pages[page]], part, sum(pages[page].page.sizes))
                 for page, part in split(rows, borders // group)
             ]
-            return pa.concat_arrays(parts)
+            return ak.concat_arrays(parts)
 
     def _decode(self, key: int, pages: Sequence[StoredPage], rows: Rows, encoded: int) -> pa.Array:
         column = self._column

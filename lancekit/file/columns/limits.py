@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
 from lancekit.file.columns.split_leaves import is_whole
 from lancekit.file.kernels.arrow_buffers import byte_width, is_variable, string_buffers
@@ -214,13 +215,13 @@ def check_packed(array: pa.Array, depth: int, field: LanceField, version: str) -
         if pa.types.is_struct(array.type):
             if not field.children and array.null_count:
                 _refuse("structs without fields in null structs", array, field, version)
-            array = array.filter(array.is_valid()) if array.null_count else array
+            array = ak.filter(array, array.is_valid()) if array.null_count else array
             array = child_of(array, 0)
         else:
             array = flattened(array)
     if (not field.children or version == "2.0") and array.null_count:
         _refuse("null structs", array, field, version)
-    valid = array.filter(array.is_valid()) if array.null_count else array
+    valid = ak.filter(array, array.is_valid()) if array.null_count else array
     if any(child_of(valid, i).null_count for i in range(array.type.num_fields)):
         _refuse("nulls in fields of packed structs", array, field, version)
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pyarrow as pa
 from google.protobuf.any_pb2 import Any as AnyMessage
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.container.footer import COLUMN_ENCODING
 from lancekit.file.kernels.arrow_buffers import Encoded
 from lancekit.format.pb import encodings_v20_pb2, file2_pb2
@@ -51,7 +52,7 @@ def _joined(pieces: list[pa.Array]) -> list[pa.Array]:
     if len(pieces) == 1:
         return pieces
     try:
-        return [pa.concat_arrays(pieces)]
+        return [ak.concat_arrays(pieces)]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return pieces  # dictionaries that do not go together have pages of their own
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import UnsupportedTypeError
 from lancekit.file.kernels.arrow_buffers import list_items, list_offsets, null_flags, validity_bits
 from lancekit.file.kernels.memory import Bytes
@@ -141,7 +142,7 @@ def _without_null_items(array: pa.DictionaryArray) -> pa.DictionaryArray:
         return array if items is array.dictionary else _coded(array.indices, items, array.type)
     place = np.cumsum(items.is_valid().to_numpy(zero_copy_only=False)) - 1
     new = pa.array(place, array.type.index_type, mask=null_flags(items))
-    return _coded(new.take(array.indices), items.drop_null(), array.type)
+    return _coded(ak.take(new, array.indices), ak.drop_null(items), array.type)
 
 
 def _coded(indices: pa.Array, items: pa.Array, kind: pa.DictionaryType) -> pa.DictionaryArray:
@@ -210,7 +211,7 @@ def nulls_where_forbidden(array: pa.Array, kind: pa.DataType) -> bool:
         array = array.storage
     if pa.types.is_struct(kind):
         if array.null_count:
-            array = array.filter(array.is_valid())
+            array = ak.filter(array, array.is_valid())
         parts = [(child_of(array, i), kind.field(i)) for i in range(kind.num_fields)]
     elif pa.types.is_map(kind):
         entries = pa.Array.from_buffers(

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.encodings import bitpacking, flat, general, variable
 from lancekit.file.encodings.request import EncodedValues, EncodingRequest
 from lancekit.file.kernels import bits
@@ -95,10 +96,10 @@ def _places(size: int, rows: int) -> Ints:
 def _again(values: pa.Array, size: int, distinct: int) -> bool:
     """Tell whether a sample has as many values again as one of so many distinct ones would."""
     if len(values) >= 2 * size:
-        values, all_of = values.take(arrow_of(_places(size, len(values)))), False
+        values, all_of = ak.take(values, arrow_of(_places(size, len(values)))), False
     else:
         all_of = True
-    sample = values.drop_null()
+    sample = ak.drop_null(values)
     again = len(sample) - pc.count_distinct(sample).as_py()
     return bool(again * 2 >= len(sample) if all_of else again * 2 * distinct >= len(sample) ** 2)
 

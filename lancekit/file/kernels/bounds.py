@@ -12,6 +12,7 @@ import threading
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.kernels.faults import TooLarge
 from lancekit.file.kernels.widths import null_bytes
 from lancekit.options import DEFAULT_PAGE_MEMORY, options
@@ -108,8 +109,8 @@ def look_up(items: pa.Array, index: pa.Array) -> pa.Array:
         if items.nbytes * len(index) > allowed():  # else none is that long
             sizes = pc.binary_length(items)
             if (pc.max(sizes).as_py() or 0) * len(index) > allowed():
-                size = pc.sum(sizes.take(index)).as_py() or 0
+                size = pc.sum(ak.take(sizes, index)).as_py() or 0
                 claim(size, f"{len(index):,} rows of a few strings")
     elif (width := null_bytes(items.type)) > _WIDE:
         claim(width * len(index), f"{len(index):,} rows of a few values")
-    return items.take(index)
+    return ak.take(items, index)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.kernels.faults import require
 from lancekit.storage.base import RandomAccess
 
@@ -128,7 +129,7 @@ def owned(array: Any, rooms: Sequence[Room] = ()) -> pa.Array:
         return mine
     # Of a single array it would make no copy.  The default pool takes several times as long for
     # fresh memory of this size, and gives it back late.
-    return pa.concat_arrays([array, array[:0]], memory_pool=pa.system_memory_pool())
+    return ak.concat_arrays([array, array[:0]], memory_pool=pa.system_memory_pool())
 
 
 def _fills(buffer: pa.Buffer, rooms: Sequence[Room]) -> bool:
@@ -188,9 +189,14 @@ def gather(data: Bytes, starts: Ints, lengths: Ints, room: int = 0) -> Bytes:
     wanted[0] = 1
     if room:
         wanted = np.concatenate(([1], wanted, [1]))
-    pieces = pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), 2 * len(starts) + 1, [None, pa.py_buffer(borders), pa.py_buffer(data)]
-    ).take(arrow_of(wanted))
+    pieces = ak.take(
+        pa.LargeBinaryArray.from_buffers(
+            pa.large_binary(),
+            2 * len(starts) + 1,
+            [None, pa.py_buffer(borders), pa.py_buffer(data)],
+        ),
+        arrow_of(wanted),
+    )
     joined = pieces.buffers()[2]
     if joined is None:
         return np.empty(0, np.uint8)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.bounds import nulls
 from lancekit.file.kernels.faults import Damaged, require
@@ -137,7 +138,7 @@ def _take(raw: DecodedValues, rows: Ints) -> DecodedValues:
             wide = offsets.dtype.itemsize == 8
             kind = pa.large_binary() if wide else pa.binary()
             buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-            taken = pa.Array.from_buffers(kind, raw.count, buffers).take(arrow_of(rows))
+            taken = ak.take(pa.Array.from_buffers(kind, raw.count, buffers), arrow_of(rows))
             return _variable_of(taken)
         case Lists(dimension=size, validity=validity, items=items):
             inner = (rows[:, None] * size + np.arange(size)).ravel()

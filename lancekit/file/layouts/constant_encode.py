@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.kernels.arrow_buffers import (
     Encoded,
     byte_width,
@@ -71,7 +72,7 @@ def equal_page(page: Shredded) -> Encoded | None:
         streams = (page.repetition is not None) + (page.definition is not None)
         if 2 * streams * page.entries >= page.values.nbytes:
             return None
-    values = page.values if page.valid is None else page.values.drop_null()
+    values = page.values if page.valid is None else ak.drop_null(page.values)
     scalar = _scalar_of(values)
     if scalar is None:
         return None

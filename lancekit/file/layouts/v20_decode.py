@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.container.page import Page
 from lancekit.file.encodings.packed_struct import values_to_arrow, width_of
 from lancekit.file.kernels import bits
@@ -292,7 +293,7 @@ def without_null_items(
     valid = bits.flags_of(items.is_valid())
     place = np.cumsum(valid) - 1
     null = ~valid[codes] if missing is None else ~valid[codes] | missing
-    return arrow_of(place[codes], null), items.drop_null()
+    return arrow_of(place[codes], null), ak.drop_null(items)
 
 
 def _unadjust(stored: NDArray[np.uint64], adjustment: int) -> tuple[Ints, NDArray[np.bool_]]:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import UnsupportedTypeError
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.arrow_buffers import (
@@ -146,7 +147,7 @@ def _user_dictionary(array: pa.DictionaryArray, buffers: list[Any]) -> pb.ArrayE
                 type=str(array.type),
             )
         codes = np.where(null, dtype.type(len(items)), codes)
-        items = pa.concat_arrays([items, pa.nulls(1, items.type)])
+        items = ak.concat_arrays([items, pa.nulls(1, items.type)])
     return _dictionary(codes, items, buffers)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.faults import Damaged, Unsupported, require
 from lancekit.file.kernels.memory import Ints, numbers_of, starts_of
@@ -227,13 +228,13 @@ def joined(parts: Sequence[pa.Array]) -> pa.Array:
     kind = parts[0].type
     try:
         try:
-            return pa.concat_arrays(parts)
+            return ak.concat_arrays(parts)
         except pa.ArrowInvalid:
             if not pa.types.is_dictionary(kind):
                 raise
         # all values together are too many; those in use may not be
         coded = cast("Sequence[pa.DictionaryArray]", parts)
-        used = pa.concat_arrays([part.dictionary.take(part.indices) for part in coded])
+        used = ak.concat_arrays([ak.take(part.dictionary, part.indices) for part in coded])
         return used.dictionary_encode().cast(kind)
     except pa.ArrowInvalid as error:
         raise Unsupported(f"an array of {kind} with so many values ({error})") from error

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancekit import arrow_kernels as ak
 from lancekit.compiled.kernel import kernel
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.arrow_buffers import (
@@ -251,7 +252,7 @@ class _Entries:
         if byte_width(array.type):
             data = [pa.py_buffer(valid), pa.py_buffer(fixed_bytes(array))]
             return pa.Array.from_buffers(array.type, len(array), data), valid
-        return array.take(pa.array(np.arange(len(array)), mask=stopped)), valid
+        return ak.take(array, pa.array(np.arange(len(array)), mask=stopped)), valid
 
     def _codes_of_slots(self) -> Bytes:
         codes = self.codes if self.codes is not None else np.zeros(self.count, np.uint8)

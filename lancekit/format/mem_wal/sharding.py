@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
 from lancekit.format.column_names import column_not_found
 from lancekit.format.mem_wal.details import ShardingField, ShardingSpec
@@ -76,7 +77,7 @@ def bucket_numbers(column: pa.Array | pa.ChunkedArray, buckets: int) -> NDArray[
     >>> bucket_numbers(pa.array([1, 2, 3], pa.int32()), 8).tolist()
     [2, 7, 1]
     """
-    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    values = ak.combine_chunks(column) if isinstance(column, pa.ChunkedArray) else column
     hashed = next((hashed for test, hashed in _HASHES if test(values.type)), None)
     if hashed is None:
         raise UnsupportedTypeError(
@@ -88,7 +89,7 @@ def bucket_numbers(column: pa.Array | pa.ChunkedArray, buckets: int) -> NDArray[
         return _buckets(hashed(values), buckets)
     found = np.zeros(len(values), np.int32)
     found[values.is_valid().to_numpy(zero_copy_only=False)] = _buckets(
-        hashed(values.drop_null()), buckets
+        hashed(ak.drop_null(values)), buckets
     )
     return found
 
@@ -187,7 +188,7 @@ def _source(rows: pa.RecordBatch | pa.Table, field: ShardingField, schema: Lance
     if name not in rows.schema.names:
         raise column_not_found(name, rows.schema.names)
     column = rows.column(name)
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return ak.combine_chunks(column) if isinstance(column, pa.ChunkedArray) else column
 
 
 def shard_id(spec: ShardingSpec, values: Mapping[str, Any]) -> uuid.UUID:

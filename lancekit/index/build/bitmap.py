@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.kernels.arrow_buffers import list_offsets, null_flags
 from lancekit.format.arrow_parts import item_field, items_of
 from lancekit.index.build.column import IndexedColumn, RowMap
@@ -74,7 +75,7 @@ class Labels:
         first, last = int(offsets[0]), int(offsets[-1])
         items = items_of(lists).slice(first, last - first)
         if int(sizes.sum()) != last - first:
-            items = items.filter(pa.array(np.repeat(~gone, np.diff(offsets))))
+            items = ak.filter(items, pa.array(np.repeat(~gone, np.diff(offsets))))
         postings = Postings.of(items, np.repeat(column.rows, sizes))
         without = column.rows[gone]
         return cls(column.kind, postings, without[stable_order(without)])

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.index.build.column import IndexedColumn, RowMap
 from lancekit.index.build.files import NewFile
 from lancekit.index.build.sorting import order_of, whole
@@ -37,7 +38,7 @@ class SortedRows:
     def build(cls, column: IndexedColumn, page_rows: int = PAGE_ROWS) -> SortedRows:
         """Put the values of a column in order; rows of one value stay in theirs."""
         order = order_of(column.values)
-        values = column.values.take(pa.array(order))
+        values = ak.take(column.values, pa.array(order))
         return cls(column.kind, values, column.rows[order], page_rows)
 
     @classmethod
@@ -56,7 +57,7 @@ class SortedRows:
     def moved(self, row_map: RowMap) -> SortedRows:
         """Return the same for rows that are elsewhere now, or gone."""
         rows, kept = row_map(self.rows)
-        values = self.values if kept.all() else self.values.filter(pa.array(kept))
+        values = self.values if kept.all() else ak.filter(self.values, pa.array(kept))
         return replace(self, values=values, rows=rows[kept])
 
     def files(self) -> Iterator[NewFile]:
@@ -87,8 +88,8 @@ class SortedRows:
         last = np.minimum(first + self.page_rows, count)
         nulls = np.clip(self.values.null_count - first, 0, last - first)
         columns = [
-            self.values.take(pa.array(first)).cast(self.kind),
-            self.values.take(pa.array(last - 1)).cast(self.kind),
+            ak.take(self.values, pa.array(first)).cast(self.kind),
+            ak.take(self.values, pa.array(last - 1)).cast(self.kind),
             pa.array(nulls.astype(np.uint32)),
             pa.array(np.arange(len(first), dtype=np.uint32)),
         ]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.kernels.arrow_buffers import null_flags
 from lancekit.index.build.column import IndexedColumn, RowMap
 from lancekit.index.build.files import NewFile
@@ -48,7 +49,7 @@ class TokenRows:
         if flags is not None:
             gone = rows[flags]
             parts.append((np.full(len(gone), NULL_TOKEN, np.uint32), gone))
-            texts, rows = texts.drop_null(), rows[~flags]
+            texts, rows = ak.drop_null(texts), rows[~flags]
         for start in range(0, len(texts), _AT_A_TIME):
             tokens, places = trigrams(texts.slice(start, _AT_A_TIME))
             # a text may have an n-gram several times

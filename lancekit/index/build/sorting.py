@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.arrow_buffers import byte_width, fixed_bytes, is_variable, null_flags
 from lancekit.format.arrow_parts import viewed
@@ -45,7 +46,7 @@ def whole(column: pa.ChunkedArray) -> pa.Array:
         column = column.cast(large)
     if column.num_chunks == 1:
         return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return ak.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def order_of(values: pa.Array) -> Places:
@@ -54,7 +55,7 @@ def order_of(values: pa.Array) -> Places:
     if flags is None:
         return _order(values)
     valid = np.flatnonzero(~flags)
-    return np.concatenate([np.flatnonzero(flags), valid[_order(values.take(pa.array(valid)))]])
+    return np.concatenate([np.flatnonzero(flags), valid[_order(ak.take(values, pa.array(valid)))]])
 
 
 def _order(values: pa.Array) -> Places:

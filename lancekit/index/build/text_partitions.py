@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.kernels.arrow_buffers import string_buffers
 from lancekit.index.build.column import RowMap
 from lancekit.index.build.files import NewFile, SegmentFile, SharedFile
@@ -223,7 +224,7 @@ def joined(parts: Sequence[TextPartition]) -> tuple[TextPartition, ...]:
 def _tokens(number: int, words: pa.Array, form: str) -> NewFile:
     """Return the file of tokens, which are given in the order of their numbers."""
     order = order_of(words)
-    ascending = words.take(pa.array(order))
+    ascending = ak.take(words, pa.array(order))
     if form == FST:
         offsets, data = string_buffers(ascending)
         held = fst_bytes(data, offsets.astype(np.int64), order.astype(np.uint64))

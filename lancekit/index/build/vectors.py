@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
 from lancekit.format.index import VectorSettings, parse_vector_details, vector_details
 from lancekit.format.partitions import Partitions, encode_partitions
@@ -310,7 +311,7 @@ def _vectors(column: IndexedColumn) -> tuple[Vectors, Words]:
     if values.null_count:
         there = values.is_valid()
         rows = rows[there.to_numpy(zero_copy_only=False)]
-        values = values.filter(there)
+        values = ak.filter(values, there)
     size = values.type.list_size
     flat = values.values.slice(values.offset * size, len(values) * size)
     if flat.null_count:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.kernels.arrow_buffers import byte_width, null_flags
 from lancekit.index.build.bloom import filter_bytes, filter_of, hashed
 from lancekit.index.build.column import IndexedColumn, Mask, RowMap
@@ -105,7 +106,7 @@ class BloomZones:
         """Make a filter of the values of each zone; the rows are addresses."""
         starts, places = _zones(column.rows, zone_rows)
         flags = null_flags(column.values)
-        hashes, ends = hashed(column.values.drop_null()), starts
+        hashes, ends = hashed(ak.drop_null(column.values)), starts
         if flags is not None:  # where the values of a zone begin among those that are there
             ends = np.concatenate([[0], np.cumsum(~flags)])[starts]
         size = filter_bytes(zone_rows, probability)
@@ -260,4 +261,4 @@ def _kept(zones: ZoneMap | BloomZones, row_map: RowMap) -> dict[str, Any]:
     fragment, start = (np.asarray(zones.table[name]) for name in ("fragment_id", "zone_start"))
     _, kept = row_map(fragment << np.uint64(32) | start)
     _, nulls = row_map(zones.nulls)
-    return {"table": zones.table.filter(pa.array(kept)), "nulls": zones.nulls[nulls]}
+    return {"table": ak.filter(zones.table, pa.array(kept)), "nulls": zones.nulls[nulls]}

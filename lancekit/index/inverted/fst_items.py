@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import CorruptFileError
 from lancekit.index.inverted.fst import COMMON, HEAD, MANY, Fst
 
@@ -93,7 +94,7 @@ def fst_items(fst: Fst) -> tuple[pa.Array, Words]:
     numbers.append(np.array(deep, np.uint64))
     found = np.concatenate(numbers)
     order = np.argsort(found, kind="stable")
-    return pa.array(keys, pa.binary()).take(pa.array(order)), found[order]
+    return ak.take(pa.array(keys, pa.binary()), pa.array(order)), found[order]
 
 
 def _spelt(levels: list[_Level], which: Places) -> list[bytes]:

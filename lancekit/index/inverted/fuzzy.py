@@ -16,6 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
+
 __all__ = ["Spelling", "alternatives", "near"]
 
 #: code points that are compared at a time
@@ -64,13 +66,13 @@ def alternatives(
 def near(words: pa.Array, token: str, spelling: Spelling) -> list[str]:
     """Return which of some words are spelt almost as a token, ascending."""
     sizes = pc.utf8_length(words).to_numpy(zero_copy_only=False)
-    chosen = words.filter(pa.array(np.abs(sizes - len(token)) <= spelling.edits))
+    chosen = ak.filter(words, pa.array(np.abs(sizes - len(token)) <= spelling.edits))
     prefix = token.encode()[: spelling.prefix]
     if prefix:
-        chosen = chosen.filter(pc.starts_with(chosen.cast(pa.binary()), prefix))
+        chosen = ak.filter(chosen, pc.starts_with(chosen.cast(pa.binary()), prefix))
     step = max(_AT_ONCE // max(len(token), 1), 1)
     parts = (chosen.slice(at, step) for at in range(0, len(chosen), step))
-    kept = [part.filter(pa.array(_distances(part, token) <= spelling.edits)) for part in parts]
+    kept = [ak.filter(part, pa.array(_distances(part, token) <= spelling.edits)) for part in parts]
     return sorted(text for part in kept for text in part.to_pylist())
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.index.inverted.letters import SEPARATORS
 from lancekit.index.inverted.settings import AnalyzerSettings
 
@@ -98,7 +99,7 @@ def _each(split: Split, texts: pa.Array) -> Words:
 def _simple_words(texts: pa.Array) -> Words:
     others = pc.invert(pc.string_is_ascii(texts))
     if pc.any(others).as_py():
-        plain = [SEPARATORS.sub(" ", text) for text in texts.filter(others).to_pylist()]
+        plain = [SEPARATORS.sub(" ", text) for text in ak.filter(texts, others).to_pylist()]
         texts = pc.replace_with_mask(texts, others, pa.array(plain, pa.large_string()))
     offsets = _offsets(texts)
     raw: Any = texts.buffers()[2]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.errors import ColumnNotFoundError, InvalidArgumentError
 from lancekit.format.paths import show_path
@@ -75,7 +76,7 @@ def read_page(
         if found is None:
             return None
         ids, total = found
-        page, looked_at = handle._take_rows(ids.combine_chunks(), paths), rows
+        page, looked_at = handle._take_rows(ak.combine_chunks(ids), paths), rows
     return Page(
         rows=page,
         columns=len(handle._snapshot.manifest.schema.fields),

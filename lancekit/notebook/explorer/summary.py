@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.format.paths import show_path
 from lancekit.pipeline.diff.counts import Counts, histogram
@@ -64,10 +65,10 @@ def read_summary(
                 raise _OvertakenError
             waiting.append(plain(batch.column(0)))
             if sum(map(len, waiting)) >= _TOGETHER:
-                yield pa.concat_arrays(waiting)
+                yield ak.concat_arrays(waiting)
                 waiting = []
         if waiting:
-            yield pa.concat_arrays(waiting)
+            yield ak.concat_arrays(waiting)
 
     counts = Counts(MOST_COUNTED)
     try:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.notebook.render.words import cell
 from lancekit.pipeline.diff.ranges import as_numbers, even_edges, has_ranges
 
@@ -182,14 +183,14 @@ def _numbers(values: pa.ChunkedArray) -> Shares | None:
     """Return numbers and times as numbers, without nulls, NaN and infinities."""
     if not has_ranges(values.type):
         return None
-    found: Shares = as_numbers(values.drop_null())
+    found: Shares = as_numbers(ak.drop_null(values))
     return found[np.isfinite(found)]
 
 
 def _counted(values: pa.ChunkedArray) -> dict[Any, int] | None:
     """Return how often each value stands."""
     try:
-        there: Any = values.drop_null().combine_chunks()
+        there: Any = ak.combine_chunks(ak.drop_null(values))
         if not pa.types.is_dictionary(there.type):
             there = there.dictionary_encode()
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError):

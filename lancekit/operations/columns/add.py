@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.commit.protocol import check_writable
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismatchError
 from lancekit.file.columns.limits import check_new_marks
@@ -156,9 +157,9 @@ def _join_source(
             return open_source(data, schema, like)
     table = as_reader(data, schema, like).read_all()
     if on in table.column_names:
-        backwards = table.column(on).combine_chunks()[::-1]
+        backwards = ak.combine_chunks(table.column(on))[::-1]
         last = table.num_rows - 1 - KeyTable((on,), (backwards,)).first_rows
-        table = table.take(pa.array(np.sort(last)))
+        table = ak.take(table, pa.array(np.sort(last)))
     source: Source = spark_engine().source(table, None)
     return source
 
@@ -353,7 +354,7 @@ def _sampled(
         reader = FragmentReader(source)
         rows = np.arange(reader.physical_rows) if reader.live is None else reader.live
         if len(rows):
-            (batch,) = reader.read(list(columns), rows[:1]).combine_chunks().to_batches()
+            (batch,) = ak.combine_chunks(reader.read(list(columns), rows[:1])).to_batches()
             return returned_rows(function, batch).schema
     raise InvalidArgumentError(
         "The dataset has no rows, so it cannot be seen what the function returns.",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from lancekit import arrow_kernels as ak
 from lancekit.format.fragment import Fragment, columns_of_files
 from lancekit.format.operations import Operation, Overwrite
 from lancekit.format.paths import find_field
@@ -45,7 +46,7 @@ class Patched:
         for ours, theirs in zip(new.columns, old.columns, strict=True):
             if ours.type != theirs.type:  # the column was cast
                 return np.ones(len(rows), np.bool_)
-            out |= differing(theirs.combine_chunks(), ours.combine_chunks())
+            out |= differing(ak.combine_chunks(theirs), ak.combine_chunks(ours))
         return out
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.operations.constraints.audit import first_columns, violation
 from lancekit.operations.constraints.evaluate import SAMPLE_ROWS, Outcome, condition_of
 from lancekit.operations.constraints.stored import Constraint, stored_constraints
@@ -56,7 +57,7 @@ class RowConstraints:
             Some rows break one.
         """
         for constraint, condition, first in self.conditions:
-            broken = rows.filter(condition.broken.mask(rows))
+            broken = ak.filter(rows, condition.broken.mask(rows))
             if broken.num_rows:
                 sample = pa.Table.from_batches([broken.slice(0, SAMPLE_ROWS)])
                 outcome = Outcome(False, broken.num_rows, sample)

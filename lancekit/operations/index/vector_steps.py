@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.index import IndexMetadata, VectorSettings, vector_details
 from lancekit.index.build.files import NewFile, write_file
@@ -125,7 +126,7 @@ def in_order(parts: Sequence[pa.Table], partitions: int) -> pa.Table:
     InvalidArgumentError
         It has more partitions than there are.
     """
-    table = pa.concat_tables(parts).sort_by(PARTITION)
+    table = ak.sort_by(pa.concat_tables(parts), PARTITION)
     _check_models(table, partitions)
     return table
 
@@ -160,7 +161,7 @@ def load_vectors(
     check_name(snapshot, column, name, replace=True)
     table, width = in_order(parts, len(centroids)), settings.parts * settings.bits // 8
     _check_models(table, len(centroids), width)
-    codes: Any = table.column(CODE).combine_chunks()
+    codes: Any = ak.combine_chunks(table.column(CODE))
     content = VectorRows(
         settings=settings,
         codes=product_codes(settings.metric, words),

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.operations.lineage.trace import is_first, places_in, step_back, way_back
 from lancekit.pipeline.diff.side import Addresses
 from lancekit.versions.snapshot import Snapshot
@@ -28,7 +29,7 @@ class LastChanges:
         numbers = np.array(sorted(self.by_number), np.int64)
         listed = pa.array([values[number] for number in numbers.tolist()], kind)
         places = np.searchsorted(numbers, self.versions)
-        return listed.take(pa.array(places, mask=self.versions == 0))
+        return ak.take(listed, pa.array(places, mask=self.versions == 0))
 
 
 def last_changes(

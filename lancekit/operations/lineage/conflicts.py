@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.display import Displayed
 from lancekit.errors import MergeConflictError
 from lancekit.format.extensions import resolved
@@ -230,7 +231,7 @@ def _structs(side: Snapshot, columns: tuple[ColumnPair, ...], rows: Addresses, *
     values = row_values(columns, read_rows(side, found), found, new=new)
     structs = pa.StructArray.from_arrays(values, fields=fields)
     places = np.cumsum(there) - 1
-    return structs.take(pa.array(places, pa.int64(), mask=~there))
+    return ak.take(structs, pa.array(places, pa.int64(), mask=~there))
 
 
 def _line(row: ConflictedRow) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import SchemaMismatchError
 from lancekit.operations.lineage.conflicts import Conflicts
 from lancekit.operations.lineage.three_way import NOWHERE, Settled, ThreeWay
@@ -61,7 +62,7 @@ def settled_by(plan: ThreeWay, rows: Any) -> tuple[Settled, Given | None]:
     settled = replace(plan.agreed, deleted=np.union1d(plan.agreed.deleted, gone))
     places = ours[match.old]
     order = np.argsort(places, kind="stable")  # those that are nowhere come last
-    chosen = table.select(schema.names).take(pa.array(match.new[order]))
+    chosen = ak.take(table.select(schema.names), pa.array(match.new[order]))
     return settled, Given(chosen.cast(schema), places[order][places[order] != NOWHERE])
 
 

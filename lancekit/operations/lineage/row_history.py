@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.checked import is_whole
 from lancekit.errors import (
     InvalidArgumentError,
@@ -209,7 +210,7 @@ class _Finder:
         schema = seen(snapshot)
         columns = []
         for name, now in self.names.items():
-            kind, values = schema.field(now).to_arrow().type, self._keys[name].combine_chunks()
+            kind, values = schema.field(now).to_arrow().type, ak.combine_chunks(self._keys[name])
             try:
                 columns.append(values if values.type == kind else values.cast(kind))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # no row of that type has it
@@ -230,7 +231,7 @@ class _Finder:
         for start in range(0, reader.physical_rows, _BLOCK_ROWS):
             rows = range(start, min(start + _BLOCK_ROWS, reader.physical_rows))
             table = reader.read([*self.names.values()], rows)
-            columns = [table[name].combine_chunks() for name in self.names.values()]
+            columns = [ak.combine_chunks(table[name]) for name in self.names.values()]
             mine = digests(columns, self._seeds)
             maybe = np.flatnonzero(np.isin(mine.first, keys.first))
             found.append(start + maybe[stand_among(mine.at(maybe), keys)])

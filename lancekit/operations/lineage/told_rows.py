@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidArgumentError
 from lancekit.legible import literals, python_value
 from lancekit.pipeline.diff.match import Matches, match_keys
@@ -42,5 +43,5 @@ def pair_with_conflicts(
 
 
 def _array(values: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
-    joined = values.combine_chunks()
+    joined = ak.combine_chunks(values)
     return joined if joined.type == kind else joined.cast(kind)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lancekit import arrow_kernels as ak
 from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
@@ -179,7 +180,7 @@ class _Rows:
         before = row_values(key, ours, rows, new=True)
         unlike = np.zeros(len(rows), bool)
         for pair, values in zip(key, before, strict=True):
-            unlike |= differing(values, table[pair.name].combine_chunks())
+            unlike |= differing(values, ak.combine_chunks(table[pair.name]))
         if unlike.any():
             self.hashes.append(guard_hashes(table, self.guard, np.flatnonzero(unlike)))
 
@@ -218,5 +219,5 @@ def _chosen(theirs: Any, ours: Any, taken: npt.NDArray[np.bool_]) -> pa.Array:
     if theirs is None or ours is None:
         return cast(pa.Array, ours if theirs is None else theirs)
     places = np.arange(len(taken)) + np.where(taken, 0, len(taken))
-    found: pa.Array = pa.concat_arrays([theirs, ours]).take(pa.array(places))
+    found: pa.Array = ak.take(ak.concat_arrays([theirs, ours]), pa.array(places))
     return found

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import CommitUnknownError, CorruptFileError, ShardError, StorageError
 from lancekit.format.mem_wal.names import entry_name
 from lancekit.shards.log import encode_entry, put_entry, read_entry
@@ -60,7 +61,7 @@ class LogWriter:
     def encode(self, batches: Sequence[pa.RecordBatch], size: int, generation: int) -> bytes:
         """Return the entry of rows, of so many bytes, that are to be in a generation."""
         if len(batches) > 1 and size <= _JOINED_BYTES:
-            batches = [pa.concat_batches(batches)]
+            batches = [ak.concat_batches(batches)]
         return encode_entry(self._schema, batches, self.epoch, generation)
 
     def decode(self, entry: bytes) -> list[pa.RecordBatch]:

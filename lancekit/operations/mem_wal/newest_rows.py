@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from lancekit import arrow_kernels as ak
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.pipeline.engine.engine import LocalRunner
@@ -117,7 +118,7 @@ def newest_rows(generations: Sequence[Snapshot], schema: LanceSchema) -> NewestR
     rows = pa.concat_tables([table for table, _ in found]) if found else _no_keys(schema, keys)
     newest = np.ones(rows.num_rows, bool)
     if keys:
-        columns = [rows.column(name).combine_chunks() for name in keys]
+        columns = [ak.combine_chunks(rows.column(name)) for name in keys]
         chosen = SourceKeys.choose(keys, columns, dedupe="last")
         newest = chosen.unmatched([])
     deleted = rows.column(TOMBSTONE).to_numpy()
@@ -128,7 +129,7 @@ def newest_rows(generations: Sequence[Snapshot], schema: LanceSchema) -> NewestR
         schema=schema,
         sources=tuple(sources),
         offsets=tuple(offsets),
-        deleted=rows.select(list(keys)).filter(pa.array(dead)),
+        deleted=ak.filter(rows.select(list(keys)), pa.array(dead)),
     )
 
 

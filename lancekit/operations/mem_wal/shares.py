@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.arrow_parts import viewed
 from lancekit.format.mem_wal.details import MemWalDetails, ShardingSpec
@@ -113,7 +114,7 @@ def shares(
             for name, scalar in scalars.items()
             if (data := _stored(scalar)) is not None
         )
-        part = table.take(pc.list_flatten(groups.column("_list").slice(group, 1)))
+        part = ak.take(table, pc.list_flatten(groups.column("_list").slice(group, 1)))
         yield shard_id(spec, given), Share(spec, stored), part
 
 

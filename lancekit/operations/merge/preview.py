@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidArgumentError
 from lancekit.format import row_address
 from lancekit.format.extensions import resolved
@@ -263,7 +264,9 @@ def _shown(snapshot: Snapshot) -> list[str]:
 
 
 def _inserted(snapshot: Snapshot, examples: pa.Table) -> pa.Table:
-    return resolved(examples.filter(examples.column(_ADDRESS).is_null()).select(_shown(snapshot)))
+    return resolved(
+        ak.filter(examples, examples.column(_ADDRESS).is_null()).select(_shown(snapshot))
+    )
 
 
 def _rows(
@@ -288,7 +291,7 @@ def _changes(
     examples: pa.Table,
 ) -> Iterator[CellChange]:
     """Yield the values that differ between the first few updated rows and what they were."""
-    updated = examples.filter(examples.column(_ADDRESS).is_valid()).sort_by(_ADDRESS)
+    updated = ak.sort_by(ak.filter(examples, examples.column(_ADDRESS).is_valid()), _ADDRESS)
     addresses = updated.column(_ADDRESS).to_numpy().astype(np.int64)
     old = _rows(snapshot, sources, addresses)
     new = resolved(updated.select(old.column_names))

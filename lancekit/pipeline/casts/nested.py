@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.format.arrow_parts import flattened, item_field, items_of
 from lancekit.pipeline.casts.values import LossError, first, plain_cast
 
@@ -119,7 +120,7 @@ def _fixed_lists(
         # A null list still takes up its elements' room.
         places = np.repeat(valid, size)
         numbers = np.cumsum(places) - 1
-        elements = elements.take(pa.array(numbers, mask=~places))
+        elements = ak.take(elements, pa.array(numbers, mask=~places))
     return pa.FixedSizeListArray.from_arrays(elements, type=target, mask=missing)
 
 
@@ -131,7 +132,7 @@ def cast_structs(inner: Cast, values: pa.Array, target: pa.DataType) -> pa.Array
     for field in fields:
         child = inner(pc.struct_field(values, [field.name]), field.type)
         # Below a null struct a child is null whatever its field says.
-        _no_nulls(child if missing is None else child.filter(values.is_valid()), field)
+        _no_nulls(child if missing is None else ak.filter(child, values.is_valid()), field)
         children.append(child)
     return pa.StructArray.from_arrays(children, fields=fields, mask=missing)
 

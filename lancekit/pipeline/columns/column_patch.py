@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import LancekitError
 from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
@@ -123,6 +123,6 @@ class _Patching:
         taken = pa.array(places)
         new = self.values.slice(first, last - first)
         return [
-            pc.take(pa.chunked_array([*rows.column(name).chunks, *column.chunks]), taken)
+            ak.take(pa.chunked_array([*rows.column(name).chunks, *column.chunks]), taken)
             for name, column in zip(new.column_names, new.columns, strict=True)
         ]

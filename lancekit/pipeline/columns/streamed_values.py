@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.pipeline.keys.repeated import repeated_in_columns
 
 __all__ = ["Arriving"]
@@ -56,7 +57,7 @@ class Arriving:
         if len(repeated):
             self._refuse(rows, int(np.searchsorted(wanted, addresses[repeated[0]])))
         places = pa.array(found, mask=addresses[found] != wanted)
-        return [taken.column(at).take(places) for at in range(len(self._schema))]
+        return [ak.take(taken.column(at), places) for at in range(len(self._schema))]
 
     def _until(self, last: int) -> Iterator[pa.RecordBatch]:
         while (first := self.address()) is not None and first <= last and self._next is not None:

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError, type_name
 from lancekit.file import FileWriter
 from lancekit.format.fragment import Fragment
@@ -178,7 +178,7 @@ def _spread(
     if isinstance(live, range):
         return values
     places = np.searchsorted(live, np.arange(start, stop), side="right") - 1
-    return values.take(pa.array(np.maximum(places, 0)))
+    return ak.take(values, pa.array(np.maximum(places, 0)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,7 +263,7 @@ class Made:
 
     def make(self, rows: pa.Table) -> Sequence[pa.ChunkedArray]:
         """Call the function on one batch after the other."""
-        batches = rows.combine_chunks().to_batches(max_chunksize=self.batch_rows)
+        batches = ak.combine_chunks(rows).to_batches(max_chunksize=self.batch_rows)
         made = [self.call(batch) for batch in batches]
         return list(pa.concat_tables(made).columns)
 
@@ -345,8 +345,8 @@ class Joined:
     @classmethod
     def by(cls, table: pa.Table, left_on: str, right_on: str, old: Iterable[str] = ()) -> Joined:
         """Prepare the look-up of a table's rows by one of its columns."""
-        backwards = table.take(pa.array(np.arange(table.num_rows)[::-1]))
-        keys = KeyTable((left_on,), (backwards.column(right_on).combine_chunks(),))
+        backwards = ak.take(table, pa.array(np.arange(table.num_rows)[::-1]))
+        keys = KeyTable((left_on,), (ak.combine_chunks(backwards.column(right_on)),))
         return cls(
             key=left_on,
             keys=keys,
@@ -371,10 +371,10 @@ class Joined:
         found = self.find(rows)
         if not self.old:
             places = pa.array(found, mask=found < 0)
-            return [column.take(places) for column in self.values.columns]
+            return [ak.take(column, places) for column in self.values.columns]
         kept = np.arange(rows.num_rows)
         places = pa.array(np.where(found < 0, kept, found + rows.num_rows))
         return [
-            pc.take(pa.chunked_array([*rows.column(name).chunks, *column.chunks]), places)
+            ak.take(pa.chunked_array([*rows.column(name).chunks, *column.chunks]), places)
             for name, column in zip(self.old, self.values.columns, strict=True)
         ]

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.legible import python_value
 from lancekit.pipeline.diff.ranges import Bin, as_numbers, even_edges, has_ranges, is_time
 from lancekit.pipeline.diff.statistics import ColumnStatistics
@@ -46,7 +47,7 @@ class Counts:
 
     def seen(self, values: pa.Array) -> pa.Array:
         """Count values, `plain` ones, and give them on."""
-        if self.table is not None and len(there := values.drop_null()):
+        if self.table is not None and len(there := ak.drop_null(values)):
             try:
                 table = _added(self.table, there)
             except _UNCOUNTED:  # lists, structs
@@ -63,7 +64,7 @@ class Counts:
             return None
         counts = self.table["count"].to_numpy()
         best = np.argsort(-counts, kind="stable")[:most]
-        values = map(python_value, self.table["value"].take(pa.array(best, pa.int64())))
+        values = map(python_value, ak.take(self.table["value"], pa.array(best, pa.int64())))
         return tuple(zip(values, counts[best].tolist(), strict=True))
 
 
@@ -73,9 +74,10 @@ def _added(table: pa.Table, values: pa.Array) -> pa.Table:
     if not len(table):
         return part
     place = pc.index_in(part["value"], table["value"])
-    counts, known = table["count"].to_numpy().copy(), place.drop_null().to_numpy()
-    counts[known] += part["count"].filter(place.is_valid()).to_numpy()
-    return pa.concat_tables([table.set_column(1, "count", [counts]), part.filter(place.is_null())])
+    counts, known = table["count"].to_numpy().copy(), ak.drop_null(place).to_numpy()
+    counts[known] += ak.filter(part["count"], place.is_valid()).to_numpy()
+    new = ak.filter(part, place.is_null())
+    return pa.concat_tables([table.set_column(1, "count", [counts]), new])
 
 
 def histogram(
@@ -115,7 +117,7 @@ def histogram(
                 yield as_numbers(counts.table["value"]), counts.table["count"].to_numpy()
             return
         for part in values():
-            numbers = as_numbers(part.drop_null())
+            numbers = as_numbers(ak.drop_null(part))
             yield numbers, np.ones(len(numbers), np.int64)
 
     low, high, others = np.inf, -np.inf, 0

@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
+
 __all__ = ["Bin", "as_numbers", "even_edges", "has_ranges", "is_time", "plain"]
 
 
@@ -52,7 +54,7 @@ def as_numbers(values: pa.Array | pa.ChunkedArray) -> Any:
     [1.0, 1000.0]
     """
     if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
+        values = ak.combine_chunks(values)
     if is_time(values.type):
         values = values.view(pa.int32() if values.type.bit_width == 32 else pa.int64())
     return np.asarray(values.cast(pa.float64(), safe=False))

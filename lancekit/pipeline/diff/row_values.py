@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import UnsupportedFeatureError
 from lancekit.file.kernels.widths import value_bytes
 from lancekit.pipeline.diff.fragments import ColumnPair
@@ -100,7 +101,7 @@ def _as_array(values: pa.ChunkedArray, pair: ColumnPair) -> pa.Array:
                 hint="Name the other columns in `columns`.",
                 column=pair.name,
             ) from error
-    return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], pair.kind)
+    return ak.concat_arrays(values.chunks) if values.num_chunks else pa.array([], pair.kind)
 
 
 def unlike(
@@ -140,6 +141,6 @@ def changed_rows(
         found += [pa.nulls(len(rows), field.type) for field in dropped]
     else:
         gone = side.read([field.name for field in dropped], rows)
-        found += [gone[field.name].combine_chunks() for field in dropped]
+        found += [ak.combine_chunks(gone[field.name]) for field in dropped]
     change = pa.array([word] * len(rows), pa.string())
     return pa.table([change, *found], schema=schema)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.display import Displayed
 from lancekit.legible import python_value
 from lancekit.pipeline.diff.values import Seeds, digests
@@ -56,12 +57,12 @@ def column_statistics(batches: Iterable[pa.Array]) -> ColumnStatistics:
     ends: list[pa.Array] = []
     for values in batches:
         rows, nulls = rows + len(values), nulls + values.null_count
-        there = values.drop_null()
+        there = ak.drop_null(values)
         if not len(there):
             continue
         lowest = np.unique(np.concatenate([lowest, digests([there], seeds).first]))[:_KEPT]
         ends += _ends(there)
-    found = _ends(pa.concat_arrays(ends)) if ends else []
+    found = _ends(ak.concat_arrays(ends)) if ends else []
     low, high = (python_value(end[0]) for end in found) if found else (None, None)
     return ColumnStatistics(rows, nulls, low, high, _count(lowest))
 

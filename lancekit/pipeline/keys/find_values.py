@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.compiled.kernel import kernel
 
 __all__ = ["Found", "Indices", "Lookup"]
@@ -58,7 +59,7 @@ class Lookup:
         if self._slots is None:
             found = pc.index_in(values, value_set=self._known, skip_nulls=True)
             valid = found.is_valid().to_numpy(zero_copy_only=False)
-            return np.flatnonzero(valid), found.drop_null().to_numpy().astype(np.int64)
+            return np.flatnonzero(valid), ak.drop_null(found).to_numpy().astype(np.int64)
         chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
         places, positions = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         start = 0

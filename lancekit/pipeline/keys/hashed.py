@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.pipeline.keys.find_values import Found
 from lancekit.pipeline.keys.hash import Hashes, comparable, hash_rows, known_rows
 from lancekit.pipeline.keys.probe import KeyTable
@@ -72,14 +73,14 @@ class HashedKeys:
         same = np.ones(len(places), bool)
         rows, keys = pa.array(places), pa.array(positions)
         for here, known in zip(block, self.columns, strict=True):
-            equal = pc.equal(here.take(rows), known.take(keys))
+            equal = pc.equal(ak.take(here, rows), ak.take(known, keys))
             same &= equal.fill_null(False).to_numpy(zero_copy_only=False)
         return places[same], positions[same]
 
 
 def _blocks(columns: Sequence[pa.ChunkedArray]) -> Iterator[tuple[int, list[pa.Array]]]:
     for start in range(0, len(columns[0]), _BLOCK):
-        parts = [column.slice(start, _BLOCK).combine_chunks() for column in columns]
+        parts = [ak.combine_chunks(column.slice(start, _BLOCK)) for column in columns]
         yield start, [comparable(part) for part in parts]
 
 
@@ -98,6 +99,6 @@ def hashed_keys(table: KeyTable) -> HashedKeys | None:
         if (hashes[1:] != hashes[:-1]).all():
             break
     rows = rows[order]
-    kept = tuple(column.take(pa.array(rows)) for column in columns)
+    kept = tuple(ak.take(column, pa.array(rows)) for column in columns)
     small = np.int32 if len(columns[0]) < 1 << 31 else np.int64
     return HashedKeys(table.names, kept, hashes, seed, rows.astype(small))

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import CorruptFileError
 from lancekit.format.paths import path_field
 from lancekit.index.search.order import ranks_of
@@ -60,7 +61,7 @@ def key_choice(snapshot: Snapshot, keys: KeyTable) -> RowChoice | None:
 
 
 def _question(keys: KeyTable, place: int, name: str) -> Question:
-    values = keys.columns[place].drop_null().unique()
+    values = ak.drop_null(keys.columns[place]).unique()
     ranks = ranks_of(values)
     return Question(
         column=name,

@@ -17,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import FormatError
 from lancekit.format.deletions import to_offsets
 from lancekit.lazy import cached_property
@@ -91,7 +92,7 @@ class KeyTable:
         """Return the codes of key parts up to ``place``, from those of the parts before it."""
         known = np.flatnonzero(codes != _NO_KEY)
         if len(known) < len(codes):
-            values = values.take(pa.array(known))
+            values = ak.take(values, pa.array(known))
         places, found = self.find(place, values, codes[known])
         out = np.full(len(codes), _NO_KEY)
         out[known[places]] = found
@@ -264,7 +265,7 @@ _SHOWN_KEYS = 10
 
 def key_values(table: pa.Table, on: tuple[str, ...], rows: Indices) -> list[tuple[object, ...]]:
     """Return the distinct keys of the first few rows, for a message."""
-    sample = table.select(list(on)).take(pa.array(rows[: 2 * _SHOWN_KEYS])).to_pylist()
+    sample = ak.take(table.select(list(on)), pa.array(rows[: 2 * _SHOWN_KEYS])).to_pylist()
     keys = [tuple(map(_one_nan, row.values())) for row in sample]
     return list(dict.fromkeys(keys))[:_SHOWN_KEYS]
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.format.paths import parse_path, pick
 from lancekit.pipeline.keys.hash import comparable, hash_rows, known_rows
 from lancekit.pipeline.keys.probe import KeyTable, Matches, key_values
@@ -39,7 +40,7 @@ def _at(rows: pa.Table | pa.RecordBatch, name: str) -> pa.Array | pa.ChunkedArra
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return ak.combine_chunks(column) if isinstance(column, pa.ChunkedArray) else column
 
 
 def key_schema(schema: pa.Schema, on: Sequence[str]) -> pa.Schema:
@@ -147,7 +148,7 @@ class SourceKeys:
 
 def _rows_of(columns: Sequence[pa.Array], rows: Indices) -> tuple[pa.Array, ...]:
     at = pa.array(rows)
-    return tuple(column.take(at) for column in columns)
+    return tuple(ak.take(column, at) for column in columns)
 
 
 def _suspects(columns: Sequence[pa.Array]) -> Indices | None:
@@ -167,7 +168,7 @@ def _suspects(columns: Sequence[pa.Array]) -> Indices | None:
 
 def _ranks(order: pa.Array | pa.ChunkedArray, rows: Indices) -> Indices:
     """Return for each row a number that is larger if its value is; equal for equal values."""
-    values = _whole(order).take(pa.array(rows))
+    values = ak.take(_whole(order), pa.array(rows))
     if pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
     ranks = pc.rank(values, tiebreaker="dense").to_numpy(zero_copy_only=False)

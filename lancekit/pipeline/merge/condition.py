@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.pipeline.keys.probe import Matches
 from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.scan.expressions.predicate import Predicate
@@ -46,7 +47,7 @@ def condition_holds(
 
 
 def _as_struct(table: pa.Table) -> pa.Array:
-    return table.combine_chunks().to_struct_array().combine_chunks()
+    return ak.combine_chunks(ak.combine_chunks(table).to_struct_array())
 
 
 def rows_at_a_time(source: pa.Table) -> int:
@@ -66,6 +67,6 @@ def where_condition(
     for start in range(0, len(match.offsets), step):
         part = match.part(slice(start, start + step))
         old = reader.read(names, part.offsets) if names else None
-        new = source.take(pa.array(part.source_rows))
+        new = ak.take(source, pa.array(part.source_rows))
         chosen.append(condition_holds(clauses.condition, new, old) + start)
     return match.part(np.concatenate(chosen))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lancekit import arrow_kernels as ak
 from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
@@ -160,7 +161,7 @@ class _NewRows:
             yield from self._inserted(inserted[start : start + step]).to_batches()
 
     def _updated(self, group: Sequence[Matches]) -> pa.Table:
-        rows = self.source.take(pa.array(np.concatenate([m.source_rows for m in group])))
+        rows = ak.take(self.source, pa.array(np.concatenate([m.source_rows for m in group])))
         missing = [name for name in self.task.schema.names if name not in rows.column_names]
         if missing:
             kept = [
@@ -171,7 +172,7 @@ class _NewRows:
         return self._in_order(rows)
 
     def _inserted(self, chosen: Indices) -> pa.Table:
-        rows, schema = self.source.take(pa.array(chosen)), self.task.schema.to_arrow()
+        rows, schema = ak.take(self.source, pa.array(chosen)), self.task.schema.to_arrow()
         for field in schema:
             if field.name not in rows.column_names:
                 rows = rows.append_column(field.name, pa.nulls(len(chosen), field.type))

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import MatchedRowsError
 from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
@@ -286,7 +287,7 @@ def guard_hashes(
         return np.empty(0, np.uint64)
     keys = rows.select(list(dict.fromkeys(top for top, *_ in clauses.guard)))
     if at is not None:
-        keys = keys.take(pa.array(at))
+        keys = ak.take(keys, pa.array(at))
     return hash_keys([pick(keys.column(top), rest) for top, *rest in clauses.guard])
 
 

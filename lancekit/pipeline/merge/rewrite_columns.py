@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import LancekitError
 from lancekit.format.schema import LanceSchema
 from lancekit.pipeline.columns.column_patch import Patch, Patched, all_patched, try_patch
@@ -62,7 +63,7 @@ def rewrite_locally(
             Patch(
                 source=by_id[m.fragment_id],
                 offsets=m.offsets,
-                values=values.take(pa.array(m.source_rows)),
+                values=ak.take(values, pa.array(m.source_rows)),
                 write=write,
             )
             for m in group

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidArgumentError
 from lancekit.file import FileSummary, FileWriter
 from lancekit.file.kernels.arrow_buffers import Encoded
@@ -269,7 +270,7 @@ def _refuse_external(batch: pa.RecordBatch) -> None:
     for field, values in zip(batch.schema, batch.columns, strict=True):
         if not is_blob_v2(texts(field.metadata)) or not isinstance(values, pa.StructArray):
             continue
-        uris = values.field("uri").drop_null()
+        uris = ak.drop_null(values.field("uri"))
         if len(uris):
             raise InvalidArgumentError(
                 f"Column {field.name!r} refers to {uris[0].as_py()}, outside of the dataset.",

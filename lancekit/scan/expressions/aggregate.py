@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import PredicateError
 from lancekit.scan.expressions.predicate import Expr, Predicate
 
@@ -113,7 +114,7 @@ class Tally:
             A value that cannot be computed.
         """
         if self._aggregate.where is not None:
-            rows = rows.filter(self._aggregate.where.mask(rows))
+            rows = ak.filter(rows, self._aggregate.where.mask(rows))
         if rows.num_rows:
             values = [argument.evaluate(rows) for argument in self._aggregate.arguments]
             self._state.add(rows.num_rows, values)
@@ -187,12 +188,12 @@ class _Extreme:
         self._found: pa.Array = pa.nulls(0, aggregate.type)
 
     def add(self, _rows: int, values: Sequence[pa.Array]) -> None:
-        array = pa.concat_arrays([self._found, values[0].cast(self._found.type)]).drop_null()
+        array = ak.drop_null(ak.concat_arrays([self._found, values[0].cast(self._found.type)]))
         if pt.is_floating(array.type):
             is_nan = pc.is_nan(array)
             if pc.any(is_nan).as_py():
-                numbers = array.filter(pc.invert(is_nan))
-                array = array.filter(is_nan)[:1] if self._last or not len(numbers) else numbers
+                numbers = ak.filter(array, pc.invert(is_nan))
+                array = ak.filter(array, is_nan)[:1] if self._last or not len(numbers) else numbers
         if len(array):
             # Arrow finds the ends of no durations
             plain = array.view(pa.int64()) if pt.is_duration(array.type) else array
@@ -214,7 +215,7 @@ class _Distinct:
 
     def add(self, _rows: int, values: Sequence[pa.Array]) -> None:
         names = [str(place) for place in range(len(values))]
-        found = _unique(pa.table([_alike(array) for array in values], names=names).drop_null())
+        found = _unique(ak.drop_null(pa.table([_alike(array) for array in values], names=names)))
         self._new.append(found)
         self._waiting += found.num_rows
         # seldom enough that each value is looked at a few times in all
@@ -252,7 +253,7 @@ def _sum(array: pa.Array) -> Any:
         return pc.sum(array.cast(widest)).as_py()
     if kind.bit_width < 64:
         return pc.sum(array.cast(pa.int64())).as_py()  # of less than 2 ** 31 values
-    values = array.drop_null().to_numpy()
+    values = ak.drop_null(array).to_numpy()
     return (int((values >> 32).sum()) << 32) + int((values & _LOW).sum())
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.kernels.bits import pack
 from lancekit.file.kernels.memory import numbers_of
 from lancekit.format.arrow_parts import decimal_size
@@ -85,7 +86,7 @@ def sets_of(scope: Scope, node: Node, members: Members, *, plain: bool) -> list[
     """Return the members that are not null, as arrays of what they are beside an expression."""
     for array in members.folded:
         scope.same_family("=", [node, constant(array[0])])
-    sets = [some for array in members.folded if len(some := array.drop_null())]
+    sets = [some for array in members.folded if len(some := ak.drop_null(array))]
     if any(value is not None for value in members.values):
         sets += _sets(scope, node, members.values, members.places, plain=plain)
     for some in sets:

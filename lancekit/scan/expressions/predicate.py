@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidTypeError, PredicateError
 from lancekit.format.column_names import RESERVED_NAMES
 from lancekit.format.paths import parse_path, pick, top_of
@@ -135,7 +136,7 @@ def _project(expression: pc.Expression, table: pa.Table) -> pa.Array:
             acero.Declaration("project", acero.ProjectNodeOptions([expression], ["x"])),
         ]
     )
-    return plan.to_table(use_threads=False).column(0).combine_chunks()
+    return ak.combine_chunks(plan.to_table(use_threads=False).column(0))
 
 
 def _evaluate(run: Callable[[Callable[[str], pa.Array]], Any], batch: pa.RecordBatch) -> pa.Array:
@@ -152,7 +153,7 @@ def _evaluate(run: Callable[[Callable[[str], pa.Array]], Any], batch: pa.RecordB
 
 def _joined(parts: list[pa.Array]) -> pa.Array:
     try:
-        return pa.concat_arrays(parts)
+        return ak.concat_arrays(parts)
     except pa.ArrowInvalid as error:
         raise PredicateError(
             f"the texts of {sum(map(len, parts))} rows are larger than a column can hold at once, "
@@ -350,7 +351,7 @@ class Predicate:
         if isinstance(self.source, str):
             run = compiled(self.source, self.schema, self.now).node.run
             parts = [_evaluate(run, batch) for batch in _batches(data)]
-            found = pa.concat_arrays(parts or [pa.nulls(0, pa.bool_())])
+            found = ak.concat_arrays(parts or [pa.nulls(0, pa.bool_())])
         else:
             table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
             try:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import CorruptFileError
 from lancekit.file import BlockBounds, FileColumn, FileReader
 from lancekit.file.columns.physical import column_owners
@@ -253,7 +254,7 @@ class FragmentReader:
         top, *rest = parse_path(path)
         for part in self._parts(self._pruned(top, [rest])):
             stored = self._read_file(part.file_index, [part.column], rows)[top]
-            descriptors = pick(stored, rest).combine_chunks()
+            descriptors = ak.combine_chunks(pick(stored, rest))
             return list(find_blobs(descriptors, self.source, part.file_index))
         return [None] * len(rows)
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.kernels.memory import arrow_of
 
 __all__ = ["combined", "cut_at", "exact_batches", "no_rows", "small_batches", "taken"]
@@ -39,7 +40,7 @@ def exact_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.R
 
 def _joined(parts: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     try:
-        yield parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+        yield parts[0] if len(parts) == 1 else ak.concat_batches(parts)
     except pa.ArrowInvalid:
         yield from parts
 
@@ -70,7 +71,7 @@ def cut_at(tables: Iterable[pa.Table], parts: Iterable[int]) -> Iterator[pa.Tabl
 def combined(table: pa.Table) -> pa.Table:
     """Return a table in one chunk, or in several where no chunk can hold all rows."""
     try:
-        return table.combine_chunks()
+        return ak.combine_chunks(table)
     except pa.ArrowInvalid:
         return table
 
@@ -83,14 +84,14 @@ def no_rows(schema: pa.Schema) -> pa.Table:
 def taken(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
     """Return rows of a table, in any order, repeated ones repeated."""
     try:
-        return table.take(arrow_of(rows))
+        return ak.take(table, arrow_of(rows))
     except pa.ArrowInvalid:
         batches = table.to_batches()
         borders = np.cumsum([0, *(batch.num_rows for batch in batches)])
         owners = np.searchsorted(borders, rows, "right") - 1
         cuts = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(rows)]
         parts = [
-            batches[owners[start]].take(arrow_of(rows[start:stop] - borders[owners[start]]))
+            ak.take(batches[owners[start]], arrow_of(rows[start:stop] - borders[owners[start]]))
             for start, stop in pairwise(cuts)
         ]
         return pa.Table.from_batches(parts, table.schema)

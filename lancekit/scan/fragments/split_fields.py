@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import UnsupportedFeatureError
 from lancekit.file.columns.physical import in_one_column, repacked
 from lancekit.format.arrow_parts import child_of, flattened
@@ -70,7 +71,7 @@ def joined(field: LanceField, parts: Sequence[pa.ChunkedArray], rows: int) -> pa
         return pa.chunked_array([nulls_of(field.to_arrow(), rows)])
     if len(parts) == 1 and parts[0].type.equals(kind):
         return parts[0]
-    return pa.chunked_array([_join(field, [part.combine_chunks() for part in parts])], kind)
+    return pa.chunked_array([_join(field, [ak.combine_chunks(part) for part in parts])], kind)
 
 
 def _join(field: LanceField, parts: Sequence[pa.Array]) -> pa.Array:

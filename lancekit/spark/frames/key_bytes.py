@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.spark.frames.types import from_spark_batch, to_spark_batch, wire_schema
 
 __all__ = ["key_wire", "pack_keys", "unpack_keys"]
@@ -42,7 +43,7 @@ def pack_keys(columns: Sequence[pa.Array], wire: pa.Schema) -> list[pa.Array]:
 def unpack_keys(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Bring key columns back to the types of a schema."""
     bits = _bits_schema(schema)
-    batch = from_spark_batch(table.combine_chunks().to_batches()[0], bits)
+    batch = from_spark_batch(ak.combine_chunks(table).to_batches()[0], bits)
     columns = [
         _from_bits(column, field.type) for column, field in zip(batch.columns, schema, strict=True)
     ]

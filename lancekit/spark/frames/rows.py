@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.format.extensions import text_batch, text_schema
 from lancekit.spark.frames.types import arrow_schema, spark_schema, to_spark_batch, wire_schema
 from lancekit.spark.frames.wire_rows import restore
@@ -60,7 +61,7 @@ def rows_frame(
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 function, task = pickle.loads(packed[number])  # noqa: S301  # made above
-                for part in function(task).combine_chunks().to_batches():
+                for part in ak.combine_chunks(function(task)).to_batches():
                     yield to_spark_batch(text_batch(part), wire)
 
     numbers = session.range(0, len(packed), 1, max(len(packed), 1))

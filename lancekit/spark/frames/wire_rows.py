@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import LancekitError
 from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.keys.source_keys import key_columns, key_schema
@@ -114,6 +115,6 @@ def failure_row(error: LancekitError, schema: pa.Schema, **others: int) -> pa.Re
 
 def raise_failure(failures: pa.Array | pa.ChunkedArray) -> None:
     """Raise what went wrong, if anything did: the error of a `failure_row`."""
-    found = failures.drop_null()
+    found = ak.drop_null(failures)
     if len(found):
         raise pickle.loads(found[0].as_py())  # noqa: S301  # made above

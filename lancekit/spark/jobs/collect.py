@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import LancekitError
 from lancekit.interrupts import PREFIX
 from lancekit.options import options
@@ -130,7 +131,7 @@ def collect(
     rows = run_action(frame.sparkSession, tasks.toArrow, what=what or what_is(work))
     results: list[Result] = []
     failures: list[LancekitError] = []
-    for row in rows.sort_by("partition").to_pylist():
+    for row in ak.sort_by(rows, "partition").to_pylist():
         # These bytes were made a moment ago by this program's own function.
         value = pickle.loads(row["result"])  # noqa: S301
         (failures if row["failed"] else results).append(value)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import EngineError
 from lancekit.format.arrow_parts import viewed
 from lancekit.format.paths import top_of
@@ -102,7 +103,7 @@ class KeySum:
         for column in columns:
             valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
             self.value = zlib.crc32(valid.view(np.uint8), self.value)
-            for part in _contents(column.drop_null()):
+            for part in _contents(ak.drop_null(column)):
                 self.value = zlib.crc32(part.data, self.value)
 
 
@@ -187,7 +188,7 @@ class SourceSummary:
         if table.num_rows != self.rows:
             raise other_rows()
         count = len(self._maker.on)
-        columns = [column.combine_chunks() for column in table.columns]
+        columns = [ak.combine_chunks(column) for column in table.columns]
         return columns[:count], columns[count] if len(columns) > count else None
 
 
@@ -281,7 +282,7 @@ def _fetch(frame: DataFrame, maker: _Maker) -> list[pa.Buffer]:
 
     sent = map_batches(frame, work, "partition int, place int, data binary")
     rows = run_action(frame.sparkSession, sent.toArrow, what="reading keys")
-    found = rows.sort_by([("partition", "ascending"), ("place", "ascending")])
+    found = ak.sort_by(rows, [("partition", "ascending"), ("place", "ascending")])
     return [value.as_buffer() for value in found.column("data")]
 
 

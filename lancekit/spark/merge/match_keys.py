@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.format import row_address
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.pipeline.keys.hashed import HashedKeys, hashed_keys
@@ -101,7 +102,7 @@ def _packed(keys: KeyTable) -> list[bytes]:
 def _unpacked(sent: Shipment, names: tuple[str, ...]) -> Keys:
     """Return the keys that were sent; a process that has several tasks unpacks them once."""
     table = pa.ipc.open_stream(sent.part(0)).read_all()
-    columns = [column.combine_chunks() for column in table.columns]
+    columns = [ak.combine_chunks(column) for column in table.columns]
     if table.column_names[0] == "sorted":
         return SortedKeys(names, columns[0].to_numpy(), columns[1].to_numpy())
     if table.column_names[0] == "hashes":

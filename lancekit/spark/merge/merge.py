@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import LancekitError
 from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
@@ -240,9 +241,9 @@ def _examples(parts: Sequence[TaskResult], task: WriteTask) -> pa.Table:
     schema = task.schema.to_arrow().append(pa.field("_rowaddr", pa.uint64()))
     tables = [pa.ipc.open_stream(p.examples).read_all() for p in parts if p.examples is not None]
     table = pa.concat_tables([schema.empty_table(), *tables])
-    updated = table.filter(table.column("_rowaddr").is_valid()).slice(0, EXAMPLES)
-    inserted = table.filter(table.column("_rowaddr").is_null()).slice(0, EXAMPLES)
-    return pa.concat_tables([updated.sort_by("_rowaddr"), inserted])
+    updated = ak.filter(table, table.column("_rowaddr").is_valid()).slice(0, EXAMPLES)
+    inserted = ak.filter(table, table.column("_rowaddr").is_null()).slice(0, EXAMPLES)
+    return pa.concat_tables([ak.sort_by(updated, "_rowaddr"), inserted])
 
 
 def _with_ids(part: TaskResult, target: Sequence[FragmentSource]) -> list[Fragment]:

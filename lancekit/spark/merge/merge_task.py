@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.format.fragment import Fragment
 from lancekit.pipeline.keys.probe import key_values
 from lancekit.pipeline.keys.source_keys import key_columns
@@ -178,11 +179,11 @@ class MergeTask:
 
 
 def _at(values: pa.Array, rows: pa.Array | None) -> pa.Array:
-    return values if rows is None else values.take(rows)
+    return values if rows is None else ak.take(values, rows)
 
 
 def _take(batch: pa.RecordBatch, rows: pa.Array) -> pa.Table:
-    return pa.Table.from_batches([batch]).take(rows)
+    return ak.take(pa.Table.from_batches([batch]), rows)
 
 
 def _examples(rows: Iterable[tuple[pa.RecordBatch, pa.Array]], schema: pa.Schema) -> bytes:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import LancekitError
 from lancekit.format import row_address
 from lancekit.pipeline.columns.column_patch import (
@@ -124,7 +125,7 @@ class _LayOut:
         try:
             for joined in self.read(batches):
                 rows = pa.array(joined.updates(self.work.clauses.condition))
-                source, address = joined.source.take(rows), joined.address.take(rows)
+                source, address = ak.take(joined.source, rows), ak.take(joined.address, rows)
                 place = np.searchsorted(self.ids, row_address.fragment_ids(address.to_numpy()))
                 columns = [
                     *to_spark_batch(source, self.wire).columns,

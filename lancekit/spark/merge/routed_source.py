@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import LancekitError
 from lancekit.format import row_address
 from lancekit.pipeline.casts.plan import CastPlan
@@ -135,13 +136,13 @@ class _Follow:
             pairs = slice(*np.searchsorted(order.rows, (start, stop)))
             rows, addresses = order.rows[pairs] - start, order.addresses[pairs]
             if updates and len(rows):
-                taken = batch.select(names).take(pa.array(rows))
+                taken = ak.take(batch.select(names), pa.array(rows))
                 yield MatchedRows(taken, None, pa.array(addresses))
             if clauses.insert:
                 alone = np.ones(batch.num_rows, bool)
                 alone[rows] = False
                 alone[order.skipped_between(start, stop) - start] = False
-                taken = batch.select(names).filter(pa.array(alone))
+                taken = ak.filter(batch.select(names), pa.array(alone))
                 if taken.num_rows:
                     yield MatchedRows(taken, None, pa.nulls(taken.num_rows, pa.int64()))
             start = stop
@@ -212,9 +213,9 @@ class _Lend:
             if reader is None or reader.source.fragment.id != id_:
                 reader = FragmentReader(by_id[id_])
             tables.append(reader.read(self.work.lent.names, offsets))
-        table = pa.concat_tables(tables).combine_chunks()
+        table = ak.combine_chunks(pa.concat_tables(tables))
         return pa.RecordBatch.from_arrays(
-            [column.combine_chunks() for column in table.columns], schema=self.work.lent
+            [ak.combine_chunks(column) for column in table.columns], schema=self.work.lent
         ), reader
 
 
@@ -226,7 +227,7 @@ def _together(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Recor
         held.append(batch)
         count += batch.num_rows
         if count >= rows:
-            yield pa.concat_batches(held)
+            yield ak.concat_batches(held)
             held, count = [], 0
     if count:
-        yield pa.concat_batches(held)
+        yield ak.concat_batches(held)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.encodings import fixed_size_list, flat, variable
 from lancekit.file.encodings.choose_strings import single_strings
 from lancekit.file.encodings.chunk_buffers import Part, interleave
@@ -141,7 +142,7 @@ def _fixed_page(page: Shredded, table: Bytes, encoding: pb.CompressiveEncoding) 
 
 def _packed_page(page: Shredded) -> Encoded:
     """Encode structs whose fields follow each other, strings behind their lengths."""
-    present = page.values.drop_null() if page.values.null_count else page.values
+    present = ak.drop_null(page.values) if page.values.null_count else page.values
     count = len(present)
     parts: list[Part] = []
     fields = []

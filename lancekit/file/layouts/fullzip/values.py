@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.encodings import general
 from lancekit.file.encodings.buffers import kind_of
 from lancekit.file.encodings.packed_struct import struct_array
@@ -151,7 +152,7 @@ def packed_values(
     structs = struct_array(kind, children, len(starts))
     if valid is None or valid.all():
         return structs
-    return structs.take(arrow_of(np.cumsum(valid) - 1, ~valid))
+    return ak.take(structs, arrow_of(np.cumsum(valid) - 1, ~valid))
 
 
 def _prefixed(data: Bytes, place: Ints, stops: Ints, bits_per_length: int) -> tuple[Ints, Ints]:

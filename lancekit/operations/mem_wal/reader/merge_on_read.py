@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidArgumentError, LancekitError, UnsupportedFeatureError
 from lancekit.format import row_address
 from lancekit.format.schema import LanceSchema
@@ -47,7 +48,7 @@ class _OfTable(Expr):
 
     def evaluate(self, data: pa.RecordBatch | pa.Table) -> pa.Array:
         values = data.column(self.sql)
-        values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        values = ak.combine_chunks(values) if isinstance(values, pa.ChunkedArray) else values
         outside = _fragment_ids(data) >= FIRST_ID
         return pc.if_else(pa.array(outside), pa.scalar(None, values.type), values)
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.kernels.bits import flags_of
 from lancekit.format import row_address
 from lancekit.lazy import cached_property
@@ -85,7 +86,7 @@ class Newest:
         first, *others = columns
         rows, codes = self.keys.find(0, first)
         for place, column in enumerate(others, start=1):
-            found, codes = self.keys.find(place, column.take(pa.array(rows)), codes)
+            found, codes = self.keys.find(place, ak.take(column, pa.array(rows)), codes)
             rows = rows[found]
         return rows, self._by_code[codes]
 
@@ -105,7 +106,7 @@ def newest_of(
         The id that the rows of each source are told by.
     """
     columns = tuple(
-        pa.concat_arrays([_backwards(part.columns[place]) for part in parts])
+        ak.concat_arrays([_backwards(part.columns[place]) for part in parts])
         for place in range(len(names))
     )
     addresses = [
@@ -120,7 +121,7 @@ def _numbers(part: KeyRows) -> Addresses:
 
 
 def _backwards(values: pa.Array) -> pa.Array:
-    return values.take(pa.array(np.arange(len(values))[::-1]))
+    return ak.take(values, pa.array(np.arange(len(values))[::-1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

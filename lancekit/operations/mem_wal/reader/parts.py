@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.cache import remembered
 from lancekit.errors import CorruptFileError, LancekitError
 from lancekit.file import FileReader, OpenFiles
@@ -166,7 +167,7 @@ class Part:
         names = [paths[id_] for id_ in key_ids]
         marks = [TOMBSTONE] if TOMBSTONE in schema else []
         reader = FragmentReader(_opened_by(self.fragment, OpenFiles()))
-        rows = reader.read([*names, *marks], range(reader.physical_rows)).combine_chunks()
+        rows = ak.combine_chunks(reader.read([*names, *marks], range(reader.physical_rows)))
         deletes = np.zeros(rows.num_rows, bool)
         if marks and rows.num_rows:
             deletes = flags_of(pc.fill_null(rows.column(TOMBSTONE), False).chunk(0)).copy()
@@ -235,7 +236,7 @@ def _opened_by(fragment: FragmentSource, open_files: OpenFiles) -> FragmentSourc
 
 
 def _whole(values: pa.ChunkedArray) -> pa.Array:
-    array = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+    array = values.chunk(0) if values.num_chunks == 1 else ak.combine_chunks(values)
     return owned(array)
 
 

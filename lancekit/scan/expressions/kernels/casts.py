@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.format.arrow_parts import decimal_size, flattened, item_field, unit_and_zone, unit_of
 from lancekit.scan.expressions.kernels.operators import Value, family
 from lancekit.scan.expressions.kernels.scalars import scalar_of
@@ -64,7 +65,7 @@ def _float_text(value: Value) -> Value:
         size = pc.abs(value)
         long = pc.and_kleene(pc.greater_equal(size, _EXPONENT_OF_ARROW), pc.less(size, _EXPONENT))
         if pc.any(long).as_py():
-            digits = pa.array(map(repr, value.filter(long).to_pylist()), pa.string())
+            digits = pa.array(map(repr, ak.filter(value, long).to_pylist()), pa.string())
             text = pc.replace_with_mask(text, pc.fill_null(long, False), digits)
     whole = pc.replace_substring_regex(text, pattern=r"^(-?\d+)$", replacement=r"\1.0")
     powers = pc.replace_substring_regex(whole, pattern=r"e\+?(-?)0*(\d)", replacement=r"e\1\2")
@@ -111,7 +112,7 @@ def _check_nulls(before: Value, after: Value, kind: pa.DataType) -> None:
     bad = None
     if isinstance(before, pa.Array):
         lost = pc.and_(pc.is_valid(before), pc.is_null(after))
-        bad = before.filter(lost)[0].as_py() if pc.any(lost).as_py() else None
+        bad = ak.filter(before, lost)[0].as_py() if pc.any(lost).as_py() else None
     elif isinstance(after, pa.Scalar) and not after.is_valid:
         bad = before.as_py()
     if bad is not None:
@@ -206,8 +207,8 @@ def try_cast(value: Value, kind: pa.DataType) -> Value:
         numbers = pc.match_substring_regex(value, _WHOLE_NUMBER)
         value = pc.if_else(numbers, value, scalar_of(None, source))
     distinct = pc.unique(value)
-    results = pa.concat_arrays([pa.nulls(0, kind), *_halves(distinct, kind)])
-    return results.take(pc.index_in(value, value_set=distinct))
+    results = ak.concat_arrays([pa.nulls(0, kind), *_halves(distinct, kind)])
+    return ak.take(results, pc.index_in(value, value_set=distinct))
 
 
 def _halves(values: pa.Array, kind: pa.DataType) -> list[pa.Array]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancekit import arrow_kernels as ak
 from lancekit.scan.expressions.kernels.operators import Value
 from lancekit.scan.expressions.kernels.scalars import scalar_of
 
@@ -110,7 +111,7 @@ def _groups(columns: Sequence[pa.Array]) -> tuple[NDArray[Any], NDArray[Any]]:
 def _sets(args: Sequence[Value], first: NDArray[Any]) -> Iterator[tuple[Any, ...]]:
     rows = pa.array(first)
     values = [
-        [arg.as_py()] * len(first) if isinstance(arg, pa.Scalar) else arg.take(rows).to_pylist()
+        [arg.as_py()] * len(first) if isinstance(arg, pa.Scalar) else ak.take(arg, rows).to_pylist()
         for arg in args
     ]
     return zip(*values, strict=True)
@@ -128,7 +129,7 @@ def per_value(function: Callable[..., Any], kind: pa.DataType) -> Callable[..., 
             return scalar_of(_call(function, [constant_of(arg) for arg in args]), kind)
         first, each = _groups(columns)
         results = [_call(function, values) for values in _sets(args, first)]
-        return pa.array(results, kind).take(pa.array(each))
+        return ak.take(pa.array(results, kind), pa.array(each))
 
     return call
 
@@ -161,18 +162,18 @@ def per_option(kernel: Callable[..., pa.Array], kind: pa.DataType | None) -> Cal
         values = pa.repeat(value, len(columns[0])) if isinstance(value, pa.Scalar) else value
         if values.null_count:  # a bad option beside a null is none
             known = values.is_valid()
-            rest = [o if isinstance(o, pa.Scalar) else o.filter(known) for o in options]
-            found = call(values.filter(known), *rest)
+            rest = [o if isinstance(o, pa.Scalar) else ak.filter(o, known) for o in options]
+            found = call(ak.filter(values, known), *rest)
             return pc.replace_with_mask(pa.nulls(len(values), given), known, found)
         first, each = _groups(columns)
         order = np.argsort(each, kind="stable")
         rows = np.split(order, np.cumsum(np.bincount(each))[:-1]) if len(first) else []
         parts = [
-            one(values.take(pa.array(some)), constants, given)
+            one(ak.take(values, pa.array(some)), constants, given)
             for some, constants in zip(rows, _sets(options, first), strict=True)
         ]
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        return pa.concat_arrays([pa.nulls(0, given), *parts]).take(pa.array(back))
+        return ak.take(ak.concat_arrays([pa.nulls(0, given), *parts]), pa.array(back))
 
     return call

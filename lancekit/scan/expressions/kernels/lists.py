@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.scan.expressions.kernels.casts import cast
 from lancekit.scan.expressions.kernels.function import Function, constant_of, unary
 from lancekit.scan.expressions.kernels.operators import COMPARISONS, Value, as_array
@@ -28,10 +29,10 @@ def _array_has(lists: pa.Array, item: Value) -> Value:
     if isinstance(item, pa.Scalar) and not item.is_valid:
         return scalar_of(None, pa.bool_())
     parents = pc.list_parent_indices(lists)
-    wanted = item if isinstance(item, pa.Scalar) else item.take(parents)
+    wanted = item if isinstance(item, pa.Scalar) else ak.take(item, parents)
     hits = _equal(pc.list_flatten(lists), wanted)
     found = np.zeros(len(lists), bool)
-    found[parents.filter(hits).to_numpy()] = True
+    found[ak.filter(parents, hits).to_numpy()] = True
     known = pc.and_(pc.is_valid(lists), pc.is_valid(item))
     return pc.if_else(known, pa.array(found), scalar_of(None, pa.bool_()))
 
@@ -71,7 +72,7 @@ def array_element(lists: pa.Array, place: Value) -> Value:
     starts = np.cumsum(lengths) - lengths
     at = starts + np.where(wanted > 0, wanted - 1, lengths + wanted)
     missing = (lengths < np.abs(wanted)) | (wanted == 0)
-    return pc.list_flatten(lists).take(pa.array(np.where(missing, 0, at), mask=missing))
+    return ak.take(pc.list_flatten(lists), pa.array(np.where(missing, 0, at), mask=missing))
 
 
 def _array_length(lists: pa.Array, dimension: Value | None = None) -> Value:
@@ -83,7 +84,7 @@ def _array_length(lists: pa.Array, dimension: Value | None = None) -> Value:
 def _array_position(lists: pa.Array, item: Value) -> Value:
     """Return the place of an item's first occurrence, null if there is none."""
     parents = pc.list_parent_indices(lists).to_numpy()
-    wanted = item if isinstance(item, pa.Scalar) else item.take(pa.array(parents))
+    wanted = item if isinstance(item, pa.Scalar) else ak.take(item, pa.array(parents))
     hits = np.flatnonzero(_equal(pc.list_flatten(lists), wanted).to_numpy(zero_copy_only=False))
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
     rows, first = np.unique(parents[hits], return_index=True)
@@ -97,8 +98,8 @@ def _of_each(name: str, lists: pa.Array) -> Value:
     table = pa.table([pc.list_parent_indices(lists), pc.list_flatten(lists)], ["row", "item"])
     results = table.group_by("row").aggregate([("item", name)])
     rows = pa.array(np.arange(len(lists)), results["row"].type)
-    places = pc.index_in(rows, value_set=results["row"].combine_chunks())
-    return results[f"item_{name}"].combine_chunks().take(places)
+    places = pc.index_in(rows, value_set=ak.combine_chunks(results["row"]))
+    return ak.take(ak.combine_chunks(results[f"item_{name}"]), places)
 
 
 def _array_to_string(lists: pa.Array, separator: Value, missing: Value | None = None) -> Value:
@@ -107,9 +108,9 @@ def _array_to_string(lists: pa.Array, separator: Value, missing: Value | None = 
     if missing is not None:
         items = pc.fill_null(items, constant_of(missing))
     kept = pc.is_valid(items)
-    counts = np.bincount(parents.filter(kept).to_numpy(), minlength=len(lists))
+    counts = np.bincount(ak.filter(parents, kept).to_numpy(), minlength=len(lists))
     offsets = pa.array(np.concatenate(([0], np.cumsum(counts))), pa.int32())
-    texts = pc.binary_join(pa.ListArray.from_arrays(offsets, items.filter(kept)), separator)
+    texts = pc.binary_join(pa.ListArray.from_arrays(offsets, ak.filter(items, kept)), separator)
     return pc.if_else(pc.is_valid(lists), texts, scalar_of(None, pa.string()))
 
 

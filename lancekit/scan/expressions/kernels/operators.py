@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.format.arrow_parts import child_of, decimal_size, item_field, items_of
 from lancekit.scan.expressions.kernels.moments import (
     exact_pair,
@@ -184,7 +185,7 @@ def _equal_arrays(left: pa.Array, right: pa.Array) -> pa.Array:
         same = lengths[0] == lengths[1]
         longs = np.flatnonzero(same & (lengths[0] > 0))
         if len(longs):
-            found = _same(*(pc.list_flatten(v.take(pa.array(longs))) for v in (left, right)))
+            found = _same(*(pc.list_flatten(ak.take(v, pa.array(longs))) for v in (left, right)))
             starts = np.concatenate(([0], np.cumsum(lengths[0][longs])[:-1]))
             same[longs] = np.logical_and.reduceat(found, starts)
     known = pc.and_(pc.is_valid(left), pc.is_valid(right))

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.format.arrow_parts import viewed
 from lancekit.scan.expressions.kernels.function import Refused
 from lancekit.scan.expressions.kernels.regex import Atom, Regex, translate
@@ -58,7 +59,7 @@ def in_pieces(kernel: Callable[[pa.Array], pa.Array], texts: pa.Array) -> pa.Arr
         parts.append(_beside(kernel, texts.slice(begin, end - begin)))
         took = perf_counter() - started
         begin, size = end, size * 4 if took < _SHORT else size // 4 if took > _LONG else size
-    return pa.concat_arrays(parts)
+    return ak.concat_arrays(parts)
 
 
 def _beside(kernel: Callable[[pa.Array], pa.Array], texts: pa.Array) -> pa.Array:
@@ -94,7 +95,7 @@ def _run(regex: Regex, texts: pa.Array, kernel: Kernel) -> pa.Array:
     strange = _beyond_ascii(texts) if regex.words else None
     if strange is None:
         return found
-    return pc.replace_with_mask(found, strange, call(*_as_ascii(regex, texts.filter(strange))))
+    return pc.replace_with_mask(found, strange, call(*_as_ascii(regex, ak.filter(texts, strange))))
 
 
 def _beyond_ascii(texts: pa.Array) -> pa.Array | None:

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.scan.expressions.kernels import sizes
 from lancekit.scan.expressions.kernels.function import (
     ANY_NUMBER,
@@ -80,8 +81,8 @@ def like(value: Value, pattern: Value, *, ignore_case: bool, escape: str) -> Val
     wild = pc.fill_null(pc.match_substring_regex(pattern, f"[%_{re.escape(escape)}]"), False)
     if not pc.any(wild).as_py():
         return found
-    some = value if isinstance(value, pa.Scalar) else value.filter(wild)
-    return pc.replace_with_mask(found, wild, match(some, pattern.filter(wild)))
+    some = value if isinstance(value, pa.Scalar) else ak.filter(value, wild)
+    return pc.replace_with_mask(found, wild, match(some, ak.filter(pattern, wild)))
 
 
 _REGEXP_LIKE = per_option(matches, pa.bool_())
@@ -199,7 +200,7 @@ def _cased(ascii_only: Callable[[Value], Any], whole: Callable[[str], str]) -> F
         rest = pc.fill_null(pc.invert(pc.string_is_ascii(value)), False)
         if not pc.any(rest).as_py():
             return found
-        changed: Any = others(value.filter(rest))
+        changed: Any = others(ak.filter(value, rest))
         return pc.replace_with_mask(found, rest, changed.cast(value.type))
 
     return unary(call, "text")

@@ -1,0 +1,222 @@
+"""Arrow kernels that are not right for every array, called so that they are.
+
+All other modules call these kernels here; tests/project/test_kernel_calls.py holds them to it.
+What Arrow gets wrong (20 to 26), and what is done about it:
+
+- ``take`` and ``filter`` of fixed-size lists of fixed-size lists return other rows, or memory
+  outside of the array, if lists at any level begin at an offset, as those of a slice do.  There is
+  no error, so the type decides: such lists are placed at offset 0 before each call.
+- ``drop_null`` leaves the nulls among the values of a dictionary, because it counts those of the
+  indices only.
+- What joins chunks (``take`` of several, ``concat_arrays``, ``combine_chunks``, ``concat_batches``,
+  sorting) raises an error for dictionaries that hold nulls, and for empty arrays with an offset,
+  which the C stream leaves without a buffer.  Both are rewritten after the error, and the kernel is
+  called again.
+
+Values are copied only where Arrow is wrong.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any, TypeVar, overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = [
+    "combine_chunks",
+    "concat_arrays",
+    "concat_batches",
+    "drop_null",
+    "filter",
+    "sort_by",
+    "take",
+]
+
+_Rows = TypeVar("_Rows", bound=pa.Array | pa.ChunkedArray | pa.RecordBatch | pa.Table)
+_Tabular = TypeVar("_Tabular", bound=pa.RecordBatch | pa.Table)
+
+_FIXED = pa.list_(pa.null(), 1).id
+#: types with parts, by their ids, which are looked up faster than a type
+_WITH_PARTS = frozenset(
+    kind.id
+    for kind in (
+        *(pa.list_(pa.null()), pa.large_list(pa.null()), pa.list_(pa.null(), 1)),
+        *(pa.map_(pa.int8(), pa.null()), pa.struct([]), pa.uuid()),
+    )
+)
+_COLUMNS = (pa.Array, pa.ChunkedArray)
+_JOINING_ERRORS = (pa.ArrowInvalid, pa.ArrowIndexError)
+
+
+def take(rows: _Rows, indices: Any) -> _Rows:
+    """Return the rows at some places; a null for a null."""
+    found: Any = _sliced_soundly(rows)
+    try:
+        found = found.take(indices)
+    except _JOINING_ERRORS:
+        found = _mended(found).take(indices)
+    taken: _Rows = found
+    return taken
+
+
+def filter(rows: _Rows, mask: Any) -> _Rows:  # noqa: A001  # Arrow's name
+    """Return the rows for which a mask is true."""
+    found: Any = _sliced_soundly(rows)
+    kept: _Rows = found.filter(mask)
+    return kept
+
+
+def drop_null(rows: _Rows) -> _Rows:
+    """Return the values that are not null, or the rows of a table that have no null."""
+    found: Any = _sliced_soundly(rows)
+    columns = [found] if isinstance(rows, _COLUMNS) else found.columns
+    kept: _Rows
+    if any(isinstance(column.type, pa.DictionaryType) for column in columns):
+        both: Any = pc.and_
+        kept = found.filter(functools.reduce(both, [column.is_valid() for column in columns]))
+    else:
+        kept = found.drop_null()
+    return kept
+
+
+def concat_arrays(arrays: Iterable[pa.Array], memory_pool: pa.MemoryPool | None = None) -> pa.Array:
+    """Return arrays of one type as one, copied."""
+    parts = list(arrays)
+    try:
+        return pa.concat_arrays(parts, memory_pool)
+    except _JOINING_ERRORS:
+        return pa.concat_arrays(map(_mended_array, parts), memory_pool)
+
+
+def concat_batches(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return batches of one schema as one, copied."""
+    parts = list(batches)
+    try:
+        return pa.concat_batches(parts)
+    except _JOINING_ERRORS:
+        return pa.concat_batches(map(_mended, parts))
+
+
+@overload
+def combine_chunks(rows: pa.ChunkedArray) -> pa.Array: ...
+@overload
+def combine_chunks(rows: pa.Table) -> pa.Table: ...
+def combine_chunks(rows: pa.ChunkedArray | pa.Table) -> pa.Array | pa.Table:
+    """Return the chunks of a column as one array, or a table whose columns have one chunk each."""
+    try:
+        return rows.combine_chunks()
+    except _JOINING_ERRORS:
+        joined: pa.Array | pa.Table = _mended(rows).combine_chunks()
+        return joined
+
+
+def sort_by(rows: _Tabular, sorting: str | list[tuple[str, str]]) -> _Tabular:
+    """Return rows in the order of some columns."""
+    found: Any = _sliced_soundly(rows)
+    try:
+        found = found.sort_by(sorting)
+    except _JOINING_ERRORS:
+        found = _mended(found).sort_by(sorting)
+    ordered: _Tabular = found
+    return ordered
+
+
+# ---- what the kernels are given instead
+
+
+def _sliced_soundly(rows: _Rows) -> _Rows:
+    """Return rows whose nested fixed-size lists begin at offset 0; the same object without such."""
+    if isinstance(rows, _COLUMNS):
+        return _mended(rows) if _nests_fixed(rows.type) else rows
+    return _mended(rows) if any(map(_nests_fixed, rows.schema.types)) else rows
+
+
+def _nests_fixed(kind: pa.DataType) -> bool:
+    """Return whether values have fixed-size lists of fixed-size lists in them."""
+    if kind.id not in _WITH_PARTS:
+        return False
+    if isinstance(kind, pa.BaseExtensionType):
+        return _nests_fixed(kind.storage_type)
+    return _nests_directly(kind) or any(
+        _nests_fixed(kind.field(place).type) for place in range(kind.num_fields)
+    )
+
+
+def _nests_directly(kind: pa.DataType) -> bool:
+    if not isinstance(kind, pa.FixedSizeListType):
+        return False
+    inner = kind.value_type
+    while isinstance(inner, pa.BaseExtensionType):
+        inner = inner.storage_type
+    return inner.id == _FIXED
+
+
+def _mended(rows: Any) -> Any:
+    """Return the same rows in arrays that all kernels read as they are."""
+    if isinstance(rows, pa.Array):
+        return _mended_array(rows)
+    if isinstance(rows, pa.ChunkedArray):
+        return pa.chunked_array(map(_mended_array, rows.chunks), rows.type)
+    if not rows.num_columns:
+        return rows
+    columns = [_mended(column) for column in rows.columns]
+    return type(rows).from_arrays(columns, schema=rows.schema)
+
+
+def _mended_array(array: pa.Array) -> pa.Array:
+    """Return the same values, or the same object if nothing in it is in the way of kernels.
+
+    Empty arrays have no offset, fixed-size lists begin at offset 0, dictionaries hold no null.
+    """
+    kind = array.type
+    if not len(array):
+        return pa.nulls(0, kind)
+    if isinstance(array, pa.DictionaryArray):
+        return _without_null_values(array) if array.dictionary.null_count else array
+    if kind.id not in _WITH_PARTS:
+        return array
+    if isinstance(array, pa.ExtensionArray):
+        storage = _mended_array(old := array.storage)
+        return array if storage is old else array.type.wrap_array(storage)
+    if isinstance(array, pa.StructArray):
+        return _with_parts(array, [array.field(place) for place in range(kind.num_fields)])
+    items: pa.Array = array.values  # type: ignore[attr-defined]  # all others are lists
+    if isinstance(array, pa.FixedSizeListArray):
+        size = array.type.list_size
+        if array.offset:
+            items = items.slice(array.offset * size, len(array) * size)
+        return _with_parts(array, [items])
+    new = _mended_array(items)
+    if new is items:
+        return array
+    buffers = array.buffers()[:2]
+    return pa.Array.from_buffers(kind, len(array), buffers, -1, array.offset, [new])
+
+
+def _with_parts(array: pa.Array, parts: list[pa.Array]) -> pa.Array:
+    """Return structs or fixed-size lists at offset 0, of the parts that belong to their rows."""
+    new = [_mended_array(part) for part in parts]
+    if not array.offset and all(map(_is_same, new, parts)):
+        return array
+    validity = None
+    if array.null_count:
+        flags = array.is_valid().to_numpy(zero_copy_only=False)
+        validity = pa.py_buffer(np.packbits(flags, bitorder="little"))
+    return pa.Array.from_buffers(array.type, len(array), [validity], array.null_count, children=new)
+
+
+def _is_same(one: object, other: object) -> bool:
+    return one is other
+
+
+def _without_null_values(array: pa.DictionaryArray) -> pa.Array:
+    """Return the same values by a dictionary without nulls: nulls are those of indices."""
+    there = array.dictionary.is_valid().to_numpy(zero_copy_only=False)
+    places = pa.array(np.cumsum(there) - 1, array.type.index_type, mask=~there)
+    return pa.DictionaryArray.from_arrays(
+        places.take(array.indices), array.dictionary.drop_null(), ordered=array.type.ordered
+    )

@@ -1,0 +1,159 @@
+"""Kernels of Arrow give what Python's lists would, for arrays that Arrow alone gets wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lancekit import arrow_kernels as ak
+
+PAIRS = pa.FixedSizeListArray.from_arrays(pa.array(range(240), pa.int16()), 2)
+NESTED = pa.FixedSizeListArray.from_arrays(PAIRS, 3)
+
+
+def _within_lists(values: pa.Array) -> pa.Array:
+    offsets = pa.array([0, *range(0, len(values), 2)], pa.int32())
+    return pa.ListArray.from_arrays(offsets, values)
+
+
+def _within_maps(values: pa.Array) -> pa.Array:
+    keys = pa.array([f"k{at}" for at in range(len(values))])
+    offsets = pa.array(range(len(values) + 1), pa.int32())
+    return pa.MapArray.from_arrays(offsets, keys, values)
+
+
+SLICED = {
+    "outer": NESTED.slice(5, 20),
+    "inner": pa.FixedSizeListArray.from_arrays(PAIRS.slice(3, 60), 3),
+    "both": pa.FixedSizeListArray.from_arrays(PAIRS.slice(3, 60), 3).slice(2),
+    "with nulls": pa.FixedSizeListArray.from_arrays(
+        PAIRS.slice(0, 60), 3, mask=pa.array([at % 3 == 1 for at in range(20)])
+    ).slice(3),
+    "thrice": pa.FixedSizeListArray.from_arrays(NESTED, 2).slice(4),
+    "bytes": pa.array([[[b"ab", b"cd"]] * 3, [[b"ef", b"gh"]] * 3] * 4).cast(
+        pa.list_(pa.list_(pa.binary(2), 2), 3)
+    )[1:],
+    "structs": pa.StructArray.from_arrays([NESTED], names=["x"]).slice(5, 20),
+    "structs with nulls": pa.StructArray.from_arrays(
+        [NESTED], names=["x"], mask=pa.array([at % 4 == 2 for at in range(40)])
+    ).slice(5, 20),
+    "lists": _within_lists(NESTED.slice(6)),
+    "sliced lists": _within_lists(NESTED.slice(6)).slice(2),
+    "maps": _within_maps(NESTED.slice(6)),
+    "extension": pa.ExtensionArray.from_storage(
+        pa.opaque(NESTED.type, "x", "y"), NESTED.slice(5, 20)
+    ),
+    "tensors": pa.FixedSizeListArray.from_arrays(
+        pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.int16(), [2]), PAIRS), 3
+    ).slice(5),
+}
+
+FORMS: dict[str, Any] = {
+    "array": lambda values: values,
+    "one chunk": lambda values: pa.chunked_array([values]),
+    "chunks": lambda values: pa.chunked_array([values[:4], values[4:4], values[4:]]),
+    "batch": lambda values: pa.record_batch([values], names=["x"]),
+    "table": lambda values: pa.table({"x": values}),
+}
+
+
+def _values(rows: Any) -> list[Any]:
+    rows.validate(full=True)
+    column = rows if isinstance(rows, pa.Array | pa.ChunkedArray) else rows.column("x")
+    return [tuple(map(str, row)) if isinstance(row, list) else row for row in column.to_pylist()]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", SLICED)
+def test_nested_fixed_size_lists_of_slices_stay_with_their_rows(name: str, form: str) -> None:
+    rows = FORMS[form](SLICED[name])
+    values = _values(rows)
+    places = [1, len(values) - 1, 1, 0]
+    assert _values(ak.take(rows, pa.array(places))) == [values[at] for at in places]
+    assert _values(ak.take(rows, pa.array([2, None]))) == [values[2], None]
+    mask = [at % 3 == 1 for at in range(len(values))]
+    kept = [value for value, wanted in zip(values, mask, strict=True) if wanted]
+    assert _values(ak.filter(rows, pa.array(mask))) == kept
+    assert _values(ak.drop_null(rows)) == [value for value in values if value is not None]
+
+
+def test_rows_are_sorted_with_their_nested_lists() -> None:
+    rows = pa.table({"key": list(range(20))[::-1], "x": SLICED["outer"]})
+    assert _values(ak.sort_by(rows, "key")) == _values(rows)[::-1]
+
+
+@pytest.mark.parametrize("values", [NESTED, pa.array([1, 2]), pa.array(["a"] * 3)[1:]])
+def test_what_arrow_reads_as_it_is_stays_the_same_object(values: pa.Array) -> None:
+    assert ak._mended(values) is values
+
+
+def _with_null_value(text: str) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array([0, 1, None], pa.int8()), pa.array([text, None]))
+
+
+CODED: dict[str, Any] = {
+    "dictionaries": _with_null_value,
+    "within lists": lambda text: pa.ListArray.from_arrays(
+        pa.array([0, 2, 3], pa.int32()), _with_null_value(text)
+    ),
+    "within fixed-size lists": lambda text: pa.FixedSizeListArray.from_arrays(
+        _with_null_value(text), 3
+    ),
+    "within structs": lambda text: pa.StructArray.from_arrays(
+        [_with_null_value(text)], names=["d"], mask=pa.array([False, False, True])
+    ),
+    "empty": lambda text: _with_null_value(text)[:0],
+}
+
+
+@pytest.mark.parametrize("name", CODED)
+def test_dictionaries_with_nulls_are_joined(name: str) -> None:
+    chunks = [CODED[name](text) for text in "ab"]
+    column = pa.chunked_array(chunks)
+    values = column.to_pylist()
+    batches = [pa.record_batch([chunk], names=["x"]) for chunk in chunks]
+    joined = [
+        ak.concat_arrays(chunks),
+        ak.combine_chunks(column),
+        ak.combine_chunks(pa.table({"x": column}))["x"],
+        ak.concat_batches(batches)["x"],
+        ak.take(column, pa.array(range(len(values)), pa.int64())),
+    ]
+    for found in joined:
+        found.validate(full=True)
+        assert (found.type, found.to_pylist()) == (column.type, values)
+
+
+def test_nulls_among_the_values_of_dictionaries_are_dropped() -> None:
+    column = pa.chunked_array([_with_null_value(text) for text in "ab"])
+    assert ak.drop_null(column).to_pylist() == ["a", "b"]
+    assert ak.drop_null(pa.table({"x": column, "y": range(6)}))["y"].to_pylist() == [0, 3]
+
+
+def _through_the_c_stream(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pa.RecordBatchReader.from_stream(pa.table({"x": column})).read_all()["x"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([1, 2, 3], pa.int64()),
+        pa.array(["a", "b", "c"]).dictionary_encode(),
+        pa.ListArray.from_arrays(pa.array([0, 0, 0, 0], pa.int32()), pa.array([1, 2]).slice(2)),
+    ],
+)
+def test_empty_arrays_of_streams_are_joined(values: pa.Array) -> None:
+    column = _through_the_c_stream(pa.chunked_array([values, values.slice(3), values.slice(1)]))
+    wanted = [*values.to_pylist(), *values.to_pylist()[1:]]
+    assert ak.combine_chunks(column).to_pylist() == wanted
+    assert ak.take(column, pa.array([4, 0])).to_pylist() == [wanted[4], wanted[0]]
+
+
+def test_wrong_places_stay_an_error() -> None:
+    with pytest.raises(pa.ArrowIndexError, match="out of bounds"):
+        ak.take(pa.array([1]), pa.array([1]))
+    with pytest.raises(pa.ArrowIndexError, match="out of bounds"):
+        ak.take(pa.table({"x": [1]}), np.array([1]))
