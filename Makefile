@@ -6,7 +6,7 @@
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo notebooks browser check test tests lab bench performance docs lint fix matrix torture releases setup proto
+.PHONY: help demo notebooks browser check test tests bare lab bench performance docs lint fix matrix torture releases setup proto
 
 VENV := .venv
 RUN := $(VENV)/bin
@@ -34,6 +34,9 @@ check: $(VENV)/.ready $(PYLANCE4)/.ready lint ## Lint, check types, run the quic
 
 test: ## Lint, check types, run all tests
 	@$(MAKE) --no-print-directory --jobs=2 lint tests
+
+bare: ## Run all tests as CI does: without Java, an empty HOME, no variables
+	@.ci/run
 
 tests: $(VENV)/.ready $(PYLANCE4)/.ready
 	@.ci/tests $(RUN)/python

@@ -55,7 +55,7 @@ def test_binder_gets_the_same_environment():
     assert "pip install --no-cache-dir -e '.[lab]'" in (ROOT / "binder/postBuild").read_text()
 
 
-@pytest.mark.parametrize("name", [".ci/run", ".ci/find-python", "binder/postBuild"])
+@pytest.mark.parametrize("name", [".ci/run", ".ci/bare", ".ci/find-python", "binder/postBuild"])
 def test_scripts_can_be_run(name):
     assert os.access(ROOT / name, os.X_OK)
     shell = "bash" if "bash" in (ROOT / name).read_text().splitlines()[0] else "sh"
@@ -63,7 +63,7 @@ def test_scripts_can_be_run(name):
 
 
 def test_ci_runs_the_test_command_of_the_readme():
-    assert "exec make test" in (ROOT / ".ci/run").read_text()
+    assert "exec .ci/bare make test\n" in (ROOT / ".ci/run").read_text()
     readme = (ROOT / "README.md").read_text()
     assert "make demo" in readme
     assert "make test" in readme
