@@ -1,12 +1,12 @@
-# Every target first sets up what it needs, and only when pyproject.toml has changed since.
-# PYTHON=/path/to/python3 picks the interpreter (3.11 or newer); pip's own settings say where
+# Every target first sets up what it needs, and only when pyproject.toml or constraints.txt has changed
+# since. PYTHON=/path/to/python3 picks the interpreter (3.11 or newer); pip's own settings say where
 # packages come from.
 
 # The tests start hundreds of Pythons, and each would compile lancekit anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo notebooks browser check test tests bare lab bench performance docs lint fix matrix torture releases setup proto
+.PHONY: help demo notebooks browser check test tests bare lab bench performance docs lint fix matrix torture releases setup proto pins newest
 
 VENV := .venv
 RUN := $(VENV)/bin
@@ -93,27 +93,40 @@ releases: $(VENV)/.ready $(PYLANCE4)/.ready ## Set up other releases of pylance,
 setup: $(VENV)/.ready $(PYLANCE4)/.ready ## Set up only, compiled kernels too
 	@$(RUN)/python -c "import lancekit as lk; lk.warm_up(spark=False)"
 
-# $(call environment,folder,requirements)
+pins: $(VENV)/.ready ## Pin the newest releases of all packages in constraints.txt
+	@$(RUN)/python -m tests.support.pins
+
+newest: $(VENV)/.ready $(PYLANCE4)/.ready ## Run the quick tests with the newest packages, and with the oldest
+	@nice -n 10 $(RUN)/python -m tests.support.matrix newest oldest
+
+# $(call install,folder,requirements)
+# pip applies constraints to what it installs, not to what builds it: setuptools comes first, and builds.
 # Of ten thousands of modules few are ever loaded: each is compiled when it is, not all of them here.
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
+define install
+	@$(1)/bin/python $(PIP_INSTALL) setuptools
+	@$(1)/bin/python $(PIP_INSTALL) --no-build-isolation $(2)
+	@touch $@
+endef
+
+# $(call environment,folder,requirements)
 define environment
 	@test -x $(1)/bin/pip || { \
 		python=$$(.ci/find-python) && "$$python" -m venv $(1) || { rm -rf $(1); exit 1; }; }
 	@echo "Setting up $(1) (some minutes the first time)"
-	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile $(2)
-	@touch $@
+	$(call install,$(1),$(2))
 endef
 
-$(VENV)/.ready: pyproject.toml
+$(VENV)/.ready: pyproject.toml setup.cfg constraints.txt
 	$(call environment,$(VENV),$(EVERYTHING))
 
 # What lancekit is measured beside.
 $(VENV)/.bench: $(VENV)/.ready
-	@$(RUN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
-	@touch $@
+	$(call install,$(VENV),-e '.[bench]')
 
 # The site is made of the source as text: the package itself is not installed there.
-$(DOCS)/.ready: pyproject.toml
+$(DOCS)/.ready: pyproject.toml constraints.txt
 	$(call environment,$(DOCS),$$($(DOCS)/bin/python -c "$(DOCS_EXTRA)"))
 
-$(PYLANCE4)/.ready: Makefile
+$(PYLANCE4)/.ready: Makefile constraints.txt
 	$(call environment,$(PYLANCE4),pylance==4.0.0)

@@ -283,6 +283,7 @@ def test_every_segment_kind() -> None:
         parse_row_ids(sequence, 10, "f")
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="its generator has no wheel there")
 def test_generated_code_is_up_to_date(tmp_path) -> None:
     root = Path(__file__).parents[2]
     sources = sorted((root / "proto").rglob("*.proto"))

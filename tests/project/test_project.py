@@ -97,7 +97,19 @@ def test_make_lists_its_targets():
         ["make", "-s", "-C", str(ROOT)], capture_output=True, text=True, check=False
     )
     listed = {line.split()[0] for line in done.stdout.splitlines()}
-    assert {"demo", "test", "lab", "bench", "docs", "lint", "matrix", "torture"} <= listed
+    assert {
+        "bare",
+        "pins",
+        "newest",
+        "demo",
+        "test",
+        "lab",
+        "bench",
+        "docs",
+        "lint",
+        "matrix",
+        "torture",
+    } <= listed
 
 
 def test_workers_run_the_tests_that_share_a_session_together(request):

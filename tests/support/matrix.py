@@ -1,22 +1,29 @@
 """The quick tests on every Python of this machine, then with compiled kernels, then without each
-optional extra.
+optional extra; and with the newest and the oldest packages.
 
 ``python -m tests.support.matrix [3.12 ...]`` (`make matrix`) makes a virtual environment for each
 version, `.venv-py3.12`, one after the other.  What needs an extra that is not there has to say so:
 its tests are skipped with that reason, and all others pass.
+
+``python -m tests.support.matrix newest oldest`` (`make newest`) has one environment without
+constraints, on the newest Python, and one with the oldest releases that pyproject.toml allows, on
+the oldest.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.pins import CONSTRAINTS, lower_bounds
+from tests.support.pythons import interpreter
 
 __all__ = ["BROUGHT", "VERSIONS"]
 
@@ -24,7 +31,9 @@ ROOT = Path(__file__).parents[2]
 MODULE = "tests.support.matrix"
 #: the extra that is not there, in the runs that are told to load this module
 WITHOUT = "LANCEKIT_TEST_WITHOUT"
-VERSIONS = ("3.11", "3.12", "3.13")
+VERSIONS = ("3.11", "3.12", "3.13", "3.14")
+#: environments with releases other than the pinned ones
+ENDS = ("newest", "oldest")
 QUICK = ("tests/format", "tests/file", "tests/scan", "tests/pipeline")
 
 #: the packages that come with an extra alone, and further tests that need it
@@ -52,30 +61,36 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     return report
 
 
-def interpreter(version: str) -> str | None:
-    """Return a Python of that version that can make virtual environments."""
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    named = shutil.which(f"python{version}")
-    check = f"import ensurepip, venv, sys; sys.exit('%d.%d' % sys.version_info[:2] != '{version}')"
-    for path in filter(None, [named, *map(str, pyenv.glob(f"{version}.*/bin/python"))]):
-        if subprocess.run([path, "-c", check], capture_output=True, check=False).returncode == 0:
-            return path
-    return None
-
-
 def pip(python: Path, *arguments: str) -> None:
     command = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
     subprocess.run(command, cwd=ROOT, check=True)
 
 
-def environment(version: str, made_by: str) -> Path:
-    """Return the interpreter of a version's environment, set up anew if pyproject.toml changed."""
-    folder = ROOT / f".venv-py{version}"
+def install(python: Path, name: str) -> None:
+    """Install lancekit with all extras: with pinned releases, the newest, or the oldest."""
+    with tempfile.TemporaryDirectory() as folder:
+        told = ["--constraint", str(CONSTRAINTS)]
+        if name == "newest":
+            told = ["--upgrade", "--upgrade-strategy", "eager"]
+        if name == "oldest":
+            lines = [f"{package}=={release}" for package, release in lower_bounds().items()]
+            told[1] = str(Path(folder) / "oldest.txt")
+            Path(told[1]).write_text("\n".join(lines), encoding="utf-8")
+        pip(python, "install", *told, "-e", f".[dev,{','.join(BROUGHT)}]")
+
+
+def environment(name: str, made_by: str) -> Path:
+    """Return the interpreter of an environment, set up again if what it is made of changed.
+
+    The newest packages are other ones every day.
+    """
+    folder = ROOT / f".venv-{name}" if name in ENDS else ROOT / f".venv-py{name}"
     python, ready = folder / "bin" / "python", folder / ".ready"
-    if not ready.exists() or ready.stat().st_mtime < (ROOT / "pyproject.toml").stat().st_mtime:
+    changed = max(file.stat().st_mtime for file in (ROOT / "pyproject.toml", CONSTRAINTS))
+    if name == "newest" or not ready.exists() or ready.stat().st_mtime < changed:
         print(f"Setting up {folder.name}", flush=True)
-        subprocess.run([made_by, "-m", "venv", str(folder)], check=True)
-        pip(python, "install", "-e", f".[dev,{','.join(BROUGHT)}]")
+        subprocess.run([made_by, "-m", "venv", "--clear", str(folder)], check=True)
+        install(python, name)
         ready.touch()
     return python
 
@@ -98,21 +113,26 @@ def passes(python: Path, *paths: str, without: str = "", kernels: bool = False) 
     return done.returncode == 0
 
 
-def results(versions: list[str]) -> Iterator[tuple[str, bool]]:
-    found = {version: path for version in versions if (path := interpreter(version))}
-    for version in versions:
-        if version not in found:
-            print(f"Python {version}: there is none on this machine", flush=True)
-            continue
-        yield f"Python {version}", passes(environment(version, found[version]))
-    for version, path in list(found.items())[:1]:
-        python = environment(version, path)
+def results(names: list[str]) -> Iterator[tuple[str, bool]]:
+    here = {version: path for version in VERSIONS if (path := interpreter(version))}
+    ends = dict(zip(ENDS, (list(here)[-1:] + list(here)[:1]), strict=False))
+    found = {name: here[version] for name in names if (version := ends.get(name, name)) in here}
+    for name in names:
+        if name not in found:
+            print(f"Python {name}: there is none on this machine", flush=True)
+        elif name in ENDS:
+            said = f"Python {ends[name]}, {name} packages"
+            yield said, passes(environment(name, found[name]))
+        else:
+            yield f"Python {name}", passes(environment(name, found[name]))
+    for version in [name for name in names if name in found and name not in ENDS][:1]:
+        python = environment(version, found[version])
         yield f"Python {version} with kernels", passes(python, kernels=True)
         for extra, (packages, paths) in BROUGHT.items():
             (python.parents[1] / ".ready").unlink()  # until all is back
             pip(python, "uninstall", "--yes", *packages)
             yield f"Python {version} without {extra}", passes(python, *paths, without=extra)
-            pip(python, "install", "-e", f".[dev,{','.join(BROUGHT)}]")
+            install(python, version)
             (python.parents[1] / ".ready").touch()
 
 
