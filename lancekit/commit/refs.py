@@ -334,7 +334,7 @@ def _remove_folder(root: Store, name: str) -> None:
     found = (file.name.removeprefix(f"{folder}/") for file in root.list_tree(folder))
     nested = any(f"/{names.VERSIONS}/" in file for file in found)
     root.delete(f"{folder}/{names.VERSIONS}/{names.HINT}")
-    for part in (names.TRANSACTIONS, names.DATA, names.DELETIONS, names.INDICES):
+    for part in (names.TRANSACTIONS, names.DATA, names.BLOBS, names.DELETIONS, names.INDICES):
         root.delete_tree(f"{folder}/{part}")
     root.delete_tree(f"{folder}/{names.VERSIONS}" if nested else folder)
 

@@ -15,6 +15,7 @@ __all__ = [
     "BLOB",
     "BLOB_V2",
     "COMPRESSION_LEVEL",
+    "MANAGED",
     "PACKED",
     "PACKINGS",
     "Choice",
@@ -40,6 +41,9 @@ PACKED = ("lance-encoding:packed", "packed")
 
 #: makes blobs of large binary values
 BLOB = "lance-encoding:blob"
+
+#: metadata of a schema, "true" or "false": the reference keeps large blobs in objects of their own
+MANAGED = "lance.blob.managed"
 
 #: the extension type of blobs with descriptors of version 2.2
 BLOB_V2 = "lance.blob.v2"

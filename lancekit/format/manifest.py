@@ -148,6 +148,11 @@ class Manifest:
         return bool((self.reader_flags | self.writer_flags) & flags.MIXED_FILE_VERSIONS)
 
     @property
+    def has_managed_blobs(self) -> bool:
+        """True if blobs may be stored in objects that outlive the data file of their row."""
+        return bool((self.reader_flags | self.writer_flags) & flags.MANAGED_BLOBS)
+
+    @property
     def new_file_version(self) -> str:
         """The format of new data files: `storage_version`, or 2.2 where that cannot hold a column.
 

@@ -7,6 +7,7 @@ from enum import Enum
 from uuid import UUID
 
 __all__ = [
+    "BLOBS",
     "BRANCHES",
     "DATA",
     "DATA_FILE",
@@ -31,6 +32,8 @@ __all__ = [
 DATA = "data"
 #: names of data files and of the blobs beside one; the group is what both begin with
 DATA_FILE = r"(data/[^/]+)(?:\.lance|/[^/]+\.blob)"
+#: objects of blobs that no data file owns
+BLOBS = "_blobs"
 VERSIONS = "_versions"
 TRANSACTIONS = "_transactions"
 DELETIONS = "_deletions"

@@ -63,7 +63,9 @@ def _versions(line: Line) -> tuple[int, ...]:
 
 
 def _reads(snapshot: Snapshot, bases: set[int]) -> bool:
-    """Return whether a version has files in one of some bases."""
+    """Return whether a version has files in one of some bases, or may have blobs there."""
+    if snapshot.manifest.has_managed_blobs:  # which its data files name, and not the manifest
+        return True
     if any(index.base_id in bases for index in snapshot.indices):
         return True
     for fragment in snapshot.manifest.fragments:

@@ -127,6 +127,7 @@ def test_numbers_do_not_meet_by_the_thousand():
         pa.array([f"{n:016x}" for n in range(100_000)]),
         pa.array(np.arange(100_000) << 32),
         pa.array(["a" * n for n in range(2000)]),
+        pa.array([b"a" * (4000 + n) for n in range(200)]),  # digests stand for long values
         pa.array(np.arange(100_000) / 7),
     ):
         hashes = hash_rows([comparable(made)])

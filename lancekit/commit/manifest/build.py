@@ -19,9 +19,11 @@ from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.format import flags
 from lancekit.format import operations as ops
 from lancekit.format.column_sequences import any_marked
+from lancekit.format.field_marks import MANAGED
 from lancekit.format.fragment import FragmentList
 from lancekit.format.index import IndexMetadata
 from lancekit.format.manifest import BasePath, Manifest, WriterVersion
+from lancekit.legible import shown
 
 __all__ = ["Built", "build_manifest", "first_manifest", "writer_version"]
 
@@ -153,6 +155,8 @@ def _feature_flags(latest: Manifest, manifest: Manifest) -> tuple[int, int]:
         both |= flags.LINEAGE_COLUMNS
     if manifest.base_paths:
         both |= flags.BASE_PATHS
+    if _manages_blobs(latest, manifest):
+        both |= flags.MANAGED_BLOBS
     config = flags.TABLE_CONFIG if manifest.config else 0
     reader, writer = (
         word & ~flags.FROM_CONTENT for word in (manifest.reader_flags, manifest.writer_flags)
@@ -167,6 +171,21 @@ def _may_have_lineage(latest: Manifest, manifest: Manifest) -> bool:
     """
     words = (latest.reader_flags, manifest.reader_flags)
     return any(word & flags.LINEAGE_COLUMNS for word in words)
+
+
+def _manages_blobs(latest: Manifest, manifest: Manifest) -> bool:
+    """Return True if the schema's metadata ask the reference for managed blobs.
+
+    The flag stays when they no longer ask, because the blobs stay.
+    """
+    asked = manifest.schema.metadata.get(MANAGED, "false")
+    if asked not in ("true", "false") and asked != latest.schema.metadata.get(MANAGED):
+        raise InvalidArgumentError(
+            f"Schema metadata {MANAGED} must be 'true' or 'false', got {shown(asked)}.",
+            hint="pylance could not open the table.",
+            value=asked,
+        )
+    return asked == "true"
 
 
 def _check_unique(fragments: FragmentList) -> None:

@@ -72,6 +72,8 @@ def what_is_taken(change: Changed, ours: Snapshot) -> Taken | None:
         mine.schema == other.schema
         and mine.storage_version == other.storage_version
         and mine.has_stable_row_ids == other.has_stable_row_ids
+        # data files name the base of a managed blob by its number in one line's list
+        and not (mine.has_managed_blobs or other.has_managed_blobs)
     )
     if not same:
         return None

@@ -14,7 +14,7 @@ from lancekit.format.external_sequences import SEQUENCES, external_sequence
 from lancekit.format.field_marks import is_blob_v2
 from lancekit.format.fragment import DataFile, Fragment
 from lancekit.format.manifest import BasePath
-from lancekit.operations.maintenance.copies import Copy, side_files
+from lancekit.operations.maintenance.copies import Copy, managed_files, side_files
 from lancekit.storage import Store
 from lancekit.versions.snapshot import FileLocation, Snapshot
 
@@ -34,9 +34,10 @@ def carried_fragments(
     renamed: list[Fragment] = []
     copies: list[Copy] = []
     external: set[str] = set()
+    copied: dict[int, list[int]] = {}
     for fragment in fragments:
         files = []
-        for file in fragment.files:
+        for place, file in enumerate(fragment.files):
             location = source.data_file(file)
             folder = str(location).removesuffix(f"/{file.path}")
             if folder in base:
@@ -44,6 +45,7 @@ def carried_fragments(
                 continue
             new = replace(file, path=names.data_file_name(uuid.uuid4()), base_id=None)
             files.append(new)
+            copied.setdefault(fragment.id, []).append(place)
             copies.append(Copy(source=location, name=f"{names.DATA}/{new.path}", fresh=True))
             if blobs:
                 copies.extend(side_files(location, new.path, listed))
@@ -56,6 +58,7 @@ def carried_fragments(
         places = (external_sequence(fragment, name) for name in SEQUENCES)
         external.update(place.path for place in places if place is not None)
         renamed.append(replace(fragment, files=tuple(files), deletion_file=deletion))
+    copies.extend(managed_files(source, copied))
     copies.extend(
         Copy(source=FileLocation(source.store, path), name=path) for path in sorted(external)
     )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from lancekit.errors import CorruptFileError
 from lancekit.file import FileReader
 from lancekit.format import names
 from lancekit.format.index import IndexMetadata
+from lancekit.scan.fragments.managed_blobs import managed_blobs
+from lancekit.scan.fragments.source import fragment_sources
 from lancekit.storage import Store, check_trusted_file
 from lancekit.versions.snapshot import FileLocation, Snapshot, missing_file
 
-__all__ = ["Copy", "carry_out", "index_files", "side_files"]
+__all__ = ["Copy", "carry_out", "index_files", "managed_files", "side_files"]
 
 #: how much of a file is in memory at once, in each of the threads that copy
 _CHUNK_BYTES = 8 << 20
@@ -50,6 +52,30 @@ def side_files(location: FileLocation, path: str, listed: dict[Store, list[str]]
             yield Copy(
                 source=FileLocation(store, name), name=stem + name.removeprefix(old), fresh=True
             )
+
+
+def managed_files(source: Snapshot, copied: Mapping[int, Collection[int]]) -> Iterator[Copy]:
+    """Yield the copies of the objects with the managed blobs of copied files, under their names.
+
+    Parameters
+    ----------
+    source
+        The version.
+    copied
+        By the id of a fragment, the places of its data files that are copied.  An object in a base
+        path that its blob names stays there: the copy of the data file names this base path, too.
+    """
+    if not source.manifest.has_managed_blobs:
+        return
+    objects = {
+        blob.path: found.files[blob.file_index].store
+        for found in fragment_sources(source)
+        if found.fragment.id in copied
+        for blob in managed_blobs(found)
+        if blob.base_id is None and blob.file_index in copied[found.fragment.id]
+    }
+    for path, store in sorted(objects.items()):
+        yield Copy(source=FileLocation(store, path), name=path, fresh=True)
 
 
 def index_files(source: Snapshot, index: IndexMetadata) -> Iterator[Copy]:

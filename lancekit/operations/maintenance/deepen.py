@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.pending import Pending
 from lancekit.display import Displayed
-from lancekit.errors import CorruptFileError, StorageError
+from lancekit.errors import CorruptFileError, NotOfferedError, StorageError
 from lancekit.format import names
 from lancekit.format.field_marks import is_blob_v2
 from lancekit.format.fragment import DataFile, Fragment
@@ -22,8 +22,16 @@ from lancekit.format.index import IndexMetadata
 from lancekit.format.operations import CreateIndex, Operation, Update, UpdateMode
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.retry import RetryPolicy, retried
-from lancekit.operations.maintenance.copies import Copy, carry_out, index_files, side_files
+from lancekit.operations.maintenance.copies import (
+    Copy,
+    carry_out,
+    index_files,
+    managed_files,
+    side_files,
+)
 from lancekit.pipeline.engine.engine import LocalRunner
+from lancekit.scan.fragments.managed_blobs import managed_blobs
+from lancekit.scan.fragments.source import fragment_sources
 from lancekit.storage import ObjectInfo, Store
 from lancekit.versions.snapshot import FileLocation, Snapshot, missing_file
 
@@ -137,15 +145,18 @@ def _fragments(current: Snapshot) -> tuple[tuple[Fragment, ...], list[Copy]]:
     taken: dict[str, FileLocation] = {}
     changed: list[Fragment] = []
     copies: list[Copy] = []
+    copied: dict[int, list[int]] = {}
+    _check_managed(current)
     for fragment in manifest.fragments:
         files = []
-        for file in fragment.files:
+        for place, file in enumerate(fragment.files):
             if file.base_id is None:
                 files.append(file)
                 continue
             location = current.data_file(file)
             new = _named(file, location, own, taken)
             files.append(new)
+            copied.setdefault(fragment.id, []).append(place)
             copies.append(Copy(source=location, name=f"{names.DATA}/{new.path}"))
             if blobs:
                 beside = side_files(location, new.path, listed)
@@ -157,7 +168,25 @@ def _fragments(current: Snapshot) -> tuple[tuple[Fragment, ...], list[Copy]]:
         whole = replace(fragment, files=tuple(files), deletion_file=deletion)
         if whole != fragment:
             changed.append(whole)
+    copies.extend(replace(copy, fresh=False) for copy in managed_files(current, copied))
     return tuple(changed), copies
+
+
+def _check_managed(current: Snapshot) -> None:
+    """Raise ``NotOfferedError`` if data files name blobs in base paths: no copy changes that."""
+    if not current.manifest.has_managed_blobs:
+        return
+    for source in fragment_sources(current):
+        for blob in managed_blobs(source):
+            if blob.base_id is not None:
+                base = current.manifest.base_path(blob.base_id)
+                raise NotOfferedError(
+                    f"The data files of {source.where} name a blob in another place: {blob.path} "
+                    f"in {base.path}.",
+                    hint="Rewrite the rows first, which copies their blobs: update() can set a "
+                    "column of all rows to itself.",
+                    fragment=source.fragment.id,
+                )
 
 
 def _named(
@@ -176,7 +205,7 @@ def _copy(current: Snapshot, copies: Iterable[Copy], copied: _Copied) -> None:
     target = current.store
     there = {
         info.name: info
-        for folder in (names.DATA, names.DELETIONS, names.INDICES)
+        for folder in (names.DATA, names.BLOBS, names.DELETIONS, names.INDICES)
         for info in target.list_tree(folder)
     }
     now = time.time()

@@ -20,7 +20,8 @@ __all__ = ["drop_dataset"]
 
 #: what no one but Lance calls a folder
 _RESERVED = (
-    names.TRANSACTIONS, names.DELETIONS, names.INDICES, "_refs", "_mem_wal", names.VERSIONS
+    names.TRANSACTIONS, names.DELETIONS, names.INDICES, names.BLOBS, "_refs", "_mem_wal",
+    names.VERSIONS,
 )  # fmt: skip
 _OWN = re.compile(
     # of the dataset itself, or of a branch, whose name may have more parts than one

@@ -6,6 +6,7 @@ Their numbers can be sorted; who finds one compares the keys themselves.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,9 @@ _HALF = np.uint64(32)
 
 #: by how many bytes of a word count, those bits of it
 _BYTES = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
+
+#: bytes of a value of which a digest is made: word by word a blob of some megabytes takes seconds
+_LONG = 1 << 12
 
 #: rows at a time: the temporaries then stay in the processor's cache
 _BLOCK = 1 << 16
@@ -148,6 +152,27 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _add_bytes(block: Hashes, data: pa.Buffer | None, starts: Indices, sizes: Indices) -> None:
+    """Add stretches of bytes; of long ones, such as blobs, their digest."""
+    is_long = sizes > _LONG
+    if data is None or not is_long.any():
+        _add_words(block, data, starts, sizes)
+        return
+    long, short = np.flatnonzero(is_long), np.flatnonzero(~is_long)
+    view = memoryview(data)
+    digests = b"".join(
+        hashlib.blake2b(view[start : start + size], digest_size=8).digest()
+        for start, size in zip(starts[long].tolist(), sizes[long].tolist(), strict=True)
+    )
+    part = block[long]
+    _mix(part, sizes[long].view(np.uint64))
+    _mix(part, np.frombuffer(digests, "<u8"))
+    block[long] = part
+    part = block[short]
+    _add_words(part, data, starts[short], sizes[short])
+    block[short] = part
+
+
+def _add_words(block: Hashes, data: pa.Buffer | None, starts: Indices, sizes: Indices) -> None:
     """Add stretches of bytes, a word of each at a time."""
     if data is not None and (call := add_stretches.ready(len(block))) is not None:
         found = block.copy()

@@ -26,6 +26,7 @@ from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.options import options
 from lancekit.storage import check_trusted_file
 from lancekit.storage.base import RandomAccess
+from lancekit.storage.names import is_name
 from lancekit.versions.snapshot import FileLocation
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HANDLING",
+    "MANAGED_KINDS",
     "BlobPlace",
     "blob_view",
     "find_blobs",
@@ -46,7 +48,10 @@ __all__ = [
 #: how a scan may show blobs, in the reference's words
 HANDLING = ("all_binary", "blobs_descriptions", "all_descriptions")
 
-_INLINE, _PACKED, _DEDICATED, _EXTERNAL = range(4)
+_INLINE, _PACKED, _DEDICATED, _EXTERNAL, _MANAGED, _MANAGED_ELSEWHERE = range(6)
+
+#: blobs in objects below the base of their data file, and below a base that they name
+MANAGED_KINDS = (_MANAGED, _MANAGED_ELSEWHERE)
 
 #: position and size: the parts of a blob v1 descriptor
 _V1_PARTS = 2
@@ -327,9 +332,28 @@ def _place(row: dict[str, Any], source: FragmentSource, file: FileLocation) -> B
         return BlobPlace(location, position, size)
     if kind == _EXTERNAL:
         return BlobPlace(_outside(_external(row, source), source), position, size or None)
+    if kind == _MANAGED and row["blob_id"] == 0:
+        # the store is the base of the data file, whose blobs lie below it wherever its rows go
+        return BlobPlace(FileLocation(file.store, _managed_name(row, file)), position, size)
+    if kind == _MANAGED_ELSEWHERE:
+        base = source.line.base(_base_path(row, source))
+        return BlobPlace(FileLocation(base, _managed_name(row, file)), position, size)
     raise CorruptFileError(
-        f"{file} describes a blob of kind {kind}, which is not known.", file=str(file)
+        f"{file} describes a blob of kind {kind} with id {row['blob_id']}, which is not known.",
+        file=str(file),
     )
+
+
+def _managed_name(row: dict[str, Any], file: FileLocation) -> str:
+    """Return the path of a managed blob's object below its base."""
+    name = str(row["blob_uri"])
+    if not is_name(name):
+        raise CorruptFileError(
+            f"{file} describes a blob in {name!r}, which is not a path below the dataset.",
+            hint="The file is damaged or was made to read files elsewhere.",
+            file=str(file),
+        )
+    return name
 
 
 def _outside(uri: str, source: FragmentSource) -> FileLocation:
@@ -346,13 +370,16 @@ def _outside(uri: str, source: FragmentSource) -> FileLocation:
 
 def _external(row: dict[str, Any], source: FragmentSource) -> str:
     """Return where an external blob is: below a base path, or at a URI of its own."""
-    uri, base_id = str(row["blob_uri"]), row["blob_id"]
-    if not base_id:
-        return uri
+    uri = str(row["blob_uri"])
+    return f"{_base_path(row, source).rstrip('/')}/{uri}" if row["blob_id"] else uri
+
+
+def _base_path(row: dict[str, Any], source: FragmentSource) -> str:
+    base_id = row["blob_id"]
     paths = {base.id: base.path for base in source.base_paths}
     if base_id not in paths:
         raise CorruptFileError(
             f"{source.where} has a blob in base path {base_id}, which is not listed.",
             base_id=base_id,
         )
-    return f"{paths[base_id].rstrip('/')}/{uri}"
+    return paths[base_id]
