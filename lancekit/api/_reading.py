@@ -259,6 +259,8 @@ class Scans(Handle):
         """Read rows into a pandas DataFrame; ``kwargs`` go to `pyarrow.Table.to_pandas`.
 
         ``blob_mode`` says what blobs are: files (``"lazy"``), ``"bytes"`` or ``"descriptions"``.
+        Whole numbers beyond 2**53 beside nulls become ``Int64`` or ``UInt64``, as a double would
+        round them.
         """
         options = ScanOptions.said(locals(), "blob_mode", "kwargs")
         return self._scan(options).to_pandas(blob_mode=blob_mode, **kwargs)

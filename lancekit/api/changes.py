@@ -16,6 +16,7 @@ from lancekit.checked import checked_methods
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
 from lancekit.lazy import cached_property
+from lancekit.pipeline.engine.pandas_frames import exact_frame
 from lancekit.versions.listing import list_versions
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
@@ -150,7 +151,7 @@ class ChangeFeed(Displayed):
 
     def to_pandas(self, *, names: Literal["lance", "delta"] = "lance") -> pd.DataFrame:
         """Return the changed rows of all commits as a pandas DataFrame."""
-        return self.to_table(names=names).to_pandas()
+        return exact_frame(self.to_table(names=names), {})
 
     def _plain(self) -> str:
         return f"ChangeFeed(version {self._since.version} to {self._until.version})"

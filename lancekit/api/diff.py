@@ -33,6 +33,7 @@ from lancekit.picture import Picture, draw
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.tasks import read_changed
 from lancekit.pipeline.engine.engine import choose_engine, spark_engine
+from lancekit.pipeline.engine.pandas_frames import exact_frame
 from lancekit.scan.fragment_rows import default_batch_rows
 from lancekit.versions.snapshot import Snapshot
 
@@ -203,7 +204,7 @@ class DatasetDiff(Displayed):
 
     def to_pandas(self, *, names: Literal["lance", "delta"] = "lance") -> pd.DataFrame:
         """Return the changed rows as a pandas DataFrame; see `to_batches`."""
-        return self.to_table(names=names).to_pandas()
+        return exact_frame(self.to_table(names=names), {})
 
     def to_spark(self, *, names: Literal["lance", "delta"] = "lance") -> Any:
         """Return the changed rows as a Spark DataFrame, read on the executors; see `to_batches`.

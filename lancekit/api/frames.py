@@ -17,6 +17,7 @@ from lancekit.format.field_marks import is_blob, texts
 from lancekit.format.paths import canonical, path_field, show_path
 from lancekit.format.schema import LanceSchema
 from lancekit.legible import warn
+from lancekit.pipeline.engine.pandas_frames import exact_frame
 from lancekit.scan.fragments.blobs import BlobPlace, blob_view, read_blobs
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.outputs import Output
@@ -52,14 +53,17 @@ _OF_PANDAS = frozenset(inspect.signature(pa.Table.to_pandas).parameters) - {"sel
 
 
 def pandas_frame(table: pa.Table, options: Mapping[str, Any]) -> pd.DataFrame:
-    """Make a pandas frame of a table, whatever its maker says of pandas."""
+    """Make a pandas frame of a table, whatever its maker says of pandas.
+
+    Whole numbers that doubles would round stay as they are.
+    """
     check_known("to_pandas()", options, _OF_PANDAS, "pyarrow.Table.to_pandas()")
     if not _is_sound(table.schema):
         warn("What the schema's metadata say of pandas cannot be used, and is left out.")
         kept = {k: v for k, v in (table.schema.metadata or {}).items() if k != _PANDAS}
         table = table.replace_schema_metadata(kept)
     try:
-        frame: pd.DataFrame = table.to_pandas(**options)
+        frame = exact_frame(table, options)
     except pa.ArrowException as error:
         why = str(error).partition("\n")[0]
         raise InvalidArgumentError(
@@ -164,7 +168,7 @@ def frame_with_blobs(
         if below == ((),):
             frame.insert(place, name, read(path))
             continue
-        values = table.column(name).to_pandas().tolist()
+        values = table.column(name).to_pandas(integer_object_nulls=True).tolist()
         for way in below:
             _put(values, way, read(f"{path}.{show_path(way)}"))
         frame.insert(place, name, values)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lancekit.display import Displayed
 from lancekit.pipeline.engine.engine import Choice, EngineName, spark_engine
+from lancekit.pipeline.engine.pandas_frames import exact_frame
 from lancekit.statements.emit import Read
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class SqlResult(Displayed):
 
     def to_pandas(self, **kwargs: Any) -> pd.DataFrame:
         """Return the rows as a pandas DataFrame; ``kwargs`` as in `pyarrow.Table.to_pandas`."""
-        return self.to_table().to_pandas(**kwargs)
+        return exact_frame(self.to_table(), kwargs)
 
     def to_spark(self) -> Any:
         """Return the rows as a Spark DataFrame; those that are here are sent."""

@@ -23,6 +23,7 @@ from lancekit.operations.lineage.three_way_schema import ColumnConflict
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.row_values import row_values
 from lancekit.pipeline.diff.side import Addresses
+from lancekit.pipeline.engine.pandas_frames import exact_frame
 from lancekit.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class Conflicts(Displayed):
 
     def to_pandas(self) -> pd.DataFrame:
         """Return all of them as a pandas DataFrame; see `to_table`."""
-        return self.to_table().to_pandas()
+        return exact_frame(self.to_table(), {})
 
     def error(self, left: npt.NDArray[np.int64] | None = None) -> MergeConflictError:
         """Return the error for who wants none, or those ``left`` by who settled the others."""
