@@ -102,9 +102,9 @@ def _without_missing(values: Sequence[Any], guide: Guide) -> tuple[Sequence[Any]
     found = {cls: family_of(cls) for cls in set[Any](map(type, values))}
     if None in found.values():
         at = next(at for at, value in enumerate(values) if found[type(value)] is None)
-        raise LossError(
-            at, values[at], f"is of class {class_name(values[at])}, which no column holds"
-        )
+        parts = ": store its real and imaginary part" if isinstance(values[at], complex) else ""
+        reason = f"is of class {class_name(values[at])}, which no column holds{parts}"
+        raise LossError(at, values[at], reason)
     families = {family for family in found.values() if family is not None}
     odd = {cls for cls, family in found.items() if family == "missing"} - {type(None)}
     if odd:

@@ -212,7 +212,9 @@ def _known_rows(data: Any) -> int | None:
         return size
     if isinstance(data, Mapping):
         column = next(iter(data.values()), ())
-        return len(column) if isinstance(column, Sized) else None
+        # an array without dimensions has no length, and is refused later
+        is_one = getattr(column, "shape", None) == ()
+        return len(column) if isinstance(column, Sized) and not is_one else None
     if isinstance(data, list):
         sizes = [1 if isinstance(row, Mapping) else getattr(row, "num_rows", None) for row in data]
         known = [size for size in sizes if isinstance(size, int)]

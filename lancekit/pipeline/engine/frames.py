@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from lancekit.legible import warn
 from lancekit.pipeline.casts.python_values import Guide, python_array, towards
+from lancekit.pipeline.engine.numpy_arrays import numpy_array
 
 __all__ = ["frame_columns", "series_array"]
 
@@ -85,7 +86,13 @@ def series_array(series: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
     ------
     LossError
         The first value that does not fit what the others are.
+    InvalidTypeError
+        Arrow has no type for the values.
     """
+    if type(series.dtype).__name__ == "SparseDtype":
+        series = series.sparse.to_dense()
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind == "c":
+        return numpy_array(series.to_numpy())
     if str(series.dtype) == "object":
         return towards(python_array(list(series), guide), guide)
     categories = getattr(getattr(series, "cat", None), "categories", None)

@@ -28,6 +28,7 @@ from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.casts.python_values import Guide, python_array, towards
 from lancekit.pipeline.casts.values import LossError
 from lancekit.pipeline.engine.frames import frame_columns, series_array
+from lancekit.pipeline.engine.numpy_arrays import numpy_array
 from lancekit.pipeline.engine.polars import polars_reader
 from lancekit.scan.scan import Scan
 
@@ -201,6 +202,12 @@ def _column(name: str, values: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
             row=loss.index,
             value=loss.value,
         ) from loss
+    except InvalidTypeError as error:
+        raise SchemaMismatchError(
+            f"the values of {name!r} do not make a column: {error.message}",
+            hint=error.hint,
+            column=name,
+        ) from error
     except (pa.ArrowException, OverflowError, TypeError, ValueError, RecursionError) as error:
         raise SchemaMismatchError(
             f"the values of {name!r} do not make a column: {error!s:.200}.",
@@ -215,8 +222,11 @@ def _column_array(values: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
         raise TypeError(f"{shown(values)} is one value")
     if isinstance(values, loaded_type("pandas", "Series")):
         return series_array(values, guide)
+    if isinstance(values, memoryview):
+        values = np.asarray(values)
     if isinstance(values, np.ndarray):
-        return _column_array(list(values), guide) if values.dtype == object else pa.array(values)
+        is_python = values.dtype == object and values.ndim
+        return _column_array(list(values), guide) if is_python else numpy_array(values)
     if hasattr(values, "__arrow_c_stream__"):
         return pa.chunked_array(values)
     if hasattr(values, "__arrow_array__") or hasattr(values, "__arrow_c_array__"):
