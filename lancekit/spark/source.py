@@ -214,7 +214,8 @@ class SparkSource:
 
     def _hold(self, plan: CastPlan) -> CachedSource:
         if self._held is None:
-            names = [name for name in self._own.names if name in plan.target.names]
+            wanted = set(plan.target.names)
+            names = [name for name in self._own.names if name in wanted]
             read = None if self._brought is None else self._brought.read
             if read is None:
                 self._held = hold(self.frame, self._own, names)

@@ -125,15 +125,16 @@ class Drift:
 
 def drift(source: pa.Schema, dataset: pa.Schema) -> tuple[Drift, ...]:
     """Return the columns that differ: first those of the source, then what it lacks."""
+    kinds = {field_.name: field_.type for field_ in dataset}
+    given = dict(reversed([(field_.name, field_.type) for field_ in source]))
 
     def found() -> Iterator[Drift]:
         for name in dict.fromkeys(source.names):
-            here = dataset.field(name).type if name in dataset.names else None
-            there = source.field(source.names.index(name)).type
+            here, there = kinds.get(name), given[name]
             if here != there:
                 yield Drift(name, there, here)
         for field_ in dataset:
-            if field_.name not in source.names:
+            if field_.name not in given:
                 yield Drift(field_.name, None, field_.type)
 
     return tuple(found())

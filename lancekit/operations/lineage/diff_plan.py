@@ -100,7 +100,8 @@ def plan_diff(
     key = _key(old, new, pairs, on)
     for name in columns or ():
         new.manifest.schema.field(name)
-    compared = tuple(p for p in pairs if columns is None or p.name in {*columns, *key})
+    wanted = {*(pair.name for pair in pairs)} if columns is None else {*columns, *key}
+    compared = tuple(pair for pair in pairs if pair.name in wanted)
     before: Sequence[FragmentSource] = fragment_sources(old, seen(old))
     after: Sequence[FragmentSource] = fragment_sources(new, seen(new))
     if apart:
@@ -109,7 +110,7 @@ def plan_diff(
     stable = all(side.manifest.has_stable_row_ids for side in (old, new))
     by_ids = on is None and stable and ancestor is not None
     filtered = set[str]() if condition is None else _filtered(condition, new)
-    looked_at = [pair for pair in pairs if pair in compared or pair.name in filtered]
+    looked_at = [pair for pair in pairs if pair.name in wanted or pair.name in filtered]
     return DiffPlan(
         old=old,
         new=new,

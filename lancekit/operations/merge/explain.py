@@ -123,7 +123,8 @@ def explained(
         )
     else:
         if clauses.matched == "update":
-            lent += [name for name in schema.names if name not in source.names]
+            given = set(source.names)
+            lent += [name for name in schema.names if name not in given]
         writes = Writes(
             what="new rows in new files, and deletion files for those that go"
             if writes_rows(clauses)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.commit.rules.pending import Pending
-from lancekit.errors import InvalidArgumentError, SchemaMismatchError
+from lancekit.errors import ColumnNotFoundError, InvalidArgumentError, SchemaMismatchError
 from lancekit.format.column_names import column_not_found
 from lancekit.format.key_filter import ExactKeySet
 from lancekit.format.paths import find_field, top_of
@@ -260,16 +260,17 @@ def _result(
 
 def _casts(target: pa.Schema, source: pa.Schema, clauses: MergeClauses) -> CastPlan:
     """Plan the casts to the columns that the source has; it may lack others than the key."""
-    present = [f for f in target if f.name in source.names]
+    given = set(source.names)
+    present = [field for field in target if field.name in given]
     if clauses.by_address:
         present.append(pa.field(ADDRESS, pa.int64()))
     if clauses.deleting is not None:
         present.append(pa.field(clauses.deleting, pa.bool_(), nullable=False))
     for name in [*clauses.on, *([clauses.dedupe_by] if clauses.dedupe_by else [])]:
-        if name not in source.names and top_of(name) not in source.names:
-            raise column_not_found(name, source.names)
+        if name not in given and top_of(name) not in given:
+            raise _lacks_key(name, source)
     if clauses.insert:
-        lacking = [f.name for f in target if f.name not in source.names and not f.nullable]
+        lacking = [f.name for f in target if f.name not in given and not f.nullable]
         if lacking:
             raise SchemaMismatchError(
                 f"The source lacks {', '.join(map(repr, lacking))}, which cannot be null, so its "
@@ -277,7 +278,17 @@ def _casts(target: pa.Schema, source: pa.Schema, clauses: MergeClauses) -> CastP
                 hint="Add the columns, or leave when_not_matched_insert_all() out.",
                 missing=lacking,
             )
-    return plan_cast(source, pa.schema(present))
+    return plan_cast(source, pa.schema(present), optional=set(target.names) - given)
+
+
+def _lacks_key(name: str, source: pa.Schema) -> ColumnNotFoundError:
+    """Return the error that the source lacks a column that the merge needs."""
+    error = column_not_found(name, source.names)
+    same = [other for other in source.names if other.lower() == name.lower()]
+    hint = f"Rename {same[0]!r} to {name!r} in the source." if len(same) == 1 else error.hint
+    return ColumnNotFoundError(
+        f"The source of the merge has no column {name!r}.", hint=hint, column=name
+    )
 
 
 def merge_uncommitted(

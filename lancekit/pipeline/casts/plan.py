@@ -9,7 +9,7 @@ would change.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -185,6 +185,7 @@ def plan_cast(
     target: pa.Schema,
     *,
     allow_missing: bool = False,
+    optional: Collection[str] = (),
     whose: str = "the dataset",
 ) -> CastPlan:
     """Compare the schema of incoming rows with the dataset's, and plan the casts.
@@ -197,6 +198,8 @@ def plan_cast(
         The dataset's schema.
     allow_missing
         Whether nullable columns of the target may be left out; they become null.
+    optional
+        Columns beside those of the target, which the rows need not have: hints name them.
     whose
         Whose schema the target is, as in `CastPlan`.
 
@@ -237,7 +240,7 @@ def plan_cast(
     if not (unexpected or missing or clashes):
         return CastPlan(source=source, target=target, whose=whose)
 
-    renames = _likely_renames(unexpected, set(wanted) - set(given))
+    renames = _likely_renames(unexpected, (set(wanted) | set(optional)) - set(given))
     lines = [
         *(f"+ {f.name}: {_show(f)}, not in {whose}{_guess(renames, f)}" for f in unexpected),
         *(f"- {f.name}: {_show(f)}, missing in the rows" for f in missing),

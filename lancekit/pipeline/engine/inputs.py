@@ -94,9 +94,10 @@ class _Asked:
 
     def guide(self, name: str, *, nan_is_null: bool = False) -> Guide:
         """Return what a column's Python values are to become."""
-        given = self.schema is not None and name in self.schema.names
+        given = self.schema is not None and self.schema.get_field_index(name) >= 0
         known = self.schema if given else self.like
-        kind = known.field(name).type if known is not None and name in known.names else None
+        at = -1 if known is None else known.get_field_index(name)
+        kind = None if known is None or at < 0 else known.field(at).type
         return Guide(kind, given=given, nan_is_null=nan_is_null)
 
 

@@ -162,25 +162,29 @@ class _NewRows:
 
     def _updated(self, group: Sequence[Matches]) -> pa.Table:
         rows = ak.take(self.source, pa.array(np.concatenate([m.source_rows for m in group])))
-        missing = [name for name in self.task.schema.names if name not in rows.column_names]
-        if missing:
-            kept = [
-                FragmentReader(self.by_id[m.fragment_id]).read(missing, m.offsets) for m in group
-            ]
-            for name, column in zip(missing, pa.concat_tables(kept).columns, strict=True):
-                rows = rows.append_column(name, column)
-        return self._in_order(rows)
+        given = set(rows.column_names)
+        missing = [name for name in self.task.schema.names if name not in given]
+        if not missing:
+            return self._in_order(rows)
+        kept = [FragmentReader(self.by_id[m.fragment_id]).read(missing, m.offsets) for m in group]
+        return self._in_order(rows, pa.concat_tables(kept))
 
     def _inserted(self, chosen: Indices) -> pa.Table:
-        rows, schema = ak.take(self.source, pa.array(chosen)), self.task.schema.to_arrow()
-        for field in schema:
-            if field.name not in rows.column_names:
-                rows = rows.append_column(field.name, pa.nulls(len(chosen), field.type))
-        return self._in_order(rows)
+        return self._in_order(ak.take(self.source, pa.array(chosen)))
 
-    def _in_order(self, rows: pa.Table) -> pa.Table:
+    def _in_order(self, rows: pa.Table, *others: pa.Table) -> pa.Table:
+        """Return rows in the order of the schema; a column that no table has is null."""
+        columns = {
+            name: column
+            for table in (rows, *others)
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        }
         schema = self.task.schema.to_arrow()
-        return pa.table([rows.column(name) for name in schema.names], schema=schema)
+        found = [
+            columns[field.name] if field.name in columns else pa.nulls(rows.num_rows, field.type)
+            for field in schema
+        ]
+        return pa.table(found, schema=schema)
 
 
 def _groups(matches: Sequence[Matches], most: int) -> Iterator[list[Matches]]:

@@ -87,7 +87,8 @@ def prepare(
     DataFrame
         ``s*``, ``k*`` and ``failure``.
     """
-    read = [at for at, name in enumerate(schema.names) if name in plan.target.names]
+    wanted = set(plan.target.names)
+    read = [at for at, name in enumerate(schema.names) if name in wanted]
     own = pa.schema([schema.field(at) for at in read])
     wire = wire_schema(subschema(plan.target, shipped), exact=True)
     keys = key_wire(key_schema(plan.target, on))

@@ -165,10 +165,11 @@ class MergeTask:
         if not len(rows):
             return
         schema = self.task.schema.to_arrow()
+        given = set(source.schema.names)
         at = None if len(rows) == source.num_rows else pa.array(rows)
 
         def column(field: pa.Field) -> pa.Array:
-            if field.name in source.schema.names:
+            if field.name in given:
                 return _at(source.column(field.name), at)
             if lent is None:
                 return pa.nulls(len(rows), field.type)
@@ -213,6 +214,6 @@ def lent_columns(
     """Return the target columns that an updated row needs besides its key."""
     if clauses.matched != "update":
         return []
-    named = condition_columns(clauses.condition, task.schema.names)
-    whole = dry or not clauses.rewrite_columns
-    return [n for n in task.schema.names if n in named or (whole and n not in source.names)]
+    named = set(condition_columns(clauses.condition, task.schema.names))
+    given, whole = set(source.names), dry or not clauses.rewrite_columns
+    return [n for n in task.schema.names if n in named or (whole and n not in given)]
