@@ -8,6 +8,9 @@ What Arrow gets wrong (20 to 26), and what is done about it:
   no error, so the type decides: such lists are placed at offset 0 before each call.
 - ``drop_null`` leaves the nulls among the values of a dictionary, because it counts those of the
   indices only.
+- ``list_parent_indices`` counts the items below null lists, and ``list_flatten`` leaves them out.
+- ``ascii_lower``, ``ascii_upper`` and ``ascii_swapcase`` return other bytes, or those of foreign
+  memory, if the first text of an array at offset 0 does not begin at byte 0.
 - What joins chunks (``take`` of several, ``concat_arrays``, ``combine_chunks``, ``concat_batches``,
   sorting) raises an error for dictionaries that hold nulls, and for empty arrays with an offset,
   which the C stream leaves without a buffer.  Both are rewritten after the error, and the kernel is
@@ -27,11 +30,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 __all__ = [
+    "ascii_lower",
+    "ascii_upper",
     "combine_chunks",
     "concat_arrays",
     "concat_batches",
     "drop_null",
     "filter",
+    "list_parents",
     "sort_by",
     "take",
 ]
@@ -39,6 +45,7 @@ __all__ = [
 _Rows = TypeVar("_Rows", bound=pa.Array | pa.ChunkedArray | pa.RecordBatch | pa.Table)
 _Tabular = TypeVar("_Tabular", bound=pa.RecordBatch | pa.Table)
 
+_LARGE_STRING = pa.large_string().id
 _FIXED = pa.list_(pa.null(), 1).id
 #: types with parts, by their ids, which are looked up faster than a type
 _WITH_PARTS = frozenset(
@@ -125,7 +132,39 @@ def sort_by(rows: _Tabular, sorting: str | list[tuple[str, str]]) -> _Tabular:
     return ordered
 
 
+def ascii_lower(texts: Any) -> Any:
+    """Return texts with ASCII letters in lower case: an array, chunks of one, or a scalar."""
+    return pc.ascii_lower(_from_byte_0(texts))
+
+
+def ascii_upper(texts: Any) -> Any:
+    """Return texts with ASCII letters in upper case: an array, chunks of one, or a scalar."""
+    return pc.ascii_upper(_from_byte_0(texts))
+
+
+def list_parents(lists: pa.Array) -> pa.Array:
+    """Return for each item that ``list_flatten`` returns the row of its list."""
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
+    return pa.array(np.repeat(np.arange(len(lists)), lengths))
+
+
 # ---- what the kernels are given instead
+
+
+def _from_byte_0(texts: Any) -> Any:
+    """Return texts whose first one begins at byte 0, unless an offset says where it is."""
+    if isinstance(texts, pa.ChunkedArray):
+        return pa.chunked_array(map(_from_byte_0, texts.chunks), texts.type)
+    if not isinstance(texts, pa.Array) or texts.offset or not len(texts):
+        return texts
+    validity, borders, data = texts.buffers()
+    width: Any = np.int64 if texts.type.id == _LARGE_STRING else np.int32
+    offsets = np.frombuffer(borders or b"", width, len(texts) + 1)
+    if not offsets[0]:
+        return texts
+    data = data and data.slice(int(offsets[0]))
+    buffers = [validity, pa.py_buffer(offsets - offsets[0]), data]
+    return pa.Array.from_buffers(texts.type, len(texts), buffers)
 
 
 def _sliced_soundly(rows: _Rows) -> _Rows:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from lancekit import arrow_kernels as ak
@@ -157,3 +158,40 @@ def test_wrong_places_stay_an_error() -> None:
         ak.take(pa.array([1]), pa.array([1]))
     with pytest.raises(pa.ArrowIndexError, match="out of bounds"):
         ak.take(pa.table({"x": [1]}), np.array([1]))
+
+
+def _texts(kind: pa.DataType, width: type, first: int, nulls: bool) -> pa.Array:
+    offsets = np.array([first, first + 2, first + 4, first + 4], width)
+    buffers = [pa.py_buffer(b"\x05") if nulls else None, pa.py_buffer(offsets)]
+    return pa.Array.from_buffers(kind, 3, [*buffers, pa.py_buffer(b"xxxxABcd")])
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize("first", [0, 2, 4])
+@pytest.mark.parametrize(
+    ("kind", "width"), [(pa.string(), np.int32), (pa.large_string(), np.int64)]
+)
+def test_texts_that_do_not_begin_at_byte_0(
+    kind: pa.DataType, width: type, first: int, nulls: bool
+) -> None:
+    texts = _texts(kind, width, first, nulls)
+    values = texts.to_pylist()
+    for given in (texts, texts[1:], texts[:0], pa.chunked_array([texts, texts[1:]])):
+        words = given.to_pylist()
+        lower, upper = ak.ascii_lower(given), ak.ascii_upper(given)
+        assert lower.to_pylist() == [word and word.lower() for word in words]
+        assert upper.to_pylist() == [word and word.upper() for word in words]
+    assert texts.to_pylist() == values
+    assert ak.ascii_upper(pa.scalar("a", kind)).as_py() == "A"
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_rows_of_the_items_of_lists(start: int) -> None:
+    nulls = pa.array([True, False, False, True])
+    offsets = pa.array([0, 2, 3, 5, 6], pa.int32())
+    lists = pa.ListArray.from_arrays(offsets, pa.array(range(6)), mask=nulls)
+    fixed = pa.FixedSizeListArray.from_arrays(pa.array(range(8)), 2, mask=nulls)
+    for values in (lists.slice(start), lists.cast(pa.large_list(pa.int64())), fixed.slice(start)):
+        rows = [row for row, items in enumerate(values.to_pylist()) for _ in items or ()]
+        assert ak.list_parents(values).to_pylist() == rows
+        assert len(pc.list_flatten(values)) == len(rows)

@@ -10,11 +10,20 @@ PACKAGE = Path(__file__).parents[2] / "lancekit"
 OWNER = PACKAGE / "arrow_kernels.py"
 
 #: methods of arrays, columns, batches and tables
-METHODS = {"combine_chunks", "drop_null", "filter", "sort_by", "take", "unify_dictionaries"}
+METHODS = {
+    "combine_chunks",
+    "drop_null",
+    "filter",
+    "sort_by",
+    "take",
+    "unify_dictionaries",
+    "value_parent_indices",
+}
 #: functions of `pa` and `pc`
 FUNCTIONS = {
     *("pa.concat_arrays", "pa.concat_batches"),
     *("pc.array_filter", "pc.array_take", "pc.drop_null", "pc.filter", "pc.take"),
+    *("pc.ascii_lower", "pc.ascii_swapcase", "pc.ascii_upper", "pc.list_parent_indices"),
 }
 #: other objects with methods of these names, by module: NumPy's arrays, datasets, readers of text
 NOT_ARROW = {

@@ -141,3 +141,87 @@ def test_slices_of_remembered_blocks_stay_with_their_rows(
     assert _by_id(ordered) == {at: wanted[at] for at in range(10, COUNT)}
     ds.update({"g": "g + 1"}, where="id % 3 = 1")
     _agree(uri, wanted)
+
+
+@pytest.fixture(params=["2.0", "2.1"])
+def null_lists(request: pytest.FixtureRequest, tmp_path: Path) -> lk.LanceDataset:
+    """Rows null, [5], [1, 5], [9], where the null list has items below it, as 2.0 stores them."""
+    offsets = pa.array([0, 2, 3, 5, 6], pa.int32())
+    items, mask = pa.array([7, 7, 5, 1, 5, 9], pa.int64()), pa.array([True, False, False, False])
+    lists = pa.ListArray.from_arrays(offsets, items, mask=mask)
+    rows = pa.table({"id": _ids(4), "l": lists, "p": pa.nulls(4, pa.int64())})
+    lance.write_dataset(rows, tmp_path / "d", data_storage_version=request.param)
+    return lk.dataset(str(tmp_path / "d"))
+
+
+@pytest.mark.parametrize(
+    ("expression", "values"),
+    [
+        ("array_position(l, 5)", [None, 1, 2, None]),
+        ("array_position(l, id + 4)", [None, 1, None, None]),
+        ("array_has(l, 5)", [None, True, True, False]),
+        ("array_has(l, id + 4)", [None, True, False, False]),
+        ("array_has_any(l, [1, 9])", [None, False, True, True]),
+        ("array_has_all(l, [1, 5])", [None, False, True, False]),
+        ("array_min(l)", [None, 5, 1, 9]),
+        ("array_max(l)", [None, 5, 5, 9]),
+        ("array_to_string(l, '-')", [None, "5", "1-5", "9"]),
+        ("array_length(l)", [None, 1, 2, 1]),
+        ("l[1]", [None, 5, 1, 9]),
+    ],
+)
+def test_list_functions_leave_out_the_items_of_null_lists(
+    null_lists: lk.LanceDataset, expression: str, values: list[Any]
+) -> None:
+    found = null_lists.to_table(columns={"x": expression})["x"].to_pylist()
+    assert found == values
+
+
+def test_a_delete_by_a_list_function_takes_the_right_rows(null_lists: lk.LanceDataset) -> None:
+    null_lists.update({"p": "array_position(l, 5)"})
+    assert null_lists.to_table()["p"].to_pylist() == [None, 1, 2, None]
+    null_lists.delete("array_position(l, 5) = 1")
+    assert null_lists.to_table()["id"].to_pylist() == [0, 2, 3]
+
+
+def test_a_merge_looks_into_lists_of_null_structs(tmp_path: Path) -> None:
+    offsets = pa.array([0, 2, 4], pa.int32())
+    lists = pa.ListArray.from_arrays(offsets, pa.array([1, 2, 1, 2], pa.int64()))
+    structs = pa.StructArray.from_arrays([lists], names=["l"], mask=pa.array([True, False]))
+    target = {"id": _ids(2), "g": _ids(2), "s": pa.nulls(2, structs.type)}
+    ds = lk.write_dataset(target, str(tmp_path / "d"))
+    source = pa.table({"id": _ids(2), "g": pa.array([7, 7], pa.int64()), "s": structs})
+    merge = ds.merge_insert("id").when_matched_update_all("array_position(source.s.l, 2) = 2")
+    merge.execute(source)
+    assert ds.to_table()["g"].to_pylist() == [0, 7]
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()])
+def test_the_greatest_item_of_a_list_is_nan(tmp_path: Path, kind: pa.DataType) -> None:
+    lists = [[NAN, 2.0], [NAN], [None], [None, NAN], [1.0, 3.0], [], None]
+    rows = pa.table({"id": _ids(7), "l": pa.array(lists, pa.list_(pa.float64()))})
+    rows = rows.set_column(1, "l", rows["l"].cast(pa.list_(kind)))
+    ds = lk.write_dataset(rows, str(tmp_path / "d"))
+    wanted = {
+        "most": [NAN, NAN, None, NAN, 3.0, None, None],
+        "least": [2.0, NAN, None, NAN, 1.0, None, None],
+    }
+    columns = {"most": "array_max(l)", "least": "array_min(l)"}
+    assert str(ds.to_table(columns=columns).to_pydict()) == str(wanted)
+    if kind != pa.float16():
+        assert str(lance.dataset(ds.uri).to_table(columns=columns).to_pydict()) == str(wanted)
+
+
+def test_case_is_changed_of_texts_of_small_pages(tmp_path: Path) -> None:
+    uri, words = str(tmp_path / "d"), [f"K{at % 9}" for at in range(300)]
+    rows = pa.table({"id": _ids(300), "k": words})
+    lance.write_dataset(rows, uri, data_storage_version="2.0", max_rows_per_file=3)
+    ds = lk.dataset(uri)
+    wanted = [at for at, word in enumerate(words) if word == "K3"]
+    assert ds.to_table(filter="lower(k) = 'k3'")["id"].to_pylist() == wanted
+    assert ds.to_table(columns={"k": "upper(lower(k))"})["k"].to_pylist() == words
+    ds.delete("lower(k) = 'k3'")
+    assert ds.to_table()["id"].to_pylist() == sorted(set(range(300)) - set(wanted))

@@ -28,7 +28,7 @@ def _array_has(lists: pa.Array, item: Value) -> Value:
     """Tell for each list whether it holds the item: look at all elements, then per list."""
     if isinstance(item, pa.Scalar) and not item.is_valid:
         return scalar_of(None, pa.bool_())
-    parents = pc.list_parent_indices(lists)
+    parents = ak.list_parents(lists)
     wanted = item if isinstance(item, pa.Scalar) else ak.take(item, parents)
     hits = _equal(pc.list_flatten(lists), wanted)
     found = np.zeros(len(lists), bool)
@@ -83,7 +83,7 @@ def _array_length(lists: pa.Array, dimension: Value | None = None) -> Value:
 
 def _array_position(lists: pa.Array, item: Value) -> Value:
     """Return the place of an item's first occurrence, null if there is none."""
-    parents = pc.list_parent_indices(lists).to_numpy()
+    parents = ak.list_parents(lists).to_numpy()
     wanted = item if isinstance(item, pa.Scalar) else ak.take(item, pa.array(parents))
     hits = np.flatnonzero(_equal(pc.list_flatten(lists), wanted).to_numpy(zero_copy_only=False))
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
@@ -94,17 +94,35 @@ def _array_position(lists: pa.Array, item: Value) -> Value:
 
 
 def _of_each(name: str, lists: pa.Array) -> Value:
-    """Aggregate the elements of each list; null for one without any."""
-    table = pa.table([pc.list_parent_indices(lists), pc.list_flatten(lists)], ["row", "item"])
-    results = table.group_by("row").aggregate([("item", name)])
-    rows = pa.array(np.arange(len(lists)), results["row"].type)
-    places = pc.index_in(rows, value_set=ak.combine_chunks(results["row"]))
+    """Return the least or the greatest item of each list ("min", "max"), null for one without any.
+
+    NaN is greater than every number, as in comparisons.
+    """
+    rows, items = ak.list_parents(lists), pc.list_flatten(lists)
+    if not pt.is_floating(items.type):
+        return _grouped(name, len(lists), rows, items)
+    is_nan = pc.fill_null(pc.is_nan(items), False)
+    number = pc.invert(is_nan)
+    found = _grouped(name, len(lists), ak.filter(rows, number), ak.filter(items, number))
+    holds_nan = np.zeros(len(lists), bool)
+    holds_nan[ak.filter(rows, is_nan).to_numpy()] = True
+    answers = pa.array(holds_nan)
+    if name == "min":
+        answers = pc.and_(answers, pc.is_null(found))
+    return pc.if_else(answers, scalar_of(float("nan"), items.type), found)
+
+
+def _grouped(name: str, count: int, rows: pa.Array, items: pa.Array) -> pa.Array:
+    """Aggregate the items of each row, null for a row without any."""
+    results = pa.table([rows, items], ["row", "item"]).group_by("row").aggregate([("item", name)])
+    every = pa.array(np.arange(count), results["row"].type)
+    places = pc.index_in(every, value_set=ak.combine_chunks(results["row"]))
     return ak.take(ak.combine_chunks(results[f"item_{name}"]), places)
 
 
 def _array_to_string(lists: pa.Array, separator: Value, missing: Value | None = None) -> Value:
     items = cast(pc.list_flatten(lists), pa.string())
-    parents = pc.list_parent_indices(lists)
+    parents = ak.list_parents(lists)
     if missing is not None:
         items = pc.fill_null(items, constant_of(missing))
     kept = pc.is_valid(items)

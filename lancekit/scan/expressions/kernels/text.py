@@ -189,7 +189,7 @@ def _initcap(text: str) -> str:
     return re.sub(r"[^\W_]+", lambda m: m[0][:1].upper() + m[0][1:].lower(), text)
 
 
-def _cased(ascii_only: Callable[[Value], Any], whole: Callable[[str], str]) -> Function:
+def _cased(ascii_only: Callable[[Any], Any], whole: Callable[[str], str]) -> Function:
     """Make a function that changes case, one letter to several where Unicode says so: ß to SS."""
     others = per_value(whole, pa.string())
 
@@ -273,8 +273,8 @@ _INSTR = Function(_strpos, ("text",), 2, 2)
 _SUBSTR_INDEX = Function(per_value(_substr_index, pa.string()), ("text", "text", "number"), 3, 3)
 
 TEXT_FUNCTIONS: Mapping[str, Function] = {
-    "lower": _cased(pc.ascii_lower, str.lower),
-    "upper": _cased(pc.ascii_upper, str.upper),
+    "lower": _cased(ak.ascii_lower, str.lower),
+    "upper": _cased(ak.ascii_upper, str.upper),
     "initcap": unary(per_value(_initcap, pa.string()), "text"),
     "length": _LENGTH,
     "char_length": _LENGTH,
