@@ -186,6 +186,16 @@ pattern of nulls and values, and compares; [data files](data-files.md) has what 
 | 2.1 | 0.38.1 | 6.0.0 |
 | 2.2 | 3.0.0 | 12.0.0 |
 
+pylance 14 writes some tables that older releases do not open, and that lancekit reads and changes:
+
+| What | Flag | 4.0.0, 9.0.1 | 14.0.2 |
+|-|-|-|-|
+| blobs of both versions | 256 | refuse | reads, appends and deletes alone |
+| row ids and row versions in columns of data files | 2048 | an internal error | reads and writes |
+| managed blobs | 16384 | refuse | reads and writes |
+
+When lancekit has compacted all fragments with such columns, older releases open the table again.
+
 This page is generated from `tests/data/compatibility.json`, which
 `python -m tests.support.compatibility` measures; `make torture` measures it again."""
 

@@ -7,7 +7,7 @@ and versions.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -191,6 +191,17 @@ def test_clones_and_branches(pair: tuple[str, str], tmp_path: Path) -> None:
     for uri in pair:
         lk.dataset(uri).branches.merge("x")
     same(pair)
+
+
+def test_an_older_release_reads_what_lancekit_compacted(
+    tmp_path: Path, pylance4: Callable[..., Any]
+) -> None:
+    uri = table(tmp_path / "t")
+    program = 'result = lance.dataset(arguments["uri"]).to_table(with_row_id=True).to_pydict()'
+    with pytest.raises(AssertionError, match="row ids"):
+        pylance4(program, uri=uri)
+    lk.dataset(uri).optimize.compact_files()
+    assert pylance4(program, uri=uri) == lk.dataset(uri).to_table(with_row_id=True).to_pydict()
 
 
 @pytest.mark.spark

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,28 @@ def test_the_flag_follows_the_metadata_and_stays(tmp_path: Path) -> None:
         ds.update_schema_metadata({"lance.blob.managed": "yes"})
     lk.write_dataset(rows({1: b"one"}), uri, mode="overwrite")
     assert both(uri) == {1: b"one"}
+
+
+@pytest.mark.spark
+def test_on_spark(tmp_path: Path) -> None:
+    uri = create(tmp_path / "t")
+    session = lk.spark_session()
+    found = session.read.format("lance").load(uri).select("id", "b.size").collect()
+    assert dict(map(tuple, found)) == {
+        id_: None if data is None else len(data) for id_, data in FIRST.items()
+    }
+    with lk.options(engine="spark"):
+        lk.dataset(uri).update({"id": "id + 100"}, where="id = 3")
+        lk.dataset(uri).optimize.compact_files()
+    expected = {**FIRST, 103: FIRST[3]}
+    del expected[3]
+    assert both(uri) == expected
+
+
+def test_an_older_release_refuses(tmp_path: Path, pylance4: Callable[..., Any]) -> None:
+    uri = create(tmp_path / "t")
+    with pytest.raises(AssertionError, match="Flags: 16384"):
+        pylance4('result = lance.dataset(arguments["uri"]).count_rows()', uri=uri)
 
 
 def test_a_base_path(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ The schema has blobs of the second kind from then on; older files still store th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +164,11 @@ def test_an_overwrite_keeps_the_second_kind(mixed: str) -> None:
     assert both(mixed) == {1: b"one"}
     with pytest.raises(UnsupportedTypeError, match=r"2\.1"):
         lk.write_dataset(v2_rows({1: b"one"}), mixed, mode="overwrite", data_storage_version="2.1")
+
+
+def test_an_older_release_refuses(mixed: str, pylance4: Callable[..., Any]) -> None:
+    with pytest.raises(AssertionError, match="Flags: 258"):
+        pylance4('result = lance.dataset(arguments["uri"]).count_rows()', uri=mixed)
 
 
 @pytest.mark.spark
