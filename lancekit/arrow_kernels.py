@@ -6,8 +6,8 @@ What Arrow gets wrong (20 to 26), and what is done about it:
 - ``take`` and ``filter`` of fixed-size lists of fixed-size lists return other rows, or memory
   outside of the array, if lists at any level begin at an offset, as those of a slice do.  There is
   no error, so the type decides: such lists are placed at offset 0 before each call.
-- ``drop_null`` leaves the nulls among the values of a dictionary, because it counts those of the
-  indices only.
+- ``null_count`` and ``drop_null`` see the nulls among the indices of a dictionary, and not those
+  among its values; ``is_null`` and ``is_valid`` see both.
 - ``list_parent_indices`` counts the items below null lists, and ``list_flatten`` leaves them out.
 - ``ascii_lower``, ``ascii_upper`` and ``ascii_swapcase`` return other bytes, or those of foreign
   memory, if the first text of an array at offset 0 does not begin at byte 0.
@@ -38,14 +38,17 @@ __all__ = [
     "drop_null",
     "filter",
     "list_parents",
+    "null_count",
     "sort_by",
     "take",
+    "without_null_values",
 ]
 
 _Rows = TypeVar("_Rows", bound=pa.Array | pa.ChunkedArray | pa.RecordBatch | pa.Table)
 _Tabular = TypeVar("_Tabular", bound=pa.RecordBatch | pa.Table)
 
 _LARGE_STRING = pa.large_string().id
+_DICTIONARY = pa.dictionary(pa.int8(), pa.null()).id
 _FIXED = pa.list_(pa.null(), 1).id
 #: types with parts, by their ids, which are looked up faster than a type
 _WITH_PARTS = frozenset(
@@ -88,6 +91,28 @@ def drop_null(rows: _Rows) -> _Rows:
     else:
         kept = found.drop_null()
     return kept
+
+
+def null_count(values: pa.Array | pa.ChunkedArray) -> int:
+    """Return how many values are null."""
+    if values.type.id != _DICTIONARY:
+        return values.null_count
+    chunks: Any = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+    return sum(
+        chunk.is_null().true_count if chunk.dictionary.null_count else chunk.null_count
+        for chunk in chunks
+    )
+
+
+def without_null_values(values: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Return the same values by a dictionary that holds no null: nulls are those of indices."""
+    if not values.dictionary.null_count:
+        return values
+    there = values.dictionary.is_valid().to_numpy(zero_copy_only=False)
+    places = pa.array(np.cumsum(there) - 1, values.type.index_type, mask=~there)
+    return pa.DictionaryArray.from_arrays(
+        places.take(values.indices), values.dictionary.drop_null(), ordered=values.type.ordered
+    )
 
 
 def concat_arrays(arrays: Iterable[pa.Array], memory_pool: pa.MemoryPool | None = None) -> pa.Array:
@@ -215,7 +240,7 @@ def _mended_array(array: pa.Array) -> pa.Array:
     if not len(array):
         return pa.nulls(0, kind)
     if isinstance(array, pa.DictionaryArray):
-        return _without_null_values(array) if array.dictionary.null_count else array
+        return without_null_values(array)
     if kind.id not in _WITH_PARTS:
         return array
     if isinstance(array, pa.ExtensionArray):
@@ -250,12 +275,3 @@ def _with_parts(array: pa.Array, parts: list[pa.Array]) -> pa.Array:
 
 def _is_same(one: object, other: object) -> bool:
     return one is other
-
-
-def _without_null_values(array: pa.DictionaryArray) -> pa.Array:
-    """Return the same values by a dictionary without nulls: nulls are those of indices."""
-    there = array.dictionary.is_valid().to_numpy(zero_copy_only=False)
-    places = pa.array(np.cumsum(there) - 1, array.type.index_type, mask=~there)
-    return pa.DictionaryArray.from_arrays(
-        places.take(array.indices), array.dictionary.drop_null(), ordered=array.type.ordered
-    )

@@ -195,3 +195,11 @@ def test_rows_of_the_items_of_lists(start: int) -> None:
         rows = [row for row, items in enumerate(values.to_pylist()) for _ in items or ()]
         assert ak.list_parents(values).to_pylist() == rows
         assert len(pc.list_flatten(values)) == len(rows)
+
+
+def test_nulls_among_the_values_of_dictionaries_are_counted() -> None:
+    values = _with_null_value("a")
+    assert ak.null_count(values) == ak.null_count(values[1:]) == 2
+    assert ak.null_count(pa.chunked_array([values, values[:1]])) == 2
+    assert ak.null_count(pa.array(["a", None]).dictionary_encode()) == 1
+    assert ak.null_count(pa.array([1, None])) == 1

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.api._handle import Handle
 from lancekit.api.index_config import (
     IndexConfig,
@@ -381,7 +382,7 @@ class Indices(Handle):
         >>> ds.remap_row_addrs(pa.array([1 << 32], pa.uint64())).to_pylist()
         [8589934594]
         """
-        if not isinstance(addrs, pa.Array) or addrs.type != pa.uint64() or addrs.null_count:
+        if not isinstance(addrs, pa.Array) or addrs.type != pa.uint64() or ak.null_count(addrs):
             raise InvalidTypeError(
                 f"addrs is {shown(addrs)}.",
                 hint="Pass an array of uint64 without nulls.",

@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyarrow import fs
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -303,7 +304,7 @@ def _pillow() -> Any:
 
 
 def _decoded(files: pa.Array) -> np.ndarray[Any, Any]:
-    if files.null_count:
+    if ak.null_count(files):
         raise InvalidArgumentError("An image is null, which has no pixels.")
     image = _pillow()
     pixels = [np.asarray(image.open(io.BytesIO(data))) for data in files.to_pylist()]

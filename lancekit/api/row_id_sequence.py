@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.checked import is_whole
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, RowOutOfRangeError
 from lancekit.format.data_file import RowIdMeta
@@ -157,9 +158,10 @@ def _from_arrow(row_ids: pa.Array | pa.ChunkedArray) -> U64Array:
         raise InvalidTypeError(
             f"Row ids must be an array of integers, not of {row_ids.type}.", hint=_HINT
         )
-    if row_ids.null_count:
+    if nulls := ak.null_count(row_ids):
         raise InvalidArgumentError(
-            f"Row ids must not be null, and {row_ids.null_count} of {len(row_ids)} are.", hint=_HINT
+            f"Row ids must not be null, and {nulls} of {len(row_ids)} are.",
+            hint=_HINT,
         )
     values: Any = row_ids.to_numpy()
     if len(values):

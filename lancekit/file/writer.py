@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
 from lancekit.file.columns.categories import Categories
 from lancekit.file.columns.limits import check_field, check_packed, check_text, too_many_categories
@@ -255,9 +256,9 @@ class FileWriter:
             raise SchemaMismatchError(
                 f"Column {field.name!r} is {array.type}, not {field.type}.", column=field.name
             )
-        if array.null_count and not field.nullable:
+        if ak.null_count(array) and not field.nullable:
             raise SchemaMismatchError(
-                f"Column {field.name!r} must not hold nulls, and has {array.null_count}.",
+                f"Column {field.name!r} must not hold nulls, and has {ak.null_count(array)}.",
                 column=field.name,
             )
         if nulls_where_forbidden(array, field.type):

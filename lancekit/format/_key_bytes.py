@@ -156,7 +156,7 @@ def _whole_rows(columns: Sequence[pa.Array | pa.ChunkedArray]) -> list[pa.Array]
         raise InvalidArgumentError(f"key columns of different lengths: {lengths}.")
     arrays = [ak.combine_chunks(c) if isinstance(c, pa.ChunkedArray) else c for c in columns]
     arrays = [_plain(a) for a in arrays]
-    if not any(a.null_count for a in arrays):
+    if not any(ak.null_count(a) for a in arrays):
         return arrays
     valid = reduce(pc.and_, (a.is_valid() for a in arrays))
     return [ak.filter(a, valid) for a in arrays]

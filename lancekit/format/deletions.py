@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import CorruptFileError
 from lancekit.format.arrow_messages import largest_buffer
 from lancekit.format.fragment import DeletionKind
@@ -107,7 +108,7 @@ def _decode(data: Any, kind: DeletionKind, rows: int) -> BitMap:
     if table.num_columns != 1 or table.column(0).type != pa.uint32():
         raise ValueError(f"expected one column of uint32, found {table.schema.types}")
     table.validate()  # the reader believes lengths that its buffers are too short for
-    if table.column(0).null_count:
+    if ak.null_count(table.column(0)):
         raise ValueError("a row offset is missing")
     return to_bitmap(table.column(0).to_numpy())
 

@@ -242,10 +242,10 @@ def cast_all(plan: CastPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
 def _check_no_null(batch: pa.RecordBatch, keys: Sequence[str], first_row: int) -> None:
     for name in keys:
         column = batch.column(name) if name in batch.schema.names else None
-        if column is not None and column.null_count:
+        if column is not None and ak.null_count(column):
             row = first_row + pc.index(column.is_null(), True).as_py()
             raise NullKeyError(
-                f"Primary-key column {name!r} holds {column.null_count} nulls, "
+                f"Primary-key column {name!r} holds {ak.null_count(column)} nulls, "
                 f"the first in row {row}.",
                 hint="Fill or drop these rows, or choose other columns (primary_key=[] for none).",
                 column=name,

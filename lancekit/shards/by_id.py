@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.format.arrow_parts import child_of
 from lancekit.shards.schema import FIELD_ID, TOMBSTONE
 
@@ -96,6 +97,6 @@ def _as(values: pa.Array, given: pa.Field, wanted: pa.Field, *, by_name: bool) -
         before, after = _children(given.type), _children(wanted.type)
         parts = [child_of(values, place) for place in range(len(before))]
         matched = _matched(parts, before, after, len(values), by_name=by_name)
-        mask = values.is_null() if values.null_count else None
+        mask = values.is_null() if ak.null_count(values) else None
         return pa.StructArray.from_arrays(matched, fields=after, mask=mask)
     return values.cast(wanted.type)

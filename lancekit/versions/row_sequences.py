@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import CorruptFileError
 from lancekit.file import FileColumn, FileReader
 from lancekit.format.column_sequences import LINEAGE_FIELDS
@@ -99,9 +100,9 @@ def _from_column(file: FileReader, column: int, fragment: Fragment, name: str) -
     # the file may number its fields in its own way: the manifest says which column it is
     field = pa.field(str(LINEAGE_FIELDS[name]), pa.uint64())
     values = file.read([FileColumn(field, (column,))]).column(0)
-    if values.null_count:
+    if ak.null_count(values):
         raise CorruptFileError(
-            f"{where}, column {column}, has {values.null_count} nulls among the {name} of "
+            f"{where}, column {column}, has {ak.null_count(values)} nulls among the {name} of "
             f"fragment {fragment.id}.",
             file=where,
         )

@@ -25,6 +25,9 @@ FUNCTIONS = {
     *("pc.array_filter", "pc.array_take", "pc.drop_null", "pc.filter", "pc.take"),
     *("pc.ascii_lower", "pc.ascii_swapcase", "pc.ascii_upper", "pc.list_parent_indices"),
 }
+#: what arrays say of themselves, and where arrays are those of files, without dictionaries
+ATTRIBUTES = {"null_count"}
+OF_FILES = ("file/kernels/", "file/layouts/", "file/structure/", "api/bfloat16.py")
 #: other objects with methods of these names, by module: NumPy's arrays, datasets, readers of text
 NOT_ARROW = {
     "api/_fragment_reading.py": {"self._fragment"},
@@ -74,6 +77,19 @@ def test_only_one_module_calls_them() -> None:
         if _is_kernel(owner, called) and owner not in {"ak", *NOT_ARROW.get(name, ())}
     }
     assert found == set(), "call these by lancekit.arrow_kernels"
+
+
+def test_only_one_module_counts_nulls() -> None:
+    found = {
+        f"{name}:{node.lineno}: {ast.unparse(node)}"
+        for path in set(PACKAGE.rglob("*.py")) - {OWNER}
+        for name in [str(path.relative_to(PACKAGE))]
+        if not name.startswith(OF_FILES)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in ATTRIBUTES
+        if ast.unparse(node.value) != "ak"
+    }
+    assert found == set(), "count these by lancekit.arrow_kernels"
 
 
 def test_the_other_objects_are_there() -> None:

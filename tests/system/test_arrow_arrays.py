@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit.errors import CorruptFileError, NullKeyError, SchemaMismatchError
 from tests.support.remembering import all_remembered
 
 PATCH = pa.list_(pa.list_(pa.int16(), 2), 3)
@@ -225,3 +226,77 @@ def test_case_is_changed_of_texts_of_small_pages(tmp_path: Path) -> None:
     assert ds.to_table(columns={"k": "upper(lower(k))"})["k"].to_pylist() == words
     ds.delete("lower(k) = 'k3'")
     assert ds.to_table()["id"].to_pylist() == sorted(set(range(300)) - set(wanted))
+
+
+# ---- nulls among the values of dictionaries
+
+HIDDEN = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array(["a", None]))
+REQUIRED = pa.field("d", HIDDEN.type, nullable=False)
+#: by name: a type that takes no nulls, an array with a hidden null, and Python's values without
+NESTED: dict[str, tuple[pa.Field, pa.Array, list[Any]]] = {
+    "column": (REQUIRED, HIDDEN, ["b", "c"]),
+    "struct": (
+        pa.field("d", pa.struct([REQUIRED])),
+        pa.StructArray.from_arrays([HIDDEN], names=["d"]),
+        [{"d": "b"}, {"d": "c"}],
+    ),
+    "list": (
+        pa.field("d", pa.list_(REQUIRED)),
+        pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), HIDDEN),
+        [["b"], ["c"]],
+    ),
+}
+
+
+def _replace(ds: lk.LanceDataset, rows: pa.Table) -> None:
+    ds.replace_columns(rows.select(["d"]))
+
+
+WRITES: dict[str, Callable[[lk.LanceDataset, pa.Table], Any]] = {
+    "append": lambda ds, rows: ds.insert(rows),
+    "merge_insert": _merge,
+    "update_columns": _update_columns,
+    "replace_columns": _replace,
+    "sql": _sql_merge,
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+@pytest.mark.parametrize("write", WRITES)
+def test_nulls_of_dictionaries_do_not_enter_what_takes_none(
+    tmp_path: Path, write: str, name: str
+) -> None:
+    field, hidden, values = NESTED[name]
+    schema = pa.schema([pa.field("id", pa.int64()), field])
+    before = pa.table([_ids(2), pa.array(values, field.type)], schema)
+    ds = lk.write_dataset(before, str(tmp_path / "d"))
+    with pytest.raises(SchemaMismatchError, match="null"):
+        WRITES[write](ds, pa.table([_ids(2), hidden], ["id", "d"]))
+    assert lk.dataset(ds.uri).to_table().to_pydict() == before.to_pydict()
+    lk.dataset(ds.uri).validate(deep=True)
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_nulls_of_dictionaries_begin_no_table_that_takes_none(tmp_path: Path, name: str) -> None:
+    field, hidden, _ = NESTED[name]
+    schema = pa.schema([pa.field("id", pa.int64()), field])
+    with pytest.raises(SchemaMismatchError, match="null"):
+        lk.write_dataset(pa.table([_ids(2), hidden], ["id", "d"]), str(tmp_path / "d"), schema)
+    assert not (tmp_path / "d").exists()
+
+
+def test_nulls_of_dictionaries_enter_no_primary_key(tmp_path: Path) -> None:
+    rows = pa.table([_ids(2), HIDDEN], ["id", "d"])
+    with pytest.raises(NullKeyError, match="'d' holds 1 nulls, the first in row 1"):
+        lk.write_dataset(rows, str(tmp_path / "d"), primary_key="d")
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_a_deep_validation_finds_nulls_where_none_may_be(tmp_path: Path, name: str) -> None:
+    field, hidden, _ = NESTED[name]
+    ds = lk.write_dataset(pa.table([_ids(2), hidden], ["id", "d"]), str(tmp_path / "d"))
+    ds.validate(deep=True)
+    change = lk.LanceOperation.Project(pa.schema([pa.field("id", pa.int64()), field]))
+    lk.LanceDataset.commit(ds.uri, change, read_version=1)
+    with pytest.raises(CorruptFileError, match=r"'d'.*takes no nulls, and holds"):
+        lk.dataset(ds.uri).validate(deep=True)

@@ -214,7 +214,7 @@ def _bounds(array: Any) -> BlockBounds:
         least = -0.0
     if of_floats and greatest == 0:
         greatest = 0.0
-    return BlockBounds(least, greatest, array.null_count)
+    return BlockBounds(least, greatest, ak.null_count(array))
 
 
 def _is_worth(encoding: Any, remote: bool) -> bool:

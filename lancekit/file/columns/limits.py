@@ -213,16 +213,16 @@ def check_packed(array: pa.Array, depth: int, field: LanceField, version: str) -
     """
     for _ in range(depth):
         if pa.types.is_struct(array.type):
-            if not field.children and array.null_count:
+            if not field.children and ak.null_count(array):
                 _refuse("structs without fields in null structs", array, field, version)
-            array = ak.filter(array, array.is_valid()) if array.null_count else array
+            array = ak.filter(array, array.is_valid()) if ak.null_count(array) else array
             array = child_of(array, 0)
         else:
             array = flattened(array)
-    if (not field.children or version == "2.0") and array.null_count:
+    if (not field.children or version == "2.0") and ak.null_count(array):
         _refuse("null structs", array, field, version)
-    valid = ak.filter(array, array.is_valid()) if array.null_count else array
-    if any(child_of(valid, i).null_count for i in range(array.type.num_fields)):
+    valid = ak.filter(array, array.is_valid()) if ak.null_count(array) else array
+    if any(ak.null_count(child_of(valid, i)) for i in range(array.type.num_fields)):
         _refuse("nulls in fields of packed structs", array, field, version)
 
 

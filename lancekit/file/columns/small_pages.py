@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.encodings.choose import stay_plain
 from lancekit.file.encodings.request import CHUNK
 from lancekit.file.kernels.arrow_buffers import Encoded, byte_width, fixed_bytes
@@ -69,7 +70,7 @@ def _known(
         width, rows = byte_width(array.type) or 0, len(array)
         # a page of one chunk, with more than a value
         fits = width in _WORDS and 1 < rows <= CHUNK[large] // width
-        if fits and column.plain and not array.null_count:
+        if fits and column.plain and not ak.null_count(array):
             alike.setdefault((width, rows), []).append(place)
     found: dict[int, Encoded | None] = {}
     for places in alike.values():

@@ -111,9 +111,7 @@ def pruned(
         make = pa.large_list if pa.types.is_large_list(kind) else pa.list_
         of_child = make(child.type)
     own = buffers[: of_child.num_buffers]
-    return pa.Array.from_buffers(
-        of_child, len(array), own, array.null_count, array.offset, children=[child]
-    )
+    return pa.Array.from_buffers(of_child, len(array), own, -1, array.offset, children=[child])
 
 
 def _struct_of(child: pa.Array, validity: Bytes | None, count: int) -> pa.Array:
@@ -137,16 +135,10 @@ def stored(array: pa.Array) -> pa.Array:
 def _without_null_items(array: pa.DictionaryArray) -> pa.DictionaryArray:
     items = array.dictionary
     if isinstance(items, pa.ExtensionArray):
-        items = items.storage
-    if items.null_count == 0:
-        return array if items is array.dictionary else _coded(array.indices, items, array.type)
-    place = np.cumsum(items.is_valid().to_numpy(zero_copy_only=False)) - 1
-    new = pa.array(place, array.type.index_type, mask=null_flags(items))
-    return _coded(ak.take(new, array.indices), ak.drop_null(items), array.type)
-
-
-def _coded(indices: pa.Array, items: pa.Array, kind: pa.DictionaryType) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(indices, items, ordered=kind.ordered)
+        array = pa.DictionaryArray.from_arrays(
+            array.indices, items.storage, ordered=array.type.ordered
+        )
+    return ak.without_null_values(array)
 
 
 def _cast_nested(array: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -163,7 +155,12 @@ def _cast_nested(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_fixed_size_list(kind):
         items = _cast_nested(items_of(array), kind.value_type)
         return pa.Array.from_buffers(
-            kind, len(array), array.buffers()[:1], array.null_count, array.offset, children=[items]
+            kind,
+            len(array),
+            array.buffers()[:1],
+            -1,
+            array.offset,
+            children=[items],
         )
     return array
 
@@ -179,7 +176,7 @@ def columns_of_20(array: pa.Array, field: LanceField) -> Iterator[pa.Array]:
         yield stored(array)
         return
     if isinstance(array, pa.StructArray):
-        if array.null_count:
+        if ak.null_count(array):
             raise UnsupportedTypeError(
                 f"Column {field.name!r} has null structs, which files of version 2.0 cannot hold.",
                 hint="Use data_storage_version 2.1 or later, or fill the nulls.",
@@ -210,7 +207,7 @@ def nulls_where_forbidden(array: pa.Array, kind: pa.DataType) -> bool:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_struct(kind):
-        if array.null_count:
+        if ak.null_count(array):
             array = ak.filter(array, array.is_valid())
         parts = [(child_of(array, i), kind.field(i)) for i in range(kind.num_fields)]
     elif pa.types.is_map(kind):
@@ -225,7 +222,7 @@ def nulls_where_forbidden(array: pa.Array, kind: pa.DataType) -> bool:
     else:
         parts = [(flattened(array), item_field(kind))]
     return any(
-        (not field.nullable and part.null_count > 0) or nulls_where_forbidden(part, field.type)
+        (not field.nullable and ak.null_count(part) > 0) or nulls_where_forbidden(part, field.type)
         for part, field in parts
     )
 

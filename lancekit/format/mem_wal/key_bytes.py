@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import UnsupportedTypeError
 
 __all__ = ["KEY_TYPES", "is_key_type", "key_tuples", "one_key"]
@@ -61,7 +62,7 @@ def key_tuples(columns: Sequence[pa.Array]) -> pa.BinaryArray:
 
 def _parts(column: pa.Array) -> list[pa.Array]:
     marks = np.ones(len(column), np.uint8)
-    if not column.null_count:
+    if not ak.null_count(column):
         return [_fixed(marks[:, None]), _value_bytes(column)]
     valid = column.is_valid()
     marks[~valid.to_numpy(zero_copy_only=False)] = 0

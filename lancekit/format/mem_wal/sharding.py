@@ -85,7 +85,7 @@ def bucket_numbers(column: pa.Array | pa.ChunkedArray, buckets: int) -> NDArray[
             hint="Choose a column of numbers, text, dates or times.",
             type=str(values.type),
         )
-    if not values.null_count:
+    if not ak.null_count(values):
         return _buckets(hashed(values), buckets)
     found = np.zeros(len(values), np.int32)
     found[values.is_valid().to_numpy(zero_copy_only=False)] = _buckets(
@@ -154,7 +154,7 @@ def shard_values(
         )
     columns = [_field_values(rows, one, schema) for one in spec.fields]
     fields = [
-        pa.field(one.field_id, column.type, nullable=bool(column.null_count))
+        pa.field(one.field_id, column.type, nullable=bool(ak.null_count(column)))
         for one, column in zip(spec.fields, columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))

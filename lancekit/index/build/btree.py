@@ -86,7 +86,7 @@ class SortedRows:
         count = len(self.rows)
         first = np.arange(0, count, self.page_rows)
         last = np.minimum(first + self.page_rows, count)
-        nulls = np.clip(self.values.null_count - first, 0, last - first)
+        nulls = np.clip(ak.null_count(self.values) - first, 0, last - first)
         columns = [
             ak.take(self.values, pa.array(first)).cast(self.kind),
             ak.take(self.values, pa.array(last - 1)).cast(self.kind),

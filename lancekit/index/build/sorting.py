@@ -132,7 +132,7 @@ def differs(ordered: pa.Array) -> Flags:
     changes: Flags = np.ones(len(ordered), bool)
     if len(ordered) < 2:
         return changes
-    nulls = ordered.null_count
+    nulls = ak.null_count(ordered)
     changes[1:nulls] = False
     valid = ordered.slice(nulls)
     if not len(valid):

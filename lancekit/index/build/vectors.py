@@ -308,13 +308,13 @@ def _vectors(column: IndexedColumn) -> tuple[Vectors, Words]:
     """Return vectors that are not null, shape (rows, dimensions), and their rows."""
     values: Any = column.values
     rows = column.rows
-    if values.null_count:
+    if ak.null_count(values):
         there = values.is_valid()
         rows = rows[there.to_numpy(zero_copy_only=False)]
         values = ak.filter(values, there)
     size = values.type.list_size
     flat = values.values.slice(values.offset * size, len(values) * size)
-    if flat.null_count:
+    if ak.null_count(flat):
         flat = flat.fill_null(0)  # as a search takes it
     return flat.to_numpy(zero_copy_only=False).reshape(len(values), size), rows
 

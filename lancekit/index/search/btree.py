@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.cache import VALUES, cache_limit
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.file.kernels.bits import flags_of
@@ -266,7 +267,7 @@ def _read_pages(lookup: IndexFileReader) -> _Pages:
 
 
 def _whole(lookup: IndexFileReader, values: pa.Array) -> npt.NDArray[np.int64]:
-    if not pa.types.is_integer(values.type) or values.null_count:
+    if not pa.types.is_integer(values.type) or ak.null_count(values):
         raise CorruptFileError(f"{lookup.where} counts pages and nulls by what is no number.")
     return numbers_of(values).astype(np.int64)
 
@@ -285,6 +286,6 @@ def _ids(data: IndexFileReader, rows: npt.NDArray[np.int64] | range) -> npt.NDAr
 
 
 def _checked_ids(data: IndexFileReader, found: pa.Array) -> npt.NDArray[np.uint64]:
-    if found.type != pa.uint64() or found.null_count:
+    if found.type != pa.uint64() or ak.null_count(found):
         raise CorruptFileError(f"{data.where} has rows that are no numbers.")
     return numbers_of(found)

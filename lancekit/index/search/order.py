@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.kernels.memory import numbers_of
 
 __all__ = ["INFINITIES", "Ranks", "filled", "float_ranks", "ranks_of"]
@@ -77,7 +78,7 @@ def filled(ranks: Ranks, known: npt.NDArray[np.bool_]) -> Ranks:
 
 
 def _numbers(values: pa.Array) -> Ranks:
-    return numbers_of(values.fill_null(0) if values.null_count else values)
+    return numbers_of(values.fill_null(0) if ak.null_count(values) else values)
 
 
 def _whole(value: Decimal | None, scale: int) -> int | None:

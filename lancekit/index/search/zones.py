@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import CorruptFileError
 from lancekit.file.kernels.memory import numbers_of
 from lancekit.index.row_sets import bitmaps
@@ -49,7 +50,7 @@ class Zones:
 def numbers(file: IndexFileReader, name: str) -> npt.NDArray[np.int64]:
     """Return a column of whole numbers; `CorruptFileError` if it is none."""
     values = file.read(name)
-    if str(values.type) not in ("uint32", "uint64") or values.null_count:
+    if str(values.type) not in ("uint32", "uint64") or ak.null_count(values):
         raise CorruptFileError(f"{file.where} has a {name} that is no number.")
     return numbers_of(values).astype(np.int64)
 

@@ -99,7 +99,7 @@ def compare(name: str, old: pa.ChunkedArray, new: pa.ChunkedArray, measure: str)
     measure
         ``"psi"`` or ``"ks"``; of values that are no numbers or times it is the first.
     """
-    nulls = old.null_count / max(len(old), 1), new.null_count / max(len(new), 1)
+    nulls = ak.null_count(old) / max(len(old), 1), ak.null_count(new) / max(len(new), 1)
     numbers = _numbers(old), _numbers(new)
     if numbers[0] is not None and numbers[1] is not None:
         return _of_numbers(name, numbers[0], numbers[1], nulls, measure, new.type)

@@ -64,7 +64,7 @@ def encode_dictionary(inner: Cast, values: pa.Array, target: pa.DataType) -> pa.
 
 
 def _no_nulls(values: pa.Array, field: pa.Field) -> None:
-    if not field.nullable and values.null_count:
+    if not field.nullable and ak.null_count(values):
         index = first(values.is_null())
         raise LossError(index or 0, None, f"is null in {field.name!r}, which is not nullable")
 
@@ -85,7 +85,7 @@ def _take_apart(
 ) -> tuple[Any, pa.Array, pa.Array | None]:
     """Return the length of each list, all elements as the new type, and which lists are null."""
     lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy().astype(np.int64)
-    missing = values.is_null() if values.null_count else None
+    missing = values.is_null() if ak.null_count(values) else None
     if missing is not None:
         lengths[missing.to_numpy(zero_copy_only=False)] = 0
     try:
@@ -126,7 +126,7 @@ def _fixed_lists(
 
 def cast_structs(inner: Cast, values: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast the fields of structs, by their names."""
-    missing = values.is_null() if values.null_count else None
+    missing = values.is_null() if ak.null_count(values) else None
     children = []
     fields = list(cast("pa.StructType", target))
     for field in fields:
@@ -145,7 +145,7 @@ def cast_maps(inner: Cast, values: pa.Array, target: pa.DataType) -> pa.Array:
         [kind.key_field.with_name(own[0].name), kind.item_field.with_name(own[1].name)]
     )
     # Arrow's own cast to a list refuses a null below a null struct whose part is not nullable.
-    shape = (len(values), values.buffers()[:2], values.null_count, values.offset)
+    shape = (len(values), values.buffers()[:2], ak.null_count(values), values.offset)
     lists = pa.Array.from_buffers(pa.list_(own), *shape, [entries])
     lengths, entries, missing = _take_apart(inner, lists, pa.field("entries", wanted))
     keys, items = cast("pa.StructArray", entries).flatten()

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import SchemaMismatchError
 from lancekit.format.extensions import EXTENSION_NAME
 from lancekit.format.field_marks import BLOB, BLOB_V2
@@ -167,7 +168,7 @@ class CastPlan:
                 type=str(values.type),
                 expected=str(field.type),
             ) from loss
-        if not field.nullable and result.null_count:
+        if not field.nullable and ak.null_count(result):
             row = first_row + pc.index(result.is_null(), True).as_py()
             raise _mismatch(
                 [f"{field.name}: row {row} is null, and the column takes no nulls"],

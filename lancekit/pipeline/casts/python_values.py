@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.legible import shown
 from lancekit.pipeline.casts.python_classes import MIXED, class_name, family_of
 from lancekit.pipeline.casts.python_times import date_array, moment_array, span_array, time_array
@@ -357,7 +358,7 @@ def _maps(values: Sequence[Any], guide: Guide) -> pa.Array:
     keys, items = part(0, kind.key_type), part(1, kind.item_type)
     if pt.is_null(keys.type):  # Arrow has no map without a type for its keys
         keys = pa.array([None for _ in keys], kind.key_type)
-    if keys.null_count:
+    if ak.null_count(keys):
         raise TypeError("a key of a map is null")
     return pa.MapArray.from_arrays(
         _starts(lengths), keys, items, type=pa.map_(keys.type, items.type), mask=_missing(values)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.format.extensions import BLOB_INPUT
 
 __all__ = [
@@ -154,5 +155,5 @@ def cast_blobs(values: pa.Array, target: pa.DataType) -> pa.Array:
 def _blob_parts(parts: dict[str, pa.Array], values: pa.Array, target: pa.DataType) -> pa.Array:
     fields = list(cast("pa.StructType", target))
     children = [parts.get(f.name, pa.nulls(len(values), f.type)) for f in fields]
-    mask = values.is_null() if values.null_count else None
+    mask = values.is_null() if ak.null_count(values) else None
     return pa.StructArray.from_arrays(children, fields=fields, mask=mask)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import SchemaMismatchError
 from lancekit.pipeline.columns.write import Maker
 from lancekit.scan.expressions.assignment import Assignment
@@ -47,9 +48,9 @@ class Filled:
         """Make the columns, and look for nulls."""
         made = self.maker.make(rows)
         for field, values in zip(self.schema, made, strict=True):
-            if values.null_count and not field.nullable:
+            if ak.null_count(values) and not field.nullable:
                 raise SchemaMismatchError(
-                    f"{values.null_count} of {len(values)} new values of column {field.name!r} "
+                    f"{ak.null_count(values)} of {len(values)} new values of column {field.name!r} "
                     "are null, and it cannot be null.",
                     hint="Give these rows another value, or make the column nullable: "
                     f"alter_columns({{'path': {field.name!r}, 'nullable': True}}).",

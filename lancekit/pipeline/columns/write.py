@@ -192,7 +192,7 @@ class NullsTask:
 def count_nulls(task: NullsTask) -> int:
     """Count the live rows of a fragment that have no value in a column."""
     request = ScanRequest(outputs=plan_columns(task.source.schema, [task.path]))
-    return sum(table.column(0).null_count for table in scan_fragment(task.source, request))
+    return sum(ak.null_count(table.column(0)) for table in scan_fragment(task.source, request))
 
 
 # ---- makers

@@ -80,7 +80,7 @@ def ascending_numbers(
     parts = list[npt.NDArray[Any]]()
     for start in range(0, len(rows), _NUMBERS_ROWS):
         (values,) = row_values([pair], side, rows[start : start + _NUMBERS_ROWS], new=new)
-        if values.null_count:
+        if ak.null_count(values):
             return None
         numbers = values.to_numpy()
         follows = not parts or parts[-1][-1] < numbers[0]

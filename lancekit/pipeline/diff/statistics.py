@@ -56,7 +56,7 @@ def column_statistics(batches: Iterable[pa.Array]) -> ColumnStatistics:
     lowest = np.empty(0, np.uint64)
     ends: list[pa.Array] = []
     for values in batches:
-        rows, nulls = rows + len(values), nulls + values.null_count
+        rows, nulls = rows + len(values), nulls + ak.null_count(values)
         there = ak.drop_null(values)
         if not len(there):
             continue

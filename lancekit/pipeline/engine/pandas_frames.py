@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.format.arrow_parts import flattened
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _may_be_rounded(kind: pa.DataType) -> bool:
 def _is_rounded(values: pa.Array) -> bool:
     """Return True if numbers beside nulls do not fit a double."""
     return any(
-        array.null_count and _is_large(array)
+        ak.null_count(array) and _is_large(array)
         for array in _leaves(values)
         if pt.is_int64(array.type) or pt.is_uint64(array.type)
     )

@@ -65,7 +65,7 @@ class Lookup:
         start = 0
         for chunk in chunks:
             at, codes = self._slots.find(_words(chunk))
-            if chunk.null_count:
+            if ak.null_count(chunk):
                 valid = chunk.is_valid().to_numpy(zero_copy_only=False)[at]
                 at, codes = at[valid], codes[valid]
             places.append(at + start)

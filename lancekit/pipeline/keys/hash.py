@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit import arrow_kernels as ak
 from lancekit.compiled.kernel import kernel
 from lancekit.format.arrow_parts import viewed
 
@@ -90,7 +91,7 @@ def known_rows(columns: Sequence[pa.Array]) -> Indices:
     """Return the rows that have no null in any column, ascending."""
     known = np.ones(len(columns[0]), bool)
     for column in columns:
-        if column.null_count:
+        if ak.null_count(column):
             known &= column.is_valid().to_numpy(zero_copy_only=False)
     return np.flatnonzero(known)
 

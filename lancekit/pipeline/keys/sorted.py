@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.pipeline.keys.find_values import Found, Indices
 from lancekit.pipeline.keys.probe import KeyTable
 
@@ -56,7 +57,7 @@ class SortedKeys:
         ascending = wanted[order]
         at = np.minimum(np.searchsorted(self.values, ascending), len(self.values) - 1)
         hit = self.values[at] == ascending
-        if block.null_count:
+        if ak.null_count(block):
             hit &= block.is_valid().to_numpy(zero_copy_only=False)[order]
         places, positions = order[hit], at[hit]
         again = np.argsort(places)

@@ -147,7 +147,7 @@ class _Count:
         self._count = 0
 
     def add(self, rows: int, values: Sequence[pa.Array]) -> None:
-        self._count += len(values[0]) - values[0].null_count if values else rows
+        self._count += len(values[0]) - ak.null_count(values[0]) if values else rows
 
     def value(self) -> int:
         return self._count
@@ -162,7 +162,7 @@ class _Sum:
 
     def add(self, _rows: int, values: Sequence[pa.Array]) -> None:
         (array,) = values
-        count = len(array) - array.null_count
+        count = len(array) - ak.null_count(array)
         if count:
             part = _sum(array)
             exact = isinstance(part, Decimal)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import PredicateError, SchemaMismatchError
 from lancekit.scan.expressions.inspect import computes_fractions_of_integers
 from lancekit.scan.expressions.kernels.casts import cast
@@ -38,9 +39,9 @@ class Assignment:
         if pt.is_decimal(self.field.type) and (number := self.expression.number) is not None:
             return pa.repeat(_digits(number, self.field, self.expression.sql), rows.num_rows)
         values = _cast(self.expression.evaluate(rows), self.field, self.expression.sql)
-        if values.null_count and not self.field.nullable:
+        if ak.null_count(values) and not self.field.nullable:
             raise SchemaMismatchError(
-                f"{self.expression.sql!r} gives null in {values.null_count} of {len(values)} "
+                f"{self.expression.sql!r} gives null in {ak.null_count(values)} of {len(values)} "
                 f"rows, and column {self.field.name!r} cannot be null.",
                 hint="Give these rows another value, for example with coalesce(), or make the "
                 f"column nullable: alter_columns({{'path': {self.field.name!r}, "

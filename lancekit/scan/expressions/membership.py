@@ -55,7 +55,7 @@ class Members:
     @property
     def has_null(self) -> bool:
         """Whether a null is among them."""
-        return None in self.values or any(array.null_count for array in self.folded)
+        return None in self.values or any(ak.null_count(array) for array in self.folded)
 
     def nodes(self) -> Iterator[Node]:
         """Yield each as a constant of its own."""

@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 from sqlglot import exp
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.kernels.bits import flags_of
 from lancekit.file.kernels.memory import numbers_of
 from lancekit.index.search.order import INFINITIES, float_ranks, ranks_of
@@ -77,7 +78,7 @@ def _holds(node: Node, negated: bool) -> Holds:
 def _true_for(run: Callable[[pa.Array], Value], negated: bool, values: pa.Array) -> Flags:
     """Tell for which values a condition is true; if it is negated, for which it is false."""
     found = as_array(run(values), len(values))
-    flags: Flags = flags_of(found.fill_null(scalar_of(negated)) if found.null_count else found)
+    flags: Flags = flags_of(found.fill_null(scalar_of(negated)) if ak.null_count(found) else found)
     return ~flags if negated else flags
 
 
@@ -290,7 +291,7 @@ def _intervals(column: Node, values: pa.Array) -> list[Interval] | None:
     """Return for each value the ranks that may equal it; ``None`` if that cannot be told."""
     rules = (rule for mine, theirs, rule in _INTERVALS if mine(column.type) and theirs(values.type))
     rule = next(rules, _equal_ranks)
-    return None if values.null_count else rule(column.type, values)
+    return None if ak.null_count(values) else rule(column.type, values)
 
 
 def _equal_ranks(kind: pa.DataType, values: pa.Array) -> list[Interval] | None:

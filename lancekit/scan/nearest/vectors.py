@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.index.distances import METRICS_OF, Distances, distances
 
@@ -76,7 +77,7 @@ def _measured(metric: str, rows: pa.Array, query: Vectors) -> Distances:
         found = _sum([distances(metric, _values(rows), vector) for vector in query])
     else:
         found = _sum([_nearest_in_lists(metric, rows, vector) for vector in query])
-    if rows.null_count:
+    if ak.null_count(rows):
         found[rows.is_null().to_numpy(zero_copy_only=False)] = np.nan
     return found
 
@@ -101,7 +102,7 @@ def _values(vectors: pa.FixedSizeListArray) -> Vectors:
     size = vectors.type.list_size
     values = vectors.values.slice(vectors.offset * size, len(vectors) * size)
     flat = _bare(values)
-    if values.null_count:
+    if ak.null_count(values):
         flat = np.where(values.is_valid().to_numpy(zero_copy_only=False), flat, flat.dtype.type(0))
     return flat.reshape(len(vectors), size)
 

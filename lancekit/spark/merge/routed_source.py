@@ -164,7 +164,7 @@ class _LayOut:
             for source, _, address in self.follow(batches):
                 sent = to_spark_batch(source, self.wire).columns
                 count = source.num_rows
-                if address.null_count:
+                if ak.null_count(address):
                     # rows without a match need no piece in particular
                     piece = np.arange(count) % (len(self.bounds) + 1)
                 else:
@@ -195,7 +195,7 @@ class _Lend:
             raise_failure(batch.column(FAILURE))
             source = from_spark_batch(batch.select(range(width)), self.work.source)
             address = batch.column(ADDRESS)
-            matched = batch.num_rows - address.null_count  # they come first
+            matched = batch.num_rows - ak.null_count(address)  # they come first
             if matched and self.work.lent.names:
                 by_id = by_id or pickle.loads(self.packed[batch.column(_PIECE)[0].as_py()])  # noqa: S301
                 lent, reader = self._lent(address[:matched].to_numpy(), by_id, reader)

@@ -160,7 +160,7 @@ def per_option(kernel: Callable[..., pa.Array], kind: pa.DataType | None) -> Cal
                 return one(pa.array([value.as_py()], value.type), constants, given)[0]
             return one(value, constants, given)
         values = pa.repeat(value, len(columns[0])) if isinstance(value, pa.Scalar) else value
-        if values.null_count:  # a bad option beside a null is none
+        if ak.null_count(values):  # a bad option beside a null is none
             known = values.is_valid()
             rest = [o if isinstance(o, pa.Scalar) else ak.filter(o, known) for o in options]
             found = call(ak.filter(values, known), *rest)

@@ -99,7 +99,7 @@ def _plain_parts(values: pa.Array) -> pa.Array:
         return values
     own = 1 if pt.is_fixed_size_list(values.type) else 2
     kind = make(values.type, item_field(values.type).with_type(new.type))
-    shape = (len(values), values.buffers()[:own], values.null_count, values.offset)
+    shape = (len(values), values.buffers()[:own], ak.null_count(values), values.offset)
     return pa.Array.from_buffers(kind, *shape, [new])
 
 
@@ -374,7 +374,7 @@ def _rest_of_all(values: pa.Array, divisor: int) -> pa.Array:
     if len(numbers) and numbers.min() < 0:  # their rest was taken from what lies below them
         rest[(numbers < 0) & (rest > 0)] -= divisor
     found = pa.array(rest, values.type)
-    if not values.null_count:
+    if not ak.null_count(values):
         return found
     return pc.if_else(pc.is_valid(values), found, scalar_of(None, values.type))
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancekit import arrow_kernels as ak
 from lancekit.file.kernels import bits
 from lancekit.format.arrow_parts import viewed
 from lancekit.scan.expressions.kernels.scalars import scalar_of
@@ -46,7 +47,7 @@ def contains(texts: pa.Array, wanted: str) -> pa.Array:
     flags[owners[places + len(needle) <= borders[owners + 1]]] = True
     bitmap = pa.py_buffer(bits.pack(flags))
     whole = pa.Array.from_buffers(pa.bool_(), len(texts), [None, bitmap])
-    if not texts.null_count:
+    if not ak.null_count(texts):
         return whole
     return pc.if_else(texts.is_valid(), whole, scalar_of(None, pa.bool_()))
 
