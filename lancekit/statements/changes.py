@@ -12,6 +12,7 @@ from pyarrow import types as pt
 from sqlglot import exp
 
 from lancekit.api.lance_dataset import LanceDataset
+from lancekit.casts.kernels import nearest
 from lancekit.operations.common.results import DeleteResult, MergeResult, UpdateResult
 from lancekit.statements.computed import TRUE, Changes, Step, run_changes
 from lancekit.statements.correlated import check_condition, check_value
@@ -274,7 +275,7 @@ def _rounded(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     for at, field in enumerate(rows.schema):
         kind = schema.field(field.name).type
         if pt.is_floating(kind) and pt.is_float64(field.type):
-            found = pc.cast(rows.column(at), kind, safe=False)
+            found = nearest(rows.column(at), kind)
             grown = pc.and_(pc.is_inf(found.cast(field.type)), pc.is_finite(rows.column(at)))
             if not pc.any(grown).as_py():
                 rows = rows.set_column(at, field.with_type(kind), found)

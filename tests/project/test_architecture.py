@@ -80,6 +80,7 @@ FLOORS = """
     file/container
     file/kernels
     storage
+    casts
     format/mem_wal
     format
     format/pb

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 import lancekit as lk
 from lancekit.errors import PredicateError, SchemaMismatchError
@@ -86,7 +87,9 @@ def test_a_number_is_stored_with_its_digits(ds: lk.LanceDataset, way: Way) -> No
 
 
 @pytest.mark.spark
-def test_a_number_is_stored_with_its_digits_by_spark(ds: lk.LanceDataset) -> None:
+def test_a_number_is_stored_with_its_digits_by_spark(
+    ds: lk.LanceDataset, spark: SparkSession
+) -> None:
     with lk.options(engine="spark"):
         for (column, text), value in NUMBERS.items():
             by_select(ds, column, text)

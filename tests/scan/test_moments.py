@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 import lancekit as lk
 from lancekit.errors import PredicateError
@@ -106,16 +107,18 @@ def test_a_moment_that_no_unit_holds_is_an_error(ds: lk.LanceDataset) -> None:
         ids(ds, "s < TIMESTAMP '9999-12-31 23:59:59.9999999'")
 
 
-@pytest.mark.parametrize(
-    "engine", ["local", pytest.param("spark", marks=pytest.mark.spark, id="on Spark")]
-)
-def test_statements_compare_exactly(ds: lk.LanceDataset, engine: str) -> None:
-    with lk.options(engine=engine):
-        for text in (f"ns > {EPOCH}", f"NOT ns <= {EPOCH}", f"ns IS DISTINCT FROM {EPOCH}"):
-            rows = lk.sql(f"SELECT id FROM t WHERE {text}", t=ds).to_table()
-            assert sorted(rows["id"].to_pylist()) == [1, 2, 3]
-        lk.sql(f"DELETE FROM t WHERE ns <= {EPOCH}", t=ds)
+def test_statements_compare_exactly(ds: lk.LanceDataset) -> None:
+    for text in (f"ns > {EPOCH}", f"NOT ns <= {EPOCH}", f"ns IS DISTINCT FROM {EPOCH}"):
+        rows = lk.sql(f"SELECT id FROM t WHERE {text}", t=ds).to_table()
+        assert sorted(rows["id"].to_pylist()) == [1, 2, 3]
+    lk.sql(f"DELETE FROM t WHERE ns <= {EPOCH}", t=ds)
     assert ids(ds, "true") == [1, 2, 3]
+
+
+@pytest.mark.spark
+def test_statements_compare_exactly_on_spark(ds: lk.LanceDataset, spark: SparkSession) -> None:
+    with lk.options(engine="spark"):
+        test_statements_compare_exactly(ds)
 
 
 def test_statements_refuse_what_is_finer_than_a_microsecond(ds: lk.LanceDataset) -> None:

@@ -90,6 +90,19 @@ def _marks(library: ModuleType, uri: str) -> Any:
     return library.dataset(uri).delta(compared_against=1).get_updated_rows().read_all().num_rows
 
 
+def _far_date(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(_table(day=pa.array([2932896], pa.date32())), uri)
+    column = {"path": "day", "data_type": pa.timestamp("ns")}
+    return tried(lambda: library.dataset(uri).alter_columns(column) or "stored")
+
+
+def _exact_literal(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(_table(d=pa.array([None], pa.decimal128(38, 0))), uri)
+    library.dataset(uri).update({"d": "9" * 38})
+    ((number,),) = _rows(library, uri)
+    return "the number" if number == 10**38 - 1 else "another one"
+
+
 def _nullability(library: ModuleType, uri: str) -> Any:
     library.write_dataset(_table(k=[1]), uri)
     library.dataset(uri).add_columns({"v": "k IS NULL"})
@@ -272,6 +285,24 @@ DIFFERENCES = (
         _marks,
         0,
         1,
+    ),
+    Difference(
+        "`alter_columns` of a date of the year 9999 to `timestamp[ns]`",
+        "an error, as for timestamps",
+        "stores the year 1816",
+        "no cast wraps around ([casts](casts.md))",
+        _far_date,
+        REFUSED,
+        "stored",
+    ),
+    Difference(
+        "`update` of a decimal column with a number of more than 17 digits",
+        "stores its digits",
+        "stores the double next to it",
+        "numbers in the text keep their digits ([filters](filters.md))",
+        _exact_literal,
+        "the number",
+        "another one",
     ),
     Difference(
         "`add_columns` of an expression that is never null",

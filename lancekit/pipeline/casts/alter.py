@@ -2,49 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit.casts.rules import family_of, rule_of
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.arrow_parts import child_of, item_field
+from lancekit.scan.expressions.kernels.casts import cast
 
 __all__ = ["Conversion", "can_convert", "convert"]
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pt.is_string(kind) or pt.is_large_string(kind))
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(pt.is_binary(kind) or pt.is_large_binary(kind))
-
-
-def _is_moment(kind: pa.DataType) -> bool:
-    return bool(pt.is_date(kind) or pt.is_timestamp(kind))
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind))
-
-
-Test = Callable[[Any], Any]
-
-#: from which types to which, as in the reference
-_CASTS: tuple[tuple[Test, Test], ...] = (
-    (pt.is_integer, pt.is_integer),
-    (pt.is_floating, pt.is_floating),
-    (pt.is_decimal, pt.is_decimal),
-    (_is_text, _is_text),
-    (_is_bytes, _is_bytes),
-    (_is_moment, _is_moment),
-    (pt.is_timestamp, pt.is_time),
-    (pt.is_time, pt.is_time),
-)
 
 
 def can_convert(old: pa.DataType, new: pa.DataType) -> bool:
@@ -61,9 +29,10 @@ def can_convert(old: pa.DataType, new: pa.DataType) -> bool:
         return can_convert(_values_of(old), _values_of(new))
     if pt.is_fixed_size_list(old) and pt.is_fixed_size_list(new) and old.list_size != new.list_size:
         return False
-    if _is_list(old) and _is_list(new):
+    if family_of(old) == family_of(new) == "list":
         return can_convert(item_field(old).type, item_field(new).type)
-    return any(source(old) and target(new) for source, target in _CASTS)
+    rule = rule_of(old, new)
+    return rule is not None and rule.alter
 
 
 def _values_of(kind: pa.DataType) -> pa.DataType:
@@ -77,7 +46,7 @@ def convert(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if isinstance(values, pa.DictionaryArray):
         values = values.dictionary_decode()
     if not pt.is_dictionary(kind):
-        return pc.cast(values, kind, safe=_is_checked(kind))
+        return cast(values, kind)
     encoded = convert(values, kind.value_type).dictionary_encode()
     keys = encoded.indices.cast(kind.index_type)
     return pa.DictionaryArray.from_arrays(keys, encoded.dictionary, ordered=kind.ordered)
@@ -118,10 +87,3 @@ class Conversion:
         arrays = [part._apply(child_of(values, name)) for name, part in self.parts]
         fields = [part.field for _, part in self.parts]
         return pa.StructArray.from_arrays(arrays, fields=fields, mask=values.is_null())
-
-
-def _is_checked(kind: pa.DataType) -> bool:
-    """Return whether a value that changes is an error: fractions of time are cut off."""
-    while pt.is_nested(kind):
-        kind = kind.field(0).type
-    return not (pt.is_floating(kind) or pt.is_temporal(kind))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from lancekit.casts.rules import RULES as CASTS
+from lancekit.casts.rules import CastRule
 from lancekit.pipeline.casts.rules import RULES
 
 __all__ = ["document"]
@@ -18,6 +20,39 @@ does not, as long as it has none.
 
 | from | to | when |
 |---|---|---|
+"""
+
+_CASTS = """
+## `CAST`, `update` and `alter_columns`
+
+`CAST`, `TRY_CAST`, `arrow_cast`, `arrow_try_cast`, `to_timestamp`, `to_date`, and the values of
+`update` and `add_columns` follow this table. `alter_columns` makes the casts that are
+marked, as in pylance. A value beyond the target's range is an error, or null from `TRY_CAST`: no
+value wraps around. `lancekit.casts.rules` holds the table as data.
+
+| from | to | the value | `alter_columns` |
+|---|---|---|---|
+| null | any type | null | yes |
+"""
+
+_DIGITS = {
+    "kept": "stays as it is",
+    "cut": "is cut off after the target's last digit",
+    "rounded": "is rounded to the target's scale, halves away from zero",
+    "nearest": "becomes the nearest float",
+    "read": "is read",
+    "written": "is written",
+}
+
+_AFTER_CASTS = """
+- A number becomes the count of a unit: `CAST(1 AS timestamp)` is one microsecond after 1970. A
+  number outside of one day is no time.
+- Floats beyond the range of a narrower float become infinite, as in pylance.
+- A timestamp without a zone, or a date, is local time of the target's zone.
+- Text of a moment may end in `Z` or an offset. For a type without a zone it then gives the time in
+  UTC. A date takes the date of a text that has a time of day. Digits beyond the target's unit are
+  cut off, and blanks around numbers and moments do not count.
+- Years before -32767 and after 32767 have no text.
 """
 
 _VALUES = """
@@ -94,4 +129,14 @@ def document() -> str:
     """Render the table of casts: the text of ``docs/casts.md``."""
     rows = [f"| {rule.source} | {rule.target} | {rule.condition} |\n" for rule in RULES]
     python = [f"| {values} | {kinds} |\n" for values, kinds in _PYTHON]
-    return "".join([_INTRODUCTION, *rows, _VALUES, *python, _MORE])
+    casts = [_row(rule) for rule in CASTS]
+    return "".join([_INTRODUCTION, *rows, _CASTS, *casts, _AFTER_CASTS, _VALUES, *python, _MORE])
+
+
+def _row(rule: CastRule) -> str:
+    words = _DIGITS[rule.digits]
+    if rule.beyond == "infinite":
+        words += ", infinite if it is beyond the range"
+    if rule.via is not None:
+        words += ", as the count of the unit"
+    return f"| {rule.source} | {rule.target} | {words} | {'yes' if rule.alter else ''} |\n"

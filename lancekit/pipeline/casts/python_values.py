@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lancekit import arrow_kernels as ak
+from lancekit.casts.kernels import nearest
 from lancekit.legible import shown
 from lancekit.pipeline.casts.python_classes import MIXED, class_name, family_of
 from lancekit.pipeline.casts.python_times import date_array, moment_array, span_array, time_array
@@ -233,9 +234,9 @@ def _rounds(guide: Guide) -> bool:
     return _is(guide.type, pt.is_float16, pt.is_float32)
 
 
-def _rounded(wide: pa.Array, kind: pa.DataType | None) -> pa.Array:
+def _rounded(wide: pa.Array, kind: Any) -> pa.Array:
     """Round floats to the nearest; what would be infinite then is a fault."""
-    narrow = wide.cast(kind, safe=False)
+    narrow: pa.Array = nearest(wide, kind)
     beyond = first(pc.and_(pc.is_inf(narrow.cast(pa.float64())), pc.is_finite(wide)))
     if beyond is not None:
         raise LossError(beyond, wide[beyond].as_py(), f"is beyond the range of {kind}")

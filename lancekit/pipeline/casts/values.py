@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lancekit import arrow_kernels as ak
+from lancekit.casts.kernels import changed_by_float, cut
 from lancekit.format.extensions import BLOB_INPUT
 
 __all__ = [
@@ -60,11 +61,7 @@ def exact(values: pa.Array, target: pa.DataType) -> pa.Array:
     except pa.ArrowInvalid as error:
         at = _first_that_fails(values, target)
         raise LossError(at, values[at].as_py(), f"does not fit {target} exactly") from error
-    back = result.cast(values.type, safe=False)
-    changed = pc.not_equal(back, values)
-    if pt.is_floating(values.type):
-        changed = pc.and_not(changed, pc.and_(pc.is_nan(back), pc.is_nan(values)))
-    index = first(changed)
+    index = first(changed_by_float(values, result))
     if index is not None:
         raise LossError(index, values[index].as_py(), f"does not fit {target} exactly")
     return result
@@ -104,8 +101,8 @@ def float_to_integer(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 def to_midnight(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast times of midnight to dates."""
-    days = values.cast(pa.date32(), safe=False)
-    index = first(pc.not_equal(days.cast(values.type, safe=False), values))
+    days: pa.Array = cut(values, pa.date32())
+    index = first(pc.not_equal(days.cast(values.type), values))
     if index is not None:
         raise LossError(index, values[index].as_py(), "is not at midnight")
     return days.cast(target)

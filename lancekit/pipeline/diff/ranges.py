@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from lancekit import arrow_kernels as ak
+from lancekit.casts.kernels import nearest
 
 __all__ = ["Bin", "as_numbers", "even_edges", "has_ranges", "is_time", "plain"]
 
@@ -57,7 +58,7 @@ def as_numbers(values: pa.Array | pa.ChunkedArray) -> Any:
         values = ak.combine_chunks(values)
     if is_time(values.type):
         values = values.view(pa.int32() if values.type.bit_width == 32 else pa.int64())
-    return np.asarray(values.cast(pa.float64(), safe=False))
+    return np.asarray(nearest(values, pa.float64()))
 
 
 def even_edges(low: float, high: float, bins: int) -> Any:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lancekit import arrow_kernels as ak
@@ -113,9 +112,4 @@ def _cast(values: pa.Array, field: pa.Field, sql: str) -> pa.Array:
 def _to_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if values.type.equals(kind):
         return values
-    if pt.is_decimal(kind) and (pt.is_decimal(values.type) or pt.is_floating(values.type)):
-        # half a unit of the last digit is rounded up, as the reference does
-        values = pc.round(values, ndigits=kind.scale, round_mode="half_towards_infinity")
-    if pt.is_date32(kind) and pt.is_integer(values.type):
-        values = pc.cast(values, pa.int32())
     return cast(values, kind)

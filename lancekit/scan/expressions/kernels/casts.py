@@ -1,4 +1,7 @@
-"""Casts of the filter language: ``CAST``, which fails, and ``TRY_CAST``, which gives null."""
+"""Casts of the filter language: ``CAST``, which fails, and ``TRY_CAST``, which gives null.
+
+What becomes of a value is told by the table of `lancekit.casts.rules`.
+"""
 
 from __future__ import annotations
 
@@ -11,124 +14,96 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lancekit import arrow_kernels as ak
+from lancekit.casts.kernels import cut, nearest
+from lancekit.casts.rules import Digits, family_of, rule_of
 from lancekit.format.arrow_parts import decimal_size, flattened, item_field, unit_and_zone, unit_of
-from lancekit.scan.expressions.kernels.operators import Value, family
+from lancekit.scan.expressions.kernels.operators import Value
+from lancekit.scan.expressions.kernels.reading import WHOLE_NUMBER, read_text, truth
 from lancekit.scan.expressions.kernels.scalars import scalar_of
+from lancekit.scan.expressions.kernels.written import write_text
 
 __all__ = ["DIGITS", "arrow_type", "cast", "decimal", "try_cast"]
 
 #: of a decimal
 DIGITS = 38
 
-#: beginnings of these words are truth values, as far as no other word begins like them
-_TRUE = ("t", "tr", "tru", "true", "y", "ye", "yes", "on", "1")
-_FALSE = ("f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0")
 
-#: from here on numbers are written with an exponent, by Arrow and in the language
-_EXPONENT_OF_ARROW, _EXPONENT = 1e10, 1e16
-
-_WHOLE_NUMBER = r"^[+-]?\d+$"
-
-
-# ---- to text
-
-
-def _seconds_text(value: Value, form: str) -> Value:
-    """Write a moment in ISO 8601, with no more digits of the second than it has."""
-    text = pc.strftime(value, format=form)
-    for zeros, kept in ((r"\.0+$", ""), (r"(\.\d{3})(000)+$", r"\1"), (r"(\.\d{6})000$", r"\1")):
-        text = pc.replace_substring_regex(text, pattern=zeros, replacement=kept)
-    return text
-
-
-def _moment_text(value: Value) -> Value:
-    text = _seconds_text(value, "%Y-%m-%dT%H:%M:%S")
-    _, zone = unit_and_zone(value.type)
-    if not zone:
-        return text
-    offset = pc.strftime(value, format="%Ez")
-    if zone.upper() in ("UTC", "Z"):
-        offset = pc.replace_substring(offset, pattern="+00:00", replacement="Z")
-    joined: Value = pc.binary_join_element_wise(text, offset, "")
-    return joined
-
-
-def _time_text(value: Value) -> Value:
-    unit = unit_of(value.type)
-    as_integer = pc.cast(pc.cast(value, pa.int32() if unit in ("s", "ms") else pa.int64()), "int64")
-    return _seconds_text(pc.cast(as_integer, pa.timestamp(unit)), "%H:%M:%S")
-
-
-def _float_text(value: Value) -> Value:
-    text = pc.cast(value, pa.string())
-    if isinstance(value, pa.Array) and isinstance(text, pa.Array):
-        size = pc.abs(value)
-        long = pc.and_kleene(pc.greater_equal(size, _EXPONENT_OF_ARROW), pc.less(size, _EXPONENT))
-        if pc.any(long).as_py():
-            digits = pa.array(map(repr, ak.filter(value, long).to_pylist()), pa.string())
-            text = pc.replace_with_mask(text, pc.fill_null(long, False), digits)
-    whole = pc.replace_substring_regex(text, pattern=r"^(-?\d+)$", replacement=r"\1.0")
-    powers = pc.replace_substring_regex(whole, pattern=r"e\+?(-?)0*(\d)", replacement=r"e\1\2")
-    return pc.replace_substring(powers, pattern="nan", replacement="NaN")
-
-
-def _list_text(value: Value) -> Value:
-    if isinstance(value, pa.Scalar):
-        value = pa.array([value.as_py()], value.type)
-    items = pc.coalesce(cast(pc.list_flatten(value), pa.string()), "")
-    offsets = np.concatenate(([0], np.cumsum(pc.fill_null(pc.list_value_length(value), 0))))
-    texts = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items)
-    joined = pc.binary_join_element_wise("[", pc.binary_join(texts, ", "), "]", "")
-    return pc.if_else(pc.is_valid(value), joined, scalar_of(None, pa.string()))
-
-
-def _text(value: Value) -> Value:
-    kind = value.type
-    if pt.is_timestamp(kind):
-        return _moment_text(value)
-    if pt.is_date64(kind):
-        return _moment_text(pc.cast(value, pa.timestamp("ms")))
-    if pt.is_time(kind):
-        return _time_text(value)
-    if pt.is_floating(kind):
-        return _float_text(value)
-    if pt.is_list(kind):
-        return _list_text(value)
-    return pc.cast(value, pa.string())
-
-
-# ---- from text, and between numbers
-
-
-def _truth(value: Value) -> Value:
-    """Read truth values; what is none gives null."""
-    words = pc.utf8_lower(pc.utf8_trim_whitespace(value))
-    true, false = (pc.is_in(words, value_set=pa.array(v, words.type)) for v in (_TRUE, _FALSE))
-    known = pc.and_(pc.is_valid(words), pc.or_(true, false))
-    return pc.if_else(known, true, scalar_of(None, pa.bool_()))
-
-
-def _check_nulls(before: Value, after: Value, kind: pa.DataType) -> None:
-    bad = None
-    if isinstance(before, pa.Array):
-        lost = pc.and_(pc.is_valid(before), pc.is_null(after))
-        bad = ak.filter(before, lost)[0].as_py() if pc.any(lost).as_py() else None
-    elif isinstance(after, pa.Scalar) and not after.is_valid:
-        bad = before.as_py()
-    if bad is not None:
-        raise pa.ArrowInvalid(f"{bad!r} is not a value of type {kind}")
-
-
-def _from_decimal(value: Value, kind: pa.DataType) -> Value:
-    """Cut fractions off for integers; round them for decimals of a smaller scale."""
-    if pt.is_decimal128(value.type):
-        value = pc.cast(value, pa.decimal128(38, decimal_size(value.type)[1]))
-    if pt.is_integer(kind):
-        return pc.cast(pc.trunc(value), kind)
-    digits = decimal_size(kind)[1]
-    if digits < decimal_size(value.type)[1]:
-        value = pc.round(value, ndigits=digits, round_mode="half_towards_infinity")
+def _round(value: Value, kind: pa.DataType) -> Value:
+    """Round numbers to the scale of a decimal type, halves away from zero."""
+    scale = decimal_size(kind)[1]
+    if pt.is_floating(value.type):
+        value = pc.round(value, ndigits=scale, round_mode="half_towards_infinity")
+    elif scale < decimal_size(value.type)[1]:
+        value = pc.round(_roomy(value), ndigits=scale, round_mode="half_towards_infinity")
     return pc.cast(value, kind)
+
+
+def _roomy(value: Value) -> Value:
+    """Give a decimal all digits that its width has: rounding may need one more."""
+    if pt.is_decimal128(value.type):
+        return pc.cast(value, pa.decimal128(DIGITS, decimal_size(value.type)[1]))
+    return value
+
+
+def _cut_off(value: Value, kind: pa.DataType) -> Value:
+    """Cast to a type with fewer digits, which are cut off."""
+    if family_of(value.type) in ("float", "decimal"):
+        return pc.cast(pc.trunc(_roomy(value)), kind)
+    zones = [unit_and_zone(k)[1] for k in (value.type, kind) if pt.is_timestamp(k)]
+    if len(zones) == 2 and zones[1] and not zones[0]:
+        return _local(cut(value, pa.timestamp(unit_of(kind))), kind)
+    shorter: Value = cut(value, kind)
+    return shorter
+
+
+def _local(value: Value, kind: pa.DataType) -> Value:
+    """Read a timestamp without a zone as local time of a type's zone, as the reference does."""
+    zone = unit_and_zone(kind)[1] or "UTC"
+    zoned: Value = pc.assume_timezone(value, zone, ambiguous="earliest", nonexistent="earliest")
+    return zoned
+
+
+def _keep(value: Value, kind: pa.DataType) -> Value:
+    """Cast to a type that holds each value, or refuses it."""
+    source = value.type
+    if pt.is_integer(source) and pt.is_decimal(kind):
+        value = pc.cast(value, pa.decimal128(20))  # a narrower one is refused by type alone
+    elif pt.is_boolean(source) and pt.is_float16(kind):
+        value = pc.cast(value, pa.float32())
+    elif pt.is_date(source):  # to a timestamp
+        unit, zone = unit_and_zone(kind)
+        moment = cut(value, pa.timestamp(unit))
+        return _local(moment, kind) if zone else moment
+    return pc.cast(value, kind)
+
+
+# ---- counts of temporal types
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def _count(value: Value) -> Value:
+    """Return the count of its unit that a date, timestamp, time or duration is."""
+    narrow = pt.is_date32(value.type) or pt.is_time32(value.type)
+    return pc.cast(pc.cast(value, pa.int32()), pa.int64()) if narrow else pc.cast(value, pa.int64())
+
+
+def _counted(value: Value, kind: pa.DataType) -> Value:
+    """Return what so many units are in a temporal type."""
+    if pt.is_time(kind):
+        day = 86_400 * _PER_SECOND[unit_of(kind)]
+        beyond = pc.or_(pc.less(value, 0), pc.greater_equal(value, day))
+        if pc.any(_as_array(beyond)).as_py():
+            raise pa.ArrowInvalid(f"a number is no time of day of type {kind}")
+    narrow = pt.is_date32(kind) or pt.is_time32(kind)
+    return pc.cast(pc.cast(value, pa.int32()) if narrow else value, kind)
+
+
+def _as_array(value: Value) -> pa.Array:
+    return pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else value
+
+
+# ---- lists
 
 
 def _with_items(value: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -142,18 +117,19 @@ def _with_items(value: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _lists(value: Value, kind: pa.DataType) -> Value:
-    if pt.is_null(value.type):
-        return scalar_of(None, kind) if isinstance(value, pa.Scalar) else pa.nulls(len(value), kind)
     item = item_field(kind).type
-    if _is_list(value.type) and item_field(value.type).type != item:
+    if item_field(value.type).type != item:
         if isinstance(value, pa.Scalar):
             return pc.cast(_with_items(pa.array([value.as_py()], value.type), item)[0], kind)
         value = _with_items(value, item)
     return pc.cast(value, kind)
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind))
+# ---- the cast
+
+
+def _texts(items: pa.Array) -> pa.Array:
+    return cast(items, pa.string())
 
 
 @overload
@@ -161,36 +137,45 @@ def cast(value: pa.Array, kind: pa.DataType) -> pa.Array: ...
 @overload
 def cast(value: pa.Scalar, kind: pa.DataType) -> pa.Scalar: ...
 def cast(value: Value, kind: pa.DataType) -> Value:
-    """Cast as SQL does: fractions are cut off, what does not fit the type is an error."""
+    """Cast by the table of `lancekit.casts.rules`.
+
+    A value that does not fit is an ``ArrowInvalid``, a cast that there is not an
+    ``ArrowNotImplementedError``.
+    """
     source = value.type
     if source == kind:
         return value
-    if _is_list(kind):
+    if pt.is_null(source):
+        return scalar_of(None, kind) if isinstance(value, pa.Scalar) else pa.nulls(len(value), kind)
+    rule = rule_of(source, kind)
+    if rule is None:
+        raise pa.ArrowNotImplementedError(f"there is no cast from {source} to {kind}")
+    if rule.source == rule.target == "list":
         return _lists(value, kind)
-    if pt.is_string(kind):
-        return _text(value)
-    if pt.is_boolean(kind) and family(source) == "text":
-        result = _truth(value)
-        _check_nulls(value, result, kind)
-        return result
-    if pt.is_time(kind) and family(source) == "text":
-        value = pc.cast(
-            pc.binary_join_element_wise("1970-01-01", pc.cast(value, "string"), " "),
-            pa.timestamp(kind.unit),
-        )
-    if pt.is_decimal(source) and (pt.is_integer(kind) or pt.is_decimal(kind)):
-        return _from_decimal(value, kind)
-    if pt.is_floating(source) and pt.is_integer(kind):
-        value = pc.trunc(value)
-    if pt.is_integer(source):
-        if pt.is_decimal(kind):
-            value = pc.cast(value, pa.decimal128(20))  # a narrower one is refused by type alone
-        elif pt.is_date32(kind):
-            value = pc.cast(value, pa.int32())
-    if pt.is_date32(source) and pt.is_integer(kind):
-        value = pc.cast(value, pa.int32())
-    strict = pt.is_integer(kind) or pt.is_decimal(kind) or family(source) in ("text", "bytes")
-    return pc.cast(value, kind, safe=strict)
+    if pt.is_date64(kind) and pt.is_integer(source) and source.bit_width == 32:
+        return cast(cast(value, pa.date32()), kind)  # days, as in the reference
+    if rule.via is not None and rule.source in ("integer", "float", "decimal"):
+        return _counted(cast(value, rule.via), kind)
+    if rule.via is not None:
+        return cast(_count(value), kind)
+    return _by_digits(value, kind, rule.digits)
+
+
+def _by_digits(value: Value, kind: pa.DataType, digits: Digits) -> Value:
+    match digits:
+        case "read":
+            return read_text(value, kind)
+        case "written":
+            return pc.cast(write_text(value, _texts), kind)
+        case "nearest":
+            found: Value = nearest(value, kind)
+            return found
+        case "rounded":
+            return _round(value, kind)
+        case "cut":
+            return _cut_off(value, kind)
+        case "kept":
+            return _keep(value, kind)
 
 
 def try_cast(value: Value, kind: pa.DataType) -> Value:
@@ -201,10 +186,10 @@ def try_cast(value: Value, kind: pa.DataType) -> Value:
         if isinstance(value, pa.Scalar):
             return scalar_of(None, kind)
     source = value.type
-    if family(source) == "text" and pt.is_boolean(kind):
-        return _truth(value)
-    if family(source) == "text" and pt.is_integer(kind):
-        numbers = pc.match_substring_regex(value, _WHOLE_NUMBER)
+    if family_of(source) == "text" and pt.is_boolean(kind):
+        return truth(value)
+    if family_of(source) == "text" and pt.is_integer(kind):
+        numbers = pc.match_substring_regex(value, WHOLE_NUMBER)
         value = pc.if_else(numbers, value, scalar_of(None, source))
     distinct = pc.unique(value)
     results = ak.concat_arrays([pa.nulls(0, kind), *_halves(distinct, kind)])

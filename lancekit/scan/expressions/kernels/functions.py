@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit.casts.kernels import nearest
 from lancekit.format.arrow_parts import decimal_size
 from lancekit.scan.expressions.kernels import sizes
 from lancekit.scan.expressions.kernels.function import ANY_NUMBER, Function
@@ -25,7 +26,7 @@ def _alike(values: tuple[Value, ...]) -> tuple[Value, ...]:
     """Bring numbers to one type that holds them all: Arrow's own ways refuse large ones."""
     kinds = [value.type for value in values]
     if any(map(pt.is_floating, kinds)):
-        return tuple(v if pt.is_floating(v.type) else pc.cast(v, "double", False) for v in values)
+        return tuple(v if pt.is_floating(v.type) else nearest(v, pa.float64()) for v in values)
     if not any(map(pt.is_decimal128, kinds)):
         return values
     values = tuple(pc.cast(v, pa.decimal128(20)) if pt.is_integer(v.type) else v for v in values)

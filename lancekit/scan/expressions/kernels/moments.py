@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit.casts.kernels import cut
 from lancekit.format.arrow_parts import unit_and_zone
 from lancekit.scan.expressions.kernels.scalars import scalar_of
 
@@ -50,7 +51,7 @@ def _in_zone(value: _Value, zone: str) -> _Value:
 def _in_unit(value: _Value, unit: str) -> _Value:
     """Convert a timestamp to a unit that is not finer: digits are cut off, nothing overflows."""
     kind = pa.timestamp(unit, unit_and_zone(value.type)[1])
-    return value if value.type == kind else pc.cast(value, kind, safe=False)
+    return cut(value, kind)
 
 
 def in_common_unit(left: _Value, right: _Value) -> tuple[_Value, _Value]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit.casts.kernels import nearest
 from lancekit.scan.expressions.kernels.function import Function, constant_of, per_value, unary
 from lancekit.scan.expressions.kernels.operators import Value
 from lancekit.scan.expressions.kernels.scalars import scalar_of
@@ -19,7 +20,7 @@ __all__ = ["NUMBER_FUNCTIONS"]
 
 def _double(value: Value) -> Value:
     """Compute with doubles, or with single floats where such are given."""
-    return value if pt.is_floating(value.type) else pc.cast(value, pa.float64(), safe=False)
+    return value if pt.is_floating(value.type) else nearest(value, pa.float64())
 
 
 def _of_double(kernel: Callable[..., Value], count: int = 1) -> Function:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lancekit import arrow_kernels as ak
+from lancekit.casts.kernels import cut, nearest
 from lancekit.format.arrow_parts import child_of, decimal_size, item_field, items_of
 from lancekit.scan.expressions.kernels.moments import (
     exact_pair,
@@ -115,7 +116,8 @@ _LISTS: tuple[tuple[Callable[[Any], bool], Callable[[Any, pa.Field], pa.DataType
 
 
 def _as_double(value: Value) -> Value:
-    return pc.cast(value, pa.float64(), safe=False)
+    double: Value = nearest(value, pa.float64())
+    return double
 
 
 def align(left: Value, right: Value) -> tuple[Value, Value]:
@@ -288,7 +290,7 @@ def add(left: Value, right: Value) -> Value:
     if pt.is_date32(left.type) and pt.is_integer(right.type):
         return _later(left, right, pc.add_checked)
     if pt.is_timestamp(left.type) and pt.is_duration(right.type):
-        right = pc.cast(right, pa.duration(left.type.unit), safe=False)
+        right = cut(right, pa.duration(left.type.unit))
     return wide(pc.add_checked, left, right)
 
 
@@ -315,7 +317,7 @@ def subtract(left: Value, right: Value) -> Value:
     if pt.is_date32(left.type) and pt.is_integer(right.type):
         return _later(left, right, pc.subtract_checked)
     if pt.is_timestamp(left.type) and pt.is_duration(right.type):
-        right = pc.cast(right, pa.duration(left.type.unit), safe=False)
+        right = cut(right, pa.duration(left.type.unit))
     return wide(pc.subtract_checked, left, right)
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancekit.casts.kernels import nearest
 from lancekit.scan.expressions.kernels.operators import Value, family
 
 __all__ = ["joined", "padded", "repeated", "replaced", "replaced_by_pattern"]
@@ -26,7 +27,7 @@ def _numbers(value: Value) -> NDArray[Any]:
     """Return numbers as doubles, which none of them is too large for; 0 for null and NaN."""
     if isinstance(value, pa.Scalar):
         return _finite(np.array([float(value.as_py() or 0)]))
-    whole = pc.fill_null(pc.cast(value, pa.float64(), safe=False), 0.0)
+    whole = pc.fill_null(nearest(value, pa.float64()), 0.0)
     return _finite(whole.to_numpy(zero_copy_only=False))
 
 

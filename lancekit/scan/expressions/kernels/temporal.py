@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit.casts.kernels import nearest
 from lancekit.format.arrow_parts import unit_and_zone
+from lancekit.scan.expressions.kernels.casts import cast
 from lancekit.scan.expressions.kernels.function import Function, constant_of, per_value, unary
 from lancekit.scan.expressions.kernels.operators import Value, family
 from lancekit.scan.expressions.kernels.scalars import scalar_of
@@ -41,7 +43,7 @@ def _within_second(per_second: int) -> Callable[[Value], Value]:
 def _epoch(value: Value) -> Value:
     if pt.is_date(value.type):
         value = pc.cast(value, pa.timestamp("s"))
-    counts = pc.cast(pc.cast(value, pa.int64()), pa.float64(), safe=False)
+    counts = nearest(pc.cast(value, pa.int64()), pa.float64())
     return pc.divide(counts, float(_TO_SECOND[unit_and_zone(value.type)[0]]))
 
 
@@ -64,6 +66,14 @@ _PARTS: Mapping[str, Callable[[Value], Value]] = {
 }
 
 
+def _read(text: Value) -> Value:
+    """Read texts of moments, those of far years without nanoseconds."""
+    try:
+        return cast(text, pa.timestamp("ns"))
+    except pa.ArrowInvalid:
+        return cast(text, pa.timestamp("us"))
+
+
 def _date_part(part: Value, value: Value) -> Value:
     name = constant_of(part).lower()
     if pt.is_time(value.type):
@@ -71,7 +81,7 @@ def _date_part(part: Value, value: Value) -> Value:
         counts = pc.cast(value, pa.int32() if pt.is_time32(value.type) else pa.int64())
         value = pc.cast(pc.cast(counts, pa.int64()), pa.timestamp(unit))
     elif family(value.type) == "text":
-        value = pc.cast(value, pa.timestamp("ns"))
+        value = _read(value)
     if name == "epoch":
         return _epoch(value)
     if pt.is_date(value.type):
@@ -99,22 +109,17 @@ def _to_timestamp(unit: str, of_number: str) -> Function:
     """Make a function that reads text, or numbers that count ``of_number``."""
 
     def call(value: Value) -> Value:
-        if pt.is_timestamp(value.type) or pt.is_date(value.type) or family(value.type) == "text":
-            return pc.cast(value, pa.timestamp(unit), safe=False)
         if pt.is_floating(value.type):
-            scaled = pc.multiply(value, float(_TO_SECOND[unit] // _TO_SECOND[of_number]))
-            return pc.cast(pc.cast(scaled, pa.int64(), safe=False), pa.timestamp(unit))
-        return pc.cast(
-            pc.cast(pc.cast(value, pa.int64()), pa.timestamp(of_number)), pa.timestamp(unit)
-        )
+            value = pc.multiply(value, float(_TO_SECOND[unit] // _TO_SECOND[of_number]))
+        elif family(value.type) == "number":
+            return cast(cast(value, pa.timestamp(of_number)), pa.timestamp(unit))
+        return cast(value, pa.timestamp(unit))
 
     return unary(call, "")
 
 
 def _to_date(value: Value) -> Value:
-    if pt.is_integer(value.type):
-        value = pc.cast(value, pa.int32())
-    return pc.cast(value, pa.date32(), safe=False)
+    return cast(value, pa.date32())
 
 
 def _make_date(year: int, month: int, day: int) -> dt.date:
@@ -124,7 +129,11 @@ def _make_date(year: int, month: int, day: int) -> dt.date:
 def _to_unixtime(value: Value) -> Value:
     if pt.is_integer(value.type):
         return pc.cast(value, pa.int64())
-    whole = pc.floor_temporal(pc.cast(value, pa.timestamp("ns")), unit="second")
+    if not pt.is_timestamp(value.type):
+        value = cast(value, pa.timestamp("s" if pt.is_date32(value.type) else "us"))
+    unit, zone = unit_and_zone(value.type)
+    instant = pc.cast(value, pa.timestamp(unit)) if zone else value
+    whole = pc.floor_temporal(instant, unit="second")
     return pc.cast(pc.cast(whole, pa.timestamp("s")), pa.int64())
 
 
@@ -147,7 +156,7 @@ def _at(kind: pa.DataType) -> Callable[[int], pa.Scalar]:
         instant = scalar_of(now, pa.int64()).cast(pa.timestamp("ns"))
         if pt.is_time(kind):
             return scalar_of(now % (86_400 * 10**9), pa.int64()).cast(kind)
-        return pc.cast(instant, kind, safe=False)
+        return cast(instant, kind)
 
     return call
 

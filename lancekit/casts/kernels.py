@@ -1,0 +1,101 @@
+"""The casts of Arrow that change values, each with the check that nothing wraps around.
+
+``pyarrow.compute.cast(safe=False)`` cuts digits off and wraps around what is out of range.  No
+other module calls it: `cut` and `nearest` do what is wanted, and refuse the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from lancekit.format.arrow_parts import unit_and_zone, unit_of
+
+__all__ = ["changed_by_float", "check_local", "cut", "nearest"]
+
+Value: TypeAlias = Any  # an array or a scalar
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_DAY = 86_400
+
+
+def _unit(kind: pa.DataType) -> int:
+    """Return how many units of a temporal type a second has; a date32 counts whole days."""
+    if pt.is_date32(kind):
+        return 0
+    return _PER_SECOND["ms" if pt.is_date64(kind) else unit_of(kind)]
+
+
+def cut(value: Value, kind: pa.DataType) -> Value:
+    """Cast a date, timestamp, time or duration: finer digits are cut off.
+
+    A value out of the range of the type is an ``ArrowInvalid``.
+
+    >>> cut(pa.scalar(1999, "timestamp[ms]"), pa.timestamp("s")).value
+    1
+    """
+    source = value.type
+    if source == kind:
+        return value
+    if not pt.is_timestamp(kind):
+        check_local(value)
+    if pt.is_date64(kind) and pt.is_timestamp(source):
+        return pc.cast(cut(value, pa.date32()), kind)
+    if _unit(source) <= _unit(kind) or pt.is_date32(source):
+        return pc.cast(value, kind)  # Arrow refuses what overflows
+    if pt.is_date32(kind) and _unit(source) < _PER_SECOND["us"]:
+        _check_days(value)
+    return pc.cast(value, kind, safe=False)  # a coarser unit holds all that a finer one does
+
+
+def check_local(value: Value) -> None:
+    """Refuse timestamps of a zone whose local time may be out of the range of their type."""
+    if not pt.is_timestamp(value.type) or unit_and_zone(value.type)[1] is None:
+        return
+    room = (1 << 63) - _unit(value.type) * _DAY
+    counts = pc.cast(value, pa.int64())
+    beyond = pc.or_(pc.greater_equal(counts, room), pc.less(counts, -room))
+    _refuse(value, beyond, pa.timestamp(unit_of(value.type)))
+
+
+def _check_days(value: Value) -> None:
+    """Refuse moments whose days do not fit 32 bits."""
+    unit = _unit(value.type) * _DAY
+    counts = pc.cast(value, pa.int64())
+    # a day less at both ends: local time in a zone may be another day
+    beyond = pc.or_(
+        pc.greater_equal(counts, ((1 << 31) - 1) * unit), pc.less(counts, (1 - (1 << 31)) * unit)
+    )
+    _refuse(value, beyond, pa.date32())
+
+
+def _refuse(value: Value, beyond: Value, kind: pa.DataType) -> None:
+    bad: Any = None
+    if isinstance(beyond, pa.Scalar):
+        bad = value if beyond.as_py() else None
+    elif (at := pc.index(beyond, True).as_py()) >= 0:
+        bad = value[at]
+    if bad is not None:
+        raise pa.ArrowInvalid(f"Casting {bad.value} from {value.type} to {kind} is out of range")
+
+
+def nearest(value: Value, kind: pa.DataType) -> Value:
+    """Cast numbers to the nearest float of a width; what is beyond all of them is infinite."""
+    if not pt.is_floating(kind):
+        raise TypeError(f"{kind} is no type of floats")
+    return pc.cast(value, kind, safe=False)
+
+
+def changed_by_float(values: pa.Array, floats: pa.Array) -> Any:
+    """Tell which numbers are other numbers than the floats that were made of them."""
+    source = values.type
+    back = pc.cast(floats, source, safe=False)
+    changed = pc.not_equal(back, values)
+    if pt.is_floating(source):
+        return pc.and_not(changed, pc.and_(pc.is_nan(back), pc.is_nan(values)))
+    # what is out of range becomes another number on each kind of processor
+    end = 2.0 ** (source.bit_width - pt.is_signed_integer(source))
+    return pc.or_(changed, pc.greater_equal(pc.cast(floats, pa.float64()), end))

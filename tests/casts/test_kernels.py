@@ -1,0 +1,282 @@
+"""Values that a cast would wrap around are errors, or null from TRY_CAST, in every call."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import lancekit as lk
+from lancekit.casts.kernels import cut, nearest
+from lancekit.errors import InvalidArgumentError, LancekitError, PredicateError
+
+FAR = dt.datetime(9999, 12, 31)
+D = Decimal
+
+
+def far_rows() -> pa.Table:
+    return pa.table(
+        {
+            "id": pa.array([0, 1], pa.int64()),
+            "us": pa.array([FAR, dt.datetime(2020, 1, 1)], pa.timestamp("us")),
+            "zoned": pa.array([FAR, dt.datetime(2020, 1, 1)], pa.timestamp("us", "UTC")),
+            "day": pa.array([FAR.date(), dt.date(2020, 1, 1)]),
+            "day64": pa.array([FAR.date(), dt.date(2020, 1, 1)], pa.date64()),
+            "s": pa.array([1 << 60, 1], pa.timestamp("s")),
+            "span": pa.array([1 << 62, 1], pa.duration("s")),
+            "ns": pa.array([0, 0], pa.timestamp("ns")),
+            "ns_zoned": pa.array([0, 0], pa.timestamp("ns", "UTC")),
+            "span_ns": pa.array([0, 0], pa.duration("ns")),
+            "micro": pa.array([0, 0], pa.timestamp("us")),
+            "date": pa.array([0, 0], pa.date32()),
+            "f": [1e300, 1.0],
+            "f32": pa.array([0.0, 0.0], pa.float32()),
+            "times": pa.array([[FAR], [dt.datetime(2020, 1, 1)]], pa.list_(pa.timestamp("us"))),
+        }
+    )
+
+
+@pytest.fixture
+def ds(tmp_path: Path) -> lk.LanceDataset:
+    return lk.write_dataset(far_rows(), str(tmp_path / "far"))
+
+
+WRAPPED = [
+    "CAST({} AS timestamp(9))",
+    "arrow_cast({}, 'Timestamp(Nanosecond, None)')",
+    "to_timestamp({})",
+    "to_timestamp_nanos({})",
+]
+BEYOND = [
+    *(form.format(column) for form in WRAPPED for column in ("us", "zoned", "day", "day64", "s")),
+    "arrow_cast(span, 'Duration(Nanosecond)')",
+    "arrow_cast(us, 'Timestamp(Nanosecond, Some(\"UTC\"))')",
+    "arrow_cast(times, 'List(Timestamp(Nanosecond, None))')",
+    "CAST(s AS timestamp)",
+    "CAST(s AS date)",
+    "CAST(s AS string)",
+    "to_date(s)",
+    "to_timestamp(f)",
+    "to_timestamp_seconds(f)",
+    "us + span",
+    "ns - span",
+    "CAST(span AS int)",
+    "arrow_cast(id - 1, 'Time64(Microsecond)')",
+]
+
+
+@pytest.mark.parametrize("expression", BEYOND)
+def test_a_value_beyond_the_range_is_an_error(ds: lk.LanceDataset, expression: str) -> None:
+    with pytest.raises(PredicateError):
+        ds.to_table(columns={"x": expression})
+    # the other row is well
+    assert ds.to_table(columns={"x": expression}, filter="id = 1").num_rows == 1
+
+
+@pytest.mark.parametrize("column", ["us", "zoned", "day", "day64", "s"])
+def test_try_cast_gives_null(ds: lk.LanceDataset, column: str) -> None:
+    for expression in (
+        f"TRY_CAST({column} AS timestamp(9))",
+        f"arrow_try_cast({column}, 'Timestamp(Nanosecond, None)')",
+    ):
+        found = ds.to_table(columns={"x": expression})["x"]
+        assert [one.is_valid for one in found.combine_chunks()] == [False, True]
+
+
+ASSIGNED = [
+    ("ns", "us"),
+    ("ns", "day"),
+    ("ns", "s"),
+    ("ns_zoned", "zoned"),
+    ("ns_zoned", "us"),
+    ("span_ns", "span"),
+    ("micro", "s"),
+    ("date", "s"),
+]
+
+
+@pytest.mark.parametrize(("column", "value"), ASSIGNED)
+def test_an_update_refuses_it(ds: lk.LanceDataset, column: str, value: str) -> None:
+    with pytest.raises(LancekitError, match=column):
+        ds.update({column: value})
+    with pytest.raises(LancekitError):
+        lk.sql(f"UPDATE t SET {column} = {value}", t=ds)
+    assert ds.version == 1
+    ds.update({column: value}, where="id = 1")
+
+
+@pytest.mark.spark
+def test_an_update_on_spark_refuses_it(ds: lk.LanceDataset, spark: SparkSession) -> None:
+    with lk.options(engine="spark"):
+        for column, value in (("ns", "us"), ("span_ns", "span")):
+            with pytest.raises(LancekitError):
+                lk.sql(f"UPDATE t SET {column} = {value}", t=ds)
+    assert ds.version == 1
+
+
+def test_add_columns_refuses_it(ds: lk.LanceDataset) -> None:
+    with pytest.raises(PredicateError):
+        ds.add_columns({"x": "CAST(us AS timestamp(9))"})
+    assert ds.version == 1
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        ("us", pa.timestamp("ns")),
+        ("zoned", pa.timestamp("ns", "UTC")),
+        ("day", pa.timestamp("ns")),
+        ("day64", pa.timestamp("ns")),
+        ("s", pa.timestamp("us")),
+        ("s", pa.date32()),
+        ("span", pa.duration("ns")),
+        ("times", pa.list_(pa.timestamp("ns"))),
+    ],
+)
+def test_alter_columns_refuses_it(ds: lk.LanceDataset, column: str, kind: pa.DataType) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"Column '{column}' cannot be cast"):
+        ds.alter_columns({"path": column, "data_type": kind})
+    assert ds.version == 1
+    ds.delete("id = 0")
+    ds.alter_columns({"path": column, "data_type": kind})
+    assert ds.schema.field(column).type == kind
+
+
+def test_what_is_finer_is_cut_off(ds: lk.LanceDataset) -> None:
+    lk.write_dataset(
+        pa.table(
+            {
+                "t": pa.array([1999, -1], pa.timestamp("ms")),
+                "d": pa.array([1999, -1], "duration[ms]"),
+            }
+        ),
+        ds.uri,
+        mode="overwrite",
+    )
+    ds = lk.dataset(ds.uri)
+    ds.alter_columns(
+        {"path": "t", "data_type": pa.timestamp("s")}, {"path": "d", "data_type": pa.duration("s")}
+    )
+    assert ds.to_table()["t"].cast(pa.int64()).to_pylist() == [1, 0]
+    assert ds.to_table()["d"].cast(pa.int64()).to_pylist() == [1, 0]
+
+
+def test_floats_become_infinite_as_in_pylance(ds: lk.LanceDataset) -> None:
+    ds.update({"f32": "f"})
+    assert ds.to_table()["f32"].to_pylist() == [float("inf"), 1.0]
+    ds.alter_columns({"path": "f", "data_type": pa.float16()})
+    assert ds.to_table()["f"].to_pylist() == [float("inf"), 1.0]
+    with pytest.raises(TypeError, match="no type of floats"):
+        nearest(pa.array([300]), pa.int8())
+
+
+def test_days_that_do_not_fit_are_refused_as_scalars_too() -> None:
+    for value in (pa.scalar(1 << 60, pa.timestamp("s")), pa.array([0, 1 << 60], pa.timestamp("s"))):
+        with pytest.raises(pa.ArrowInvalid, match="is out of range"):
+            cut(value, pa.date32())
+    edge = pa.array([(1 << 63) - 1], pa.timestamp("ns", "Asia/Tokyo"))
+    with pytest.raises(pa.ArrowInvalid, match="is out of range"):
+        cut(edge, pa.date32())
+
+
+# ---- prices, and moments as JSON has them
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        (0.125, pa.float64(), D("0.13")),
+        (-0.125, pa.float64(), D("-0.13")),
+        (2.5, pa.float32(), D("2.50")),
+        ("0.125", pa.string(), D("0.13")),
+        (" -0.125 ", pa.string(), D("-0.13")),
+        ("0." + "1" * 60, pa.large_string(), D("0.11")),
+        (D("0.125"), pa.decimal128(10, 3), D("0.13")),
+        (D("-0.125"), pa.decimal128(10, 3), D("-0.13")),
+    ],
+)
+def test_each_way_to_a_decimal_rounds_halves_away_from_zero(
+    tmp_path: Path, value: Any, kind: pa.DataType, expected: Decimal
+) -> None:
+    rows = pa.table({"x": pa.array([value], kind), "cents": pa.nulls(1, pa.decimal128(10, 2))})
+    ds = lk.write_dataset(rows, str(tmp_path / "d"))
+    for form in ("CAST({} AS decimal(10, 2))", "TRY_CAST({} AS decimal(10, 2))"):
+        assert ds.to_table(columns={"x": form.format("x")})["x"].to_pylist() == [expected]
+    ds.update({"cents": "x"})
+    assert ds.to_table()["cents"].to_pylist() == [expected]
+
+
+def test_text_that_is_no_decimal() -> None:
+    rows = pa.table({"x": ["1.005", "", "x", "1e400", None, "12345678901"]})
+    ds = lk.write_dataset(rows, "memory://no-decimal")
+    found = ds.to_table(columns={"x": "TRY_CAST(x AS decimal(10, 2))"})["x"]
+    assert found.to_pylist() == [D("1.01"), None, None, None, None, None]
+    with pytest.raises(PredicateError, match="decimal"):
+        ds.to_table(columns={"x": "CAST(x AS decimal(10, 2))"})
+
+
+TEXTS = [
+    "2024-01-01T00:00:00Z",
+    "2024-01-01 02:00:00+02:00",
+    "2024-01-01T00:00:00.123456789",
+    " 2024-01-01 00:00:00 ",
+    "2024-01-01",
+    None,
+]
+
+
+def moments(expression: str) -> list[Any]:
+    ds = lk.write_dataset(pa.table({"s": TEXTS}), "memory://texts-of-moments")
+    return list(ds.to_table(columns={"x": expression})["x"].to_pylist())
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "CAST(s AS timestamp)",
+        "TRY_CAST(s AS timestamp)",
+        "to_timestamp_micros(s)",
+        "arrow_cast(s, 'Timestamp(Microsecond, None)')",
+    ],
+)
+def test_texts_of_columns_are_read_as_literals_are(expression: str) -> None:
+    day = dt.datetime(2024, 1, 1)
+    assert moments(expression) == [day, day, day.replace(microsecond=123456), day, day, None]
+
+
+def test_texts_for_a_type_with_a_zone() -> None:
+    day = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    found = moments("arrow_cast(s, 'Timestamp(Microsecond, Some(\"UTC\"))')")
+    assert found == [day, day, day.replace(microsecond=123456), day, day, None]
+    local = moments("arrow_cast(s, 'Timestamp(Second, Some(\"Europe/Berlin\"))')")
+    hour = dt.timedelta(hours=1)
+    assert [None if one is None else one.astimezone(dt.UTC) for one in local] == [
+        *(day, day, day - hour, day - hour, day - hour, None)
+    ]
+
+
+def test_dates_and_parts_of_texts() -> None:
+    assert moments("CAST(s AS date)") == [dt.date(2024, 1, 1)] * 5 + [None]
+    assert moments("date_part('year', s)") == [2024] * 5 + [None]
+    ds = lk.write_dataset({"s": ["2024-01-01 25:00:00", "12", "9999-12-31"]}, "memory://no-moments")
+    for kind, expected in (
+        ("date", [None, None, dt.date(9999, 12, 31)]),
+        ("timestamp", [None, None, FAR]),
+        ("timestamp(9)", [None, None, None]),
+    ):
+        found = ds.to_table(columns={"x": f"TRY_CAST(s AS {kind})"})["x"]
+        assert found.to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    "make", [pa.array, lambda values, kind: pa.array([None, *values], kind)[1:]]
+)
+def test_slices(make: Callable[..., pa.Array]) -> None:
+    values = make([1999, None, -1], pa.timestamp("ms"))
+    assert cut(values, pa.timestamp("s")).cast(pa.int64()).to_pylist() == [1, None, 0]
