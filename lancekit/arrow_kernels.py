@@ -11,6 +11,10 @@ What Arrow gets wrong (20 to 26), and what is done about it:
 - ``list_parent_indices`` counts the items below null lists, and ``list_flatten`` leaves them out.
 - ``ascii_lower``, ``ascii_upper`` and ``ascii_swapcase`` return other bytes, or those of foreign
   memory, if the first text of an array at offset 0 does not begin at byte 0.
+- ``cast`` to the same type reads null items of a slice beyond their end, refuses null structs whose
+  fields take no nulls, or ends the process; so does a cast of structs and lists that hold such
+  parts.  Parts of the same type are passed on, not cast.
+- Half floats and dictionaries are not sorted, and half floats are not ranked.
 - What joins chunks (``take`` of several, ``concat_arrays``, ``combine_chunks``, ``concat_batches``,
   sorting) raises an error for dictionaries that hold nulls, and for empty arrays with an offset,
   which the C stream leaves without a buffer.  Both are rewritten after the error, and the kernel is
@@ -32,6 +36,7 @@ import pyarrow.compute as pc
 __all__ = [
     "ascii_lower",
     "ascii_upper",
+    "cast",
     "combine_chunks",
     "concat_arrays",
     "concat_batches",
@@ -39,7 +44,10 @@ __all__ = [
     "filter",
     "list_parents",
     "null_count",
+    "rank",
     "sort_by",
+    "sort_indices",
+    "sortable",
     "take",
     "without_null_values",
 ]
@@ -47,6 +55,8 @@ __all__ = [
 _Rows = TypeVar("_Rows", bound=pa.Array | pa.ChunkedArray | pa.RecordBatch | pa.Table)
 _Tabular = TypeVar("_Tabular", bound=pa.RecordBatch | pa.Table)
 
+_HALF = pa.float16().id
+_NULL = pa.null().id
 _LARGE_STRING = pa.large_string().id
 _DICTIONARY = pa.dictionary(pa.int8(), pa.null()).id
 _FIXED = pa.list_(pa.null(), 1).id
@@ -167,10 +177,107 @@ def ascii_upper(texts: Any) -> Any:
     return pc.ascii_upper(_from_byte_0(texts))
 
 
+def cast(rows: _Rows, kind: pa.DataType | pa.Schema) -> _Rows:
+    """Return values of another type, or rows of another schema with the same names."""
+    found: Any = rows
+    if isinstance(kind, pa.Schema):
+        found = _cast_rows(found, kind)
+    elif isinstance(rows, pa.ChunkedArray):
+        found = pa.chunked_array([_cast_array(chunk, kind) for chunk in rows.chunks], kind)
+    else:
+        found = _cast_array(found, kind)
+    done: _Rows = found
+    return done
+
+
+def sortable(values: pa.Array | pa.ChunkedArray) -> Any:
+    """Return values that Arrow orders: floats for half floats, plain values for dictionaries."""
+    if isinstance(values.type, pa.DictionaryType):
+        return values.cast(values.type.value_type)
+    return values.cast(pa.float32()) if values.type.id == _HALF else values
+
+
+def rank(values: pa.Array, tiebreaker: str) -> pa.Array:
+    """Return the ranks of values, from 1."""
+    return pc.rank(sortable(values), tiebreaker=tiebreaker)
+
+
+def sort_indices(rows: Any, sort_keys: Any = ()) -> pa.Array:
+    """Return the places of values, or of rows by the columns of ``sort_keys``, in order."""
+    if isinstance(rows, _COLUMNS):
+        return pc.sort_indices(sortable(rows))
+    columns = [sortable(column) for column in rows.columns]
+    return pc.sort_indices(pa.table(columns, rows.column_names), sort_keys=sort_keys)
+
+
 def list_parents(lists: pa.Array) -> pa.Array:
     """Return for each item that ``list_flatten`` returns the row of its list."""
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
     return pa.array(np.repeat(np.arange(len(lists)), lengths))
+
+
+# ---- casts
+
+
+def _cast_rows(rows: pa.Table | pa.RecordBatch, schema: pa.Schema) -> Any:
+    if rows.schema.names != schema.names or not any(map(_is_viewed_wrongly, rows.schema.types)):
+        return rows.cast(schema)
+    pairs = zip(rows.columns, schema.types, strict=True)
+    columns: list[Any] = [cast(column, kind) for column, kind in pairs]  # type: ignore[type-var]
+    for field, column in zip(schema, columns, strict=True):
+        if not field.nullable and null_count(column):
+            raise ValueError(f"Casting field {field.name!r} with null values to non-nullable")
+    return type(rows).from_arrays(columns, schema=schema)
+
+
+def _cast_array(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    own = array.type
+    if own.equals(kind, check_metadata=True):
+        return array
+    if not _is_viewed_wrongly(own) or own.id != kind.id or own.num_fields != kind.num_fields:
+        return array.cast(kind)
+    if isinstance(array, pa.StructArray):
+        names = [own.field(place).name for place in range(own.num_fields)]
+        if names != [kind.field(place).name for place in range(own.num_fields)]:
+            return array.cast(kind)
+        if own != kind:
+            _refuse_nulls(array, kind)
+        parts = [array.field(place) for place in range(own.num_fields)]
+        return _at_0(array, kind, _cast_parts(parts, kind))
+    if isinstance(array, pa.ExtensionArray):
+        return array.cast(kind)
+    items: pa.Array = array.values  # type: ignore[attr-defined]  # all others are lists
+    if isinstance(array, pa.FixedSizeListArray) and isinstance(kind, pa.FixedSizeListType):
+        size = array.type.list_size
+        if size != kind.list_size:
+            return array.cast(kind)
+        items = items.slice(array.offset * size, len(array) * size)
+        return _at_0(array, kind, _cast_parts([items], kind))
+    new = _cast_array(items, kind.field(0).type)
+    return pa.Array.from_buffers(kind, len(array), array.buffers()[:2], -1, array.offset, [new])
+
+
+def _cast_parts(parts: list[pa.Array], kind: pa.DataType) -> list[pa.Array]:
+    return [_cast_array(part, kind.field(place).type) for place, part in enumerate(parts)]
+
+
+def _refuse_nulls(structs: pa.StructArray, kind: pa.DataType) -> None:
+    """Raise if a field that takes no nulls from now on holds one where the struct is not null."""
+    for place in range(kind.num_fields):
+        field = kind.field(place)
+        if not field.nullable and structs.type.field(place).nullable:
+            there = structs.field(place).filter(structs.is_valid())
+            if null_count(there):
+                raise pa.ArrowInvalid(f"field {field.name!r} has nulls, and takes none")
+
+
+def _is_viewed_wrongly(kind: pa.DataType) -> bool:
+    """Return whether values have parts of null type, or structs whose fields take no nulls."""
+    if kind.id not in _WITH_PARTS:
+        return False
+    fields = [kind.field(place) for place in range(kind.num_fields)]
+    required = isinstance(kind, pa.StructType) and not all(field.nullable for field in fields)
+    return required or any(f.type.id == _NULL or _is_viewed_wrongly(f.type) for f in fields)
 
 
 # ---- what the kernels are given instead
@@ -266,11 +373,16 @@ def _with_parts(array: pa.Array, parts: list[pa.Array]) -> pa.Array:
     new = [_mended_array(part) for part in parts]
     if not array.offset and all(map(_is_same, new, parts)):
         return array
+    return _at_0(array, array.type, new)
+
+
+def _at_0(array: pa.Array, kind: pa.DataType, parts: list[pa.Array]) -> pa.Array:
+    """Return structs or fixed-size lists with other parts, which begin at offset 0."""
     validity = None
     if array.null_count:
         flags = array.is_valid().to_numpy(zero_copy_only=False)
         validity = pa.py_buffer(np.packbits(flags, bitorder="little"))
-    return pa.Array.from_buffers(array.type, len(array), [validity], array.null_count, children=new)
+    return pa.Array.from_buffers(kind, len(array), [validity], array.null_count, children=parts)
 
 
 def _is_same(one: object, other: object) -> bool:

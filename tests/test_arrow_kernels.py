@@ -203,3 +203,81 @@ def test_nulls_among_the_values_of_dictionaries_are_counted() -> None:
     assert ak.null_count(pa.chunked_array([values, values[:1]])) == 2
     assert ak.null_count(pa.array(["a", None]).dictionary_encode()) == 1
     assert ak.null_count(pa.array([1, None])) == 1
+
+
+NULLS = pa.list_(pa.null())
+REQUIRED = pa.struct([pa.field("a", pa.int32(), nullable=False)])
+WIDER = pa.struct([pa.field("a", pa.int64(), nullable=False)])
+
+
+def _structs(values: pa.Array, number: pa.DataType) -> pa.Array:
+    numbers = pa.array(range(len(values)), number)
+    return pa.StructArray.from_arrays([values, numbers], names=["x", "y"])
+
+
+#: arrays, and types that they become without a loss
+CASTS: dict[str, tuple[pa.Array, pa.DataType]] = {
+    "lists": (pa.array([[None] * 3, None, [None]], NULLS), NULLS),
+    "large lists": (pa.array([[None] * 3, None, [None]], NULLS), pa.large_list(pa.null())),
+    "fixed-size lists": (
+        pa.array([[None] * 2, None, [None] * 2], pa.list_(pa.null(), 2)),
+        pa.list_(pa.null(), 2),
+    ),
+    "maps": (
+        pa.array([[("a", None)], None, [("b", None)]], pa.map_(pa.string(), pa.null())),
+        pa.map_(pa.string(), pa.null()),
+    ),
+    "lists beside numbers": (
+        _structs(pa.array([[None] * 3, None, [None]], NULLS), pa.int8()),
+        pa.struct([("x", NULLS), ("y", pa.int16())]),
+    ),
+    "fields without nulls": (pa.nulls(3, REQUIRED), REQUIRED),
+    "wider fields without nulls": (pa.nulls(3, REQUIRED), WIDER),
+    "lists of these": (pa.array([[None, {"a": 1}], None, []], pa.list_(REQUIRED)), pa.list_(WIDER)),
+    "null fields": (
+        _structs(pa.nulls(4)[1:], pa.int8()),
+        pa.struct([("x", pa.null()), ("y", pa.int8())]),
+    ),
+}
+
+
+@pytest.mark.parametrize("start", [0, 1, 2, 3])
+@pytest.mark.parametrize("name", CASTS)
+def test_casts_of_nulls_within_parts(name: str, start: int) -> None:
+    values, kind = CASTS[name]
+    values = values.slice(start)
+    forms: list[Any] = [values, pa.chunked_array([values, values[1:]])]
+    for given in forms:
+        found = ak.cast(given, kind)
+        found.validate(full=True)
+        assert (found.type, found.to_pylist()) == (kind, given.to_pylist())
+    schema = pa.schema([pa.field("x", kind, metadata={"a": "b"})])
+    for rows in (pa.table({"x": forms[1]}), pa.record_batch([values], names=["x"])):
+        cast = ak.cast(rows, schema)
+        cast.validate(full=True)
+        assert cast.schema.equals(schema, check_metadata=True)
+        assert cast.to_pydict() == rows.to_pydict()
+
+
+def test_casts_refuse_what_arrow_refuses() -> None:
+    structs = pa.array([{"x": None, "y": 1}], pa.struct([("x", pa.null()), ("y", pa.int32())]))
+    required = pa.struct([pa.field("x", pa.int8(), nullable=False), ("y", pa.int32())])
+    with pytest.raises(pa.ArrowInvalid, match="'x' has nulls"):
+        ak.cast(structs, required)
+    schema = pa.schema([pa.field("s", structs.type, nullable=False)])
+    with pytest.raises(ValueError, match="'s' with null values to non-nullable"):
+        ak.cast(pa.table({"s": pa.nulls(1, structs.type)}), schema)
+    with pytest.raises(ValueError, match="names"):
+        ak.cast(pa.table({"s": structs}), pa.schema([("t", structs.type)]))
+
+
+def test_half_floats_and_dictionaries_are_sorted() -> None:
+    halves = pa.array([np.float16(2), None, np.float16(1)], pa.float16())
+    assert ak.sort_indices(halves).to_pylist() == [2, 0, 1]
+    assert ak.rank(halves, "dense").to_pylist() == [2, 3, 1]
+    texts = pa.array(["b", None, "a"]).dictionary_encode()
+    assert ak.sort_indices(texts).to_pylist() == [2, 0, 1]
+    assert ak.rank(texts, "dense").to_pylist() == [2, 3, 1]
+    rows = pa.table({"h": halves, "t": texts})
+    for name in rows.column_names:
+        assert ak.sort_indices(rows, [(name, "descending")]).to_pylist() == [0, 2, 1]

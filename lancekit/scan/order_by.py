@@ -75,13 +75,11 @@ def sorted_table(table: pa.Table, orderings: Sequence[ColumnOrdering]) -> pa.Tab
         directions.append((str(len(directions)), "ascending" if ascending else "descending"))
 
     for ordering in orderings:
-        values = table.column(ordering.column_name)
-        if pa.types.is_dictionary(values.type):
-            values = values.cast(values.type.value_type)  # Arrow sorts no dictionaries
+        values = ak.sortable(table.column(ordering.column_name))
         # Arrow has one rule for the nulls of all columns, and puts NaN beside them
         key(values.is_null(), ascending=not ordering.nulls_first)
         if pa.types.is_floating(values.type):
             key(pc.is_nan(values).fill_null(False), ascending=ordering.ascending)
         key(values, ascending=ordering.ascending)
     keys = pa.table(columns, names=[name for name, _ in directions])
-    return ak.take(table, pc.sort_indices(keys, sort_keys=directions))
+    return ak.take(table, ak.sort_indices(keys, sort_keys=directions))

@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias, cast
 
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.format.schema import LanceSchema
 from lancekit.scan.ahead import Workers
 from lancekit.scan.fragment_rows import (
@@ -113,7 +114,7 @@ class Scan:
         most = min(self.request.batch_rows, _MOST_ROWS)
         for table in cut_at(self.tables(), parts) if whole else self.tables():
             for batch in combined(table).to_batches(max_chunksize=most):
-                yield batch.cast(schema) if batch.schema != schema else batch
+                yield ak.cast(batch, schema) if batch.schema != schema else batch
 
     def to_table(self) -> pa.Table:
         """Read the whole result."""

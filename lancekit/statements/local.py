@@ -80,7 +80,7 @@ def run_locally(query: Written, schema: pa.Schema) -> pa.Table:
         ) from error
     finally:
         session.close()
-    return found.rename_columns(schema.names).cast(schema)
+    return ak.cast(found.rename_columns(schema.names), schema)
 
 
 def _watched(stream: Stream, failed: list[BaseException]) -> Stream:
@@ -104,7 +104,7 @@ def _counted(stream: Stream) -> Stream:
     schema = pa.schema([(one.name, with_leaves(one.type, _plain)) for one in stream.schema])
     if schema == stream.schema:
         return stream
-    return Stream(schema, lambda: (batch.cast(schema) for batch in stream.reader()))
+    return Stream(schema, lambda: (ak.cast(batch, schema) for batch in stream.reader()))
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.display import Displayed
 from lancekit.pipeline.engine.engine import Choice, EngineName, spark_engine
 from lancekit.pipeline.engine.pandas_frames import exact_frame
@@ -121,7 +122,7 @@ class SqlResult(Displayed):
 
     def _rows(self, frame: Any) -> pa.Table:
         rows: pa.Table = self._collect(frame).rename_columns(self.schema.names)
-        return rows.cast(self.schema)
+        return ak.cast(rows, self.schema)
 
     def _plain(self) -> str:
         rows = "" if self.table is None else f"{self.table.num_rows} rows, "

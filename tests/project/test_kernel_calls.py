@@ -23,6 +23,7 @@ METHODS = {
 FUNCTIONS = {
     *("pa.concat_arrays", "pa.concat_batches"),
     *("pc.array_filter", "pc.array_take", "pc.drop_null", "pc.filter", "pc.take"),
+    *("pc.rank", "pc.sort_indices"),
     *("pc.ascii_lower", "pc.ascii_swapcase", "pc.ascii_upper", "pc.list_parent_indices"),
 }
 #: what arrays say of themselves, and where arrays are those of files, without dictionaries
@@ -90,6 +91,18 @@ def test_only_one_module_counts_nulls() -> None:
         if ast.unparse(node.value) != "ak"
     }
     assert found == set(), "count these by lancekit.arrow_kernels"
+
+
+def test_only_one_module_casts_whole_rows() -> None:
+    found = {
+        f"{path.relative_to(PACKAGE)}:{node.lineno}: {ast.unparse(node)}"
+        for path in set(PACKAGE.rglob("*.py")) - {OWNER}
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if node.func.attr == "cast" and ast.unparse(node.func.value) != "ak"
+        if len(node.args) == 1 and ast.unparse(node.args[0]).endswith("schema")
+    }
+    assert found == set(), "cast these by lancekit.arrow_kernels"
 
 
 def test_the_other_objects_are_there() -> None:

@@ -72,8 +72,8 @@ def _sql_merge(ds: lk.LanceDataset, rows: Any) -> None:
 
 
 def _upsert_to_shard(ds: lk.LanceDataset, rows: Any) -> None:
-    ds.initialize_mem_wal(unsharded=True)
-    ds.mem_wal_upsert(rows)
+    ds.initialize_mem_wal(bucket_column="id", num_buckets=2)
+    ds.mem_wal_upsert(rows, flush=True)
     ds.merge_mem_wal()
 
 
@@ -300,3 +300,99 @@ def test_a_deep_validation_finds_nulls_where_none_may_be(tmp_path: Path, name: s
     lk.LanceDataset.commit(ds.uri, change, read_version=1)
     with pytest.raises(CorruptFileError, match=r"'d'.*takes no nulls, and holds"):
         lk.dataset(ds.uri).validate(deep=True)
+
+
+# ---- half floats, lists of nulls, dictionaries with nulls, empty chunks
+
+
+def test_half_floats_and_dictionaries_order_rows(tmp_path: Path) -> None:
+    halves = pa.array([2, NAN, None, 1]).cast(pa.float16())
+    texts = pa.array(["b", "c", None, "a"]).dictionary_encode()
+    ds = lk.write_dataset({"id": _ids(4), "h": halves, "t": texts}, str(tmp_path / "d"))
+    for name in ("h", "t"):
+        assert ds.to_table(order_by=[name])["id"].to_pylist() == [3, 0, 1, 2]
+        backwards = lk.ColumnOrdering(name, ascending=False, nulls_first=True)
+        assert ds.to_table(order_by=[backwards])["id"].to_pylist() == [2, 1, 0, 3]
+
+
+@pytest.mark.parametrize("name", ["h", "t"])
+def test_half_floats_and_dictionaries_choose_the_newest_row(tmp_path: Path, name: str) -> None:
+    orders = {"h": pa.array([2, 1]).cast(pa.float16()), "t": pa.array(["b", "a"])}
+    orders["t"] = orders["t"].dictionary_encode()
+    rows = pa.table({"id": pa.array([0, 0], pa.int64()), "g": _ids(2), "o": orders[name]})
+    ds = lk.write_dataset(rows.slice(1), str(tmp_path / "d"))
+    merge = ds.merge_insert("id").when_matched_update_all()
+    merge.dedupe(by="o").execute(rows)
+    assert ds.to_table()["g"].to_pylist() == [0]
+
+
+def test_lists_of_nulls_come_from_queries_and_functions(tmp_path: Path) -> None:
+    kind = pa.list_(pa.null())
+    lists = pa.array([[None, None], None, [None]], kind)
+    ds = lk.write_dataset({"id": _ids(3), "n": lists}, str(tmp_path / "d"))
+    some = pa.table({"id": [0, 2]})
+    found = lk.sql("SELECT t.* FROM t JOIN s ON t.id = s.id ORDER BY t.id", t=ds, s=some)
+    assert found.to_table()["n"].to_pylist() == [[None, None], [None]]
+
+    def made(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.record_batch([pa.concat_arrays([lists, lists]).slice(3, 3)], names=["m"])
+
+    ds.add_columns(made, read_columns=["id"])
+    assert ds.to_table()["m"].to_pylist() == lists.to_pylist()
+    assert lance.dataset(ds.uri).to_table()["m"].to_pylist() == lists.to_pylist()
+
+
+def _two_dictionaries() -> pa.ChunkedArray:
+    codes = pa.array([0, 1], pa.int8())
+    return pa.chunked_array(
+        [pa.DictionaryArray.from_arrays(codes, pa.array([text, None])) for text in "ab"]
+    )
+
+
+@pytest.mark.parametrize("form", ["column", "struct", "list"])
+@pytest.mark.parametrize("update", UPDATES)
+def test_dictionaries_with_nulls_in_two_chunks_are_merged(
+    tmp_path: Path, update: str, form: str
+) -> None:
+    column = _two_dictionaries()
+    if form == "struct":
+        column = pa.chunked_array(map(_within_struct, column.chunks))
+    if form == "list":
+        offsets = pa.array([0, 1, 2], pa.int32())
+        column = pa.chunked_array(
+            [pa.ListArray.from_arrays(offsets, chunk) for chunk in column.chunks]
+        )
+    rows = pa.table({"id": _ids(4), "v": column})
+    before = pa.table({"id": _ids(4), "v": pa.nulls(4, column.type)})
+    ds = lk.write_dataset(before, str(tmp_path / "d"), primary_key="id")
+    UPDATES[update](ds, rows)
+    _agree(ds.uri, _by_id(rows))
+
+
+def test_dictionaries_with_nulls_are_keys(tmp_path: Path) -> None:
+    codes = pa.array(["a", "b"], pa.string()).dictionary_encode()
+    before = pa.table({"id": _ids(2), "d": codes.cast(pa.dictionary(pa.int8(), pa.string()))})
+    ds = lk.write_dataset(before, str(tmp_path / "d"))
+    rows = pa.table({"id": pa.array([7, 8, 9], pa.int64()), "d": _two_dictionaries()[:3]})
+    ds.merge_insert("d").when_matched_update_all().when_not_matched_insert_all().execute(rows)
+    found = ds.to_table().sort_by("id").to_pydict()
+    assert found == {"id": [7, 8, 9], "d": ["a", None, "b"]}
+
+
+@pytest.mark.parametrize("dictionary", [False, True])
+@pytest.mark.parametrize("update", UPDATES)
+def test_empty_chunks_of_streams_are_merged(tmp_path: Path, update: str, dictionary: bool) -> None:
+    ids, values = _ids(3), pa.array(["a", "b", "c"])
+    values = values.dictionary_encode() if dictionary else _ids(3)
+    schema = pa.schema([("id", pa.int64()), ("v", values.type)])
+    chunks = [
+        pa.record_batch([ids.slice(*at), values.slice(*at)], schema=schema)
+        for at in [(0, 2), (3, 0), (2, 1)]
+    ]
+    ds = lk.write_dataset(
+        pa.table([ids, pa.nulls(3, values.type)], schema), str(tmp_path / "d"), primary_key="id"
+    )
+    stream = pa.RecordBatchReader.from_stream(pa.Table.from_batches(chunks))
+    UPDATES[update](ds, stream.read_all())
+    wanted = dict(zip(ids.to_pylist(), values.to_pylist(), strict=True))
+    _agree(ds.uri, wanted)

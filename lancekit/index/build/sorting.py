@@ -75,7 +75,7 @@ def _by_bytes(values: pa.Array) -> Places:
     order = text_order(values) if is_variable(values.type) else None
     if order is not None:
         return order
-    return np.asarray(pc.sort_indices(values)).astype(np.int64)
+    return np.asarray(ak.sort_indices(values)).astype(np.int64)
 
 
 def ordered_words(values: pa.Array) -> Words | None:

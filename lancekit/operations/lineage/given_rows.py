@@ -63,7 +63,7 @@ def settled_by(plan: ThreeWay, rows: Any) -> tuple[Settled, Given | None]:
     places = ours[match.old]
     order = np.argsort(places, kind="stable")  # those that are nowhere come last
     chosen = ak.take(table.select(schema.names), pa.array(match.new[order]))
-    return settled, Given(chosen.cast(schema), places[order][places[order] != NOWHERE])
+    return settled, Given(ak.cast(chosen, schema), places[order][places[order] != NOWHERE])
 
 
 def _read(rows: Any, wanted: pa.Schema) -> pa.Table:

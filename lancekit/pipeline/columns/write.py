@@ -282,7 +282,7 @@ class Made:
                 hint="It has to return the same columns for each batch.",
             )
         try:
-            return made.select(self.schema.names).cast(self.schema)
+            return ak.cast(made.select(self.schema.names), self.schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
             raise InvalidArgumentError(
                 f"The function gave {made.schema.types}, which do not become "

@@ -168,10 +168,10 @@ def _suspects(columns: Sequence[pa.Array]) -> Indices | None:
 
 def _ranks(order: pa.Array | pa.ChunkedArray, rows: Indices) -> Indices:
     """Return for each row a number that is larger if its value is; equal for equal values."""
-    values = ak.take(_whole(order), pa.array(rows))
+    values = ak.sortable(ak.take(_whole(order), pa.array(rows)))
     if pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
-    ranks = pc.rank(values, tiebreaker="dense").to_numpy(zero_copy_only=False)
+    ranks = ak.rank(values, tiebreaker="dense").to_numpy(zero_copy_only=False)
     known = values.is_valid().to_numpy(zero_copy_only=False)
     return np.where(known, ranks, 0).astype(np.int64)
 
