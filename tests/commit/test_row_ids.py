@@ -171,6 +171,42 @@ def test_damage_is_refused_before_it_takes_memory(segment: Any) -> None:
         tracemalloc.stop()
 
 
+@given(
+    gaps=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=16, max_size=60),
+    first=st.sampled_from([0, 5, 2**63 - 30, 2**64 - 500]),
+    data=st.data(),
+)
+def test_many_ranges_are_read_together(gaps: Any, first: int, data: st.DataObject) -> None:
+    """As pylance writes the ids of rows that an update picked: a range for each run."""
+    ranges, end = [], first
+    for gap, length in gaps:
+        ranges.append(range(end + gap, end + gap + length))
+        end = ranges[-1].stop
+    data.draw(st.randoms()).shuffle(ranges)
+    kind = pb.U64Segment
+    segments = [kind(range=kind.Range(start=r.start, end=r.stop)) for r in ranges]
+    more = [kind(array=pb.EncodedU64Array(u64_array={"values": (7).to_bytes(8, "little")}))]
+    for tail in ([], more if first > 7 else []):
+        encoded = pb.RowIdSequence(segments=[*segments, *tail]).SerializeToString()
+        ids = [id_ for r in ranges for id_ in r] + [7] * len(tail)
+        read = read_row_ids(encoded, len(ids), "f")
+        assert read.values().tolist() == ids
+        assert read.at(np.arange(len(ids))[::-1]).tolist() == ids[::-1]
+        asked = sorted({*ids, *range(max(first - 2, 0), min(end + 2, 2**64))})
+        expected = [ids.index(id_) if id_ in ids else -1 for id_ in asked]
+        assert read.find(numbers(asked)).tolist() == expected
+
+
+def test_many_damaged_ranges_are_refused() -> None:
+    kind = pb.U64Segment
+    good = [kind(range=kind.Range(start=9 * i, end=9 * i + 1)) for i in range(20)]
+    for start, end in ((9, 4), (0, LAST)):
+        bad = kind(range=kind.Range(start=start, end=end))
+        encoded = pb.RowIdSequence(segments=[*good, bad]).SerializeToString()
+        with pytest.raises(CorruptFileError, match="21 ranges of row ids of f"):
+            read_row_ids(encoded, 20, "f")
+
+
 def test_a_long_range_is_not_expanded() -> None:
     """A fragment that claims to have 2**40 rows can be asked for some of their ids."""
     ids = read_row_ids(encode_row_ids(range(7, 7 + 2**40)), 2**40, "f")
