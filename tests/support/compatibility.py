@@ -195,6 +195,7 @@ pylance 14 writes some tables that older releases do not open, and that lancekit
 | managed blobs | 16384 | refuse | reads and writes |
 
 When lancekit has compacted all fragments with such columns, older releases open the table again.
+After a compaction by lancekit 14.0.2 changes tables with blobs of both versions in every way.
 
 This page is generated from `tests/data/compatibility.json`, which
 `python -m tests.support.compatibility` measures; `make torture` measures it again."""

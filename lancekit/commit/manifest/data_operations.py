@@ -39,6 +39,7 @@ from lancekit.errors import InvalidArgumentError
 from lancekit.format import operations as ops
 from lancekit.format.fragment import TOMBSTONE, DataFile, Fragment, FragmentList
 from lancekit.format.index import FRAGMENT_REUSE
+from lancekit.format.manifest import Manifest
 from lancekit.format.operation_parts import RewriteGroup
 from lancekit.format.schema import LanceSchema
 
@@ -160,7 +161,22 @@ def rewrite(draft: Draft, operation: ops.Rewrite) -> Built:
     if draft.reuse is not None:
         kept = (index for index in indices if index.name != FRAGMENT_REUSE)
         indices = (*kept, draft.reuse)
-    return draft.built(fragments=fragments, indices=indices)
+    return draft.built(
+        fragments=fragments, indices=indices, storage_version=_version_after(manifest, fragments)
+    )
+
+
+def _version_after(manifest: Manifest, fragments: FragmentList) -> str:
+    """Return the format that a table has once its older files are rewritten.
+
+    Where the schema has blobs that the table's format cannot hold, the reference refuses to
+    rewrite rows until the format is that of the files.
+    """
+    new = manifest.new_file_version
+    if new == manifest.storage_version:
+        return new
+    files = (file for fragment in fragments for file in fragment.files)
+    return new if all(file.storage_version == new for file in files) else manifest.storage_version
 
 
 def _check_rows(fragments: FragmentList, group: RewriteGroup, *, stable: bool) -> None:

@@ -237,7 +237,7 @@ class FragmentReader:
 
     def _v1_blobs(self, file_index: int, held: LanceField) -> Collection[int]:
         """Return the ids of blob v2 fields that a file stores as blob v1."""
-        if not any(map(is_stored_v2, held.walk())):
+        if not held.children or not any(map(is_stored_v2, held.walk())):
             return ()
         found = self._v1_of_files.get(file_index)
         if found is None:
