@@ -9,7 +9,6 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from lancekit import arrow_kernels as ak
 from lancekit.api._handle import Handle
 from lancekit.api.index_config import (
     IndexConfig,
@@ -352,26 +351,25 @@ class Indices(Handle):
         return describe_indices(self._snapshot)
 
     def remap_row_addrs(self, addrs: pa.Array) -> pa.Array | None:
-        """Tell where rows are that compactions moved which left indices as they were.
+        """Translate row addresses from before compactions with ``defer_index_remap=True``.
 
-        These are the compactions with ``defer_index_remap=True`` that an index still has to catch
-        up with.
+        Only compactions count that an index still has to catch up with.
 
         Parameters
         ----------
         addrs
-            Addresses of rows, as uint64, such as ``_rowaddr`` has.
+            Row addresses, as uint64, such as ``_rowaddr`` has.  Nulls are allowed.
 
         Returns
         -------
         pa.Array | None
-            Their addresses now: null if a row is gone, the same if it did not move.  ``None`` if
-            there is no such compaction.
+            The current addresses: null for a null and for a row that is gone, the same address
+            for a row that did not move.  ``None`` if no such compaction is recorded.
 
         Raises
         ------
         InvalidTypeError
-            ``addrs`` are no such numbers.
+            ``addrs`` is not an array of uint64.
 
         Examples
         --------
@@ -382,17 +380,18 @@ class Indices(Handle):
         >>> ds.remap_row_addrs(pa.array([1 << 32], pa.uint64())).to_pylist()
         [8589934594]
         """
-        if not isinstance(addrs, pa.Array) or addrs.type != pa.uint64() or ak.null_count(addrs):
+        if not isinstance(addrs, pa.Array) or addrs.type != pa.uint64():
             raise InvalidTypeError(
-                f"addrs is {shown(addrs)}.",
-                hint="Pass an array of uint64 without nulls.",
+                f"addrs must be an array of uint64, got {shown(addrs)}.",
+                hint="Pass pa.array([...], pa.uint64()).",
                 argument="addrs",
             )
         reuse = reuse_of(self._snapshot)
         if reuse is None:
             return None
-        rows, there = reuse.moved(addrs.to_numpy())
-        return pa.array(rows, mask=~there)
+        known = addrs.is_valid().to_numpy(zero_copy_only=False)
+        rows, there = reuse.moved(addrs.fill_null(0).to_numpy())
+        return pa.array(rows, mask=~(known & there))
 
     def index_statistics(self, index_name: str) -> dict[str, Any]:
         """Tell what ``ds.stats.index_stats`` tells, of which this is an older name."""

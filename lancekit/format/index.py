@@ -266,6 +266,86 @@ class IndexMetadata(Part):
         compression = details.WhichOneof("compression")
         return f"IVF_{graph}{compression.upper()}" if compression else kind
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of a vector or full-text index, named as in pylance; else empty.
+
+        Raises
+        ------
+        CorruptFileError
+            The details cannot be parsed.
+        """
+        vectors = self._vector_details()
+        if vectors is not None:
+            return _vector_parameters(vectors)
+        if self.type_url.endswith(".InvertedIndexDetails") and self.index_details is not None:
+            where = f"details of index {self.name!r}"
+            return _text_parameters(parse(pb.InvertedIndexDetails, self.index_details.value, where))
+        return {}
+
+
+def _vector_parameters(message: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"metric_type": message.MetricType.Name(message.metric_type)}
+    if message.target_partition_size:
+        found["target_partition_size"] = message.target_partition_size
+    if message.HasField("hnsw"):
+        graph = message.hnsw
+        found["hnsw"] = {
+            "max_connections": graph.max_connections,
+            "construction_ef": graph.construction_ef,
+            **({"max_level": graph.max_level} if graph.max_level else {}),
+        }
+    kind = message.WhichOneof("compression")
+    if kind not in (None, "flat"):
+        found["compression"] = {"type": kind, **_by_name(getattr(message, kind))}
+    if kind == "rq":
+        found["compression"]["rotation_type"] = (
+            "matrix" if message.rq.rotation_type == 1 else "fast"
+        )
+    if message.runtime_hints:
+        found["runtime_hints"] = dict(message.runtime_hints)
+    return found
+
+
+def _by_name(message: Any) -> dict[str, Any]:
+    return {part.name: getattr(message, part.name) for part in message.DESCRIPTOR.fields}
+
+
+#: details of a full-text index that say nothing
+_TEXT_DEFAULTS = pb.InvertedIndexDetails(
+    base_tokenizer="simple",
+    language='"English"',
+    max_token_length=40,
+    lower_case=True,
+    stem=True,
+    remove_stop_words=True,
+    ascii_folding=True,
+    min_ngram_length=3,
+    max_ngram_length=3,
+    block_size=128,
+)
+
+
+def _text_parameters(message: Any) -> dict[str, Any]:
+    if not message.ByteSize():
+        message = _TEXT_DEFAULTS
+    try:
+        language = json.loads(message.language)
+    except ValueError:
+        language = message.language
+    granularity = "list_element" if message.document_granularity == 1 else "row"
+    known = {
+        **_by_name(message),
+        "lance_tokenizer": None,  # details do not store it, nor the stop words
+        "custom_stop_words": None,
+        "language": language,
+        "max_token_length": message.max_token_length or None,
+        "block_size": message.block_size or _TEXT_DEFAULTS.block_size,
+        "document_granularity": granularity,
+        **_by_name(message.code),
+    }
+    return {name: value for name, value in known.items() if name not in ("code", "format_version")}
+
 
 def index_from_pb(message: pb.IndexMetadata) -> IndexMetadata:
     """Decode one segment."""

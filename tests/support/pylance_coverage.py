@@ -74,10 +74,6 @@ DIFFERENCES: dict[str, str] = {
     "LanceDataset.commit_existing_index_segments": (
         "moves the handle and returns it; segments are what `create_index_uncommitted` gave"
     ),
-    "LanceDataset.describe_indices": (
-        "a segment that waits for a remap (`defer_index_remap`) names the fragments of before; no "
-        "`details`"
-    ),
     "LanceDataset.prewarm_index": (
         "posting lists of words and codes of vectors are read where they are asked for"
     ),

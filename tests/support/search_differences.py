@@ -139,6 +139,17 @@ def _stale(library: ModuleType, uri: str) -> Any:
     return sorted(_numbers(library.dataset(uri), "snow"))
 
 
+def _segments_of_updates(library: ModuleType, uri: str) -> Any:
+    ds = library.write_dataset(
+        pa.table({"x": range(20)}), uri, max_rows_per_file=10, enable_stable_row_ids=True
+    )
+    ds = library.dataset(uri)
+    ds.create_scalar_index("x", "BITMAP")
+    ds.update({"x": "x + 100"}, where="x = 3")
+    ds.optimize.optimize_indices(num_indices_to_merge=0)
+    return library.dataset(uri).count_rows("x = 3")
+
+
 def _deleted_nearest(library: ModuleType, uri: str) -> Any:
     import lance
 
@@ -219,6 +230,16 @@ OF_SEARCHES = (
         _stale,
         [0],
         [0, 2],
+    ),
+    Difference(
+        "`optimize_indices(num_indices_to_merge=0)` in a table with stable row ids, after an "
+        "update of the indexed column",
+        "segments that may hold the old values are written again, with the new rows",
+        "leaves them as they are, and filters find updated rows by their old values",
+        "a filter answers for the version that is read",
+        _segments_of_updates,
+        0,
+        1,
     ),
     Difference(
         "`nearest` by an index in a table with stable row ids, after deletes and a compaction",

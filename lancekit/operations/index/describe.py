@@ -33,7 +33,7 @@ from lancekit.index.kinds import (
 from lancekit.index.segment import Segment
 from lancekit.operations.index.create import segments_of
 from lancekit.operations.index.optimize import column_of_index
-from lancekit.operations.index.rows import live_fragments
+from lancekit.operations.index.rows import covered_fragments, live_fragments
 from lancekit.operations.index.vectors import vector_statistics
 from lancekit.versions.snapshot import Snapshot
 
@@ -42,9 +42,10 @@ __all__ = ["IndexDescription", "IndexSegmentDescription", "describe_indices", "i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSegmentDescription:
-    """What the manifest says of a segment of an index.
+    """A segment of an index, as the manifest describes it.
 
-    `fragment_ids` are those that were indexed, gone ones included.
+    `fragment_ids` are the indexed fragments, with fragments that are gone.  The fragments that a
+    compaction with ``defer_index_remap=True`` replaced are given as the new ones.
     """
 
     uuid: str
@@ -59,10 +60,19 @@ class IndexSegmentDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexDescription(Displayed):
-    """What the manifest says of an index.
+    """An index, as the manifest describes it.
 
-    `num_rows_indexed` are the rows that it covers, `fields` the ids of its columns and
-    `field_names` their paths; `total_size_bytes` is ``None`` if a segment does not say its size.
+    Attributes
+    ----------
+    num_rows_indexed
+        The live rows of the fragments that the index covers.
+    fields, field_names
+        The ids of the indexed columns, and their paths.
+    details
+        The parameters of a vector or full-text index, named as in pylance; empty for other kinds.
+        Stop words are not part of them: the manifest does not store the words.
+    total_size_bytes
+        ``None`` if the manifest lacks the size of a segment.
     """
 
     name: str
@@ -72,6 +82,7 @@ class IndexDescription(Displayed):
     fields: tuple[int, ...]
     field_names: tuple[str, ...]
     segments: tuple[IndexSegmentDescription, ...]
+    details: dict[str, Any]
     total_size_bytes: int | None
 
 
@@ -88,7 +99,7 @@ def _described(snapshot: Snapshot, segments: list[IndexMetadata]) -> IndexDescri
     found = Items(
         IndexSegmentDescription(
             uuid=str(index.uuid),
-            fragment_ids=Numbers(index.fragment_ids or ()),
+            fragment_ids=Numbers(covered_fragments(index, snapshot) or ()),
             dataset_version_at_last_update=index.dataset_version,
             index_version=index.index_version or 0,
             created_at=index.created_at,
@@ -107,6 +118,7 @@ def _described(snapshot: Snapshot, segments: list[IndexMetadata]) -> IndexDescri
         fields=first.fields,
         field_names=Items(paths.get(id_, f"field {id_}") for id_ in first.fields),
         segments=found,
+        details=first.parameters,
         total_size_bytes=sum(sizes) if len(sizes) == len(found) else None,
     )
 

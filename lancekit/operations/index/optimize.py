@@ -6,6 +6,8 @@ import uuid as uuids
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import (
@@ -28,7 +30,7 @@ from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.index.create import segments_of
 from lancekit.operations.index.reuse import trimmed
-from lancekit.operations.index.rows import covered_rows, live_fragments
+from lancekit.operations.index.rows import covered_rows, live_addresses, live_fragments
 from lancekit.operations.index.segments import (
     IndexedField,
     build_content,
@@ -37,17 +39,10 @@ from lancekit.operations.index.segments import (
     removed_unless_committed,
     write_segment,
 )
-from lancekit.scan.fragment_rows import ScanRequest
-from lancekit.scan.fragments.source import fragment_sources
-from lancekit.scan.outputs import plan_columns
-from lancekit.scan.scan import Scan
+from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["OptimizeRequest", "column_of_index", "optimize_indices", "stored_content"]
-
-
-#: in which versions a row came, and got the values that it has
-_VERSIONS = ("_row_created_at_version", "_row_last_updated_at_version")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +155,8 @@ def _changes(
     behind = [index for index in segments if reuse is not None and reuse.behind(index)]
     if snapshot.manifest.has_stable_row_ids and not kind.zones:
         behind = [*behind, *_stale(snapshot, segments, fresh)]
+        if fresh and request.merge:  # as in the reference: 0 leaves all segments as they are
+            behind += [index for index in segments if _has_deleted_rows(snapshot, index)]
     # one that waits for its first vectors has no files, which readers would miss beside others
     waiting = [index for index in segments if not index.files and not index.fragment_ids]
     # nor do readers search segments whose posting lists differ
@@ -239,29 +236,35 @@ def _joining(
 def _stale(
     snapshot: Snapshot, segments: tuple[IndexMetadata, ...], fresh: Sequence[int]
 ) -> tuple[IndexMetadata, ...]:
-    """Return the segments that may have rows from before they were updated.
+    """Return the segments that may hold rows as they were before an update.
 
-    With stable row ids an updated row keeps its id: a segment that has it from before is to forget
-    it, as soon as it is in another.
+    With stable row ids an updated row keeps its id, and moves to a fragment that the segment does
+    not cover.  The reference finds the old value, too, once another segment covers that fragment.
+    A deleted row is no reason: nothing has its id any more.
     """
     if not fresh:
         return ()
-    if _has_updated_rows(snapshot, fresh):
-        return segments
-    found = []
-    for index in segments:
-        fragments = (snapshot.fragment(id_) for id_ in live_fragments(index, snapshot))
-        if any(one is not None and one.num_deletions for one in fragments):
-            found.append(index)
-    return tuple(found)
+    covered = {index.uuid: set(live_fragments(index, snapshot)) for index in segments}
+    in_all = set.intersection(*covered.values())
+    updated = {
+        source.fragment.id
+        for source in fragment_sources(snapshot)
+        if source.fragment.id not in in_all and _has_updated_rows(source)
+    }
+    return tuple(index for index in segments if updated - covered[index.uuid])
 
 
-def _has_updated_rows(snapshot: Snapshot, fragments: Sequence[int]) -> bool:
-    outputs = plan_columns(snapshot.manifest.schema, [], [*_VERSIONS])
-    wanted = set(fragments)
-    sources = tuple(one for one in fragment_sources(snapshot) if one.fragment.id in wanted)
-    versions = Scan(sources=sources, request=ScanRequest(outputs=outputs)).to_table()
-    return not versions.column(0).equals(versions.column(1))
+def _has_deleted_rows(snapshot: Snapshot, index: IndexMetadata) -> bool:
+    fragments = (snapshot.fragment(id_) for id_ in live_fragments(index, snapshot))
+    return any(one is not None and one.num_deletions for one in fragments)
+
+
+def _has_updated_rows(source: FragmentSource) -> bool:
+    """Return False if no row of a fragment was updated; True, too, where nobody recorded it."""
+    if source.fragment.last_updated_at is None:
+        return True
+    reader, rows, _ = live_addresses(source)
+    return not np.array_equal(reader.created_at(rows), reader.last_updated_at(rows))
 
 
 def _anew(

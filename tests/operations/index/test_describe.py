@@ -6,6 +6,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import lance
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import lancekit as lk
@@ -41,6 +43,34 @@ def test_as_pylance_tells(name: str, theirs: bool, tmp_path: Path) -> None:
             assert (list(value) if isinstance(found, list) else value) == found
     stats = lance.dataset(str(path)).stats.index_stats(ours.name)
     assert ds.stats.index_stats(ours.name) == ds.index_statistics(ours.name) == stats
+
+
+INDICES = {
+    "text": ("text", "INVERTED", {"language": "German", "with_position": True}),
+    "parts of texts": ("text", "INVERTED", {"base_tokenizer": "ngram", "max_ngram_length": 4}),
+    "code": ("text", "INVERTED", {"base_tokenizer": "code", "index_operators": True}),
+    "flat": ("vector", "IVF_FLAT", {"metric": "cosine", "target_partition_size": 64}),
+    "pq": ("vector", "IVF_PQ", {"num_partitions": 2, "num_sub_vectors": 2, "num_bits": 4}),
+    "sq": ("vector", "IVF_SQ", {"num_partitions": 2}),
+    "rq": ("vector", "IVF_RQ", {"num_partitions": 2}),
+    "graph": ("vector", "IVF_HNSW_SQ", {"num_partitions": 2, "m": 12, "max_level": 5}),
+}
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_the_parameters_of_an_index_as_pylance_tells(name: str, tmp_path: Path) -> None:
+    column, kind, settings = INDICES[name]
+    vectors = pa.FixedSizeListArray.from_arrays(np.arange(2400, dtype="float32"), 8)
+    table = pa.table({"vector": vectors, "text": [f"foo_{at} bar+baz" for at in range(300)]})
+    theirs = lance.write_dataset(table, tmp_path / "d.lance")
+    if column == "text":
+        theirs.create_scalar_index(column, kind, **settings)
+    else:
+        theirs.create_index(column, kind, **settings)
+    (told,) = lance.dataset(tmp_path / "d.lance").describe_indices()
+    (ours,) = lk.dataset(tmp_path / "d.lance").describe_indices()
+    assert told.details
+    assert ours.details == told.details
 
 
 @pytest.mark.parametrize(("column", "kind"), [("int32", "BTREE"), ("text", "INVERTED")])

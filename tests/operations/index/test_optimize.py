@@ -6,6 +6,7 @@ import random
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import lance
@@ -98,6 +99,45 @@ def test_deltas_are_put_together(tmp_path: Path) -> None:
     assert _covered(ds, "int32_idx") == [[0, 1, 2, 3, 4]]
     assert ds.list_indices()[0]["version"] == first
     assert unlike(path, ["int32"]) == []
+
+
+@pytest.mark.parametrize("steps", ["d a 0", "d 1 a 0", "a 0 d a 0", "a 0 d a 1", "a 0 d c a 0"])
+def test_segments_of_stable_rows_as_in_pylance(steps: str, tmp_path: Path) -> None:
+    """Deleted rows are no reason to write a segment again that is to be left alone."""
+    found = []
+    for library in (lk, lance):
+        path = tmp_path / library.__name__
+        ids = pa.table({"id": range(60)})
+        library.write_dataset(ids, path, max_rows_per_file=10, enable_stable_row_ids=True)
+        library.dataset(path).create_scalar_index("id", "BITMAP")
+        for step in steps.split():
+            ds = library.dataset(path)
+            if step == "d":
+                ds.delete("id % 7 = 1")
+            elif step == "a":
+                library.write_dataset(pa.table({"id": range(1000, 1007)}), path, mode="append")
+            elif step == "c":
+                ds.optimize.compact_files(target_rows_per_fragment=20)
+            else:
+                ds.optimize.optimize_indices(num_indices_to_merge=int(step))
+        found.append(_covered(lk.dataset(path), "id_idx"))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("beside", [lk, lance])
+def test_a_segment_forgets_rows_that_were_updated(beside: Any, tmp_path: Path) -> None:
+    """Rows keep their ids: pylance finds the old value, too, in a segment that is left alone."""
+    path = tmp_path / "d.lance"
+    ds = lk.write_dataset(
+        {"x": range(60)}, str(path), max_rows_per_file=10, enable_stable_row_ids=True
+    )
+    ds.create_scalar_index("x", "BITMAP")
+    ds.update({"x": "x + 100"}, where="x % 7 = 3")
+    beside.dataset(path).optimize.optimize_indices(num_indices_to_merge=0)
+    lk.dataset(path).insert({"x": range(200, 210)})
+    lk.dataset(path).optimize.optimize_indices(num_indices_to_merge=0)
+    for library in (lk, lance):
+        assert library.dataset(path).to_table(filter="x in (3, 10, 110)").num_rows == 1
 
 
 def test_made_anew(tmp_path: Path) -> None:

@@ -72,12 +72,12 @@ def test_both_libraries_note_the_same(tmp_path: Path) -> None:
     assert [(g.old_digests, g.new_digests, g.version) for g in mine] == [
         (g.old_digests, g.new_digests, g.version) for g in known
     ]
-    addresses = np.arange(10, dtype=np.uint64)
-    asked = pa.array(addresses)
-    moved = lance.dataset(ours).remap_row_addrs(asked)
-    assert moved.equals(lance.dataset(theirs).remap_row_addrs(asked))
-    assert moved.equals(lk.dataset(ours).remap_row_addrs(asked))
-    with pytest.raises(InvalidTypeError, match="addrs is "):
+    addresses = pa.array([None, 0, 1, 2, None, 1 << 32, 1 << 40], pa.uint64())
+    for asked in (addresses, addresses.slice(3), pa.nulls(2, pa.uint64())):
+        moved = lance.dataset(ours).remap_row_addrs(asked)
+        assert moved.equals(lance.dataset(theirs).remap_row_addrs(asked))
+        assert moved.equals(lk.dataset(ours).remap_row_addrs(asked))
+    with pytest.raises(InvalidTypeError, match="addrs must be an array of uint64"):
         lk.dataset(ours).remap_row_addrs(pa.array([1]))
     check(ours)
 
