@@ -14,6 +14,7 @@ Two kinds of new objects are told apart, because a reader can meet only one of t
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from lancekit.errors import CorruptFileError
 
 __all__ = [
     "METADATA_BYTES",
+    "TEMPORARY",
     "TEMPORARY_PREFIX",
     "Bytes",
     "Listing",
@@ -32,6 +34,7 @@ __all__ = [
     "RandomAccess",
     "Sink",
     "Store",
+    "is_temporary",
     "temporary_name",
     "too_large",
 ]
@@ -40,6 +43,9 @@ Bytes: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
 
 TEMPORARY_PREFIX = ".tmp-"
 """How the bare name of a file that is still being written aside begins."""
+
+TEMPORARY = r"(?:\.tmp-[^/]*|\.tmp[0-9A-Za-z]{6}|[^/]+#\d+)"
+"""The bare names of such files by lancekit, and by the reference and its store on local disks."""
 
 METADATA_BYTES = 1 << 30
 """What a manifest, a transaction or another file that is read as a whole has at most.
@@ -51,6 +57,15 @@ takes no space on its way here, and as much memory as it says once it is read.
 # Cleanups look for unreferenced files by these endings, and in the manifests' folder by the prefix.
 # A manifest or a reference must not end like one before it is whole.
 _ENDINGS_KEPT = (".txn", ".arrow", ".bin")
+
+
+def is_temporary(name: str) -> bool:
+    """Return True for the name of a file that a writer, lancekit or pylance, had not finished.
+
+    >>> is_temporary("data/.tmpAXFF3u"), is_temporary("data/1011.lance")
+    (True, False)
+    """
+    return re.fullmatch(TEMPORARY, name.rpartition("/")[2]) is not None
 
 
 def temporary_name(name: str) -> str:

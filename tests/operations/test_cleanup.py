@@ -116,6 +116,24 @@ def test_what_stays_is_what_pylance_leaves(tmp_path: Path, arguments: dict[str, 
         assert lk.dataset(str(tmp_path / "lancekit")).read_transaction(version) is not None
 
 
+def test_files_that_killed_writers_had_not_finished(tmp_path: Path) -> None:
+    """Those of pylance have names of their own; pylance itself never removes them."""
+    ds = make(tmp_path / "d")
+    left_over = ["data/.tmpAXFF3u", "data/.tmp-ab", "_deletions/1-2-3.arrow#1", "data/x.lance#12"]
+    for name in left_over:
+        (tmp_path / "d" / name).write_bytes(b"half")
+    before = versions(tmp_path / "d")
+    ds.cleanup_old_versions(retain_versions=99)
+    assert {*left_over} <= files(tmp_path / "d")
+    done = ds.cleanup_old_versions(retain_versions=99, delete_unverified=True)
+    assert done.temporary_files_removed == len(left_over)
+    assert not {*left_over} & files(tmp_path / "d")
+    assert versions(tmp_path / "d") == before
+    (tmp_path / "d/data/.tmpAXFF3u").write_bytes(b"half")
+    lk.LanceDataset.drop(str(tmp_path / "d"))
+    assert not (tmp_path / "d").exists()
+
+
 def test_tagged_versions(tmp_path: Path) -> None:
     ds = make(tmp_path / "d")
     before = files(tmp_path / "d")

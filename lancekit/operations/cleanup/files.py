@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from lancekit.commit.refs import holds_branch
 from lancekit.format import names
 from lancekit.storage import ObjectInfo, Store
-from lancekit.storage.base import TEMPORARY_PREFIX
+from lancekit.storage.base import is_temporary
 from lancekit.storage.names import is_name
 from lancekit.versions.line import Line
 from lancekit.versions.reference_files import all_branches
@@ -65,7 +65,7 @@ def list_files(line: Line) -> Listed:
     for folder in (names.TAGS, names.BRANCHES):
         for file in _regular(line.root, folder, listed):
             # what crashes left beside tags and branches
-            if file.name.rpartition("/")[2].startswith(TEMPORARY_PREFIX):
+            if is_temporary(file.name):
                 listed.own.append((file, "temporary", file.name))
     if line.branch is None:
         listed.orphaned.extend(_orphaned(line, listed))
@@ -83,7 +83,7 @@ def _regular(store: Store, folder: str, listed: Listed) -> Iterator[ObjectInfo]:
 
 
 def _classified(file: ObjectInfo, folder: str) -> Iterator[_Classified]:
-    if file.name.rpartition("/")[2].startswith(TEMPORARY_PREFIX):
+    if is_temporary(file.name):
         kind = "temporary_manifest" if folder == names.VERSIONS else "temporary"
         yield file, kind, file.name
         return

@@ -11,7 +11,7 @@ import re
 from lancekit.errors import DatasetNotFoundError, FormatError, InvalidArgumentError
 from lancekit.format import names
 from lancekit.legible import warn
-from lancekit.storage.base import TEMPORARY_PREFIX
+from lancekit.storage.base import TEMPORARY
 from lancekit.versions.line import Line
 from lancekit.versions.listing import dataset_exists
 from lancekit.versions.references import parse_reference, resolve
@@ -27,7 +27,7 @@ _OWN = re.compile(
     # of the dataset itself, or of a branch, whose name may have more parts than one
     r"(?:tree/(?:[^/]+/)+)?"
     rf"(?:(?:{'|'.join(_RESERVED)})/.+"
-    rf"|{names.DATA_FILE}|data/(?:[^/]+/)?{re.escape(TEMPORARY_PREFIX)}[^/]*)"
+    rf"|{names.DATA_FILE}|data/(?:[^/]+/)?{TEMPORARY})"
     r"|_latest\.manifest",  # a copy of the newest, by early releases
     re.DOTALL,
 )
