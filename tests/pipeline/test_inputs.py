@@ -157,7 +157,7 @@ def test_a_value_that_a_schema_would_change_is_refused():
 
 def test_pandas_index():
     frame = pd.DataFrame({"x": [1, 2, 3]})
-    assert as_reader(frame[frame.x > 1]).schema.names == ["x"]
+    assert as_reader(frame.iloc[1:]).schema.names == ["x"]
     named = frame.set_index(pd.Index([7, 8, 9], name="key"))
     assert as_reader(named).read_all().to_pydict() == {"key": [7, 8, 9], "x": [1, 2, 3]}
     assert as_reader(named, pa.schema({"x": pa.int64()})).schema.names == ["x"]
@@ -202,6 +202,8 @@ INDICES = {
 }
 #: those of the table above whose columns differ in pylance, where a range is never a column
 OURS = {"named range"}
+#: cases whose level has the name of a column, for which older pandas chooses no other
+TAKEN = {"of one name", "and there is an index"}
 
 
 @pytest.mark.parametrize("case", INDICES)
@@ -211,6 +213,8 @@ def test_an_index_is_columns_as_in_pylance(case, tmp_path, recwarn):
     assert read.select(frame.columns).to_pydict() == frame.to_dict("list")
     assert read.drop_columns(list(frame.columns)).to_pydict() == levels
     assert not recwarn.list
+    if case in TAKEN and pd.__version__ < "3":
+        return  # pylance refuses two columns of a name
     theirs = lance.write_dataset(frame, tmp_path / "d").to_table()
     assert (theirs.column_names == read.column_names) == (case not in OURS)
     if case not in OURS:
