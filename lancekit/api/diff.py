@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancekit import arrow_kernels as ak
 from lancekit.api._handle import Handle
 from lancekit.api.diff_rows import ChangedRow, DiffRows, words_of
 from lancekit.api.pylance.arguments import check_count
@@ -35,6 +34,7 @@ from lancekit.pipeline.diff.tasks import read_changed
 from lancekit.pipeline.engine.engine import choose_engine, spark_engine
 from lancekit.pipeline.engine.pandas_frames import exact_frame
 from lancekit.scan.fragment_rows import default_batch_rows
+from lancekit.scan.fragments.rebatch import combined
 from lancekit.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -317,9 +317,7 @@ class DatasetDiff(Displayed):
 
 
 def _batches(table: pa.Table, rows: int) -> list[pa.RecordBatch]:
-    found: list[pa.RecordBatch] = resolved(ak.combine_chunks(table)).to_batches(
-        min(rows, len(table))
-    )
+    found: list[pa.RecordBatch] = resolved(combined(table)).to_batches(min(rows, len(table)))
     return found
 
 

@@ -5,11 +5,13 @@ Where a function asks itself what an array is, `isinstance` tells the type check
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyarrow import types as pt
 
 __all__ = [
     "child_of",
@@ -21,7 +23,57 @@ __all__ = [
     "unit_and_zone",
     "unit_of",
     "viewed",
+    "with_leaves",
 ]
+
+#: kinds of lists, and how a type is made with another field of items
+_LISTS: tuple[tuple[Callable[[Any], bool], Callable[[Any, pa.Field], pa.DataType]], ...] = (
+    (pt.is_list, lambda _, field: pa.list_(field)),
+    (pt.is_large_list, lambda _, field: pa.large_list(field)),
+    (pt.is_fixed_size_list, lambda kind, field: pa.list_(field, kind.list_size)),
+    (pt.is_map, lambda _, field: pa.map_(field.type.field(0), field.type.field(1))),
+)
+
+
+def with_leaves(
+    array: pa.Array,
+    change: Callable[[pa.Array, pa.DataType], pa.Array],
+    kind: pa.DataType | None = None,
+) -> pa.Array:
+    """Return nested values of which each part that is not nested is changed.
+
+    Parameters
+    ----------
+    array
+        Lists, structs, maps, or plain values.  Nothing is copied if nothing changes.
+    change
+        Gets a part and its type in ``kind``, and returns the part, as another type if it likes.
+    kind
+        A type of the same shape as that of the array, the array's own by default.
+    """
+    kind = array.type if kind is None else kind
+    if isinstance(array, pa.StructArray):
+        fields = [array.type.field(at) for at in range(array.type.num_fields)]
+        parts = [child_of(array, at) for at in range(len(fields))]
+        new = [with_leaves(part, change, kind.field(at).type) for at, part in enumerate(parts)]
+        if all(one is other for one, other in zip(new, parts, strict=True)):
+            return array
+        fields = [f.with_type(part.type) for f, part in zip(fields, new, strict=True)]
+        return pa.StructArray.from_arrays(new, fields=fields, mask=array.is_null())
+    make = next((make for is_kind, make in _LISTS if is_kind(array.type)), None)
+    if make is None:
+        return change(array, kind)
+    items = items_of(array)
+    below = pa.struct([kind.key_field, kind.item_field]) if pt.is_map(kind) else kind.field(0).type
+    changed = with_leaves(items, change, below)
+    if changed is items:
+        return array
+    field = pa.field("entries", changed.type, False) if pt.is_map(kind) else item_field(array.type)
+    own = field.with_type(changed.type)
+    buffers = array.buffers()[: 1 if pt.is_fixed_size_list(array.type) else 2]
+    return pa.Array.from_buffers(
+        make(array.type, own), len(array), buffers, -1, array.offset, [changed]
+    )
 
 
 def viewed(buffer: pa.Buffer | None, kind: Any = np.uint8) -> NDArray[Any]:

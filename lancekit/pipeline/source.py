@@ -235,7 +235,7 @@ def cast_all(plan: CastPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
     keys = [f.name for f in plan.target if PRIMARY_KEY.encode() in (f.metadata or {})]
     for batch in batches:
         _check_no_null(batch, keys, first_row)
-        yield plan.apply(batch, first_row)
+        yield from plan.pieces(batch, first_row)
         first_row += batch.num_rows
 
 

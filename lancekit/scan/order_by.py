@@ -6,12 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidTypeError
 from lancekit.legible import shown
+from lancekit.scan.fragments.rebatch import taken
 
 __all__ = ["ColumnOrdering", "parse_orderings", "sorted_table"]
 
@@ -82,4 +84,5 @@ def sorted_table(table: pa.Table, orderings: Sequence[ColumnOrdering]) -> pa.Tab
             key(pc.is_nan(values).fill_null(False), ascending=ordering.ascending)
         key(values, ascending=ordering.ascending)
     keys = pa.table(columns, names=[name for name, _ in directions])
-    return ak.take(table, ak.sort_indices(keys, sort_keys=directions))
+    order = ak.sort_indices(keys, sort_keys=directions)
+    return taken(table, order.to_numpy().view(np.int64))

@@ -28,6 +28,7 @@ from lancekit.pipeline.diff.values import differing
 from lancekit.pipeline.merge.plan import MergeClauses, guard_hashes, with_row_ids
 from lancekit.pipeline.rows.delete import DeletedRows
 from lancekit.pipeline.rows.write import write_fragments
+from lancekit.scan.fragments.category_keys import fitted, joined
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Given", "RowsWork", "write_rows"]
@@ -180,7 +181,7 @@ class _Rows:
         before = row_values(key, ours, rows, new=True)
         unlike = np.zeros(len(rows), bool)
         for pair, values in zip(key, before, strict=True):
-            unlike |= differing(values, ak.combine_chunks(table[pair.name]))
+            unlike |= differing(values, joined(table[pair.name].chunks, pair.kind))
         if unlike.any():
             self.hashes.append(guard_hashes(table, self.guard, np.flatnonzero(unlike)))
 
@@ -191,7 +192,8 @@ class _Rows:
         return found
 
     def _table(self, values: Sequence[pa.Array]) -> pa.Table:
-        return pa.table(list(values), schema=self.schema)
+        kinds = self.schema.types
+        return pa.table([fitted(*c) for c in zip(values, kinds, strict=True)], schema=self.schema)
 
     def _side(self, side: Snapshot, rows: Addresses) -> Side:
         return read_rows(side, rows, side.manifest.schema)
@@ -219,5 +221,4 @@ def _chosen(theirs: Any, ours: Any, taken: npt.NDArray[np.bool_]) -> pa.Array:
     if theirs is None or ours is None:
         return cast(pa.Array, ours if theirs is None else theirs)
     places = np.arange(len(taken)) + np.where(taken, 0, len(taken))
-    found: pa.Array = ak.take(ak.concat_arrays([theirs, ours]), pa.array(places))
-    return found
+    return ak.take(joined([theirs, ours], theirs.type), pa.array(places))

@@ -59,7 +59,8 @@ def encode_dictionary(inner: Cast, values: pa.Array, target: pa.DataType) -> pa.
             f"has no number left: {len(dictionary)} different values are too many for "
             f"{wanted.index_type}"
         )
-        raise LossError(at, dictionary[indices[at].as_py()].as_py(), reason) from error
+        value = dictionary[indices[at].as_py()].as_py()
+        raise LossError(at, value, reason, crowded=True) from error
     return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=wanted.ordered)
 
 
@@ -93,7 +94,7 @@ def _take_apart(
         _no_nulls(elements, element)
     except LossError as loss:
         parent = int(np.searchsorted(np.cumsum(lengths), loss.index, side="right"))
-        raise LossError(parent, loss.value, loss.reason) from loss
+        raise LossError(parent, loss.value, loss.reason, crowded=loss.crowded) from loss
     return lengths, elements, missing
 
 

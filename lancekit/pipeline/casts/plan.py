@@ -144,6 +144,22 @@ class CastPlan:
             return batch.select([]).replace_schema_metadata(self.target.metadata)
         return pa.RecordBatch.from_arrays(columns, schema=self.target)
 
+    def pieces(self, batch: pa.RecordBatch, first_row: int = 0) -> Iterator[pa.RecordBatch]:
+        """Cast one batch, in several pieces if its categories are too many for one dictionary.
+
+        Arguments and errors are those of `apply`.
+        """
+        try:
+            yield self.apply(batch, first_row)
+        except SchemaMismatchError as error:
+            loss = error.__cause__
+            crowded = isinstance(loss, LossError) and loss.crowded
+            if not crowded or batch.num_rows < 2:
+                raise
+            half = batch.num_rows // 2
+            yield from self.pieces(batch.slice(0, half), first_row)
+            yield from self.pieces(batch.slice(half), first_row + half)
+
     def _column(self, batch: pa.RecordBatch, field: pa.Field, first_row: int) -> pa.Array:
         at = batch.schema.get_field_index(field.name)
         values = nulls_of(field, batch.num_rows) if at < 0 else batch.column(at)

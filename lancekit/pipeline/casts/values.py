@@ -29,13 +29,17 @@ __all__ = [
 
 
 class LossError(Exception):
-    """A value that a cast would change: where it is in the array, what it is, why not."""
+    """A value that a cast would change: where it is in the array, what it is, why not.
 
-    def __init__(self, index: int, value: Any, reason: str) -> None:
+    ``crowded`` if the cast fails only because the array has too many different values.
+    """
+
+    def __init__(self, index: int, value: Any, reason: str, *, crowded: bool = False) -> None:
         super().__init__(index, value, reason)
         self.index = index
         self.value = value
         self.reason = reason
+        self.crowded = crowded
 
 
 def first(condition: Any) -> int | None:

@@ -18,6 +18,7 @@ from lancekit.pipeline.diff.retyped import retyped
 from lancekit.pipeline.diff.side import Addresses, Side
 from lancekit.pipeline.diff.values import Digests, Seeds, differing, digests
 from lancekit.scan.ahead import Workers
+from lancekit.scan.fragments.category_keys import fitted, joined
 
 __all__ = [
     "all_done",
@@ -59,7 +60,10 @@ def row_digests(
 def row_values(
     columns: Sequence[ColumnPair], side: Side, rows: Addresses, *, new: bool
 ) -> list[pa.Array]:
-    """Return columns of rows, of the types that they have on the new side."""
+    """Return columns of rows, of the types that they have on the new side.
+
+    Dictionaries have wider keys where those of their type do not suffice; `fitted` cuts them.
+    """
     fields = ((pair.name, pair.new if new else pair.old) for pair in columns)
     names = {name: field.name for name, field in fields if field is not None}
     table = side.read(list(names.values()), rows)
@@ -101,7 +105,7 @@ def _as_array(values: pa.ChunkedArray, pair: ColumnPair) -> pa.Array:
                 hint="Name the other columns in `columns`.",
                 column=pair.name,
             ) from error
-    return ak.concat_arrays(values.chunks) if values.num_chunks else pa.array([], pair.kind)
+    return joined(values.chunks, pair.kind)
 
 
 def unlike(
@@ -141,6 +145,8 @@ def changed_rows(
         found += [pa.nulls(len(rows), field.type) for field in dropped]
     else:
         gone = side.read([field.name for field in dropped], rows)
-        found += [ak.combine_chunks(gone[field.name]) for field in dropped]
+        found += [joined(gone[field.name].chunks, field.type) for field in dropped]
     change = pa.array([word] * len(rows), pa.string())
-    return pa.table([change, *found], schema=schema)
+    kinds = schema.types[1:]
+    columns_found = [fitted(*column) for column in zip(found, kinds, strict=True)]
+    return pa.table([change, *columns_found], schema=schema)

@@ -339,7 +339,7 @@ def _cast_to(schema: pa.Schema, reader: pa.RecordBatchReader) -> pa.RecordBatchR
     def cast_batches() -> Iterator[pa.RecordBatch]:
         row = 0
         for batch in reader:
-            yield plan.apply(batch, row)
+            yield from plan.pieces(batch, row)
             row += batch.num_rows
 
     return pa.RecordBatchReader.from_batches(schema, cast_batches())

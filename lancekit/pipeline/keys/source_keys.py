@@ -16,6 +16,7 @@ from lancekit.format.paths import parse_path, pick
 from lancekit.pipeline.keys.hash import comparable, hash_rows, known_rows
 from lancekit.pipeline.keys.probe import KeyTable, Matches, key_values
 from lancekit.pipeline.keys.repeated import repeated_in_source
+from lancekit.scan.fragments.category_keys import joined
 
 __all__ = ["Kept", "SourceKeys", "key_columns", "key_schema"]
 
@@ -40,7 +41,7 @@ def _at(rows: pa.Table | pa.RecordBatch, name: str) -> pa.Array | pa.ChunkedArra
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return ak.combine_chunks(column) if isinstance(column, pa.ChunkedArray) else column
+    return joined(column.chunks, column.type) if isinstance(column, pa.ChunkedArray) else column
 
 
 def key_schema(schema: pa.Schema, on: Sequence[str]) -> pa.Schema:

@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancekit import arrow_kernels as ak
 from lancekit.pipeline.keys.probe import Matches
 from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragments.category_keys import joined
 from lancekit.scan.fragments.reader import FragmentReader
+from lancekit.scan.fragments.rebatch import taken
 from lancekit.scan.fragments.source import FragmentSource
 
 __all__ = ["condition_columns", "condition_holds", "rows_at_a_time", "where_condition"]
@@ -47,7 +48,8 @@ def condition_holds(
 
 
 def _as_struct(table: pa.Table) -> pa.Array:
-    return ak.combine_chunks(ak.combine_chunks(table).to_struct_array())
+    structs = table.to_struct_array()
+    return joined(structs.chunks, structs.type)
 
 
 def rows_at_a_time(source: pa.Table) -> int:
@@ -67,6 +69,6 @@ def where_condition(
     for start in range(0, len(match.offsets), step):
         part = match.part(slice(start, start + step))
         old = reader.read(names, part.offsets) if names else None
-        new = ak.take(source, pa.array(part.source_rows))
+        new = taken(source, part.source_rows)
         chosen.append(condition_holds(clauses.condition, new, old) + start)
     return match.part(np.concatenate(chosen))

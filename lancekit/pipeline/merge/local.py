@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit import arrow_kernels as ak
 from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
@@ -32,6 +31,7 @@ from lancekit.pipeline.merge.plan import (
 from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.pipeline.rows.write import WriteTask, write_fragments
 from lancekit.scan.fragments.reader import FragmentReader
+from lancekit.scan.fragments.rebatch import taken
 from lancekit.scan.fragments.source import FragmentSource
 
 __all__ = ["merge_locally"]
@@ -161,7 +161,7 @@ class _NewRows:
             yield from self._inserted(inserted[start : start + step]).to_batches()
 
     def _updated(self, group: Sequence[Matches]) -> pa.Table:
-        rows = ak.take(self.source, pa.array(np.concatenate([m.source_rows for m in group])))
+        rows = taken(self.source, np.concatenate([m.source_rows for m in group]))
         given = set(rows.column_names)
         missing = [name for name in self.task.schema.names if name not in given]
         if not missing:
@@ -170,7 +170,7 @@ class _NewRows:
         return self._in_order(rows, pa.concat_tables(kept))
 
     def _inserted(self, chosen: Indices) -> pa.Table:
-        return self._in_order(ak.take(self.source, pa.array(chosen)))
+        return self._in_order(taken(self.source, chosen))
 
     def _in_order(self, rows: pa.Table, *others: pa.Table) -> pa.Table:
         """Return rows in the order of the schema; a column that no table has is null."""

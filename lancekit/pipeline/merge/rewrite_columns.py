@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lancekit import arrow_kernels as ak
 from lancekit.errors import LancekitError
 from lancekit.format.schema import LanceSchema
 from lancekit.pipeline.columns.column_patch import Patch, Patched, all_patched, try_patch
@@ -24,6 +23,7 @@ from lancekit.pipeline.merge.condition import where_condition
 from lancekit.pipeline.merge.plan import MergeJob, MergeWork, find_matches, guard_hashes
 from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.pipeline.rows.write import WriteTask
+from lancekit.scan.fragments.rebatch import taken
 
 __all__ = ["patch_task", "rewrite_locally", "rewritten_columns"]
 
@@ -63,7 +63,7 @@ def rewrite_locally(
             Patch(
                 source=by_id[m.fragment_id],
                 offsets=m.offsets,
-                values=ak.take(values, pa.array(m.source_rows)),
+                values=taken(values, m.source_rows),
                 write=write,
             )
             for m in group

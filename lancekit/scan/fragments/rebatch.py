@@ -6,6 +6,7 @@ Dictionaries whose values one key cannot tell apart stay in arrays of their own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
 from lancekit.file.kernels.memory import arrow_of
+from lancekit.scan.fragments.category_keys import taken_apart
 
 __all__ = ["combined", "cut_at", "exact_batches", "no_rows", "small_batches", "taken"]
 
@@ -83,9 +85,13 @@ def no_rows(schema: pa.Schema) -> pa.Table:
 
 def taken(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
     """Return rows of a table, in any order, repeated ones repeated."""
+    places = arrow_of(rows)
     try:
-        return ak.take(table, arrow_of(rows))
+        return ak.take(table, places)
     except pa.ArrowInvalid:
+        with suppress(pa.ArrowInvalid):
+            columns = [taken_apart(column, places) for column in table.columns]
+            return pa.table(columns, schema=table.schema)
         batches = table.to_batches()
         borders = np.cumsum([0, *(batch.num_rows for batch in batches)])
         owners = np.searchsorted(borders, rows, "right") - 1

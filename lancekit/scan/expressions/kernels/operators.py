@@ -18,7 +18,7 @@ from pyarrow import types as pt
 
 from lancekit import arrow_kernels as ak
 from lancekit.casts.kernels import cut, nearest
-from lancekit.format.arrow_parts import child_of, decimal_size, item_field, items_of
+from lancekit.format.arrow_parts import decimal_size, with_leaves
 from lancekit.scan.expressions.kernels.moments import (
     exact_pair,
     in_column_unit,
@@ -78,38 +78,8 @@ def plain(values: pa.Array) -> pa.Array:
     if pt.is_binary_view(kind):
         return values.cast(pa.binary())
     if pt.is_nested(kind):
-        return _plain_parts(values)
+        return with_leaves(values, lambda part, _: plain(part))
     return values.cast(pa.float32()) if pt.is_float16(kind) else values
-
-
-def _plain_parts(values: pa.Array) -> pa.Array:
-    if isinstance(values, pa.StructArray):
-        fields = list(values.type)
-        parts = [child_of(values, at) for at in range(len(fields))]
-        plains = [plain(part) for part in parts]
-        if all(new is old for new, old in zip(plains, parts, strict=True)):
-            return values
-        fields = [f.with_type(part.type) for f, part in zip(fields, plains, strict=True)]
-        return pa.StructArray.from_arrays(plains, fields=fields, mask=values.is_null())
-    make = next((make for is_kind, make in _LISTS if is_kind(values.type)), None)
-    if make is None:
-        return values
-    items = items_of(values)
-    new = plain(items)
-    if new is items:
-        return values
-    own = 1 if pt.is_fixed_size_list(values.type) else 2
-    kind = make(values.type, item_field(values.type).with_type(new.type))
-    shape = (len(values), values.buffers()[:own], ak.null_count(values), values.offset)
-    return pa.Array.from_buffers(kind, *shape, [new])
-
-
-#: kinds of lists, and how their types are made of the field of the items
-_LISTS: tuple[tuple[Callable[[Any], bool], Callable[[Any, pa.Field], pa.DataType]], ...] = (
-    (pt.is_list, lambda _, field: pa.list_(field)),
-    (pt.is_large_list, lambda _, field: pa.large_list(field)),
-    (pt.is_fixed_size_list, lambda kind, field: pa.list_(field, kind.list_size)),
-)
 
 
 # ---- comparisons
