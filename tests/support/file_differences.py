@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -51,14 +50,6 @@ def _blob_below_a_base(library: ModuleType, uri: str) -> Any:
     settings = {"data_storage_version": "2.2", "initial_bases": bases}
     made = tried(lambda: library.write_dataset(table, uri, **settings))
     return REFUSED if made == REFUSED else made.read_blobs("b", indices=[0])[0][1]
-
-
-def _managed_blob_left_over(library: ModuleType, uri: str) -> Any:
-    table = _blobs(lance, [b"x" * 70_000]).replace_schema_metadata({"lance.blob.managed": "true"})
-    lance.write_dataset(table, uri, data_storage_version="2.2")
-    library.write_dataset(_blobs(library, [b"y"]), uri, mode="overwrite")
-    library.dataset(uri).cleanup_old_versions(older_than=timedelta(0))
-    return sum(1 for _ in Path(uri).rglob("*.blob"))
 
 
 def _swapped_ids(library: ModuleType, uri: str) -> Any:
@@ -146,15 +137,6 @@ OF_FILES = (
         _blobs_in_lists,
         REFUSED,
         1,
-    ),
-    Difference(
-        "a cleanup of a table with managed blobs",
-        "removes no file with blobs, also where no version names it",
-        "removes files with blobs that no version names",
-        "data files of any branch may name such a file; pylance's cleanup finds out",
-        _managed_blob_left_over,
-        1,
-        0,
     ),
     Difference(
         "thresholds of `blob_field`",

@@ -110,6 +110,41 @@ def test_a_cleanup_leaves_adopted_files(tmp_path: Path) -> None:
     assert not Path(uri).exists()
 
 
+@pytest.mark.parametrize("module", [lance, lk], ids=["pylance", "lancekit"])
+def test_a_cleanup_removes_blobs_that_no_version_names(tmp_path: Path, module: Any) -> None:
+    """Objects, and files that a compaction adopted: those that pylance removes."""
+    uri = str(tmp_path / "t")
+    lance.write_dataset(rows(FIRST), uri, data_storage_version="2.2", max_rows_per_file=4)
+    lk.dataset(uri).update_schema_metadata(MANAGED)
+    append(uri, {6: PACKED, 7: DEDICATED})
+    append(uri, {8: PACKED})
+    lance.dataset(uri).optimize.compact_files()
+    tagged = lance.dataset(uri).version
+    lance.dataset(uri).delete("id IN (3, 7, 8)")
+    lance.dataset(uri).optimize.compact_files()
+    assert len(objects(uri)) == 6
+    lance.dataset(uri).tags.create("kept", tagged)
+    options = {"older_than": NOW, "error_if_tagged_old_versions": False}
+    module.dataset(uri).cleanup_old_versions(**options)
+    assert len(objects(uri)) == 6
+    lance.dataset(uri).tags.delete("kept")
+    module.dataset(uri).cleanup_old_versions(**options)
+    assert len(objects(uri)) == 3
+    assert both(uri) == {k: v for k, v in {**FIRST, 6: PACKED}.items() if k != 3}
+
+
+def test_a_cleanup_keeps_all_blobs_if_it_cannot_tell(tmp_path: Path) -> None:
+    uri = create(tmp_path / "t")
+    lk.write_dataset(rows({1: b"one"}), uri, mode="overwrite")
+    (file,) = lk.dataset(uri, version=1).get_fragments()[0].metadata.files
+    data = Path(uri) / "data" / file.path
+    content = data.read_bytes()
+    data.write_bytes(content[:-1] + b"?")
+    lk.dataset(uri).cleanup_old_versions(older_than=NOW)
+    assert len(objects(uri)) == 2
+    assert both(uri) == {1: b"one"}
+
+
 def test_files_that_a_branch_adopted_stay(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(FIRST), uri, data_storage_version="2.2")

@@ -21,6 +21,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
     (folder, re.compile(pattern), kind)
     for folder, pattern, kind in (
         (names.DATA, names.DATA_FILE, "data"),
+        (names.BLOBS, r"(_blobs/[^/]+\.blob)", "data"),
         (names.DELETIONS, r"(_deletions/[^/]+\.(?:arrow|bin))", "deletion"),
         (names.TRANSACTIONS, r"(_transactions/[^/]+\.txn)", "transaction"),
         (names.INDICES, r"(_indices/[^/]+)/.+", "index"),
@@ -29,7 +30,9 @@ _KINDS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
         (names.VERSIONS, r"(_versions/(?:\.tmp.*|\d+\.manifest[-.].+))", "temporary_manifest"),
     )
 )
-_FOLDERS = (names.DATA, names.DELETIONS, names.TRANSACTIONS, names.INDICES, names.VERSIONS)
+_FOLDERS = (
+    names.DATA, names.BLOBS, names.DELETIONS, names.TRANSACTIONS, names.INDICES, names.VERSIONS
+)  # fmt: skip
 
 #: a file, its kind, and the key that references name
 _Classified = tuple[ObjectInfo, str, str]

@@ -17,24 +17,18 @@ from itertools import chain
 from typing import Any
 
 from lancekit.display import Displayed
-from lancekit.errors import (
-    DatasetNotFoundError,
-    FormatError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    RefConflictError,
-)
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, RefConflictError
 from lancekit.format import names
 from lancekit.format.fragment import Fragment, FragmentList
-from lancekit.format.refs import MAIN
 from lancekit.legible import shown
+from lancekit.operations.cleanup.blobs import NamedBlobs, is_blob_file, named_blobs
 from lancekit.operations.cleanup.files import list_files
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.storage import ObjectInfo
 from lancekit.versions.borrowers import borrowers
 from lancekit.versions.line import Line
-from lancekit.versions.listing import latest_snapshot, list_versions
-from lancekit.versions.reference_files import all_branches, all_tags, branch_files
+from lancekit.versions.listing import list_versions
+from lancekit.versions.reference_files import all_branches, all_tags
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = [
@@ -232,22 +226,21 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
     needed = references([*kept, *borrowing(line)])
     verified = references((s for s in loaded if s.version in removed), own=True)
     manifests = {s.manifest_name for s in loaded if s.version in removed}
-    candidates = [*listed.own, *((f, kind, "") for f, kind in listed.orphaned)]
-    blobs = {f.name for f, _, _ in candidates if f.name.endswith(".blob")}
-    if blobs and not _may_be_adopted(line, kept):
-        blobs = set()
+    blobs = [*(f.name for f, _, _ in listed.own), *(f.name for f, _ in listed.orphaned)]
+    named = named_blobs(line, kept, loaded) if any(map(is_blob_file, blobs)) else NamedBlobs()
     files = [
         CleanupFile(path=f.name, kind=kind, unverified=not known, size_bytes=f.size)
         for f, kind, key in listed.own
-        if f.name not in blobs
-        for known in [key in verified or (kind == "manifest" and key in manifests)]
-        if key not in needed
+        for known in [
+            key in verified or (kind == "manifest" and key in manifests) or f.name in named.ever
+        ]
+        if key not in needed and not named.keeps(f.name)
         if known or (kind != "manifest" and _is_left_over(f, request, now))
     ]
     files += [
         CleanupFile(path=f.name, kind=kind, unverified=True, size_bytes=f.size)
         for f, kind in listed.orphaned
-        if f.name not in blobs and _is_left_over(f, request, now)
+        if _is_left_over(f, request, now) and not named.keeps(f.name)
     ]
     return CleanupPlan(
         read_version=snapshot.version,
@@ -317,26 +310,6 @@ def borrowing(line: Line) -> list[Snapshot]:
     Those of main are read only by what forked from it, and what it forked from stays.
     """
     return [] if line.branch is None else [*chain.from_iterable(borrowers(line).values())]
-
-
-def _may_be_adopted(line: Line, kept: Iterable[Snapshot]) -> bool:
-    """Return True if other data files may use the blobs beside a data file.
-
-    A compaction of a table with managed blobs moves rows and not their blobs, which may be files
-    of the table or of a branch that it forked from.  Only data files name these blobs.
-    """
-    if any(snapshot.manifest.has_managed_blobs for snapshot in kept):
-        return True
-    return any(_manages_blobs(line.on(name)) for name in (MAIN, *branch_files(line.root)))
-
-
-def _manages_blobs(line: Line) -> bool:
-    try:
-        return latest_snapshot(line).manifest.has_managed_blobs
-    except DatasetNotFoundError:
-        return False
-    except FormatError:  # perhaps
-        return True
 
 
 def _detached(line: Line) -> list[Snapshot]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from lancekit.format.arrow_parts import child_of, flattened
@@ -38,35 +38,42 @@ class ManagedBlob:
 
 
 def managed_blobs(source: FragmentSource) -> set[ManagedBlob]:
-    """Return the objects that the blobs of a fragment's live rows lie in."""
+    """Return the objects that hold the blobs of a fragment's rows, of those that a scan sees."""
     source = replace(source, schema=blob_view(source.schema))
     fields = [f for f in source.schema.fields if any(map(is_stored_v2, f.walk()))]
     reader = FragmentReader(source)
     files = columns_of_files(source.fragment)
     found: set[ManagedBlob] = set()
-    for start in range(0, reader.physical_rows, _ROWS):
+    for start in range(0, reader.physical_rows if fields else 0, _ROWS):
         rows = reader.live_between(start, min(start + _ROWS, reader.physical_rows))
         table = reader.read([field.name for field in fields], rows)
         for field in fields:
             for chunk in table.column(field.name).chunks:
                 for blob, descriptors in _descriptors(field, chunk):
                     places = [place for place, ids in enumerate(files) if blob.id in ids]
-                    found.update(_managed(row, places[0]) for row in descriptors if places)
+                    if places:
+                        found.update(_managed(descriptors, places[0]))
     return found
 
 
-def _managed(row: dict[str, Any], file_index: int) -> ManagedBlob:
-    base_id = row["blob_id"] if row["kind"] == MANAGED_KINDS[1] else None
-    return ManagedBlob(row["blob_uri"], file_index, base_id)
+def _managed(descriptors: pa.Array, file_index: int) -> Iterator[ManagedBlob]:
+    kinds = child_of(descriptors, "kind").to_numpy(zero_copy_only=False)
+    valid = descriptors.is_valid().to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(np.isin(kinds, MANAGED_KINDS) & valid).tolist()
+    if not rows:
+        return
+    paths = child_of(descriptors, "blob_uri").to_pylist()
+    ids = child_of(descriptors, "blob_id").to_pylist()
+    for row in rows:
+        elsewhere = kinds[row] == MANAGED_KINDS[1]
+        yield ManagedBlob(paths[row], file_index, ids[row] if elsewhere else None)
 
 
-def _descriptors(
-    field: LanceField, values: pa.Array
-) -> Iterator[tuple[LanceField, list[dict[str, Any]]]]:
-    """Yield the blob fields in a field, each with the descriptors of its managed blobs."""
+def _descriptors(field: LanceField, values: pa.Array) -> Iterator[tuple[LanceField, pa.Array]]:
+    """Yield the blob v2 fields in a field, each with its descriptors."""
     if is_blob(field.metadata):
-        rows = values.to_pylist() if is_stored_v2(field) else []
-        yield field, [row for row in rows if row is not None and row["kind"] in MANAGED_KINDS]
+        if is_stored_v2(field):
+            yield field, values
     elif isinstance(values, pa.StructArray):
         for child in field.children:
             yield from _descriptors(child, child_of(values, child.name))
