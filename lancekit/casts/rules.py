@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 from pyarrow import types as pt
 
-__all__ = ["RULES", "CastRule", "Digits", "family_of", "rule_of"]
+__all__ = ["RULES", "CastRule", "Digits", "family_of", "has_rules", "rule_of"]
 
 #: what becomes of digits that the target has no room for
 Digits: TypeAlias = Literal["kept", "cut", "rounded", "nearest", "read", "written"]
@@ -73,6 +73,11 @@ _FAMILIES: tuple[tuple[str, Callable[[Any], bool]], ...] = (
         lambda kind: pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind),
     ),
 )
+
+
+def has_rules(kind: pa.DataType) -> bool:
+    """Return True for a type of a family; structs, maps and dictionaries are of none."""
+    return any(test(kind) for _, test in _FAMILIES)
 
 
 def family_of(kind: pa.DataType) -> str:

@@ -120,4 +120,6 @@ def _names(columns: Sequence[str]) -> list[str]:
 
 def _computed(schema: pa.Schema, name: str, sql: str) -> Output:
     expression = compile_expression(sql, schema)
+    if (stored := expression.stored) is not None:
+        return Output(stored.with_name(name), path=expression.path)
     return Output(pa.field(name, expression.type), expression)

@@ -280,3 +280,28 @@ def test_dates_and_parts_of_texts() -> None:
 def test_slices(make: Callable[..., pa.Array]) -> None:
     values = make([1999, None, -1], pa.timestamp("ms"))
     assert cut(values, pa.timestamp("s")).cast(pa.int64()).to_pylist() == [1, None, 0]
+
+
+# ---- types without a family
+
+
+def test_values_go_into_dictionaries_and_structs() -> None:
+    code, kind = pa.dictionary(pa.int8(), pa.string()), pa.struct([("a", pa.int64())])
+    rows = pa.table(
+        {
+            "id": [0, 1],
+            "text": ["x", None],
+            "code": pa.array(["a", "b"]).cast(code),
+            "new": pa.nulls(2, code),
+            "s": pa.array([{"a": 1}, None], kind),
+            "wide": pa.nulls(2, kind),
+        }
+    )
+    ds = lk.write_dataset(rows, "memory://dictionaries-and-structs")
+    ds.update({"new": "text", "wide": "s"})
+    assert ds.to_table()["new"].to_pylist() == ["x", None]
+    assert ds.to_table()["wide"].to_pylist() == [{"a": 1}, None]
+    ds.update({"new": "code"}, where="id = 1")
+    ds.update({"code": "'z'"})
+    assert ds.to_table()["code"].to_pylist() == ["z", "z"]
+    assert ds.schema.field("new").type == code

@@ -518,7 +518,13 @@ def test_what_a_hint_suggests_can_be_done(target):
         else:
             continue
         columns = [pa.array([text], source) for text in (TEXTS if value == "1" else [value])]
-        if hint.startswith("Bring 'x' as "):
+        if "has had no value so far" in hint:
+            untyped = pa.table({"x": pa.nulls(1, target)})
+            ds = lk.write_dataset(untyped, "memory://hint", mode="overwrite")
+            rows = pa.table({"x": columns[0]})
+            eval(hint.partition("rows: ")[2].rstrip("."), {"ds": ds, "pa": pa, "rows": rows})
+            ds.insert(rows)
+        elif hint.startswith("Bring 'x' as "):
             for column in columns:
                 with pytest.raises((pa.ArrowException, TypeError, ValueError)):
                     column.cast(target)

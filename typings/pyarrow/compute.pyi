@@ -103,6 +103,7 @@ any: _Folded
 ascii_lower: _Unary
 ascii_upper: _Unary
 assume_timezone: _Unary
+local_timestamp: _Unary
 atan2: _Binary
 binary_join: _Binary
 binary_join_element_wise: _Several

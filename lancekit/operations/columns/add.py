@@ -35,8 +35,8 @@ from lancekit.pipeline.engine.engine import LocalRunner, choose_engine, spark_en
 from lancekit.pipeline.engine.inputs import as_reader, is_spark_dataframe
 from lancekit.pipeline.keys.probe import KeyTable
 from lancekit.pipeline.source import Source, cast_all, open_source
-from lancekit.scan.expressions.inspect import column_alone, is_cast_null
-from lancekit.scan.expressions.predicate import Expr, compile_expression
+from lancekit.scan.expressions.inspect import is_cast_null
+from lancekit.scan.expressions.predicate import compile_expression
 from lancekit.scan.fragment_rows import BATCH_ROWS
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.reader import META_COLUMNS, FragmentReader
@@ -277,21 +277,17 @@ def _computed(current: Snapshot, given: Mapping[Any, Any]) -> Addition:
         check_column_name(name)
     arrow = blob_view(current.manifest.schema).to_arrow()
     expressions = tuple(compile_expression(sql, arrow) for sql in given.values())
-    types = tuple(_type_of(expression, arrow) for expression in expressions)
-    fields = pa.schema(list(zip(given, types, strict=True)))
-    schema, stored = _added(current, fields)
+    # a column that is copied keeps the type that is not computed with
+    fields = [
+        (one.stored or pa.field(name, one.type)).with_name(name)
+        for name, one in zip(given, expressions, strict=True)
+    ]
+    types = tuple(field.type for field in fields)
+    schema, stored = _added(current, pa.schema(fields))
     if all(map(is_cast_null, expressions)):
         check_written(current.manifest.storage_version)
         return Addition(schema=schema, stored=LanceSchema(()), maker=None)
     return Addition(schema=schema, stored=stored, maker=Computed(expressions, types))
-
-
-def _type_of(expression: Expr, schema: pa.Schema) -> pa.DataType:
-    """Return the type of a new column; one that is copied keeps what is not computed with."""
-    column = column_alone(expression)
-    kind = expression.type if column is None else schema.field(column).type
-    kept = pa.types.is_dictionary(kind) or pa.types.is_float16(kind)
-    return kind if kept else expression.type
 
 
 def _streamed(current: Snapshot, new: NewColumns) -> Addition:

@@ -18,10 +18,13 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lancekit import arrow_kernels as ak
+from lancekit.casts.rules import family_of
 from lancekit.errors import SchemaMismatchError
+from lancekit.format.arrow_parts import item_field
 from lancekit.format.extensions import EXTENSION_NAME
 from lancekit.format.field_marks import BLOB, BLOB_V2
 from lancekit.pipeline.casts.rules import BLOB_STRUCT, LossError, cast_array, find_rule
+from lancekit.pipeline.casts.spelled import spelled
 from lancekit.scan.fragments.absent import nulls_of
 
 __all__ = ["CastPlan", "normalise_new_schema", "plan_cast", "with_new_blobs"]
@@ -53,12 +56,47 @@ def _cast_hint(field: pa.Field, source: pa.DataType, whose: str) -> str:
         if source.tz is None:
             return f"Say which zone {field.name!r} is in: pc.assume_timezone(column, 'UTC')."
         return f"Drop the zone of {field.name!r}: pc.local_timestamp(column)."
+    for path, kind in _untyped(source, target, field.name):
+        return _type_hint(path, kind, field, whose)
     if lacking := list(_lacking(source, target, field.name)):
         # no cast: its nulls would take the place of what is stored
         return f"Bring all fields of {field.name!r}: the rows lack {', '.join(lacking)}."
     if not _is_castable(source, field):
         return f"Bring {field.name!r} as {target}: Arrow does not cast {source} to it."
     return f"Cast {field.name!r} to {target} first: column.cast({_spelled(field, whose)})."
+
+
+def _untyped(source: Any, target: Any, path: str) -> Iterator[tuple[str, pa.DataType]]:
+    """Yield the parts of a column that had no value so far, by their paths and their new types."""
+    if pt.is_struct(source) and pt.is_struct(target):
+        given = {field.name: field.type for field in source}
+        for field in target:
+            if field.name in given:
+                yield from _untyped(given[field.name], field.type, f"{path}.{field.name}")
+    elif _is_untyped(target) and not _is_untyped(source):
+        yield path, _stored(source)
+
+
+def _is_untyped(kind: Any) -> bool:
+    """Return True for null, and for lists whose items are null: types of rows without values."""
+    return _is_untyped(item_field(kind).type) if family_of(kind) == "list" else pt.is_null(kind)
+
+
+def _type_hint(path: str, kind: pa.DataType, field: pa.Field, whose: str) -> str:
+    if whose != "the dataset":
+        return f"Name the type of {path!r} in schema=: it holds no value there but null."
+    code = spelled(kind, f"rows.schema.field({field.name!r}).type")
+    return (
+        f"{path!r} has had no value so far, and so no type. Give it one, then write the rows: "
+        f"ds.alter_columns({{'path': {path!r}, 'data_type': {code}}})."
+    )
+
+
+def _has_alias(kind: pa.DataType) -> bool:
+    try:
+        return bool(pa.type_for_alias(str(kind)).equals(kind))
+    except ValueError:
+        return False
 
 
 def _is_castable(source: pa.DataType, target: pa.Field) -> bool:
@@ -71,11 +109,8 @@ def _is_castable(source: pa.DataType, target: pa.Field) -> bool:
 
 def _spelled(field: pa.Field, whose: str) -> str:
     """Return Python for a type: its alias if it has one, else where the dataset has it."""
-    try:
-        if pa.type_for_alias(str(field.type)).equals(field.type):
-            return repr(str(field.type))
-    except ValueError:
-        pass
+    if _has_alias(field.type):
+        return repr(str(field.type))
     schema = "ds.schema" if whose == "the dataset" else "schema"
     return f"{schema}.field({field.name!r}).type"
 

@@ -10,19 +10,7 @@ from pyarrow import types as pt
 from lancekit.format.paths import parse_path
 from lancekit.scan.expressions.predicate import Expr
 
-__all__ = ["column_alone", "computes_fractions_of_integers", "is_cast_null"]
-
-
-def column_alone(expression: Expr) -> str | None:
-    """Return the top-level column that an expression is, ``None`` if it is anything else."""
-    from sqlglot import exp  # a tenth of a second to load
-
-    from lancekit.scan.expressions.parser import parse
-
-    if len(expression.columns) != 1 or not isinstance(parse(expression.sql).unnest(), exp.Column):
-        return None
-    (name,) = expression.columns
-    return name if name in expression.schema.names else None
+__all__ = ["computes_fractions_of_integers", "is_cast_null"]
 
 
 def is_cast_null(expression: Expr) -> bool:

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidTypeError, PredicateError
 from lancekit.format.column_names import RESERVED_NAMES
+from lancekit.format.extensions import EXTENSION_NAME
 from lancekit.format.paths import parse_path, pick, top_of
 from lancekit.scan.expressions.error_position import TooLargeError, as_class, failure
 from lancekit.scan.expressions.kernels.scalars import scalar_of
@@ -203,6 +204,29 @@ class Expr:
         """The number that it is by its text alone, ``None`` if it is anything else."""
         literal = compiled(self.sql, self.schema, self.now).node.literal
         return literal[0] if literal and type(literal[0]) in (int, Decimal) else None
+
+    @property
+    def path(self) -> str:
+        """The path of the column or field that it names, empty if it is anything else."""
+        return str(compiled(self.sql, self.schema, self.now).node.field)
+
+    @property
+    def stored(self) -> pa.Field | None:
+        """The column or field that it names, if it is computed with in another type.
+
+        So are categories, half floats and UUIDs.  ``None`` for anything else.
+        """
+        top, *rest = parse_path(self.path) if self.path else [""]
+        if top not in self.schema.names:
+            return None  # computed, or a hidden column
+        field = self.schema.field(top)
+        for name in rest:
+            field = cast("pa.StructType", field.type).field(name)
+        marks = {k: v for k, v in (field.metadata or {}).items() if k == EXTENSION_NAME}
+        is_uuid = b"arrow.uuid" in marks.values()
+        if not (is_uuid or pa.types.is_dictionary(field.type) or pa.types.is_float16(field.type)):
+            return None
+        return pa.field(field.name, field.type, metadata=marks if is_uuid else None)
 
     def evaluate(self, data: pa.RecordBatch | pa.Table) -> pa.Array:
         """Compute one value per row.

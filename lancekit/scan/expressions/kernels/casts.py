@@ -15,7 +15,7 @@ from pyarrow import types as pt
 
 from lancekit import arrow_kernels as ak
 from lancekit.casts.kernels import cut, nearest
-from lancekit.casts.rules import Digits, family_of, rule_of
+from lancekit.casts.rules import Digits, family_of, has_rules, rule_of
 from lancekit.format.arrow_parts import decimal_size, flattened, item_field, unit_and_zone, unit_of
 from lancekit.scan.expressions.kernels.operators import Value
 from lancekit.scan.expressions.kernels.reading import WHOLE_NUMBER, read_text, truth
@@ -147,7 +147,11 @@ def cast(value: Value, kind: pa.DataType) -> Value:
         return value
     if pt.is_null(source):
         return scalar_of(None, kind) if isinstance(value, pa.Scalar) else pa.nulls(len(value), kind)
+    if pt.is_dictionary(kind):
+        return pc.cast(cast(value, kind.value_type), kind)
     rule = rule_of(source, kind)
+    if rule is None and not (has_rules(source) and has_rules(kind)):
+        return pc.cast(value, kind)  # part by part, as Arrow does, which refuses what it changes
     if rule is None:
         raise pa.ArrowNotImplementedError(f"there is no cast from {source} to {kind}")
     if rule.source == rule.target == "list":

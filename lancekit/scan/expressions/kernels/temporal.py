@@ -99,7 +99,32 @@ def _date_trunc(part: Value, value: Value) -> Value:
         raise ValueError(f"there is no unit {unit!r}")
     if pt.is_date(value.type):
         value = pc.cast(value, pa.timestamp("ns"))
-    return pc.floor_temporal(value, unit=unit)
+    zone = unit_and_zone(value.type)[1]
+    return _floor(value, unit) if zone is None else _floor_in_zone(value, unit, zone)
+
+
+def _floor(value: Value, unit: str) -> Value:
+    floor: Value = pc.floor_temporal(value, unit=unit)
+    return floor
+
+
+def _floor_in_zone(value: Value, unit: str, zone: str) -> Value:
+    """Return the beginning of the hour or day that it is in a zone, as an instant.
+
+    Arrow goes back from local time, which is another instant where an hour comes twice.
+    """
+    if unit in _UNITS[:-1]:
+        instant = pc.cast(value, pa.timestamp(unit_and_zone(value.type)[0]))
+        return pc.cast(_floor(instant, unit), value.type)
+    local = pc.local_timestamp(value)
+    if unit == "hour":
+        start: Value = pc.subtract(value, pc.subtract(local, _floor(local, unit)))
+        return start
+    # a day begins at the first of its moments, which is not midnight where clocks skip it
+    first: Value = pc.assume_timezone(
+        _floor(local, unit), zone, ambiguous="earliest", nonexistent="latest"
+    )
+    return first
 
 
 # ---- to and from text and numbers
@@ -133,7 +158,7 @@ def _to_unixtime(value: Value) -> Value:
         value = cast(value, pa.timestamp("s" if pt.is_date32(value.type) else "us"))
     unit, zone = unit_and_zone(value.type)
     instant = pc.cast(value, pa.timestamp(unit)) if zone else value
-    whole = pc.floor_temporal(instant, unit="second")
+    whole = _floor(instant, "second")
     return pc.cast(pc.cast(whole, pa.timestamp("s")), pa.int64())
 
 
@@ -147,7 +172,9 @@ def _to_char(value: Value, form: Value) -> Value:
         raise pa.ArrowNotImplementedError(f"the format {text[unknown.start() :]!r} is not known")
     # Arrow's seconds have a fraction, the language's have none
     if pt.is_timestamp(value.type) and value.type.unit != "s":
-        value = pc.cast(pc.floor_temporal(value, unit="second"), pa.timestamp("s", value.type.tz))
+        unit, zone = unit_and_zone(value.type)
+        whole = _floor(pc.cast(value, pa.timestamp(unit)), "second")  # local time comes twice
+        value = pc.cast(pc.cast(whole, pa.timestamp("s")), pa.timestamp("s", zone))
     return pc.strftime(value, format=text)
 
 
