@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.extras import install_hint
 from lancekit.legible import shown, without_secrets
 
 __all__ = [
@@ -150,7 +151,7 @@ class Options:
     kernels: bool = _option(
         True,
         _flag,
-        'Use compiled kernels where they are ready; needs pip install "lancekit[fast]".',
+        f"Use compiled kernels where they are ready. {install_hint('fast')}.",
     )
     cache_bytes: int | None = _option(
         None,

@@ -254,7 +254,7 @@ class Lineage(Handle):
         ColumnNotFoundError, PredicateError
             There is no such column, or the filter does not parse.
         InvalidArgumentError
-            A column has the name of one of these four.
+            A column of the dataset has the name of one of these six columns.
 
         Examples
         --------

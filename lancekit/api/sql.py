@@ -15,6 +15,7 @@ from lancekit.api.spark_frames import frame_of
 from lancekit.checked import checked_methods
 from lancekit.display import Displayed
 from lancekit.errors import NotOfferedError, PredicateError
+from lancekit.extras import install_hint
 from lancekit.pipeline.engine.engine import spark_engine
 from lancekit.scan.fragments.rebatch import small_batches
 
@@ -167,7 +168,7 @@ def _session(batch_rows: int | None) -> Any:
     except ImportError as error:
         raise NotOfferedError(
             "SQL needs the package datafusion, which is not installed.",
-            hint='Install it with: pip install "lancekit[sql]".',
+            hint=f"{install_hint('sql')}.",
         ) from error
     config = SessionConfig()
     if batch_rows is not None:

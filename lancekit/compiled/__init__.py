@@ -1,4 +1,4 @@
-"""Kernels that are compiled, where Numba is installed (``pip install "lancekit[fast]"``).
+"""Kernels that are compiled, where Numba is installed (the extra ``fast``).
 
 A kernel stands beside its NumPy twin, in the module of what both do, as a plain function that
 `kernel` declares.  The twin serves until the kernel is ready, wherever it cannot be, and whenever

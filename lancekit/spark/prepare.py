@@ -8,6 +8,7 @@ from typing import NamedTuple
 from lancekit.checked import checked
 from lancekit.compiled import state, store
 from lancekit.errors import JavaNotFoundError, NotOfferedError, SessionError
+from lancekit.extras import install_hint
 from lancekit.legible import warn
 from lancekit.spark.session.class_archive import make_archive
 
@@ -73,7 +74,7 @@ def _is_wanted(kernels: bool | None) -> bool:
     if kernels and not store.is_possible():
         raise NotOfferedError(
             "kernels=True needs Numba, which is not installed.",
-            hint='Install it with: pip install "lancekit[fast]".',
+            hint=f"{install_hint('fast')}.",
         )
     return store.is_possible() if kernels is None else kernels
 

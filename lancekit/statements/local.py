@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from lancekit import arrow_kernels as ak
 from lancekit.errors import EngineError, LancekitError, NotOfferedError
+from lancekit.extras import install_hint
 from lancekit.scan.expressions.kernels.functions import FUNCTIONS
 from lancekit.spark.frames.types import with_leaves
 from lancekit.statements.emit import Written
@@ -117,7 +118,7 @@ def _session() -> Any:
     except ImportError as error:
         raise NotOfferedError(
             "SQL in this process needs the package duckdb, which is not installed.",
-            hint='Install it with: pip install "lancekit[sql]".',
+            hint=f"{install_hint('sql')}.",
         ) from error
     return duckdb.connect(config=dict(_SETTINGS))
 

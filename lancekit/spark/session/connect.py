@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from lancekit.errors import InvalidArgumentError, SessionError
+from lancekit.extras import install_hint
 from lancekit.spark.jobs.client import LOCAL_VARIABLE
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def check_packages() -> None:
         raise SessionError(
             f"Spark Connect needs {', '.join(missing)}, and this Python has not got "
             f"{'it' if len(missing) == 1 else 'them'}.",
-            hint='Install them with `pip install "lancekit[connect]"`.',
+            hint=f"{install_hint('connect')}.",
             missing=missing,
         )
 

