@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -31,10 +32,10 @@ from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Bin", "ColumnSummary", "DatasetColumn"]
 
-#: of longer columns so many rows are looked at, unless more are asked for
-_ROWS = 100_000
-#: in so many places, each a run of rows
-_PLACES = 16
+#: of longer columns as many rows are read as so many seconds allow
+_SECONDS = 1.0
+#: rows are drawn in blocks: of so many rows at most, and so many at least
+_BLOCK, _BLOCKS = 8192, 64
 #: and no more of their values than this
 _BYTES = 256 << 20
 #: a histogram has no more ranges
@@ -50,7 +51,8 @@ class ColumnSummary(Displayed):
     column
         Its path.
     rows, rows_read
-        How many rows the version has, and how many of them all the rest is about.
+        How many rows the version has, and how many of them were read.  If these are fewer, all the
+        rest is about rows that were drawn evenly.
     nulls
         How many of these are null.
     min, max
@@ -73,6 +75,11 @@ class ColumnSummary(Displayed):
     distinct: int
     top: tuple[tuple[Any, int], ...] = ()
     histogram: tuple[Bin, ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        """True if all rows were read: else this is an estimate."""
+        return self.rows_read == self.rows
 
     @property
     def null_share(self) -> float:
@@ -148,18 +155,22 @@ class DatasetColumn(Displayed):
         name = re.compile(rf"(?<!\w){re.escape(self._fields[0].name)}(?!\w)", re.IGNORECASE)
         return [one for one in stored if name.search(one.condition)]
 
-    def statistics(self, *, rows: int = _ROWS, top: int = 10, bins: int = 12) -> ColumnSummary:
-        """Read the column, or runs of rows of a long one, and tell what its values are like.
+    def statistics(
+        self, *, rows: int | None = None, top: int = 10, bins: int = 12
+    ) -> ColumnSummary:
+        """Read the column, or random blocks of a long one, and tell what its values are like.
 
         Parameters
         ----------
         rows
-            At most so many rows are read, in 16 runs that lie evenly; and no more than 256 MiB.
+            At most so many rows are read, and no more than 256 MiB; by default as many as a
+            second reads.  Fewer than all are drawn in blocks at random, the same each time.
         top, bins
             How many of the most frequent values, and how many ranges of a histogram at most
             (10,000 are the most); none with 0.
         """
-        most, top = check_count("rows", rows, least=1), check_count("top", top)
+        most = None if rows is None else check_count("rows", rows, least=1)
+        top = check_count("top", top)
         bins = check_count("bins", bins)
         if bins > _BINS:
             raise InvalidArgumentError(f"bins is {bins}.", hint=f"Pass {_BINS:,} or fewer.")
@@ -181,17 +192,26 @@ class DatasetColumn(Displayed):
             histogram=ranges,
         )
 
-    def _read(self, most: int) -> Iterator[pa.Array]:
-        total, taken = self._snapshot.manifest.num_rows, 0
-        places = 1 if total <= most else min(_PLACES, most)
-        length = min(total, most) // places
-        for start in np.linspace(0, total - length, places).astype(int).tolist():
-            options = ScanOptions(columns=[self.path], offset=start, limit=length)
+    def _read(self, most: int | None) -> Iterator[pa.Array]:
+        """Read random blocks, until there are enough rows, bytes, or seconds."""
+        total = self._snapshot.manifest.num_rows
+        wanted, until = total if most is None else min(most, total), time.monotonic() + _SECONDS
+        whole = wanted == total and (most is not None or total <= _BLOCK * 8)
+        length = total if whole else min(max(wanted // _BLOCKS, 1), _BLOCK)
+        blocks = np.arange(0, total, length) if total else np.empty(0, np.int64)
+        taken = read = 0
+        for start in np.random.default_rng(0).permutation(blocks).tolist():
+            options = ScanOptions(
+                columns=[self.path], offset=start, limit=min(length, wanted - read)
+            )
             for batch in scan_of(self._snapshot, options).to_batches():
                 yield batch.column(0)
                 taken += batch.nbytes
+                read += batch.num_rows
                 if taken > _BYTES:
                     return
+            if read >= wanted or (most is None and time.monotonic() > until):
+                return
 
     def _plain(self) -> str:
         return f"DatasetColumn({self.path!r}, {self.type})"

@@ -81,23 +81,23 @@ def _index(index: IndexDescription, rows: int) -> str:
 
 
 def summary_card(found: ColumnSummary, _now: datetime) -> Card:
-    whole = found.rows_read == found.rows
-    rows = plural(found.rows, "row")
+    whole, rows = found.exact, plural(found.rows, "row")
+    about, least, most = ("", "", "") if whole else ("≈ ", "≤ ", "≥ ")
     return Card(
         kind="Column values",
         title=clean(found.column),
         headline=(
-            f"all {rows}" if whole else f"{count(found.rows_read)} of {rows}",
-            f"{_share(found.nulls, found.rows_read)} null",
-            f"{count(found.distinct)} distinct",
+            f"all {rows}" if whole else f"estimated from {count(found.rows_read)} of {rows}",
+            f"{about}{_share(found.nulls, found.rows_read)} null",
+            f"{most}{count(found.distinct)} distinct",
         ),
         facts=facts(
-            ("min", "" if found.min is None else cell(found.min)),
-            ("max", "" if found.max is None else cell(found.max)),
-            ("nulls", count(found.nulls) if found.nulls else ""),
+            ("min", "" if found.min is None else f"{least}{cell(found.min)}"),
+            ("max", "" if found.max is None else f"{most}{cell(found.max)}"),
+            ("nulls", about + count(round(found.null_share * found.rows)) if found.nulls else ""),
             (
                 "",
-                "" if whole else "of runs of rows that lie evenly; statistics(rows=...) reads more",
+                "" if whole else "of blocks of rows drawn evenly; statistics(rows=...) reads more",
             ),
         ),
         tables=tuple(one for one in (_most_frequent(found), _histogram(found)) if one.rows),
