@@ -68,6 +68,16 @@ def execute(path: Path, folder: Path, *, talk: bool = False) -> NotebookNode:
     return done
 
 
+def write_page(notebook: NotebookNode, path: Path) -> None:
+    """Write a notebook beside it as a page, which any browser opens without JupyterLab."""
+    from nbconvert import HTMLExporter
+
+    body, _ = HTMLExporter().from_notebook_node(
+        notebook, resources={"metadata": {"name": path.stem}}
+    )
+    path.with_suffix(".html").write_text(body, encoding="utf-8")
+
+
 def _quickstart(folder: Path) -> Iterator[tuple[str, str]]:
     ds = lk.dataset(folder / "flights.lance")
     tags = [f"{name} (version {tag['version']})" for name, tag in ds.tags.list().items()]
@@ -152,7 +162,8 @@ def summary(folder: Path, notebooks: Sequence[Path]) -> str:
 
 def report(folder: Path, notebooks: Sequence[Path]) -> str:
     """Return what the notebooks did, and where to look."""
-    outputs = "".join(f"  {folder / path.name}  with its outputs\n" for path in notebooks)
+    pages = [folder / path.with_suffix(".html").name for path in notebooks]
+    outputs = "".join(f"  {page}  the notebook with its outputs\n" for page in pages)
     return (
         f"They made, and read back:\n{summary(folder, notebooks)}\n\n"
         f"Where to look:\n{outputs}"
@@ -170,6 +181,7 @@ def main() -> None:
         print(f"Running {path.name}:")
         notebook = execute(path, folder, talk=True)
         nbformat.write(notebook, folder / path.name)
+        write_page(notebook, folder / path.name)
         if save:
             nbformat.write(notebook, path)
     print(f"\n{report(folder, notebooks)}")

@@ -354,7 +354,17 @@ def test_the_demo_says_what_it_did_and_where_to_look(
     assert "carrier_idx (Bitmap), flight_idx (BTree)" in said
     assert re.search(r"tour +\d+ files, each of them opened", said)
     assert "692 rows by key, which 4 shards brought in 6 generations" in said
-    assert all(f"{folder / name}.ipynb" in said for name in NAMES)
+    assert all(f"{folder / name}.html" in said for name in NAMES)
+
+
+def test_a_page_of_the_demo_needs_no_jupyter(tmp_path):
+    """`make lab` opens no folder but its own, so the demo names pages for the browser."""
+    demo().write_page(read(NAMES[0]), tmp_path / f"{NAMES[0]}.ipynb")
+    (page,) = tmp_path.iterdir()
+    assert page.name == f"{NAMES[0]}.html"
+    text = page.read_text(encoding="utf-8")
+    assert f"<title>{NAMES[0]}</title>" in text
+    assert 'class="lancekit' in text
 
 
 def test_the_pictures_of_the_readme_are_there_and_small():
