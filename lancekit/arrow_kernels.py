@@ -5,12 +5,14 @@ What Arrow gets wrong (20 to 26), and what is done about it:
 
 - ``take`` and ``filter`` of fixed-size lists of fixed-size lists return other rows, or memory
   outside of the array, if lists at any level begin at an offset, as those of a slice do.  There is
-  no error, so the type decides: such lists are placed at offset 0 before each call.
+  no error, so the type decides: such lists are placed at offset 0 before each call.  ``filter`` of
+  chunks makes slices itself where the mask has other chunks, so these are filtered one by one.
 - ``null_count`` and ``drop_null`` see the nulls among the indices of a dictionary, and not those
-  among its values; ``is_null`` and ``is_valid`` see both.
+  among its values; ``is_null`` and ``is_valid`` see both in later releases than 20.
 - ``list_parent_indices`` counts the items below null lists, and ``list_flatten`` leaves them out.
 - ``ascii_lower``, ``ascii_upper`` and ``ascii_swapcase`` return other bytes, or those of foreign
   memory, if the first text of an array at offset 0 does not begin at byte 0.
+- ``max_element_wise`` and ``min_element_wise`` pass over the offsets of fixed-size binary arrays.
 - ``cast`` to the same type reads null items of a slice beyond their end, refuses null structs whose
   fields take no nulls, or ends the process; so does a cast of structs and lists that hold such
   parts.  Parts of the same type are passed on, not cast.
@@ -43,6 +45,8 @@ __all__ = [
     "drop_null",
     "filter",
     "list_parents",
+    "max_element_wise",
+    "min_element_wise",
     "null_count",
     "rank",
     "sort_by",
@@ -58,6 +62,8 @@ _Tabular = TypeVar("_Tabular", bound=pa.RecordBatch | pa.Table)
 _HALF = pa.float16().id
 _NULL = pa.null().id
 _LARGE_STRING = pa.large_string().id
+_TEXTS = frozenset({pa.string().id, _LARGE_STRING})
+_FIXED_BYTES = pa.binary(1).id
 _DICTIONARY = pa.dictionary(pa.int8(), pa.null()).id
 _FIXED = pa.list_(pa.null(), 1).id
 #: types with parts, by their ids, which are looked up faster than a type
@@ -86,21 +92,35 @@ def take(rows: _Rows, indices: Any) -> _Rows:
 def filter(rows: _Rows, mask: Any) -> _Rows:  # noqa: A001  # Arrow's name
     """Return the rows for which a mask is true."""
     found: Any = _sliced_soundly(rows)
-    kept: _Rows = found.filter(mask)
+    if found is rows or not isinstance(found, pa.ChunkedArray | pa.Table):
+        found = found.filter(mask)
+    else:
+        flags = combine_chunks(mask) if isinstance(mask, pa.ChunkedArray) else pa.array(mask)
+        found = _filtered_by_chunk(found, flags)
+    kept: _Rows = found
     return kept
+
+
+def _filtered_by_chunk(rows: Any, flags: pa.Array) -> Any:
+    """Filter chunks that begin at offset 0: where a mask has other chunks, Arrow slices them."""
+    if isinstance(rows, pa.Table):
+        columns = [filter(column, flags) for column in rows.columns]
+        return pa.Table.from_arrays(columns, schema=rows.schema)
+    starts = np.cumsum([0, *map(len, rows.chunks)]).tolist()
+    chunks = [
+        chunk.filter(flags.slice(start, len(chunk)))
+        for start, chunk in zip(starts, rows.chunks, strict=False)
+    ]
+    return pa.chunked_array(chunks, rows.type)
 
 
 def drop_null(rows: _Rows) -> _Rows:
     """Return the values that are not null, or the rows of a table that have no null."""
-    found: Any = _sliced_soundly(rows)
-    columns = [found] if isinstance(rows, _COLUMNS) else found.columns
-    kept: _Rows
-    if any(isinstance(column.type, pa.DictionaryType) for column in columns):
+    columns: Any = [rows] if isinstance(rows, _COLUMNS) else rows.columns
+    if any(_nests_fixed(c.type) or isinstance(c.type, pa.DictionaryType) for c in columns):
         both: Any = pc.and_
-        kept = found.filter(functools.reduce(both, [column.is_valid() for column in columns]))
-    else:
-        kept = found.drop_null()
-    return kept
+        return filter(rows, functools.reduce(both, [_mended(c).is_valid() for c in columns]))
+    return rows.drop_null()  # type: ignore[return-value]
 
 
 def null_count(values: pa.Array | pa.ChunkedArray) -> int:
@@ -108,10 +128,7 @@ def null_count(values: pa.Array | pa.ChunkedArray) -> int:
     if values.type.id != _DICTIONARY:
         return values.null_count
     chunks: Any = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
-    return sum(
-        chunk.is_null().true_count if chunk.dictionary.null_count else chunk.null_count
-        for chunk in chunks
-    )
+    return sum(without_null_values(chunk).null_count for chunk in chunks)
 
 
 def without_null_values(values: pa.DictionaryArray) -> pa.DictionaryArray:
@@ -210,6 +227,16 @@ def sort_indices(rows: Any, sort_keys: Any = ()) -> pa.Array:
     return pc.sort_indices(pa.table(columns, rows.column_names), sort_keys=sort_keys)
 
 
+def max_element_wise(*values: Any, skip_nulls: bool = True) -> Any:
+    """Return the greatest of values side by side: of arrays and scalars."""
+    return pc.max_element_wise(*map(_bytes_from_0, values), skip_nulls=skip_nulls)
+
+
+def min_element_wise(*values: Any, skip_nulls: bool = True) -> Any:
+    """Return the least of values side by side: of arrays and scalars."""
+    return pc.min_element_wise(*map(_bytes_from_0, values), skip_nulls=skip_nulls)
+
+
 def list_parents(lists: pa.Array) -> pa.Array:
     """Return for each item that ``list_flatten`` returns the row of its list."""
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
@@ -289,6 +316,8 @@ def _from_byte_0(texts: Any) -> Any:
         return pa.chunked_array(map(_from_byte_0, texts.chunks), texts.type)
     if not isinstance(texts, pa.Array) or texts.offset or not len(texts):
         return texts
+    if texts.type.id not in _TEXTS:
+        return texts  # which the kernel refuses
     validity, borders, data = texts.buffers()
     width: Any = np.int64 if texts.type.id == _LARGE_STRING else np.int32
     offsets = np.frombuffer(borders or b"", width, len(texts) + 1)
@@ -297,6 +326,15 @@ def _from_byte_0(texts: Any) -> Any:
     data = data and data.slice(int(offsets[0]))
     buffers = [validity, pa.py_buffer(offsets - offsets[0]), data]
     return pa.Array.from_buffers(texts.type, len(texts), buffers)
+
+
+def _bytes_from_0(values: Any) -> Any:
+    """Return fixed-size binary values without an offset; all others as they are."""
+    if not isinstance(values, _COLUMNS) or values.type.id != _FIXED_BYTES:
+        return values
+    if isinstance(values, pa.ChunkedArray):
+        return pa.chunked_array(map(_bytes_from_0, values.chunks), values.type)
+    return concat_arrays([values]) if values.offset else values
 
 
 def _sliced_soundly(rows: _Rows) -> _Rows:

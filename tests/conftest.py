@@ -22,6 +22,7 @@ import lancekit
 from lancekit.compiled import state, store
 from tests.support import pylance4 as pylance4_process
 from tests.support.java import path_without_java
+from tests.support.recorded_kernels import called
 from tests.support.remembering import all_remembered
 from tests.support.s3 import S3Server, s3_server
 
@@ -247,6 +248,16 @@ def remembering() -> Iterator[None]:
     asked = os.environ.get("LANCEKIT_TEST_CACHE", "")
     with all_remembered(int(asked) if asked.isdecimal() else None) if asked else nullcontext():
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def known_kernels() -> Iterator[None]:
+    """Check that every kernel that lancekit called is tried: tests/system/test_every_kernel.py."""
+    yield
+    from tests.support.called_kernels import FUNCTIONS, METHODS
+
+    unknown = called - set(FUNCTIONS) - set(METHODS)
+    assert unknown == set(), "add these to tests/support/called_kernels.py"
 
 
 @pytest.fixture(scope="session", autouse=True)

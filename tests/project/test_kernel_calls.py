@@ -23,7 +23,7 @@ METHODS = {
 FUNCTIONS = {
     *("pa.concat_arrays", "pa.concat_batches"),
     *("pc.array_filter", "pc.array_take", "pc.drop_null", "pc.filter", "pc.take"),
-    *("pc.rank", "pc.sort_indices"),
+    *("pc.max_element_wise", "pc.min_element_wise", "pc.rank", "pc.sort_indices"),
     *("pc.ascii_lower", "pc.ascii_swapcase", "pc.ascii_upper", "pc.list_parent_indices"),
 }
 #: what arrays say of themselves, and where arrays are those of files, without dictionaries

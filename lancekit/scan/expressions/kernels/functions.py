@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.casts.kernels import nearest
 from lancekit.format.arrow_parts import decimal_size
 from lancekit.scan.expressions.kernels import sizes
@@ -44,7 +45,7 @@ def _of_one_type(kernel: Callable[..., Value], most: int = ANY_NUMBER) -> Functi
 
 
 def _greatest(*values: Value) -> Value:
-    found: Value = pc.max_element_wise(*values)
+    found: Value = ak.max_element_wise(*values)
     if pt.is_floating(found.type):
         for value in values:
             # NaN is greater than every number, and Arrow passes over it
@@ -70,7 +71,7 @@ CHOICES: Mapping[str, Function] = {
     "nvl2": Function(_nvl2, ("",), 3, 3, size=sizes.joined),
     "nullif": Function(_nullif, ("",), 2, 2, same=True),
     "greatest": _of_one_type(_greatest),
-    "least": _of_one_type(pc.min_element_wise),
+    "least": _of_one_type(ak.min_element_wise),
 }
 
 FUNCTIONS: Mapping[str, Function] = {

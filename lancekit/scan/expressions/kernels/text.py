@@ -166,7 +166,7 @@ def _trim(kernel: Callable[..., Value]) -> Function:
 
 
 def _repeat(text: Value, times: Value) -> Value:
-    number: Value = pc.max_element_wise(times, 0, skip_nulls=False)
+    number: Value = ak.max_element_wise(times, 0, skip_nulls=False)
     return pc.binary_repeat(text, number)
 
 
