@@ -1,8 +1,10 @@
-"""How far a long operation has come: work tells it here, and the roof says how that is shown.
+"""Progress and interruption of long operations.
 
-Whoever maps work over tasks does so within `tracking`.  After a second the first bar is drawn, so
-short operations show none; `lancekit.options.progress` turns bars off, or names a function that is
-told instead.  `FragmentWriteProgress` is pylance's way to be told of each fragment of a write, and
+A long operation runs inside `tracking`.  Code that reads or writes rows calls `step` for each
+batch: that reports the rows, and stops the work if the operation was interrupted or has failed.
+The package's roof registers how progress is drawn.  The first bar appears after a second, so short
+operations show none; `lancekit.options.progress` turns bars off, or names a function to call
+instead.  `FragmentWriteProgress` is pylance's interface for each fragment of a write, and
 `IndexProgress` what its ``progress_callback`` gets of an index.
 """
 
@@ -12,12 +14,12 @@ import json
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from lancekit.legible import warn
 from lancekit.options import options
@@ -30,12 +32,19 @@ __all__ = [
     "NoopFragmentWriteProgress",
     "Progress",
     "Show",
+    "Stopped",
     "Tracker",
+    "known_rows",
     "register_bars",
+    "step",
+    "stoppable",
     "told_of_rows",
     "tracking",
+    "users_code",
     "what_is",
 ]
+
+T = TypeVar("T")
 
 PATIENCE_SECONDS = 1.0
 """How long an operation runs before it shows a bar."""
@@ -85,13 +94,40 @@ class Progress:
     seconds: float
     """How long it has been running."""
     finished: bool = False
-    """Whether this is the last that is heard of it."""
+    """True if the operation has finished and reports no further progress."""
+    rows: int = 0
+    """Rows that are processed; 0 if the operation does not count rows."""
+    total_rows: int | None = None
+    """All rows to process, where that is known."""
+    kept_rows: int = 0
+    """Rows among `rows` whose results an earlier attempt had left."""
+
+    @property
+    def rows_per_second(self) -> float | None:
+        """Rows processed each second, kept ones left out; ``None`` before the first."""
+        made = self.rows - self.kept_rows
+        return made / self.seconds if made > 0 and self.seconds > 0 else None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until all rows are processed at this rate; ``None`` if that is not known."""
+        rate = self.rows_per_second
+        if rate is None or self.total_rows is None:
+            return None
+        return (self.total_rows - self.rows) / rate
 
 
 Show: TypeAlias = Callable[[Progress], None]
 
 _bars: list[Callable[[bool], Show | None]] = []
-_inside: ContextVar[bool] = ContextVar("lancekit_progress", default=False)
+_current: ContextVar[Tracker | None] = ContextVar("lancekit_progress", default=None)
+
+
+class Stopped(BaseException):
+    """Ends work in another thread whose operation was interrupted or has failed.
+
+    It never leaves lancekit: the thread that waits for the work raises the cause.
+    """
 
 
 def register_bars(make: Callable[[bool], Show | None]) -> None:
@@ -117,17 +153,49 @@ def what_is(work: Any) -> str:
     return WORDS.get(module.removeprefix("lancekit."), "working")
 
 
-class Tracker:
-    """What a running operation tells its progress to."""
+def known_rows(tasks: Iterable[Any]) -> int | None:
+    """Return how many rows tasks have by their ``num_rows``; ``None`` if one does not say.
 
-    def __init__(self, what: str, total: int | None, *, silent: bool) -> None:
+    Examples
+    --------
+    >>> known_rows([]), known_rows([3])
+    (0, None)
+    """
+    sizes = [getattr(task, "num_rows", None) for task in tasks]
+    known = [size for size in sizes if isinstance(size, int)]
+    return sum(known) if len(known) == len(sizes) else None
+
+
+class Tracker:
+    """The progress of a running operation, and whether it has to stop.
+
+    An operation inside of another one draws nothing: it reports its rows to the outer one, and
+    stops with it.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        total: int | None = None,
+        *,
+        total_rows: int | None = None,
+        parent: Tracker | None = None,
+        silent: bool = False,
+        counts: bool = True,
+    ) -> None:
         self._what = what
         self._done = 0
         self._total = total
+        self._rows = self._kept = 0
+        self._total_rows = total_rows
+        self._parent = parent
+        self._outermost: Tracker = parent._outermost if parent and counts else self
+        self._thread = threading.get_ident()
+        self._stopped = False
         self._started = monotonic()
         self._drawn = 0.0
         self._lock = threading.Lock()
-        choice = "silent" if silent else options.progress
+        choice = "silent" if silent or parent is not None else options.progress
         self._show: Show | None = choice if callable(choice) else None
         # Finding out where to draw takes a while, so it waits until there is something to draw.
         self._undecided = choice is True or (choice == "auto" and bool(_bars))
@@ -146,13 +214,46 @@ class Tracker:
             self._done += 1
 
     def set(self, done: int, total: int | None) -> None:
-        """Say how far it is."""
+        """Set how many tasks are finished, and of how many."""
         self._done, self._total = done, total
 
+    def stop(self) -> None:
+        """Let all work of this operation end at its next step; safe in any thread."""
+        self._stopped = True
+
+    @property
+    def stopped(self) -> bool:
+        """True if this operation, or one around it, has to stop."""
+        return self._stopped or (self._parent is not None and self._parent.stopped)
+
+    def within(self, work: Callable[[], T]) -> T:
+        """Do work as a part of this operation."""
+        token = _current.set(self)
+        try:
+            return work()
+        finally:
+            _current.reset(token)
+
+    def step(self, rows: int, kept: int) -> None:
+        """Count rows; raise `Stopped` if the operation has to stop; safe in any thread."""
+        if self.stopped:
+            raise Stopped
+        outermost = self._outermost
+        if rows or kept:
+            with outermost._lock:
+                outermost._rows += rows
+                outermost._kept += kept
+        outermost.draw()
+
     def draw(self) -> None:
-        """Show the state, if it is time to; called in the thread that waits."""
+        """Show the state if a bar is due; in any other thread than that of the operation: nothing.
+
+        Only the thread of a cell may write to its output.
+        """
         now = monotonic()
         if self.patient or now - self._drawn < POLL_SECONDS:
+            return
+        if threading.get_ident() != self._thread:
             return
         if self._undecided:
             self._undecided = False
@@ -174,6 +275,10 @@ class Tracker:
             total=self._total,
             seconds=monotonic() - self._started,
             finished=finished,
+            # rows that are read twice, of a fragment that has to be read alone, count once
+            rows=self._rows if self._total_rows is None else min(self._rows, self._total_rows),
+            total_rows=self._total_rows,
+            kept_rows=self._kept,
         )
         try:
             self._show(progress)
@@ -183,32 +288,72 @@ class Tracker:
 
 
 @contextmanager
-def tracking(what: str, total: int | None = None) -> Iterator[Tracker]:
+def tracking(
+    what: str, total: int | None = None, *, total_rows: int | None = None
+) -> Iterator[Tracker]:
     """Track an operation; one that runs inside of another shows nothing of its own.
+
+    If the block raises, work of it in other threads ends at its next `step`.
 
     Parameters
     ----------
     what
         What is going on, such as ``"merging"``.
-    total
-        How many tasks there are, where that is known.
+    total, total_rows
+        How many tasks and rows there are, where that is known.
 
     Examples
     --------
-    >>> with options(progress=lambda p: print(p.what, p.done, p.total, p.finished)):
-    ...     with tracking("counting", 2) as tracker:
+    >>> with options(progress=lambda p: print(p.what, p.done, p.total, p.rows, p.finished)):
+    ...     with tracking("counting", 2, total_rows=60) as tracker:
     ...         tracker.advance()
-    ...         tracker.draw()
-    counting 1 2 False
-    counting 1 2 True
+    ...         step(30)
+    counting 1 2 30 False
+    counting 1 2 30 True
     """
-    tracker = Tracker(what, total, silent=_inside.get())
-    token = _inside.set(True)
+    tracker = Tracker(what, total, total_rows=total_rows, parent=_current.get())
+    token = _current.set(tracker)
     try:
         yield tracker
+    except BaseException:
+        tracker.stop()
+        raise
     finally:
-        _inside.reset(token)
+        _current.reset(token)
         tracker.finish()
+
+
+def stoppable() -> Tracker:
+    """Return a part of the current operation, if there is one, that can be stopped by itself."""
+    return Tracker("working", parent=_current.get(), silent=True)
+
+
+def users_code() -> Tracker:
+    """Return a part of the current operation whose rows do not count: those that users read."""
+    return Tracker("working", parent=_current.get(), silent=True, counts=False)
+
+
+def step(rows: int = 0, *, kept: int = 0) -> None:
+    """Report that rows are processed, and stop here if the operation has to stop.
+
+    Code that reads or writes rows calls it between two batches, in whatever thread.  Outside of an
+    operation it does nothing.
+
+    Parameters
+    ----------
+    rows
+        Rows since the last call.
+    kept
+        Those among them whose results an earlier attempt had left.
+
+    Raises
+    ------
+    Stopped
+        The thread that waits for this work was interrupted, or other work of it has failed.
+    """
+    tracker = _current.get()
+    if tracker is not None:
+        tracker.step(rows, kept)
 
 
 @dataclass(frozen=True, slots=True)

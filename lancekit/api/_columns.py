@@ -56,6 +56,7 @@ class Columns(Handle):
         batch_size: int | None = None,
         *,
         on: str | None = None,
+        num_threads: int = 1,
     ) -> None:
         """Add columns, and move the handle; the files that are there stay.
 
@@ -75,6 +76,10 @@ class Columns(Handle):
         on
             A key column of the dataset and of the rows: they are found by it, whatever their
             order, as in `merge`.  Rows may be a Spark DataFrame then.
+        num_threads
+            The threads that call a function.  By default all calls come from the thread that
+            called this method, one after the other; with more, calls overlap, so the function must
+            be safe to call from several threads.  On Spark, tasks call it in their own processes.
 
         Raises
         ------
@@ -97,7 +102,11 @@ class Columns(Handle):
             return
         rows = None if batch_size is None else check_count("batch_size", batch_size, least=1)
         new = NewColumns(
-            transforms=transforms, read_columns=read_columns, schema=reader_schema, batch_size=rows
+            transforms=transforms,
+            read_columns=read_columns,
+            schema=reader_schema,
+            batch_size=rows,
+            num_threads=check_count("num_threads", num_threads, least=1),
         )
         self._move(lambda snapshot: (add_columns(snapshot, new), None))
 
@@ -155,6 +164,7 @@ class Columns(Handle):
         reader_schema: pa.Schema | None = None,
         batch_size: int | None = None,
         *,
+        num_threads: int = 1,
         conflict_retries: int = CONFLICT_RETRIES,
         retry_timeout: timedelta = RETRY_TIMEOUT,
     ) -> UpdateResult:
@@ -176,6 +186,8 @@ class Columns(Handle):
             The columns that a function or rows bring, and their types.
         batch_size
             The most rows that a function gets at a time, 8192 by default.
+        num_threads
+            The threads that call a function, as in `add_columns`.
         conflict_retries, retry_timeout
             How often and how long to do it again when others change the same fragments meanwhile;
             not for rows, which can be read only once.
@@ -206,7 +218,11 @@ class Columns(Handle):
         """
         rows = None if batch_size is None else check_count("batch_size", batch_size, least=1)
         new = NewColumns(
-            transforms=transforms, read_columns=read_columns, schema=reader_schema, batch_size=rows
+            transforms=transforms,
+            read_columns=read_columns,
+            schema=reader_schema,
+            batch_size=rows,
+            num_threads=check_count("num_threads", num_threads, least=1),
         )
         policy = RetryPolicy(conflict_retries, retry_timeout)
         return self._move(lambda snapshot: replace_columns(snapshot, new, policy))

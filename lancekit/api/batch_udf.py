@@ -25,6 +25,7 @@ class BatchUDF:
     func: Callable[[pa.RecordBatch], Any]
     output_schema: pa.Schema | None = None
     checkpoint_file: str | None = None
+    version: str | None = None
 
     def __call__(self, batch: pa.RecordBatch) -> Any:
         """Return the new columns of a batch."""
@@ -35,6 +36,7 @@ class BatchUDF:
 def batch_udf(
     output_schema: pa.Schema | None = None,
     checkpoint_file: str | os.PathLike[str] | None = None,
+    version: str | None = None,
 ) -> Callable[[Callable[[pa.RecordBatch], Any]], BatchUDF]:
     """Mark a function as one that makes columns of record batches.
 
@@ -44,10 +46,21 @@ def batch_udf(
         The columns that it returns; without it, it is called on one row to see.
 
     checkpoint_file
-        A file of this machine that keeps the results for each batch of rows.  If adding columns
-        fails, the next attempt with the same file calls the function only for batches that it has
-        no result for; when the columns are there, the file is removed.  The work runs in this
-        process then.
+        A file of this machine that keeps the result of each batch of rows.  If adding columns
+        fails or is interrupted, the next call with the same file calls the function only for
+        batches without a result.  Once the columns are there, the file is removed.  The work runs
+        in this process then.
+
+        Results are used only if the dataset has the same version, and the function is the same:
+        its code, default values, closure, and the globals that it names, with the functions and
+        classes of your own modules.  Otherwise a warning names what differs, and the function
+        begins again.  Installed packages count by their version, variables that the function
+        itself assigns do not count.
+    version
+        Your name for what the function cannot show: another model behind a server, another file
+        that it reads.  Results of another version are not used.  A function that holds a value
+        which cannot be compared between processes, such as a connection, needs a version for its
+        results to be used again.
 
     Examples
     --------
@@ -61,4 +74,4 @@ def batch_udf(
     [2, 4]
     """
     file = None if checkpoint_file is None else str(Path(checkpoint_file).absolute())
-    return lambda function: BatchUDF(function, output_schema, file)
+    return lambda function: BatchUDF(function, output_schema, file, version)

@@ -120,6 +120,7 @@ def _new(given: Arguments) -> NewColumns:
         read_columns=given["read_columns"],
         schema=given["reader_schema"],
         batch_size=given["batch_size"],
+        num_threads=check_count("num_threads", given["num_threads"], least=1),
     )
 
 

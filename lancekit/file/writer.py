@@ -38,6 +38,7 @@ from lancekit.format.pb import schema_pb2
 from lancekit.format.schema import LanceField, LanceSchema, schema_to_pb
 from lancekit.format.storage_version import DEFAULT_VERSION
 from lancekit.options import DEFAULT_GOAL, check_goal
+from lancekit.progress import step
 from lancekit.storage.base import Sink
 
 __all__ = ["PAGE_BYTES", "FileSummary", "FileWriter"]
@@ -148,6 +149,7 @@ class FileWriter:
             Values that no reader could read.
         """
         self._check_open()
+        step()  # wherever rows are written, between two batches
         arrays = {index: self._fitting(batch, index) for index in self._plain}
         if batch.num_columns != len(arrays):
             known = {self._arrow.field(index).name for index in self._plain}
@@ -170,6 +172,7 @@ class FileWriter:
         group = self._groups[self._arrow.names.index(name)]
         for column, pages in zip(group, columns, strict=True):
             for page in pages:
+                step()
                 self._note(column, page)
         if not self._plain:
             self._num_rows = rows

@@ -9,7 +9,7 @@ from typing import Any
 
 from lancekit.ipython import in_kernel
 from lancekit.notebook.render.markup import element, joined
-from lancekit.notebook.render.words import count
+from lancekit.notebook.render.words import count, duration
 from lancekit.progress import Progress, Show
 
 __all__ = ["make_bar"]
@@ -46,10 +46,22 @@ def _notebook_display() -> Callable[..., Any] | None:
 
 
 def _text(progress: Progress) -> str:
-    done = count(progress.done)
-    if progress.total is not None:
-        done = f"{done} of {count(progress.total)}"
-    return f"{progress.what}: {done} tasks, {progress.seconds:.0f} s"
+    """Return what is going on, how far it is in rows or else in tasks, and the time left."""
+    done, total = _counts(progress)
+    unit = "rows" if progress.rows else "tasks"
+    of = "" if total is None else f" of {count(total)}"
+    parts = [f"{count(done)}{of} {unit}"]
+    rate, left = progress.rows_per_second, progress.seconds_left
+    if rate is not None:
+        parts.append(f"{count(round(rate)) if rate >= 10 else f'{rate:.1f}'} rows/s")
+    parts.append(duration(progress.seconds) if left is None else f"{duration(left)} left")
+    return f"{progress.what}: {', '.join(parts)}"
+
+
+def _counts(progress: Progress) -> tuple[int, int | None]:
+    if progress.rows:
+        return progress.rows, progress.total_rows
+    return progress.done, progress.total
 
 
 class _NotebookBar:
@@ -68,9 +80,9 @@ class _NotebookBar:
 
 
 def _html(progress: Progress) -> str:
-    text, total = _text(progress), progress.total or None
-    done = None if total is None else progress.done
-    bar = element("progress", aria_label=text, value=done, max=total)
+    text, (done, total) = _text(progress), _counts(progress)
+    value = done if total else None  # without a total the bar only moves
+    bar = element("progress", aria_label=text, value=value, max=total or None)
     return joined(bar, " ", element("span", text))
 
 

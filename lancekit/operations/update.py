@@ -24,7 +24,7 @@ from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.common.staged_files import removed_unless_landed, write_task
 from lancekit.operations.delete import apply_deletions
 from lancekit.pipeline.engine.engine import Runner, choose_runner
-from lancekit.pipeline.rows.update import UpdateTask, update_rows
+from lancekit.pipeline.rows.update import UpdateTask, rows_to_look_at, update_rows
 from lancekit.pipeline.rows.write import MAX_ROWS_PER_FILE
 from lancekit.scan.expressions.assignment import Assignment, compile_assignment
 from lancekit.scan.expressions.predicate import Predicate
@@ -107,7 +107,7 @@ def update_columns(
         predicate = None if where is None else Predicate.parse(where, blob_view(schema).to_arrow())
         assignments = tuple(_assignments(schema, updates))
         sources, chosen = _looked_at(current, predicate)
-        runner = choose_runner(sum(_rows_of(source, chosen) for source in sources))
+        runner = choose_runner(sum(rows_to_look_at(source, chosen) for source in sources))
         tasks = [
             UpdateTask(
                 sources=group,
@@ -187,21 +187,16 @@ def _looked_at(
     return sources, chosen
 
 
-def _rows_of(source: FragmentSource, chosen: Mapping[int, ChosenRows]) -> int:
-    known = chosen.get(source.fragment.id)
-    return source.fragment.num_rows if known is None else len(known.rows)
-
-
 def _groups(
     sources: Sequence[FragmentSource], chosen: Mapping[int, ChosenRows], runner: Runner
 ) -> list[tuple[FragmentSource, ...]]:
     """Divide fragments among tasks: each writes a file at least, so not into many."""
-    rows = sum(_rows_of(source, chosen) for source in sources)
+    rows = sum(rows_to_look_at(source, chosen) for source in sources)
     most = processors() if runner.name == "local" else len(sources)
     number = max(min(most, rows // MAX_ROWS_PER_FILE), 1)
     groups: list[list[FragmentSource]] = [[] for _ in range(number)]
     seen = 0
     for source in sources:
         groups[min(seen * number // max(rows, 1), number - 1)].append(source)
-        seen += _rows_of(source, chosen)
+        seen += rows_to_look_at(source, chosen)
     return [tuple(group) for group in groups if group]

@@ -32,7 +32,7 @@ from lancekit.pipeline.merge.rewrite_columns import rewrite_locally
 from lancekit.pipeline.merge.spooled_source import KeptRows, keep_rows
 from lancekit.pipeline.merge.strategy import MatchPlan, choose_match
 from lancekit.pipeline.rows.write import WriteTask, write_fragments
-from lancekit.progress import FragmentWriteProgress
+from lancekit.progress import FragmentWriteProgress, step, tracking, users_code
 from lancekit.scan.indexed.choice import RowChoice
 from lancekit.versions.snapshot import Snapshot
 
@@ -136,7 +136,8 @@ class LocalSource:
         self, plan: CastPlan, task: WriteTask, progress: FragmentWriteProgress | None = None
     ) -> list[Fragment]:
         """Cast the rows batch by batch and write them; memory is bounded by pages."""
-        return write_fragments(cast_all(plan, self._reader), task, progress=progress)
+        with tracking("writing"):
+            return write_fragments(_counted(cast_all(plan, self._reader)), task, progress=progress)
 
     def check_keys(
         self, plan: CastPlan, clauses: MergeClauses, on: tuple[str, ...] | None = None
@@ -219,6 +220,14 @@ class LocalSource:
                 order=rows.column(clauses.dedupe_by) if clauses.dedupe_by else None,
             )
         return self._keys[about]
+
+
+def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Report the rows of batches, and none that are read to make them."""
+    rest, theirs = iter(batches), users_code()
+    while (batch := theirs.within(lambda: next(rest, None))) is not None:
+        yield batch
+        step(batch.num_rows)
 
 
 def cast_all(plan: CastPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from lancekit.lazy import cached_property
 from lancekit.machine import decoding_threads
+from lancekit.progress import step, stoppable
 
 __all__ = ["Workers"]
 
@@ -19,7 +20,10 @@ T = TypeVar("T")
 
 
 class Workers:
-    """The threads of one scan, which begin with a second piece of work and end with the block.
+    """Threads that begin with a second piece of work and end with the block.
+
+    By default they are as many as decode in a process.  Work that is under way when the block
+    ends stops at its next step.
 
     Examples
     --------
@@ -28,7 +32,11 @@ class Workers:
     ['first', 'second']
     """
 
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads or decoding_threads()
+
     def __enter__(self) -> Workers:
+        self._operation = stoppable()
         return self
 
     def __exit__(
@@ -37,12 +45,13 @@ class Workers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._operation.stop()
         if "_pool" in self.__dict__:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(decoding_threads(), thread_name_prefix="lancekit-scan")
+        return ThreadPoolExecutor(self._threads, thread_name_prefix="lancekit-scan")
 
     def results(self, work: Iterable[Callable[[], T]]) -> Iterator[T]:
         """Yield the results of some work in order, while the next few pieces are done."""
@@ -53,11 +62,12 @@ class Workers:
             yield first()
         if first is None or second is None:
             return
-        threads = decoding_threads()
         running: deque[Future[T]] = deque()
         for do in chain((first, second), rest):
-            running.append(self._pool.submit(copy_context().run, do))
-            if len(running) > threads:
+            running.append(self._pool.submit(copy_context().run, self._operation.within, do))
+            if len(running) > self._threads:
                 yield running.popleft().result()
+            step()
         while running:
             yield running.popleft().result()
+            step()

@@ -21,6 +21,7 @@ from lancekit.file.kernels.bits import flags_of
 from lancekit.file.kernels.widths import value_bytes
 from lancekit.format.schema import LanceSchema
 from lancekit.legible import shown, warn
+from lancekit.progress import step
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.joint_reader import open_together, rows_together, together
 from lancekit.scan.fragments.reader import (
@@ -98,9 +99,9 @@ def default_batch_rows() -> int:
 def scan_fragment(source: FragmentSource, request: ScanRequest) -> Iterator[pa.Table]:
     """Yield the selected rows of one fragment, in order, in blocks of bounded size."""
     reader = FragmentReader(source)
-    step = block_rows(reader.source.schema, request)
-    for start in range(0, reader.physical_rows, step):
-        yield read_block(reader, request, start, min(start + step, reader.physical_rows))
+    rows = block_rows(reader.source.schema, request)
+    for start in range(0, reader.physical_rows, rows):
+        yield read_block(reader, request, start, min(start + rows, reader.physical_rows))
 
 
 def scan_together(sources: Sequence[FragmentSource], request: ScanRequest) -> Iterator[pa.Table]:
@@ -139,7 +140,9 @@ def block_rows(schema: LanceSchema, request: ScanRequest) -> int:
 def read_block(reader: FragmentReader, request: ScanRequest, start: int, stop: int) -> pa.Table:
     """Read the selected rows among the physical rows ``start`` to ``stop`` of a fragment."""
     if request.predicate is None:
-        return project(reader, request.outputs, reader.live_between(start, stop))
+        rows_read = project(reader, request.outputs, reader.live_between(start, stop))
+        step(stop - start)
+        return rows_read
     if not request.outputs:  # it is their number that is wanted
         _, _, mask = _masked(reader, request.predicate, reader.live_between(start, stop))
         return rows_without_columns(mask.true_count)
@@ -197,9 +200,12 @@ def _masked(
     rows, names = trimmed(reader, predicate, among), sorted(predicate.columns)
     if not len(rows):
         nothing = no_rows(pa.schema([column_field(reader.source.schema, name) for name in names]))
+        step(len(among))
         return rows, nothing, cast("pa.BooleanArray", pa.array([], pa.bool_()))
     known = reader.read(names, rows)
-    return rows, known, predicate.mask(known)
+    mask = predicate.mask(known)
+    step(len(among))
+    return rows, known, mask
 
 
 def project(

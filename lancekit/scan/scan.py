@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
 from lancekit.format.schema import LanceSchema
+from lancekit.progress import step, tracking
 from lancekit.scan.ahead import Workers
 from lancekit.scan.fragment_rows import (
     ScanRequest,
@@ -119,7 +120,8 @@ class Scan:
     def to_table(self) -> pa.Table:
         """Read the whole result."""
         schema = self.request.schema
-        parts = list(self.tables())
+        with tracking("reading", total_rows=self._rows_to_read()):
+            parts = list(self.tables())
         if not parts:
             return no_rows(schema)
         if not schema.names:
@@ -132,7 +134,14 @@ class Scan:
             rows = sum(source.num_rows for source in self.sources)
             rows = max(rows - self.offset, 0)
             return rows if self.limit is None else min(rows, self.limit)
-        return sum(table.num_rows for table in self.tables())
+        with tracking("counting", total_rows=self._rows_to_read()):
+            return sum(table.num_rows for table in self.tables())
+
+    def _rows_to_read(self) -> int | None:
+        """Return how many rows are looked at; ``None`` if that turns out while they are."""
+        if self.search is not None or self.choice is not None or self.limit is not None:
+            return None
+        return sum(source.fragment.physical_rows for source in self.sources)
 
     def _whole(self) -> Iterator[_AnyJob]:
         """Of some fragments rows are chosen; the others are read as wholes."""
@@ -148,14 +157,14 @@ class Scan:
             yield from (_Job((source,)) for source in sources)
             return
         for group in read_together(sources, self.request):
-            step = block_rows(group[0].schema, self.request)
-            if len(group) > 1 or group[0].fragment.physical_rows <= step:
+            rows = block_rows(group[0].schema, self.request)
+            if len(group) > 1 or group[0].fragment.physical_rows <= rows:
                 yield _Job(group)
                 continue
-            step = max(step, filter_rows(group[0].schema, self.request))
+            rows = max(rows, filter_rows(group[0].schema, self.request))
             reader = FragmentReader(group[0])
-            for start in range(0, reader.physical_rows, step):
-                yield _Block(reader, start, min(start + step, reader.physical_rows))
+            for start in range(0, reader.physical_rows, rows):
+                yield _Block(reader, start, min(start + rows, reader.physical_rows))
 
     def _windows(self) -> Iterator[_Job]:
         """Without a filter, offset and limit name rows of each fragment; the rest is not read."""
@@ -204,6 +213,7 @@ class _Job:
             return
         reader = FragmentReader(self.sources[0])
         yield project(reader, request.outputs, reader.live_rows(self.live_rows))
+        step(len(self.live_rows))
 
 
 @dataclass(frozen=True, slots=True)

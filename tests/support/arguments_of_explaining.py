@@ -101,6 +101,7 @@ OPERATIONS: dict[str, tuple[dict[str, Any], dict[str, Check]]] = {
             "read_columns": Value(["x"], {"transforms": lambda batch: {"y": batch["x"]}}),
             "reader_schema": Value(pa.schema({"x": pa.int8()}), {"transforms": KEYED}),
             "on": Value("id", {"transforms": KEYED}),
+            "num_threads": Refused(0),
         },
     ),
     "replace_columns": (
@@ -109,6 +110,7 @@ OPERATIONS: dict[str, tuple[dict[str, Any], dict[str, Check]]] = {
             "transforms": Value({"x": "id"}),
             "read_columns": Value(["id"], {"transforms": lambda batch: {"x": batch["id"]}}),
             "reader_schema": Value(pa.schema({"none": pa.int8()}), {"transforms": KEYED}),
+            "num_threads": Refused(0),
         },
     ),
     "merge": (

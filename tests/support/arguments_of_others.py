@@ -208,7 +208,11 @@ OTHERS: dict[str, Method] = {
     },
     "batch_udf": Method(
         _udf,
-        {"output_schema": Value(pa.schema({"y": pa.int8()})), "checkpoint_file": Value("kept")},
+        {
+            "output_schema": Value(pa.schema({"y": pa.int8()})),
+            "checkpoint_file": Value("kept"),
+            "version": Refused(2),
+        },
     ),
     "options": Method(_options, {"values": Keywords("threads", 1)}),
     "plot_history": Method(

@@ -265,13 +265,14 @@ WRITES: dict[str, Method] = {
             "transforms": Value({"x": "2"}),
             **COLUMNS,
             "reader_schema": Refused(pa.schema({"none": pa.int8()}), "none"),
+            "num_threads": Hint(2, 0),
             **RETRIES,
         },
         {"transforms": _xs},
     ),
     "LanceDataset.add_columns": Method(
         after(lambda ds, **kw: ds.add_columns(**kw)),
-        {"transforms": Value({"y": "2"}), **COLUMNS, "on": Value("id")},
+        {"transforms": Value({"y": "2"}), **COLUMNS, "on": Value("id"), "num_threads": Hint(2, 0)},
         {"transforms": _ys},
     ),
     "LanceDataset.merge": Method(

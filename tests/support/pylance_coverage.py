@@ -225,8 +225,8 @@ EVERYWHERE = (
     "Names that pylance gave up work without a warning; `DataFile.path` is no longer a method.",
     "What a function or a reader that gives rows raises comes as it is, a `KeyError` as one; "
     "pylance makes an `OSError` of it, with the error's words.",
-    "A `checkpoint_file` of `batch_udf` is lancekit's own, keeps results by what the function was "
-    "given, and no fragments.",
+    "A `checkpoint_file` of `batch_udf` is lancekit's own: it keeps results by the rows that the "
+    "function got, no fragments, and begins again for another function or version of the dataset.",
     "`progress_callback=` hears of one stage, `load_data`: of scalar indices, as in pylance; of "
     "text and vectors pylance has more.",
     "A data file of another format than the table's is refused, unless pylance mixed formats "

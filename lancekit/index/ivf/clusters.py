@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lancekit.progress import step
+
 __all__ = ["SAMPLED_ROWS", "bits_of", "clustered", "nearest_of"]
 
 Vectors = npt.NDArray[Any]
@@ -91,21 +93,22 @@ def nearest_of(
     table = np.empty((size + 1, count), wide)
     table[:size] = centroids.T if metric == "dot" else 2 * centroids.T
     table[size] = -1 if metric == "dot" else -np.einsum("pd,pd->p", centroids, centroids)
-    step = max(_HELD // max(count, 1), 1)
-    held = np.ones((min(step, len(vectors)), size + 1), wide)
+    rows_held = max(_HELD // max(count, 1), 1)
+    held = np.ones((min(rows_held, len(vectors)), size + 1), wide)
     near = np.empty((len(held), count), wide)
-    for start in range(0, len(vectors), step):
-        part = vectors[start : start + step]
+    for start in range(0, len(vectors), rows_held):
+        step()
+        part = vectors[start : start + rows_held]
         rows = held[: len(part)]
         rows[:, :size] = bits_of(part) if metric == "hamming" else part
         found = np.matmul(rows, table, out=near[: len(part)])
         mine = found.argmax(axis=1)
-        owners[start : start + step] = mine
+        owners[start : start + rows_held] = mine
         best = -np.take_along_axis(found, mine[:, np.newaxis], axis=1)[:, 0]
         if metric != "dot":
             best += np.einsum("rd,rd->r", rows[:, :size], rows[:, :size])
             np.maximum(best, 0, out=best)
-        far[start : start + step] = best
+        far[start : start + rows_held] = best
     return owners, far
 
 

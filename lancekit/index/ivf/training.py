@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from lancekit.format.index import VectorSettings
 from lancekit.index.ivf.clusters import SAMPLED_ROWS, clustered, nearest_of
 from lancekit.index.ivf.codes import Codes, product_codes, scaled_codes, unit, whole_vectors
 from lancekit.machine import decoding_threads
+from lancekit.progress import stoppable
 
 __all__ = ["ROUNDS", "trained_centroids", "trained_codes", "trained_words"]
 
@@ -108,8 +110,18 @@ def trained_words(
         some = some - centroids[nearest_of(some, centroids, "l2")[0]]
     parts = some.reshape(len(some), settings.parts, -1).swapaxes(0, 1)
     work = partial(_words, count=count, rounds=rounds)
+    operation = stoppable()
     with ThreadPoolExecutor(decoding_threads()) as pool:
-        return np.stack(list(pool.map(work, parts, rng.spawn(settings.parts))))
+        running: list[Future[Vectors]] = []
+        try:
+            for each in zip(parts, rng.spawn(settings.parts), strict=True):
+                do = partial(work, *each)
+                running.append(pool.submit(copy_context().run, operation.within, do))
+            return np.stack([future.result() for future in running])
+        finally:
+            operation.stop()  # the rest, after an interrupt
+            for future in running:
+                future.cancel()
 
 
 def _words(part: Vectors, rng: np.random.Generator, *, count: int, rounds: int) -> Vectors:

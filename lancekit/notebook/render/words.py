@@ -106,3 +106,19 @@ def place(uri: str) -> str:
         return uri
     # what looks like a home or a scheme would be taken for one
     return f"./{here}" if here.startswith("~") or ":/" in here else here
+
+
+def duration(seconds: float) -> str:
+    """Return a time span to the second.
+
+    Examples
+    --------
+    >>> [duration(seconds) for seconds in (7.4, 75, 3720)]
+    ['7 s', '1 min 15 s', '1 h 2 min']
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

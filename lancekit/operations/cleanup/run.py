@@ -29,6 +29,7 @@ from lancekit.operations.cleanup.plan import (
     plan_cleanup,
     references,
 )
+from lancekit.progress import tracking
 from lancekit.storage import Store, leads_away
 from lancekit.versions.line import Line
 from lancekit.versions.listing import list_versions
@@ -142,12 +143,18 @@ def clean_up(
     gone_manifests = len(removed) == len(manifests)
     # where a version could not be removed, its files stay with it
     candidates = [file for file in rest if gone_manifests or file.unverified]
-    with ThreadPoolExecutor(1 if per_second else concurrency or _CONCURRENCY) as pool:
+    threads = 1 if per_second else concurrency or _CONCURRENCY
+    with (
+        tracking("removing files", len(candidates)) as tracker,
+        ThreadPoolExecutor(threads) as pool,
+    ):
         # what tells a folder to be that of a branch goes last
         for telling in (False, True):
             batch = [file for file in candidates if _tells_a_branch(file) is telling]
-            outcomes = list(pool.map(remove, batch))
-            removed += [file for file, gone in zip(batch, outcomes, strict=True) if gone]
+            for file, is_gone in zip(batch, pool.map(remove, batch), strict=True):
+                removed += [file] if is_gone else []
+                tracker.advance()
+                tracker.draw()
     _remove_empty(line, removed)
     attempt.settle(True)
     return CleanupStats.of(removed, len(manifests) + len(candidates) - len(removed), left_alone)

@@ -21,7 +21,6 @@ from lancekit.format.schema import LanceField, LanceSchema, check_key_type
 from lancekit.format.storage_version import check_written
 from lancekit.legible import shown
 from lancekit.operations.columns.alter import (
-    columns_runner,
     columns_task,
     merge_columns,
     write_to_all,
@@ -29,9 +28,17 @@ from lancekit.operations.columns.alter import (
 from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.options import options
 from lancekit.pipeline.casts.plan import normalise_new_schema, plan_cast
-from lancekit.pipeline.columns.udf_checkpoint import Remembered
-from lancekit.pipeline.columns.write import Computed, Joined, Made, Maker, Streamed, returned_rows
-from lancekit.pipeline.engine.engine import LocalRunner, choose_engine, spark_engine
+from lancekit.pipeline.columns.udf_checkpoint import Checkpoint, Remembered, ResultsKept
+from lancekit.pipeline.columns.write import (
+    Calls,
+    Computed,
+    Joined,
+    Made,
+    Maker,
+    Streamed,
+    returned_rows,
+)
+from lancekit.pipeline.engine.engine import choose_engine, spark_engine
 from lancekit.pipeline.engine.inputs import as_reader, is_spark_dataframe
 from lancekit.pipeline.keys.probe import KeyTable
 from lancekit.pipeline.source import Source, cast_all, open_source
@@ -47,12 +54,14 @@ __all__ = [
     "Addition",
     "NewColumns",
     "add_columns",
+    "function_maker",
     "function_results",
     "is_stream",
     "merge_rows",
     "plan_addition",
     "plan_join",
     "rows_like",
+    "with_checkpoint",
 ]
 
 
@@ -64,6 +73,8 @@ class NewColumns:
     read_columns: Sequence[str] | None = None
     schema: pa.Schema | None = None
     batch_size: int | None = None
+    num_threads: int = 1
+    checkpoint: Checkpoint | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +107,8 @@ def add_columns(snapshot: Snapshot, new: NewColumns) -> Snapshot:
     policy = RetryPolicy()
     if is_stream(new.transforms):
         policy = RetryPolicy(conflict_retries=0)  # it can be read only once
+
+    new = with_checkpoint(snapshot, new)
 
     def attempt(current: Snapshot) -> Snapshot:
         check_writable(current)
@@ -169,14 +182,9 @@ def _land(current: Snapshot, addition: Addition) -> Snapshot:
     preserves = addition.preserves_nullability
     if addition.maker is None:
         return merge_columns(current, fragments, addition.schema, preserves=True)
-    kept = addition.maker if isinstance(addition.maker, Remembered) else None
-    # what is kept lies on this machine
-    runner = LocalRunner() if kept else columns_runner(current, addition.maker)
-    written = write_to_all(current, addition.stored, addition.maker, runner)
-    landed = merge_columns(current, written, addition.schema, preserves=preserves)
-    if kept is not None:
-        kept.forget()
-    return landed
+    with ResultsKept(addition.maker):
+        written = write_to_all(current, addition.stored, addition.maker)
+        return merge_columns(current, written, addition.schema, preserves=preserves)
 
 
 # ---- what is to be added
@@ -306,11 +314,32 @@ def _streamed(current: Snapshot, new: NewColumns) -> Addition:
 def _made(current: Snapshot, new: NewColumns) -> Addition:
     columns, arrow = function_results(current, new)
     schema, stored = _added(current, arrow)
-    rows = BATCH_ROWS if new.batch_size is None else new.batch_size
-    made = Made(new.transforms, tuple(columns), stored.to_arrow(), rows)
+    return Addition(
+        schema=schema, stored=stored, maker=function_maker(new, columns, stored.to_arrow())
+    )
+
+
+def function_maker(new: NewColumns, columns: Sequence[str], schema: pa.Schema) -> Maker:
+    """Return a maker that calls a user's function, and keeps its results if that is wanted."""
+    calls = Calls(new.batch_size or BATCH_ROWS, new.num_threads)
+    made = Made(new.transforms, tuple(columns), schema, calls)
+    return made if new.checkpoint is None else Remembered(made, new.checkpoint)
+
+
+def with_checkpoint(snapshot: Snapshot, new: NewColumns) -> NewColumns:
+    """Return new columns with the checkpoint that their function names, if it names one."""
     file = getattr(new.transforms, "checkpoint_file", None)
-    maker = made if file is None else Remembered(made, file)
-    return Addition(schema=schema, stored=stored, maker=maker)
+    if file is None:
+        return new
+    given = {
+        "the dataset": snapshot.line.uri,
+        "the version of the dataset": f"{snapshot.branch or 'main'}:{snapshot.version}",
+        "read_columns": repr(new.read_columns),
+        "the schema of the results": str(new.schema or new.transforms.output_schema),
+    }
+    version = new.transforms.version
+    checkpoint = Checkpoint.of(file, new.transforms.func, version, given)
+    return replace(new, checkpoint=checkpoint)
 
 
 def function_results(current: Snapshot, new: NewColumns) -> tuple[Sequence[str], pa.Schema]:

@@ -26,6 +26,7 @@ from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.common.staged_files import removed_unless_landed
 from lancekit.options import options
 from lancekit.pipeline.casts.alter import Conversion, can_convert
+from lancekit.pipeline.columns.udf_checkpoint import checkpoint_of
 from lancekit.pipeline.columns.write import (
     ColumnsTask,
     Converted,
@@ -115,9 +116,15 @@ def merge_columns(
 
 
 def columns_runner(current: Snapshot, maker: Maker) -> Runner:
-    """Return where to make columns; what comes in a stream is taken from it here, in order."""
-    streamed = isinstance(maker, Streamed)
-    return LocalRunner(threads=1) if streamed else choose_runner(current.manifest.num_rows)
+    """Return where to make columns.
+
+    A stream is read here, in order, and a checkpoint is a file of this machine.  The batches of a
+    function may have threads of their own; fragments then come one after the other.
+    """
+    if isinstance(maker, Streamed) or checkpoint_of(maker) is not None:
+        return LocalRunner(threads=1)
+    runner = choose_runner(current.manifest.num_rows)
+    return LocalRunner(threads=1) if maker.calls and runner.name == "local" else runner
 
 
 def write_to_all(

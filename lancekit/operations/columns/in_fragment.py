@@ -17,10 +17,12 @@ from lancekit.operations.columns.add import (
     check_join_keys,
     plan_addition,
     plan_join,
+    with_checkpoint,
 )
 from lancekit.operations.columns.alter import columns_task
 from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.columns.column_patch import superseded
+from lancekit.pipeline.columns.udf_checkpoint import ResultsKept
 from lancekit.pipeline.columns.write import Joined, Streamed, write_beside, write_columns
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.pipeline.source import cast_all
@@ -39,7 +41,7 @@ def add_to_fragment(
     snapshot: Snapshot, source: FragmentSource, new: NewColumns
 ) -> tuple[Fragment, LanceSchema]:
     """Write new columns for a fragment; return it, and the schema that a commit would have."""
-    return _run(snapshot, source, plan_addition(snapshot, new))
+    return _run(snapshot, source, plan_addition(snapshot, with_checkpoint(snapshot, new)))
 
 
 def join_to_fragment(
@@ -56,7 +58,8 @@ def _run(
         return source.fragment, addition.schema
     task = columns_task(snapshot, source, addition.stored, addition.maker)
     finish = addition.maker.finish if isinstance(addition.maker, Streamed) else None
-    (written,) = write_beside([task], LocalRunner(), finish)
+    with ResultsKept(addition.maker, forget=False):  # nothing has landed
+        (written,) = write_beside([task], LocalRunner(), finish)
     return written, addition.schema
 
 

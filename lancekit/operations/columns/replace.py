@@ -21,7 +21,13 @@ from lancekit.format.field_marks import holds_blobs
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.format.transaction import DataReplacement, DataReplacementGroup
 from lancekit.operations.cleanup.auto import commit
-from lancekit.operations.columns.add import NewColumns, function_results, is_stream
+from lancekit.operations.columns.add import (
+    NewColumns,
+    function_maker,
+    function_results,
+    is_stream,
+    with_checkpoint,
+)
 from lancekit.operations.columns.alter import columns_runner, write_to_all
 from lancekit.operations.common.results import UpdateResult
 from lancekit.operations.common.retry import RetryPolicy, retried
@@ -29,12 +35,12 @@ from lancekit.operations.common.staged_files import removed_unless_landed
 from lancekit.operations.update import check_updates
 from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.columns.replace import Assigned, Filled
-from lancekit.pipeline.columns.write import Made, Maker, Streamed, last_file
+from lancekit.pipeline.columns.udf_checkpoint import ResultsKept
+from lancekit.pipeline.columns.write import Maker, Streamed, last_file
 from lancekit.pipeline.engine.engine import EngineName
 from lancekit.pipeline.engine.inputs import as_reader
 from lancekit.pipeline.source import cast_all
 from lancekit.scan.expressions.assignment import compile_assignment
-from lancekit.scan.fragment_rows import BATCH_ROWS
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.versions.snapshot import Snapshot
 
@@ -76,11 +82,14 @@ def replace_columns(
     if is_stream(new.transforms):
         policy = RetryPolicy(conflict_retries=0)
 
+    new = with_checkpoint(snapshot, new)
+
     def attempt(current: Snapshot) -> tuple[Snapshot, Replacement, EngineName]:
         check_writable(current)
         replacement = plan_replacement(current, new)
         runner = columns_runner(current, replacement.maker)
-        written = write_to_all(current, replacement.stored, replacement.maker, runner)
+        with ResultsKept(replacement.maker, forget=False):
+            written = write_to_all(current, replacement.stored, replacement.maker, runner)
         files = [(fragment.id, fragment.files[-1]) for fragment in written]
         operation = DataReplacement(
             replacements=tuple(DataReplacementGroup(id_, file) for id_, file in files)
@@ -90,6 +99,8 @@ def replace_columns(
             return commit(current, pending), replacement, runner.name
 
     (landed, replacement, engine), attempts = retried(snapshot, attempt, policy)
+    if new.checkpoint is not None:
+        new.checkpoint.forget()
     return landed, UpdateResult(
         num_rows_updated=landed.manifest.num_rows,
         columns=tuple(replacement.stored.names),
@@ -138,8 +149,7 @@ def _made(current: Snapshot, new: NewColumns) -> Replacement:
     arrow = stored.to_arrow()
     # of what it returns nulls are looked for here, where they can be named
     loose = pa.schema([field.with_nullable(True) for field in arrow])
-    made = Made(new.transforms, tuple(columns), loose, new.batch_size or BATCH_ROWS)
-    return Replacement(stored=stored, maker=Filled(made, arrow))
+    return Replacement(stored=stored, maker=Filled(function_maker(new, columns, loose), arrow))
 
 
 def _stored(current: Snapshot, names: Iterable[str]) -> LanceSchema:

@@ -112,7 +112,7 @@ def create_index(snapshot: Snapshot, request: IndexRequest, policy: RetryPolicy)
     made = {} if groups is None else groups.made
     with (
         told_of_rows(request.progress),
-        tracking("indexing"),
+        tracking("indexing", total_rows=rows if request.train else 0),
         removed_unless_committed(snapshot, made),
     ):
         return retried(snapshot, attempt, policy)[0]

@@ -9,6 +9,7 @@ from lancekit.errors import CorruptFileError
 from lancekit.file import FileReader
 from lancekit.format import names
 from lancekit.format.index import IndexMetadata
+from lancekit.progress import step
 from lancekit.scan.fragments.managed_blobs import managed_blobs
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.storage import Store, check_trusted_file
@@ -132,6 +133,7 @@ def carry_out(copy: Copy, target: Store, version: int, *, link: bool = False) ->
         sink = target.create(copy.name) if copy.fresh else target.create_over(copy.name)
         try:
             for start in range(0, size, _CHUNK_BYTES):
+                step()
                 sink.write(reader.read(start, min(_CHUNK_BYTES, size - start)))
             sink.close()
         except BaseException:

@@ -29,6 +29,11 @@ class _Task:
     source: FragmentSource
     deep: bool
 
+    @property
+    def num_rows(self) -> int | None:
+        """The number of rows to decode, if any are."""
+        return self.source.fragment.physical_rows if self.deep else None
+
 
 def validate_version(snapshot: Snapshot, *, deep: bool) -> None:
     """Raise if something is wrong with a version.

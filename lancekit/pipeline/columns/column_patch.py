@@ -47,6 +47,11 @@ class Patch:
     values: pa.Table
     write: WriteTask
 
+    @property
+    def num_rows(self) -> int:
+        """The number of rows whose columns are written."""
+        return self.source.fragment.num_rows
+
 
 @dataclass(frozen=True, slots=True)
 class Patched:
@@ -106,6 +111,7 @@ class _Patching:
 
     offsets: Indices
     values: pa.Table
+    calls: None = None
 
     @property
     def columns(self) -> Sequence[str]:

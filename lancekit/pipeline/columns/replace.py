@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
 from lancekit.errors import SchemaMismatchError
-from lancekit.pipeline.columns.write import Maker
+from lancekit.pipeline.columns.write import Calls, Maker
 from lancekit.scan.expressions.assignment import Assignment
 
 __all__ = ["Assigned", "Filled"]
@@ -20,6 +20,7 @@ class Assigned:
     """Columns of SQL expressions over the rows as they were, in the columns' own types."""
 
     assignments: tuple[Assignment, ...]
+    calls: None = None
 
     @property
     def columns(self) -> Sequence[str]:
@@ -43,6 +44,11 @@ class Filled:
     def columns(self) -> Sequence[str]:
         """The columns that the maker reads."""
         return self.maker.columns
+
+    @property
+    def calls(self) -> Calls | None:
+        """How the maker is called."""
+        return self.maker.calls
 
     def make(self, rows: pa.Table) -> Sequence[pa.Array | pa.ChunkedArray]:
         """Make the columns, and look for nulls."""

@@ -28,6 +28,8 @@ class Arriving:
         The dataset's column by which rows were matched, to name one that was matched twice.
     """
 
+    calls = None
+
     def __init__(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema, key: str) -> None:
         self.columns: Sequence[str] = list(dict.fromkeys([key, "_rowaddr"]))
         self._key = key

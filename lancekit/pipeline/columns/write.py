@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,14 +26,18 @@ from lancekit.pipeline.engine.engine import Runner
 from lancekit.pipeline.engine.inputs import as_reader
 from lancekit.pipeline.keys.probe import KeyTable
 from lancekit.pipeline.rows.write import data_file, delete_fragments
+from lancekit.progress import step, users_code
+from lancekit.scan.ahead import Workers
 from lancekit.scan.expressions.predicate import Expr
 from lancekit.scan.fragment_rows import ScanRequest, row_bytes, scan_fragment
 from lancekit.scan.fragments.reader import FragmentReader, Offsets
+from lancekit.scan.fragments.rebatch import combined
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.outputs import plan_columns
 from lancekit.storage import Store
 
 __all__ = [
+    "Calls",
     "ColumnsTask",
     "Computed",
     "Converted",
@@ -48,12 +54,24 @@ __all__ = [
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """How a user's function is called: with so many rows at most, in so many threads."""
+
+    rows: int
+    threads: int = 1
+
+
 class Maker(Protocol):
     """Makes new columns of the live rows that it is given."""
 
     @property
     def columns(self) -> Sequence[str]:
         """The stored and hidden columns that it looks at."""
+
+    @property
+    def calls(self) -> Calls | None:
+        """How it is called, ``None`` for any number of rows, in one thread."""
 
     def make(self, rows: pa.Table) -> Sequence[pa.Array | pa.ChunkedArray]:
         """Return the new columns, one value for each row."""
@@ -76,6 +94,11 @@ class ColumnsTask:
 
     def __post_init__(self) -> None:
         check_written(self.storage_version)
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows to make values for."""
+        return self.source.fragment.num_rows
 
 
 def write_columns(task: ColumnsTask) -> Fragment:
@@ -111,7 +134,7 @@ def write_beside(
     ``finish`` is called when all are written.  If anything raises, an error of a caller's own
     function and an interrupt included, the files of the others are removed.
     """
-    work = _Writing()
+    work = _Writing(as_results=runner.name != "local")
     found: list[Fragment | LancekitError] = []
     try:
         found = runner.map(work, tasks)
@@ -136,15 +159,19 @@ def _succeeded(result: Fragment | LancekitError) -> Fragment:
 class _Writing:
     """Writes columns, and remembers what was written in this process: an error hides results.
 
-    An error of lancekit is a result: a worker of Spark sends nothing back but results.
+    On Spark an error of lancekit is a result: a worker sends nothing back but results.  Here it
+    ends the other tasks.
     """
 
+    as_results: bool
     written: list[Fragment] = field(default_factory=list)
 
     def __call__(self, task: ColumnsTask) -> Fragment | LancekitError:
         try:
             fragment = write_columns(task)
         except LancekitError as error:
+            if not self.as_results:
+                raise
             return error
         self.written.append(fragment)
         return fragment
@@ -159,16 +186,40 @@ def _blocks(task: ColumnsTask) -> Iterator[pa.RecordBatch]:
     reader, columns = FragmentReader(task.source), list(task.maker.columns)
     arrow = task.schema.to_arrow()
     request = ScanRequest(outputs=plan_columns(task.source.schema, columns or ["_rowaddr"]))
-    step = max(request.block_bytes // row_bytes(task.source.schema, request), request.batch_rows)
-    for start in range(0, reader.physical_rows, step):
-        stop = min(start + step, reader.physical_rows)
+    rows = max(request.block_bytes // row_bytes(task.source.schema, request), request.batch_rows)
+    for start in range(0, reader.physical_rows, rows):
+        stop = min(start + rows, reader.physical_rows)
         live = reader.live_between(start, stop)
-        made = task.maker.make(reader.read(columns, live)) if len(live) else None
+        made = _made(task.maker, reader.read(columns, live)) if len(live) else None
         whole = [
             blank(f, stop - start) if made is None else _spread(made[at], live, start, stop)
             for at, f in enumerate(arrow)
         ]
         yield from pa.table(whole, schema=arrow).to_batches()
+
+
+def _made(maker: Maker, rows: pa.Table) -> Sequence[pa.Array | pa.ChunkedArray]:
+    """Make the columns of some rows, batch by batch if the maker wants batches."""
+    calls = maker.calls
+    if calls is None:
+        made = maker.make(rows)
+        step(rows.num_rows)
+        return made
+    whole = combined(rows)
+    batches = [whole.slice(at, calls.rows) for at in range(0, rows.num_rows, calls.rows)]
+    work = (partial(maker.make, batch) for batch in batches)
+    parts = []
+    with Workers(calls.threads) as workers:
+        results = workers.results(work) if calls.threads > 1 else (do() for do in work)
+        for batch, made in zip(batches, results, strict=True):
+            parts.append(made)
+            step(batch.num_rows)
+    return [_joined(columns) for columns in zip(*parts, strict=True)]
+
+
+def _joined(parts: Sequence[pa.Array | pa.ChunkedArray]) -> pa.ChunkedArray:
+    chunks = [p.chunks if isinstance(p, pa.ChunkedArray) else [p] for p in parts]
+    return pa.chunked_array(list(chain.from_iterable(chunks)), parts[0].type)
 
 
 def _spread(
@@ -188,6 +239,11 @@ class NullsTask:
     source: FragmentSource
     path: str
 
+    @property
+    def num_rows(self) -> int:
+        """The number of rows to read, deleted ones included."""
+        return self.source.fragment.physical_rows
+
 
 def count_nulls(task: NullsTask) -> int:
     """Count the live rows of a fragment that have no value in a column."""
@@ -204,6 +260,7 @@ class Computed:
 
     expressions: tuple[Expr, ...]
     types: tuple[pa.DataType, ...]
+    calls: None = None
 
     @property
     def columns(self) -> Sequence[str]:
@@ -222,6 +279,7 @@ class Converted:
 
     columns: tuple[str, ...]
     conversions: tuple[Conversion, ...]
+    calls: None = None
 
     def make(self, rows: pa.Table) -> Sequence[pa.ChunkedArray]:
         """Convert each column."""
@@ -237,7 +295,7 @@ def returned_rows(
     like: pa.Schema | None = None,
 ) -> pa.RecordBatchReader:
     """Call a user's function on a batch; ``InvalidTypeError`` if it does not return rows."""
-    returned = function(batch)
+    returned = users_code().within(lambda: function(batch))
     try:
         return as_reader(returned, like=like)
     except InvalidTypeError as error:
@@ -259,13 +317,12 @@ class Made:
     function: Callable[[pa.RecordBatch], Any]
     columns: tuple[str, ...]
     schema: pa.Schema
-    batch_rows: int
+    calls: Calls
 
     def make(self, rows: pa.Table) -> Sequence[pa.ChunkedArray]:
-        """Call the function on one batch after the other."""
-        batches = ak.combine_chunks(rows).to_batches(max_chunksize=self.batch_rows)
-        made = [self.call(batch) for batch in batches]
-        return list(pa.concat_tables(made).columns)
+        """Call the function on a batch."""
+        (batch,) = ak.combine_chunks(rows).to_batches()
+        return self.call(batch).columns
 
     def call(self, batch: pa.RecordBatch) -> pa.Table:
         """Call the function on one batch, and check what it returns."""
@@ -298,6 +355,7 @@ class Streamed:
     batches: Iterator[pa.RecordBatch]
     schema: pa.Schema
     columns: tuple[str, ...] = ()
+    calls: None = None
     _rest: pa.Table = field(init=False)
 
     def __post_init__(self) -> None:
@@ -341,6 +399,7 @@ class Joined:
     keys: KeyTable
     values: pa.Table
     old: tuple[str, ...] = ()
+    calls: None = None
 
     @classmethod
     def by(cls, table: pa.Table, left_on: str, right_on: str, old: Iterable[str] = ()) -> Joined:

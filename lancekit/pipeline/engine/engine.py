@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
 from lancekit.errors import EngineError
 from lancekit.machine import processors
 from lancekit.options import options
-from lancekit.progress import POLL_SECONDS, Tracker, tracking, what_is
+from lancekit.progress import POLL_SECONDS, Stopped, Tracker, known_rows, tracking, what_is
 
 __all__ = [
     "Choice",
@@ -69,10 +70,13 @@ class LocalRunner:
         self._few = rows is not None and rows <= _FEW_ROWS
 
     def map(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-        """Return the results in the order of the tasks; the first failure is raised."""
-        if len(tasks) <= 1 or self._threads == 1:
-            return [work(task) for task in tasks]
-        with tracking(what_is(work), len(tasks)) as tracker:
+        """Return the results in the order of the tasks; the first failure is raised.
+
+        An interrupt or a failure ends the other tasks at their next step.
+        """
+        with tracking(what_is(work), len(tasks), total_rows=known_rows(tasks)) as tracker:
+            if len(tasks) <= 1 or self._threads == 1:
+                return [_done(work, task, tracker) for task in tasks]
             done = self._done_here(work, tasks, tracker) if self._few else []
             rest = tasks[len(done) :]
             return done + self._in_threads(work, rest, tracker) if rest else done
@@ -86,9 +90,7 @@ class LocalRunner:
         for task in tasks:
             if time.perf_counter() - began > _PATIENCE + _QUICK * len(done):
                 break
-            done.append(work(task))
-            tracker.advance()
-            tracker.draw()
+            done.append(_done(work, task, tracker))
         return done
 
     def _in_threads(
@@ -97,12 +99,40 @@ class LocalRunner:
         threads = min(len(tasks), processors(), self._threads)
         with ThreadPoolExecutor(threads, thread_name_prefix="lancekit") as pool:
             context = copy_context()  # options of a `with` block hold in the threads too
-            running = [pool.submit(context.copy().run, work, task) for task in tasks]
+            running: list[Future[Result]] = []
             try:
+                for task in tasks:
+                    running.append(pool.submit(context.copy().run, work, task))
+                    running[-1].add_done_callback(partial(_stop_if_failed, tracker))
                 return [_result_of(future, tracker) for future in running]
+            except Stopped:
+                failed = next(filter(None, map(_failure, running)), None)
+                if failed is None:  # the operation around this one has to stop
+                    raise
+                raise failed from None
             finally:
+                tracker.stop()  # the rest, after a failure or an interrupt
                 for future in running:
-                    future.cancel()  # the rest, after a failure
+                    future.cancel()
+
+
+def _done(work: Callable[[Task], Result], task: Task, tracker: Tracker) -> Result:
+    """Do a task in this thread, and count it."""
+    result = work(task)
+    tracker.advance()
+    tracker.draw()
+    return result
+
+
+def _stop_if_failed(tracker: Tracker, future: Future[Any]) -> None:
+    if not future.cancelled() and future.exception() is not None:
+        tracker.stop()
+
+
+def _failure(future: Future[Any]) -> BaseException | None:
+    """Return what a task has failed with, unless it was stopped because of another one."""
+    failed = None if future.cancelled() or not future.done() else future.exception()
+    return None if isinstance(failed, Stopped) else failed
 
 
 def _result_of(future: Future[Result], tracker: Tracker) -> Result:

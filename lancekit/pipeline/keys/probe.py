@@ -22,6 +22,7 @@ from lancekit.errors import FormatError
 from lancekit.format.deletions import to_offsets
 from lancekit.lazy import cached_property
 from lancekit.pipeline.keys.find_values import Found, Indices, Lookup
+from lancekit.progress import step
 from lancekit.scan.fragments.joint_reader import open_together, rows_together, together
 from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
 from lancekit.scan.fragments.source import FragmentSource
@@ -156,6 +157,13 @@ class ProbeTask:
     keys: KeyTable
     chosen: IndexedRows | None = None
 
+    @property
+    def num_rows(self) -> int:
+        """The number of rows to look at."""
+        if self.chosen is not None:
+            return self.chosen.num_rows
+        return sum(source.fragment.physical_rows for source in self.sources)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matches:
@@ -254,6 +262,7 @@ def _matches(
         found, codes = keys.find(place, reader.read([name], rows).column(0), codes)
         rows = rows[found]
     source_rows = keys.first_rows[codes]
+    step(len(everything))
     for part, offsets in reader.split(rows):
         mine, source_rows = source_rows[: len(offsets)], source_rows[len(offsets) :]
         yield Matches(fragment_id=part.source.fragment.id, offsets=offsets, source_rows=mine)

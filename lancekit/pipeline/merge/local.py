@@ -30,6 +30,7 @@ from lancekit.pipeline.merge.plan import (
 )
 from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.pipeline.rows.write import WriteTask, write_fragments
+from lancekit.progress import step, tracking
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.rebatch import taken
 from lancekit.scan.fragments.source import FragmentSource
@@ -130,7 +131,9 @@ class _NewRows:
         self, updates: Sequence[Matches], inserted: Indices, *, keep_ids: bool
     ) -> tuple[Fragment, ...]:
         """Write the new rows: updated ones in the target's order, then those that are inserted."""
-        fragments = write_fragments(self._batches(updates, inserted), self.task)
+        rows = sum(len(m.offsets) for m in updates) + len(inserted)
+        with tracking("merging", total_rows=rows):
+            fragments = write_fragments(self._batches(updates, inserted), self.task)
         if updates and keep_ids:
             moved = [FragmentReader(self.by_id[m.fragment_id]).row_ids(m.offsets) for m in updates]
             fragments = with_row_ids(fragments, np.concatenate(moved))
@@ -154,11 +157,11 @@ class _NewRows:
         )
 
     def _batches(self, updates: Sequence[Matches], inserted: Indices) -> Iterator[pa.RecordBatch]:
-        step = rows_at_a_time(self.source)
-        for group in _groups(updates, step):
-            yield from self._updated(group).to_batches()
-        for start in range(0, len(inserted), step):
-            yield from self._inserted(inserted[start : start + step]).to_batches()
+        rows = rows_at_a_time(self.source)
+        for group in _groups(updates, rows):
+            yield from _counted(self._updated(group))
+        for start in range(0, len(inserted), rows):
+            yield from _counted(self._inserted(inserted[start : start + rows]))
 
     def _updated(self, group: Sequence[Matches]) -> pa.Table:
         rows = taken(self.source, np.concatenate([m.source_rows for m in group]))
@@ -185,6 +188,11 @@ class _NewRows:
             for field in schema
         ]
         return pa.table(found, schema=schema)
+
+
+def _counted(rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    yield from rows.to_batches()
+    step(rows.num_rows)
 
 
 def _groups(matches: Sequence[Matches], most: int) -> Iterator[list[Matches]]:

@@ -16,6 +16,7 @@ from lancekit.format.fragment import Fragment
 from lancekit.format.row_ids_encode import encode_row_ids, encode_row_versions
 from lancekit.pipeline.rows.copied_columns import LARGE_PAGE, columns_to_copy
 from lancekit.pipeline.rows.write import WriteTask, write_fragments, write_with_pages
+from lancekit.progress import step
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource
@@ -42,6 +43,11 @@ class CompactTask:
     target_rows: int
     copied: int | None = LARGE_PAGE
 
+    @property
+    def num_rows(self) -> int:
+        """The number of rows to read, deleted ones included."""
+        return sum(source.fragment.physical_rows for source in self.sources)
+
 
 def compact_rows(task: CompactTask) -> tuple[Fragment, ...]:
     """Write the live rows of a task's fragments to new ones, which nothing refers to yet.
@@ -65,7 +71,9 @@ def _written(task: CompactTask) -> list[Fragment]:
     others = [name for name in names if name not in pages]
     copies = {name: [map(encoded, column) for column in found] for name, found in pages.items()}
     batches = _batches(task, others) if others else ()
-    return [write_with_pages(batches, copies, sizes[0], task.write)]
+    written = write_with_pages(batches, copies, sizes[0], task.write)
+    step(0 if others else task.num_rows)  # who reads other columns counts the rows
+    return [written]
 
 
 def _sizes(task: CompactTask) -> list[int]:

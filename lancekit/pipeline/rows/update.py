@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lancekit import progress
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
 from lancekit.format.row_ids_encode import encode_row_ids
@@ -25,7 +26,7 @@ from lancekit.scan.indexed_rows import select_chosen
 from lancekit.scan.outputs import plan_columns
 from lancekit.scan.selection import Selection
 
-__all__ = ["UpdateTask", "Updated", "update_rows"]
+__all__ = ["UpdateTask", "Updated", "rows_to_look_at", "update_rows"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,17 @@ class UpdateTask:
     assignments: tuple[Assignment, ...]
     write: WriteTask
     chosen: Mapping[int, ChosenRows] = field(default_factory=dict)
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows to look at."""
+        return sum(rows_to_look_at(source, self.chosen) for source in self.sources)
+
+
+def rows_to_look_at(source: FragmentSource, chosen: Mapping[int, ChosenRows]) -> int:
+    """Return the number of live rows of a fragment, or of those that indices have chosen."""
+    known = chosen.get(source.fragment.id)
+    return source.fragment.num_rows if known is None else len(known.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +130,8 @@ def _found(
     for start in range(0, reader.physical_rows, step):
         stop = min(start + step, reader.physical_rows)
         if task.predicate is None:
-            yield reader.live_between(start, stop), None
+            live = reader.live_between(start, stop)
+            yield live, None
+            progress.step(len(live))
         else:
             yield select_rows(reader, task.predicate, start, stop, keep)

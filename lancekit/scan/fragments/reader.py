@@ -26,6 +26,7 @@ from lancekit.format.paths import parse_path, path_field, pick, pruned
 from lancekit.format.row_ids import RowIds, RowVersions, read_row_ids, read_row_versions
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.lazy import cached_property
+from lancekit.progress import step
 from lancekit.scan.fragments.blobs import (
     BlobPlace,
     find_blobs,
@@ -150,6 +151,7 @@ class FragmentReader:
 
         A path such as ``s.x`` gives a column of that name; only what is asked for is read.
         """
+        step()  # wherever rows are read, between two blocks
         if not columns:
             return rows_without_columns(len(rows))
         stored = self._read_stored([name for name in columns if name not in META_COLUMNS], rows)
