@@ -149,6 +149,24 @@ def test_versions_of_pylance(tmp_path: Path) -> None:
     ]
 
 
+def test_a_column_is_followed_by_a_name_that_it_had(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1]}, tmp_path / "t")
+    ds.add_columns({"v": "id * 2"})
+    ds.alter_columns({"path": "v", "name": "w"})
+    ds.alter_columns({"path": "w", "name": "x"})
+    followed = [
+        (2, "added", None, "v"),
+        (3, "renamed", "v", "w"),
+        (4, "renamed", "w", "x"),
+    ]
+    for name in ("v", "w", "x"):
+        assert [c[:4] for c in told(ds, name)] == followed
+    ds.add_columns({"v": "id"})  # another one
+    assert [c[:4] for c in told(ds, "v")] == [*followed[:2], (5, "added", None, "v")]
+    ds.drop_columns(["x"])
+    assert [c[:4] for c in told(ds, "w")] == [*followed, (6, "dropped", "x", None)]
+
+
 @pytest.mark.parametrize(
     ("values", "expected"),
     [

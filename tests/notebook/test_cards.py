@@ -603,3 +603,14 @@ def test_cache(shown):
     assert any(line.split()[0] == "files" and line.split()[-2:] == ["31", "1"] for line in rest)
     assert fact(shown["cache"], "empty it") == "lk.clear_cache()"
     assert lines(shown["no cache"]) == ["turned off"]
+
+
+def test_a_row_history_shows_every_change(tmp_path):
+    """A row that was born with many columns hid all that became of it since."""
+    rows = {f"c{n}": [n] for n in range(20)}
+    ds = lk.write_dataset(rows, tmp_path / "t", enable_stable_row_ids=True)
+    for value in (100, 200, 300):
+        ds.update({"c0": f"{value}"})
+    card = str(ds.row_history("c1 = 1"))
+    for said in ("4 changes", "born", "100", "200", "300", "18 more columns: cells has all"):
+        assert said in card

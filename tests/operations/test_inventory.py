@@ -111,6 +111,7 @@ def test_statistics(tmp_path: Path, storage: str) -> None:
         assert ours.dataset_stats(rows) == theirs.dataset_stats(rows)
     sizes = [(f.id, f.bytes_on_disk) for f in ours.data_stats().fields]
     assert sizes == [(f.id, f.bytes_on_disk) for f in theirs.data_stats().fields]
+    assert [f.name for f in ours.data_stats().fields if "." not in f.name] == ds.schema.names
     with pytest.raises(IndexNotFoundError):
         ours.index_stats("i")
 

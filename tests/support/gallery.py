@@ -146,7 +146,7 @@ ds.indices""",
         ("A compaction", "ds.optimize.compact_files()"),
         (
             "A cleanup, before it is done",
-            """how = {"older_than": timedelta(0), "error_if_tagged_old_versions": False}
+            """how = {"retain_versions": 10, "error_if_tagged_old_versions": False}
 ds.explain.cleanup_old_versions(**how)""",
         ),
         ("A cleanup, done", "ds.cleanup_old_versions(**how)"),

@@ -22,7 +22,9 @@ _COLUMNS = (
 def row_history_card(history: RowHistory, _now: datetime) -> Card:
     keys = history.keys
     shown = list(history)[-options.display_rows :]
-    rows = [row for change in reversed(shown) for row in _rows(change, named=len(keys) > 1)]
+    most = max(options.display_rows // max(len(shown), 1), 1)
+    named = len(keys) > 1
+    rows = [row for change in reversed(shown) for row in _rows(change, most, named=named)]
     older = len(history) - len(shown)
     unsure = [change for change in history if change.before not in {change.version - 1, None}]
     return Card(
@@ -39,7 +41,7 @@ def row_history_card(history: RowHistory, _now: datetime) -> Card:
             table(
                 caption="Newest first",
                 columns=_COLUMNS,
-                rows=tuple(rows[: options.display_rows]),
+                rows=tuple(rows),
                 note=f"{count(older)} older" if older else "",
             ),
         ),
@@ -51,14 +53,18 @@ def _gap(change: RowChange) -> str:
     return f"version {count(change.version)}: versions {between} are gone"
 
 
-def _rows(change: RowChange, *, named: bool) -> Iterator[Row]:
+def _rows(change: RowChange, most: int, *, named: bool) -> Iterator[Row]:
+    """Yield a line for each value that changed, and one for those above ``most``."""
     facts_: tuple[str, ...] = (
         *commit_cells(change),
         told(change.key) if named else "",
         change.kind,
     )
-    for name, (before, after) in change.cells.items() or [("", (None, None))]:
+    cells = list(change.cells.items()) or [("", (None, None))]
+    for name, (before, after) in cells[:most]:
         gone, come = change.kind == "died", change.kind in {"born", "found"}
         ends = ("" if come else cell(before), "" if gone else cell(after))
         yield Row((*facts_, clean(name), *(ends if name else ("", ""))))
         facts_ = ("",) * len(facts_)  # said once
+    if more := len(cells) - most if len(cells) > most else 0:
+        yield Row((*facts_, f"{plural(more, 'more column')}: cells has all", "", ""))

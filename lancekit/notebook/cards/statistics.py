@@ -20,7 +20,7 @@ __all__ = [
     "stats_card",
 ]
 
-_FIELDS = (Column("field", numeric=True), Column("bytes", numeric=True))
+_FIELDS = (Column("field"), Column("bytes", numeric=True))
 
 
 def stats_card(stats: LanceStats, _now: datetime) -> Card:
@@ -54,7 +54,7 @@ def data_statistics_card(found: DataStatistics, _now: datetime) -> Card:
             table(
                 caption="Largest first",
                 columns=_FIELDS,
-                rows=tuple(Row((count(f.id), size(f.bytes_on_disk))) for f in largest[:most]),
+                rows=tuple(Row((clean(f.name), size(f.bytes_on_disk))) for f in largest[:most]),
                 note=first_of(most, len(largest), "fields"),
             ),
         ),

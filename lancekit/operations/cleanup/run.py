@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from lancekit.call import Call, applied
@@ -90,9 +90,14 @@ def explain_cleanup(
     snapshot: Snapshot, request: CleanupRequest, *, include_files: bool, max_files: int
 ) -> CleanupExplanation:
     """Plan a cleanup and tell what it would do; nothing is removed."""
-    plan = plan_cleanup(snapshot, request)
+    plan = plan_cleanup(snapshot, replace(request, error_if_tagged_old_versions=False))
     cut = include_files and len(plan.files) > max_files
     warnings = [f"{name!r} keeps version {version}" for name, version in plan.tagged.items()]
+    if plan.tagged and request.error_if_tagged_old_versions:
+        warnings.append(
+            "cleanup_old_versions() refuses to start because of these tags: pass "
+            "error_if_tagged_old_versions=False to keep the tagged versions and remove the others"
+        )
     left = sorted(plan.left_alone.items())
     warnings += [f"{clean(name)} is left alone: {why}" for name, why in left]
     if cut:

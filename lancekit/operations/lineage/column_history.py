@@ -51,25 +51,46 @@ def column_entries(snapshot: Snapshot, name: str) -> list[ColumnEntry]:
 
 def _entries(snapshot: Snapshot, name: str) -> Iterator[ColumnEntry]:
     field, oldest = _field(snapshot, name), snapshot
+    is_new = field is None  # no version so far had it
     for pace in way_back(snapshot, ()):
         oldest = pace.old
         if field is None:
             field = _field(pace.old, name)
-            if field is not None:
+            if field is None:
+                continue
+            renamed = _renamed(pace, field)
+            if renamed is None:
                 yield ColumnEntry("dropped", pace.new, pace.old, field, None)
+            elif is_new:
+                # the column is there, by another name: its history goes on
+                yield from _entries(snapshot, renamed.name)
+                return
+            else:
+                yield ColumnEntry("renamed", pace.new, pace.old, field, renamed)
+            is_new = False
             continue
+        is_new = False
         pair = _pair(pace, field)
         if pair.old is None:
             yield ColumnEntry("added", pace.new, pace.old, None, field)
             field = _field(pace.old, name)  # another one, which went as this one came
             if field is not None:
-                yield ColumnEntry("dropped", pace.new, pace.old, field, None)
+                renamed = _renamed(pace, field)
+                kind: ColumnKind = "dropped" if renamed is None else "renamed"
+                yield ColumnEntry(kind, pace.new, pace.old, field, renamed)
             continue
         for kind in _changes(pace, pair, pair.old):
             yield ColumnEntry(kind, pace.new, pace.old, pair.old, field)
         field = pair.old
     if field is not None:
         yield ColumnEntry("added" if is_first(oldest) else "found", oldest, None, None, field)
+
+
+def _renamed(pace: Pace, old: LanceField) -> LanceField | None:
+    """Return what a column of the older version is in the newer one, by another name."""
+    pairs = column_pairs(pace.old, pace.new)
+    found = (pair.new for pair in pairs if pair.old is not None and pair.old.name == old.name)
+    return next((new for new in found if new is not None and new.name != old.name), None)
 
 
 def _field(snapshot: Snapshot, name: str) -> LanceField | None:

@@ -134,7 +134,8 @@ class Conflicts(Displayed):
 
     def to_pandas(self) -> pd.DataFrame:
         """Return all of them as a pandas DataFrame; see `to_table`."""
-        return exact_frame(self.to_table(), {})
+        # beside a row without one, a whole number of a struct would become a float
+        return exact_frame(self.to_table(), {"integer_object_nulls": True})
 
     def error(self, left: npt.NDArray[np.int64] | None = None) -> MergeConflictError:
         """Return the error for who wants none, or those ``left`` by who settled the others."""

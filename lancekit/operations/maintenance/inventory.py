@@ -13,6 +13,7 @@ from lancekit.display import Displayed
 from lancekit.errors import InvalidTypeError
 from lancekit.file.file_metadata import metadata_of
 from lancekit.format import names
+from lancekit.format.paths import paths_by_id
 from lancekit.legible import shown
 from lancekit.pipeline.engine.engine import choose_runner
 from lancekit.scan.fragments.reader import FragmentReader
@@ -53,10 +54,11 @@ TRACKED_FILES = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class FieldStatistics:
-    """A field by its id, and how many bytes its values have in data files."""
+    """A field by its id and its path, and how many bytes its values have in data files."""
 
     id: int
     bytes_on_disk: int
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +141,8 @@ def data_statistics(snapshot: Snapshot) -> DataStatistics:
     sizes = Counter[int]()
     for found in runner.map(_field_sizes, list(fragment_sources(snapshot))):
         sizes.update(found)
-    fields = snapshot.manifest.schema.walk()
-    return DataStatistics([FieldStatistics(field.id, sizes[field.id]) for field in fields])
+    paths = paths_by_id(snapshot.manifest.schema)
+    return DataStatistics([FieldStatistics(id_, sizes[id_], path) for id_, path in paths.items()])
 
 
 def _field_sizes(source: FragmentSource) -> dict[int, int]:

@@ -292,7 +292,10 @@ def test_what_conflicts_say(ds: lk.LanceDataset) -> None:
     assert (rows[9].kind, rows[9].base) == ("insert/insert", None)
     assert "1 update/update" in repr(conflicts)
     assert "ours/theirs" in str(caught.value)
-    assert list(conflicts.to_pandas()["id"]) == conflicts.to_table()["id"].to_pylist()
+    frame = conflicts.to_pandas()
+    assert list(frame["id"]) == conflicts.to_table()["id"].to_pylist()
+    sides = [side for name in ("base", "ours", "theirs") for side in frame[name] if side]
+    assert all(isinstance(side["id"], int) for side in sides)
     with pytest.raises(MergeConflictError) as by_row:
         diff.apply(ds, by="row")
     assert ("name", "age") in [one.columns for one in by_row.value.context["conflicts"].sample()]
