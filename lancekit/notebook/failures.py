@@ -54,7 +54,7 @@ _published: list[BaseException] = []
 def render(error: BaseException) -> list[str]:
     """Return what IPython prints for an error: one text, as not every ``%xmode`` parts lines."""
     if any(error is one for one in _published):
-        return [f"{type(error).__name__}: {first_line(error)}".removesuffix(": ")]
+        return [type(error).__name__]  # its card, just above, says all
     return [_text(error, _card(error, active_shell()))]
 
 

@@ -140,8 +140,8 @@ class Shell:
         self._on(self.views, lambda view: self.send(Look(view)))
         self.pin = self._button("pin", "compare other stops with this one", Pin())
         self.unpin = self._button("unpin", "compare with the version before again", Pin(on=False))
-        self.filter = self._text("where", "an SQL condition, such as x > 3; Enter reads all rows")
-        self.sort = self._text("sort by", "a column; all rows are sorted", w.Combobox)
+        self.filter = self._text("where", "Enter reads all rows that meet it, such as x > 3")
+        self.sort = self._text("sort by", "sort all rows by a column", w.Combobox)
         self.way = self._made(w.Dropdown, "order", "which values come first", options=_WAYS)
         self._on(self.filter, lambda text: self.send(Filter(text)))
         self._on(self.sort, lambda _: self._sorted())
@@ -157,9 +157,10 @@ class Shell:
             "summarize", "read the column, and tell what its values are like"
         )
         self.summarize.on_click(lambda _: self.send(Summarize(self.column.value)))
+        self._on(self.column, lambda name: self.send(Summarize(name)))
         self.kind = self._made(w.Dropdown, "do", "what to do at this stop", options=CHANGES)
         self.name = self._text("name", "the name of the tag or branch")
-        self._on(self.kind, self._chosen)
+        self._on(self.kind, self._rechosen)
         self._chosen(CHANGES[0])
 
     def _made(self, kind: Any, name: str, about: str, **how: Any) -> Any:
@@ -168,7 +169,8 @@ class Shell:
 
     def _text(self, name: str, about: str, kind: Any = w.Text) -> Any:
         made = self._made(kind, name, about)
-        made.continuous_update, made.placeholder = False, about.partition(";")[0]
+        # what does not fit would be cut without a sign
+        made.continuous_update, made.placeholder = False, about.rpartition("such as ")[2]
         made.layout.flex, made.layout.min_width = "1 1 12em", "10em"
         return made
 
@@ -209,6 +211,10 @@ class Shell:
     def _sorted(self) -> None:
         self.send(Sort(self.sort.value, self.way.value))
 
+    def _rechosen(self, kind: str) -> None:
+        self.change.clear()  # a plan, or why there is none, is of its kind
+        self._chosen(kind)
+
     def _chosen(self, kind: str) -> None:
         self.name.layout.display = None if kind in NAMED else "none"
 
@@ -245,6 +251,13 @@ class Shell:
             self._steps[0].disabled = self._steps[1].disabled = state.before is None
             newest = state.version == state.versions[-1]
             self._steps[2].disabled = self._steps[3].disabled = newest
+            # the newest version is not restored
+            changes = [kind for kind in CHANGES if not (newest and kind == "restore")]
+            if self.kind.options != tuple(changes):
+                kept = self.kind.value if self.kind.value in changes else changes[0]
+                self.kind.options = changes
+                self.kind.value = kept
+                self._chosen(kept)
             for view, tools in self._tools.items():
                 tools.layout.display = None if view == state.view else "none"
             for shown in (self.pane, self.code):

@@ -246,3 +246,33 @@ def test_a_thousand_columns_and_versions(tmp_path):
     assert len(shell.pane.value) < 50_000
     shell.send(Go(10**9))
     assert shell.wait(20)
+
+
+def test_an_error_goes_when_something_else_is_to_be_done(shell):
+    after(shell, views="change", kind="tag")
+    press(shell, shell.change.ask)
+    assert "Write a name first" in text(shell.change.shown)
+    after(shell, kind="restore")
+    assert text(shell.change.shown) == ""
+
+
+def test_the_newest_version_is_not_restored(shell):
+    after(shell, views="change")
+    assert shell.kind.value == "restore"
+    shell.send(Go(8))
+    assert shell.wait(20)
+    assert shell.kind.options == ("tag", "branch", "promote")
+    assert shell.kind.value == "tag"
+    assert shell.name.layout.display is None
+    shell.send(Go(7))
+    assert "restore" in shell.kind.options
+
+
+def test_a_column_is_read_when_it_was_chosen(shell):
+    after(shell, views="column", column="id")
+    assert "all 98 rows looked at" in text(shell.pane)
+
+
+def test_what_stands_in_an_empty_field_fits(shell):
+    for field in (shell.filter, shell.sort, shell.column, shell.name):
+        assert len(field.placeholder) <= 30
