@@ -15,6 +15,7 @@ from lancekit.api.blame import blame_of
 from lancekit.api.changes import ChangeFeed
 from lancekit.api.column_history import ColumnHistory, column_history_of
 from lancekit.api.diff import DatasetDiff, diff_of
+from lancekit.api.duplicates import Duplicates, duplicates_of
 from lancekit.api.row_history import RowHistory, row_history_of
 from lancekit.api.time_travel import Ref, snapshot_at
 from lancekit.checked import checked_methods
@@ -183,6 +184,39 @@ class Lineage(Handle):
             condition_of(last, condition)  # what is no condition at all is an error by itself
         first = None if good is None else snapshot_at(self._line, good)
         return bisect_versions(self._asked(condition), first, last, sweep=all)
+
+    def duplicates(self, on: str | Sequence[str] | None = None) -> Duplicates:
+        """Find the rows that share a key with another row.
+
+        The key columns are read twice at most, with 8 bytes of memory a row.  A key with a null
+        equals no other.
+
+        Parameters
+        ----------
+        on
+            The columns of the key, nested ones by their paths; the primary key by default.
+
+        Returns
+        -------
+        Duplicates
+            How many rows and keys there are; `Duplicates.to_table` has the rows.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no primary key, or a column has a type that cannot be a key.
+        ColumnNotFoundError
+            There is no such column.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 1, 2]}, "memory://duplicates-example")
+        >>> found = ds.duplicates("id")
+        >>> found.rows, found.keys, found.to_table()["id"].to_pylist()
+        (2, 1, [1, 1])
+        """
+        return duplicates_of(self._snapshot, [on] if isinstance(on, str) else on)
 
     def row_history(self, rows: Mapping[str, Any] | str | pc.Expression | int) -> RowHistory:
         """Return every version up to the handle's that made a row, changed it or deleted it.

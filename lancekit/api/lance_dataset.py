@@ -30,6 +30,7 @@ from lancekit.api.column_history import ColumnChange, ColumnHistory
 from lancekit.api.constraints import Constraint, ConstraintResult, ConstraintRun, Constraints
 from lancekit.api.delta import DatasetDelta
 from lancekit.api.diff import ChangedRow, DatasetDiff, DiffCounts, SchemaChanges
+from lancekit.api.duplicates import Duplicates
 from lancekit.api.explainer import Explainer
 from lancekit.api.fragment import FragmentMetadata, LanceFragment
 from lancekit.api.lance_operation import Index, LanceOperation
@@ -71,7 +72,7 @@ __all__ = [
 # pylance has these here too
 __all__ += ["Bin", "ColumnChange", "ColumnHistory", "ColumnStatistics"]
 __all__ += ["ColumnSummary", "DatasetColumn"]
-__all__ += ["Bisection", "Evaluation", "Flip", "RowChange", "RowHistory"]
+__all__ += ["Bisection", "Duplicates", "Evaluation", "Flip", "RowChange", "RowHistory"]
 __all__ += ["Branches", "DataStatistics", "DatasetDelta", "Explainer", "FieldStatistics"]
 __all__ += ["Constraint", "ConstraintResult", "ConstraintRun", "Constraints", "DeepenResult"]
 __all__ += ["IndexCoverage", "TableIndices", "Uncovered"]

@@ -141,6 +141,7 @@ def write_dataset(
     table_id: list[str] | None = None,
     session: Any = None,
     primary_key: str | Iterable[str] | None = None,
+    primary_key_check: str = "warn",
     checksums: bool | None = None,
     optimize_for: str | None = None,
     manifest_store: ManifestStore | None = None,
@@ -190,6 +191,10 @@ def write_dataset(
         not nullable, after their values were checked.  A merge-insert on them guards the keys
         that it inserts against concurrent merges.  An overwrite keeps the dataset's key where the
         new rows have its columns, and warns where they lack one; ``[]`` drops the key.
+    primary_key_check
+        What rows of this write that share their primary key are: ``"warn"`` counts them, with an
+        example; ``"error"`` writes nothing; ``"ignore"`` does not look.  The key columns are read
+        back for it, with 8 bytes of memory a row; rows that the dataset has are not looked at.
     allow_external_blob_outside_bases
         Whether blobs may stay where their URIs say, outside of the dataset.
     checksums
@@ -256,6 +261,7 @@ def write_dataset(
         table_id=table_id,
         session=session,
         primary_key=primary_key,
+        primary_key_check=primary_key_check,
         checksums=checksums,
         optimize_for=optimize_for,
         manifest_store=manifest_store,

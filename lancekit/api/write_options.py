@@ -19,11 +19,13 @@ from lancekit.api.pylance.arguments import (
 )
 from lancekit.api.pylance.typed_dicts import AutoCleanupConfig
 from lancekit.checked import checked_methods
+from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.names import ManifestNaming
 from lancekit.format.storage_version import check_storage_version
 from lancekit.legible import shown
 from lancekit.operations.cleanup.auto import auto_cleanup_config
+from lancekit.operations.common.new_keys import KeyCheck
 from lancekit.operations.write import WriteMode, WriteSettings, open_rows, write_rows
 from lancekit.options import check_goal
 from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
@@ -35,6 +37,7 @@ from lancekit.versions.snapshot import Snapshot
 __all__ = ["WriteOptions", "check_told", "write_settings", "write_to"]
 
 _MODES: tuple[WriteMode, ...] = get_args(WriteMode)
+_CHECKS: tuple[KeyCheck, ...] = get_args(KeyCheck)
 
 
 @checked_methods
@@ -70,6 +73,7 @@ class WriteOptions:
     table_id: list[str] | None = None
     session: Any = None
     primary_key: str | Iterable[str] | None = None
+    primary_key_check: str = "warn"
     checksums: bool | None = None
     optimize_for: str | None = None
     manifest_store: ManifestStore | None = None
@@ -121,6 +125,7 @@ class WriteOptions:
             primary_key=(
                 None if self.primary_key is None else check_names("primary_key", self.primary_key)
             ),
+            primary_key_check=self._key_check(),
             stable_row_ids=self.enable_stable_row_ids,
             naming=ManifestNaming.V2 if self.enable_v2_manifest_paths else ManifestNaming.V1,
             checksums=self.checksums,
@@ -130,6 +135,10 @@ class WriteOptions:
             properties=dict(self.transaction_properties or {}),
             config={} if cleanup is None else auto_cleanup_config(cleanup),
         )
+
+    def _key_check(self) -> KeyCheck:
+        check_choice("primary_key_check", self.primary_key_check, _CHECKS)
+        return next(one for one in _CHECKS if one == self.primary_key_check)
 
 
 def write_to(handle: Handle, data: Any, options: WriteOptions) -> Snapshot:

@@ -27,6 +27,7 @@ from lancekit.format.storage_version import DEFAULT_VERSION
 from lancekit.format.transaction import COMMIT_MESSAGE, Append, Overwrite, Transaction
 from lancekit.legible import warn
 from lancekit.operations.cleanup.auto import commit, create
+from lancekit.operations.common.new_keys import KeyCheck, check_new_keys
 from lancekit.operations.common.staged_files import removed_unless_landed
 from lancekit.operations.common.write_targets import bases_of, chosen_places
 from lancekit.operations.unmerged.waiting import check_merged
@@ -66,6 +67,7 @@ class WriteSettings:
     mode: WriteMode = "create"
     #: ``None`` keeps the key of a dataset that is there
     primary_key: tuple[str, ...] | None = None
+    primary_key_check: KeyCheck = "warn"
     max_rows_per_file: int = MAX_ROWS_PER_FILE
     max_bytes_per_file: int = MAX_BYTES_PER_FILE
     max_page_bytes: int | None = None
@@ -173,6 +175,7 @@ def commit_rows(plan: WritePlan, fragments: Iterable[Fragment]) -> Snapshot:
         mark=settings.mark,
     )
     with removed_unless_landed(task.store, operation.fragments, task.places):
+        check_new_keys(plan.line, task, operation.fragments, settings.primary_key_check)
         if plan.current is not None:
             return commit(plan.current, pending, storage_version=task.storage_version)
         first = cast("Overwrite", operation)  # nothing is appended to what is not there

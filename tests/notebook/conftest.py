@@ -146,6 +146,7 @@ def shown(ds):
         "feed": ds.changes(1),
         "bisection": ds.bisect("id < 6"),
         "sweep": ds.bisect(lambda past: past.version % 2 == 1, all=True),
+        "duplicates": ds.duplicates("name"),
         "row history": ds.row_history({"id": 4}),
         "rows history": ds.row_history("id < 3"),
         "column history": ds.column_history("name"),

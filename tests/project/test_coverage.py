@@ -78,7 +78,7 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_function_signatures(name: str) -> None:
     theirs, ours = FUNCTIONS[name]
-    extra = {"primary_key", "checksums", "optimize_for", "manifest_store"}
+    extra = {"primary_key", "primary_key_check", "checksums", "optimize_for", "manifest_store"}
     assert [p for p in parameters(ours) if p[0] not in extra] == parameters(theirs)
 
 

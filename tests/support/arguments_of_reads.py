@@ -341,6 +341,11 @@ READS: dict[str, Method] = dict(
     "LanceDataset.explore": Method(
         lambda **kw: shared().explore(**kw).state, {"at": Value(1), "against": Value(1)}
     ),
+    "LanceDataset.duplicates": Method(
+        lambda **kw: (found := shared().duplicates(**kw)).rows + 10 * found.keys,
+        {"on": Value("id")},
+        {"on": "name"},
+    ),
     "LanceDataset.row_history": Method(
         lambda **kw: [(c.kind, c.version, c.key) for c in shared().row_history(**kw)],
         {"rows": Value({"id": 3})},

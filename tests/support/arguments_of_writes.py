@@ -204,6 +204,7 @@ WRITES: dict[str, Method] = {
             "initial_bases": Value([BASE]),
             "blob_pack_file_size_threshold": Refused(5),
             "primary_key": Value("id"),
+            "primary_key_check": Refused("nonsense"),
             "checksums": Value(True),
             "manifest_store": Refused(5),
         },

@@ -316,6 +316,7 @@ NEEDED: Mapping[str, Arguments] = {
     "LanceDataset.alter_columns": lambda _: {},
     "LanceDataset.at": lambda _: {"when": 1},
     "LanceDataset.explore": lambda _: {"at": 1, "against": 1},
+    "LanceDataset.duplicates": lambda _: {"on": "id"},
     "LanceDataset.row_history": lambda _: {"rows": {"id": 1}},
     "LanceDataset.column_history": lambda _: {"column": "id"},
     "LanceDataset.bisect": lambda _: {"condition": lambda past: past.version < 2},

@@ -146,6 +146,7 @@ CALLS: Mapping[str, Call] = {
     "LanceDataset.read_transaction": lambda ds, _: _shown(ds.read_transaction(1)),
     "LanceDataset.remap_row_addrs": lambda ds, _: ds.remap_row_addrs(pa.array([0, 1], pa.uint64())),
     "LanceDataset.revert": lambda ds, _: ds.revert(2),
+    "LanceDataset.duplicates": lambda ds, _: _shown(ds.duplicates("k")),
     "LanceDataset.row_history": lambda ds, _: _shown(ds.row_history({"k": 1})),
     "LanceDataset.sample": lambda ds, _: ds.sample(2),
     "LanceDataset.schema": lambda ds, _: ds.schema,

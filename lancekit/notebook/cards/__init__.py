@@ -15,6 +15,7 @@ from lancekit.api.column_history import ColumnHistory
 from lancekit.api.constraints import ConstraintRun, Constraints
 from lancekit.api.delta import DatasetDelta
 from lancekit.api.diff import DatasetDiff
+from lancekit.api.duplicates import Duplicates
 from lancekit.api.fragment import LanceFragment
 from lancekit.api.history import History, Version
 from lancekit.api.lance_dataset import LanceDataset
@@ -42,6 +43,7 @@ from lancekit.notebook.cards.conflict import conflict_card
 from lancekit.notebook.cards.constraints import constraint_run_card, constraints_card
 from lancekit.notebook.cards.dataset import dataset_card
 from lancekit.notebook.cards.diff import diff_card, feed_card
+from lancekit.notebook.cards.duplicates import duplicates_card
 from lancekit.notebook.cards.explanations import explanation_card
 from lancekit.notebook.cards.failure import failure_card
 from lancekit.notebook.cards.fragment import fragment_card
@@ -127,6 +129,7 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     DatasetDiff: diff_card,
     ChangeFeed: feed_card,
     Bisection: bisection_card,
+    Duplicates: duplicates_card,
     RowHistory: row_history_card,
     ColumnHistory: column_history_card,
     Tags: tags_card,

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from lancekit.errors import InvalidArgumentError, MergeConflictError
 from lancekit.format import row_address
-from lancekit.legible import literals, python_value
+from lancekit.legible import count, literals, python_value
 from lancekit.operations.lineage.diff import Changes, compare_rows, find_changes, read_sides
 from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
 from lancekit.operations.lineage.rows import read_rows
@@ -197,10 +197,10 @@ def _check_told(plan: DiffPlan, found: Changes) -> None:
         )
     if found.ambiguous:
         raise InvalidArgumentError(
-            f"The key ({', '.join(plan.key)}) tells no row of {found.ambiguous} that differ "
-            f"between {sides}: it stands more than once.",
-            hint="Name columns in `on` whose values stand once; d.to_table() of the diff has the "
-            "rows.",
+            f"Rows that differ between {sides} share their key ({', '.join(plan.key)}) with other "
+            f"rows: {count(found.ambiguous)} in all.",
+            hint=f"ds.duplicates({list(plan.key)!r}) shows such rows of a version. Delete all but "
+            "one of each key on both sides, or name columns in `on` whose values stand once.",
             ambiguous=found.ambiguous,
         )
 
