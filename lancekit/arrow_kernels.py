@@ -16,6 +16,7 @@ What Arrow gets wrong (20 to 26), and what is done about it:
 - ``cast`` to the same type reads null items of a slice beyond their end, refuses null structs whose
   fields take no nulls, or ends the process; so does a cast of structs and lists that hold such
   parts.  Parts of the same type are passed on, not cast.
+- ``cast`` of decimals to a larger scale wraps values with too many digits around; they are refused.
 - Half floats and dictionaries are not sorted, and half floats are not ranked.
 - What joins chunks (``take`` of several, ``concat_arrays``, ``combine_chunks``, ``concat_batches``,
   sorting) raises an error for dictionaries that hold nulls, and for empty arrays with an offset,
@@ -29,16 +30,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types as pt
 
 __all__ = [
     "ascii_lower",
     "ascii_upper",
     "cast",
+    "cast_decimals",
     "combine_chunks",
     "concat_arrays",
     "concat_batches",
@@ -207,6 +211,21 @@ def cast(rows: _Rows, kind: pa.DataType | pa.Schema) -> _Rows:
     return done
 
 
+def cast_decimals(values: Any, kind: pa.DataType) -> Any:
+    """Return decimals, an array or a scalar, of another type; no value may change."""
+    own: Any = values.type
+    new: Any = kind
+    whole, most = own.precision - own.scale, new.precision - new.scale
+    if new.scale > own.scale and most < whole:
+        if own.bit_width < 128:  # Arrow has no abs for these
+            return cast_decimals(pc.cast(values, pa.decimal128(own.precision, own.scale)), kind)
+        end = pa.scalar(Decimal(1).scaleb(max(most, -own.scale)), own)
+        beyond: Any = pc.greater_equal(pc.abs(values), end)
+        if (beyond if isinstance(beyond, pa.Scalar) else pc.any(beyond)).as_py():
+            raise pa.ArrowInvalid(f"a value of type {own} has too many digits for {kind}")
+    return pc.cast(values, kind)
+
+
 def sortable(values: pa.Array | pa.ChunkedArray) -> Any:
     """Return values that Arrow orders: floats for half floats, plain values for dictionaries."""
     if isinstance(values.type, pa.DictionaryType):
@@ -247,7 +266,7 @@ def list_parents(lists: pa.Array) -> pa.Array:
 
 
 def _cast_rows(rows: pa.Table | pa.RecordBatch, schema: pa.Schema) -> Any:
-    if rows.schema.names != schema.names or not any(map(_is_viewed_wrongly, rows.schema.types)):
+    if rows.schema.names != schema.names or not any(map(_is_cast_wrongly, rows.schema.types)):
         return rows.cast(schema)
     pairs = zip(rows.columns, schema.types, strict=True)
     columns: list[Any] = [cast(column, kind) for column, kind in pairs]  # type: ignore[type-var]
@@ -261,7 +280,9 @@ def _cast_array(array: pa.Array, kind: pa.DataType) -> pa.Array:
     own = array.type
     if own.equals(kind, check_metadata=True):
         return array
-    if not _is_viewed_wrongly(own) or own.id != kind.id or own.num_fields != kind.num_fields:
+    if pt.is_decimal(own) and pt.is_decimal(kind):
+        return cast_decimals(array, kind)  # type: ignore[no-any-return]
+    if not _is_cast_wrongly(own) or own.id != kind.id or own.num_fields != kind.num_fields:
         return array.cast(kind)
     if isinstance(array, pa.StructArray):
         names = [own.field(place).name for place in range(own.num_fields)]
@@ -298,13 +319,15 @@ def _refuse_nulls(structs: pa.StructArray, kind: pa.DataType) -> None:
                 raise pa.ArrowInvalid(f"field {field.name!r} has nulls, and takes none")
 
 
-def _is_viewed_wrongly(kind: pa.DataType) -> bool:
-    """Return whether values have parts of null type, or structs whose fields take no nulls."""
+def _is_cast_wrongly(kind: pa.DataType) -> bool:
+    """Return whether values have decimals, parts of null type, or fields that take no nulls."""
+    if pt.is_decimal(kind):
+        return True
     if kind.id not in _WITH_PARTS:
         return False
     fields = [kind.field(place) for place in range(kind.num_fields)]
     required = isinstance(kind, pa.StructType) and not all(field.nullable for field in fields)
-    return required or any(f.type.id == _NULL or _is_viewed_wrongly(f.type) for f in fields)
+    return required or any(f.type.id == _NULL or _is_cast_wrongly(f.type) for f in fields)
 
 
 # ---- what the kernels are given instead

@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import lance
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 import lancekit as lk
 from lancekit.casts.kernels import cut, nearest
 from lancekit.errors import InvalidArgumentError, LancekitError, PredicateError
+from lancekit.scan.expressions.predicate import compile_expression
 
 FAR = dt.datetime(9999, 12, 31)
 D = Decimal
@@ -305,3 +307,116 @@ def test_values_go_into_dictionaries_and_structs() -> None:
     ds.update({"code": "'z'"})
     assert ds.to_table()["code"].to_pylist() == ["z", "z"]
     assert ds.schema.field("new").type == code
+
+
+# ---- decimals
+
+#: 38 digits: no room for ten more behind the point
+LONG = D("72393192114532369465848750527781651675")
+
+
+@pytest.fixture
+def long(tmp_path: Path) -> lk.LanceDataset:
+    rows = {
+        "id": pa.array([0], pa.int64()),
+        "whole": pa.array([LONG], pa.decimal128(38)),
+        "d": pa.array([D(1)], pa.decimal128(38, 10)),
+        "lists": pa.array([[LONG]], pa.list_(pa.decimal128(38))),
+    }
+    return lk.write_dataset(rows, str(tmp_path / "long"))
+
+
+def given(kind: pa.DataType) -> pa.Table:
+    return pa.table({"id": pa.array([0], pa.int64()), "d": pa.array([LONG], kind)})
+
+
+INTO_FEWER_DIGITS: dict[str, Callable[[lk.LanceDataset], object]] = {
+    "insert": lambda ds: ds.insert(
+        given(pa.decimal128(38))
+        .append_column("whole", pa.array([LONG]))
+        .append_column("lists", pa.array([[LONG]]))
+    ),
+    "merge_insert": lambda ds: (
+        ds.merge_insert("id").when_matched_update_all().execute(given(pa.decimal128(38)))
+    ),
+    "update": lambda ds: ds.update({"d": "whole"}),
+    "sql": lambda ds: lk.sql("UPDATE t SET d = whole", t=ds),
+    "add_columns": lambda ds: ds.add_columns({"y": "CAST(whole AS decimal(38, 10))"}),
+    "alter_columns": lambda ds: ds.alter_columns(
+        {"path": "whole", "data_type": pa.decimal128(38, 10)}
+    ),
+    "alter_columns of lists": lambda ds: ds.alter_columns(
+        {"path": "lists", "data_type": pa.list_(pa.decimal128(38, 10))}
+    ),
+    "coalesce": lambda ds: ds.to_table(columns={"y": "greatest(whole, d)"}),
+}
+
+
+@pytest.mark.parametrize("call", INTO_FEWER_DIGITS.values(), ids=INTO_FEWER_DIGITS)
+def test_decimals_with_too_many_digits_are_refused(
+    long: lk.LanceDataset, call: Callable[[lk.LanceDataset], object]
+) -> None:
+    before = long.to_table()
+    with pytest.raises(LancekitError):
+        call(long)
+    assert lk.dataset(long.uri).to_table() == before
+
+
+def test_a_filter_compares_a_decimal_with_more_digits_than_the_column_has(
+    tmp_path: Path,
+) -> None:
+    wrapped = D("7337653924874138141214915677.3539613696")  # what Arrow makes of LONG
+    rows = {"d": pa.array([wrapped], pa.decimal128(38, 10))}
+    ds = lk.write_dataset(rows, str(tmp_path / "t"))
+    assert ds.count_rows(f"d = {LONG}") == 0
+    assert ds.count_rows(f"d < {LONG}") == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "target", "expected"),
+    [
+        (126, pa.int64(), "Decimal128(38, 38)", None),
+        (D("999.99"), pa.decimal128(5, 2), "Decimal128(38, 38)", None),
+        (D(1).scaleb(75), pa.decimal256(76), "Decimal256(76, 38)", None),
+        (D("9223372036854775807.5"), pa.decimal256(76, 38), "Int64", 2**63 - 1),
+        (D("9223372036854775807.5"), pa.decimal256(76, 38), "Decimal128(38, 0)", D(2**63)),
+        (D("0." + "9" * 38), pa.decimal128(38, 38), "Decimal128(5, 2)", D("1.00")),
+        (D("0." + "9" * 38), pa.decimal128(38, 38), "Int8", 0),
+        ("9223372036854775807.5", pa.string(), "Decimal128(38, 0)", D(2**63)),
+        (str(LONG), pa.string(), "Decimal128(38, 10)", None),
+        ("9" * 50, pa.string(), "Decimal128(38, 0)", None),
+        ("1e50", pa.string(), "Decimal128(38, 0)", None),
+        ("1.5e2", pa.string(), "Decimal128(38, 0)", D(150)),
+        ("1_000", pa.string(), "Decimal128(38, 0)", None),
+        ("nan", pa.string(), "Decimal128(38, 0)", None),
+        (0.005, pa.float32(), "Decimal128(5, 2)", D("0.00")),
+        (D("127.99"), pa.decimal128(5, 2), "Float64", 127.99),
+        (D("127.5"), pa.decimal256(76, 38), "Float64", 127.5),
+        (D("127.5"), pa.decimal128(5, 2), "Float16", 127.5),
+        (D(2**64), pa.decimal256(76, 38), "Float32", 2.0**64),
+    ],
+)
+def test_decimals_become_the_nearest_value_or_none(
+    value: Any, kind: pa.DataType, target: str, expected: Any
+) -> None:
+    rows = pa.table({"x": pa.array([value, None], kind)})
+    cast_to = compile_expression(f"arrow_cast(x, '{target}')", rows.schema)
+    if expected is None:
+        with pytest.raises(PredicateError):
+            cast_to.evaluate(rows)
+    else:
+        assert cast_to.evaluate(rows).to_pylist() == [expected, None]
+
+
+def test_decimals_beside_doubles(tmp_path: Path) -> None:
+    prices = {"d": pa.array([D("127.99"), D("126.99")], pa.decimal128(5, 2)), "f": [127.99, 126.99]}
+    ds = lk.write_dataset(prices, str(tmp_path / "t"))
+    assert ds.count_rows("d = f") == lance.dataset(ds.uri).count_rows("d = f") == 2
+
+
+@pytest.mark.parametrize("unit", ["s", "ms"])
+def test_the_time_of_day_of_the_first_day_is_refused(unit: str) -> None:
+    first = pa.array([1 - 2**63, None, 0], pa.timestamp(unit))
+    with pytest.raises(pa.ArrowInvalid, match="out of range"):
+        cut(first, pa.time64("us"))
+    assert cut(first.slice(1), pa.time64("us")).to_pylist() == [None, dt.time(0)]

@@ -212,7 +212,7 @@ class _Finder:
         for name, now in self.names.items():
             kind, values = schema.field(now).to_arrow().type, ak.combine_chunks(self._keys[name])
             try:
-                columns.append(values if values.type == kind else values.cast(kind))
+                columns.append(values if values.type == kind else ak.cast(values, kind))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # no row of that type has it
                 return None
         return digests(columns, self._seeds)

@@ -44,4 +44,4 @@ def pair_with_conflicts(
 
 def _array(values: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     joined = ak.combine_chunks(values)
-    return joined if joined.type == kind else joined.cast(kind)
+    return joined if joined.type == kind else ak.cast(joined, kind)

@@ -51,7 +51,7 @@ def first(condition: Any) -> int | None:
 def plain_cast(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast as Arrow does, which refuses what it cannot."""
     try:
-        return values.cast(target)
+        return ak.cast(values, target)
     except pa.ArrowInvalid as error:
         raise LossError(0, None, str(error).splitlines()[0]) from error
 
@@ -59,7 +59,7 @@ def plain_cast(values: pa.Array, target: pa.DataType) -> pa.Array:
 def exact(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast and cast back: every value has to come back as it was."""
     try:
-        result = values.cast(target)
+        result = ak.cast(values, target)
         if not pt.is_floating(target) or _widens(values.type, target):
             return result
     except pa.ArrowInvalid as error:
@@ -81,7 +81,7 @@ def _first_that_fails(values: pa.Array, target: pa.DataType) -> int:
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            values.slice(low, middle - low).cast(target)
+            ak.cast(values.slice(low, middle - low), target)
         except pa.ArrowInvalid:
             high = middle
         else:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_kernels as ak
 from lancekit.errors import PredicateError
 from lancekit.format.arrow_parts import decimal_size, unit_and_zone
 from lancekit.scan.expressions.kernels.casts import cast
@@ -158,7 +159,11 @@ def _decimal(value: Any, kind: pa.DataType) -> pa.Scalar:
     """Keep a decimal's own scale, so that 1.105 is not cut to fit a column of two places."""
     exact = scalar_of(Decimal(value))
     if decimal_size(exact.type)[1] <= decimal_size(kind)[1] and not pt.is_decimal256(kind):
-        return exact.cast(kind)
+        try:
+            found: pa.Scalar = ak.cast_decimals(exact, kind)
+        except pa.ArrowInvalid:  # beyond all values of the column
+            return exact
+        return found
     return exact
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lancekit import arrow_kernels as ak
-from lancekit.casts.kernels import cut, nearest
+from lancekit.casts.kernels import cut, nearest, rounded
 from lancekit.casts.rules import Digits, family_of, has_rules, rule_of
 from lancekit.format.arrow_parts import decimal_size, flattened, item_field, unit_and_zone, unit_of
 from lancekit.scan.expressions.kernels.operators import Value
@@ -32,23 +32,20 @@ def _round(value: Value, kind: pa.DataType) -> Value:
     """Round numbers to the scale of a decimal type, halves away from zero."""
     scale = decimal_size(kind)[1]
     if pt.is_floating(value.type):
-        value = pc.round(value, ndigits=scale, round_mode="half_towards_infinity")
-    elif scale < decimal_size(value.type)[1]:
-        value = pc.round(_roomy(value), ndigits=scale, round_mode="half_towards_infinity")
-    return pc.cast(value, kind)
-
-
-def _roomy(value: Value) -> Value:
-    """Give a decimal all digits that its width has: rounding may need one more."""
-    if pt.is_decimal128(value.type):
-        return pc.cast(value, pa.decimal128(DIGITS, decimal_size(value.type)[1]))
-    return value
+        double = nearest(value, pa.float64())  # the others have no room for the digits
+        near: Value = pc.cast(pc.round(double, scale, round_mode="half_towards_infinity"), kind)
+        return near
+    found: Value = ak.cast_decimals(rounded(value, scale, "half_towards_infinity"), kind)
+    return found
 
 
 def _cut_off(value: Value, kind: pa.DataType) -> Value:
     """Cast to a type with fewer digits, which are cut off."""
-    if family_of(value.type) in ("float", "decimal"):
-        return pc.cast(pc.trunc(_roomy(value)), kind)
+    if pt.is_floating(value.type):
+        return pc.cast(pc.trunc(value), kind)
+    if pt.is_decimal(value.type):
+        whole: Value = ak.cast_decimals(rounded(value, 0, "towards_zero"), pa.decimal128(DIGITS))
+        return pc.cast(whole, kind)
     zones = [unit_and_zone(k)[1] for k in (value.type, kind) if pt.is_timestamp(k)]
     if len(zones) == 2 and zones[1] and not zones[0]:
         return _local(cut(value, pa.timestamp(unit_of(kind))), kind)
@@ -67,8 +64,10 @@ def _keep(value: Value, kind: pa.DataType) -> Value:
     """Cast to a type that holds each value, or refuses it."""
     source = value.type
     if pt.is_integer(source) and pt.is_decimal(kind):
-        value = pc.cast(value, pa.decimal128(20))  # a narrower one is refused by type alone
-    elif pt.is_boolean(source) and pt.is_float16(kind):
+        wide = pc.cast(value, pa.decimal128(20))  # a narrower one is refused by type alone
+        found: Value = ak.cast_decimals(wide, kind)
+        return found
+    if pt.is_boolean(source) and pt.is_float16(kind):
         value = pc.cast(value, pa.float32())
     elif pt.is_date(source):  # to a timestamp
         unit, zone = unit_and_zone(kind)

@@ -34,7 +34,8 @@ def _alike(values: tuple[Value, ...]) -> tuple[Value, ...]:
     sizes_of = [decimal_size(v.type) for v in values]
     scale = max(places for _, places in sizes_of)
     digits = max(precision - places for precision, places in sizes_of)
-    return tuple(pc.cast(v, pa.decimal128(min(38, digits + scale), scale)) for v in values)
+    kind = pa.decimal128(min(38, digits + scale), scale)
+    return tuple(ak.cast_decimals(v, kind) for v in values)
 
 
 def _of_one_type(kernel: Callable[..., Value], most: int = ANY_NUMBER) -> Function:

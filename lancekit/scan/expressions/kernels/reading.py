@@ -6,14 +6,17 @@ type without a zone its time in UTC; without one it is local time of the type's 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lancekit import arrow_kernels as ak
+from lancekit.casts.kernels import rounded
 from lancekit.format.arrow_parts import decimal_size, unit_and_zone, unit_of
 from lancekit.scan.expressions.kernels.operators import Value
 from lancekit.scan.expressions.kernels.scalars import scalar_of
@@ -114,35 +117,54 @@ def _time(value: Value, kind: pa.DataType) -> Value:
 
 # ---- decimals
 
-#: what Arrow reads the digits of texts into, as many before the point as behind it
-_WIDE = pa.decimal256(76, 38)
+#: digits of the widest decimals that Arrow rounds well, and of the fraction that it is given
+_DIGITS, _FRACTION = 38, 19
+#: Python's decimals take underscores, digits of all scripts and NaN, too
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _ROOM = Context(prec=160, rounding=ROUND_HALF_UP)
 
 
 def _decimal(value: Value, kind: pa.DataType) -> Value:
-    """Read a decimal with all of its digits, and round halves away from zero."""
+    """Read a decimal with all of its digits, and round halves away from zero.
+
+    Arrow wraps around numbers that have too many digits before the point, so it only gets texts
+    that are too short for that.
+    """
+    if isinstance(value, pa.Scalar):
+        only: Any = _decimal(pa.array([value.as_py()], value.type), kind)
+        return only[0]  # type: ignore[no-any-return]
     text = pc.utf8_trim_whitespace(value)
     scale = decimal_size(kind)[1]
-    try:
-        wide = pc.cast(text, _WIDE)
-    except pa.ArrowInvalid:
+    longest = pc.max(pc.binary_length(text)).as_py() or 0
+    if pc.any(pc.or_(*(pc.match_substring(text, e) for e in "eE"))).as_py():
         return _digit_by_digit(text, kind)
-    return pc.cast(pc.round(wide, ndigits=scale, round_mode="half_towards_infinity"), kind)
+    if longest + scale <= _DIGITS:
+        try:
+            return pc.cast(pc.cast(text, pa.decimal128(_DIGITS, scale)), kind)
+        except pa.ArrowInvalid:  # more digits than the scale has
+            pass
+    if scale < _FRACTION and longest + _FRACTION <= _DIGITS:
+        try:
+            wide = pc.cast(text, pa.decimal128(_DIGITS, _FRACTION))
+            found: Value = ak.cast_decimals(rounded(wide, scale, "half_towards_infinity"), kind)
+        except pa.ArrowInvalid:
+            return _digit_by_digit(text, kind)
+        return found
+    return _digit_by_digit(text, kind)
 
 
-def _digit_by_digit(text: Value, kind: pa.DataType) -> Value:
+def _digit_by_digit(text: pa.Array, kind: pa.DataType) -> pa.Array:
     last = Decimal(1).scaleb(-decimal_size(kind)[1])
 
     def one(written: str | None) -> Decimal | None:
         if written is None:
             return None
         try:
-            return _ROOM.quantize(Decimal(written), last)
+            number = Decimal(written if _NUMBER.fullmatch(written) else "none")
+            return _ROOM.quantize(number, last)
         except InvalidOperation as error:
             raise pa.ArrowInvalid(f"{written!r} is not a value of type {kind}") from error
 
-    if isinstance(text, pa.Scalar):
-        return pa.array([one(text.as_py())], kind)[0]
     return pa.array(map(one, text.to_pylist()), kind)
 
 
