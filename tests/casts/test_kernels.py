@@ -15,7 +15,12 @@ from pyspark.sql import SparkSession
 
 import lancekit as lk
 from lancekit.casts.kernels import cut, nearest
-from lancekit.errors import InvalidArgumentError, LancekitError, PredicateError
+from lancekit.errors import (
+    InvalidArgumentError,
+    LancekitError,
+    PredicateError,
+    SchemaMismatchError,
+)
 from lancekit.scan.expressions.predicate import compile_expression
 
 FAR = dt.datetime(9999, 12, 31)
@@ -420,3 +425,10 @@ def test_the_time_of_day_of_the_first_day_is_refused(unit: str) -> None:
     with pytest.raises(pa.ArrowInvalid, match="out of range"):
         cut(first, pa.time64("us"))
     assert cut(first.slice(1), pa.time64("us")).to_pylist() == [None, dt.time(0)]
+
+
+def test_a_moment_beyond_python_is_named_by_its_count(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"x": pa.nulls(0, pa.timestamp("ns"))}, str(tmp_path / "t"))
+    far = pa.array([2**63 - 1], pa.timestamp("us"))
+    with pytest.raises(SchemaMismatchError, match="9223372036854775807 in row 0"):
+        ds.insert(pa.table({"x": far}))

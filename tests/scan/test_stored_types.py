@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 
 import lance
 import pyarrow as pa
@@ -63,3 +64,19 @@ def test_a_new_column_keeps_the_type(ds: lk.LanceDataset) -> None:
     ds.update({"y": "h", "z": "d"})
     assert ds.to_table()["y"].to_pylist() == [1.0, 2.0, None]
     assert ds.to_table()["z"].to_pylist() == ["a", "b", None]
+
+
+def test_lists_and_structs_keep_the_types_of_their_parts(tmp_path: Path) -> None:
+    half, code = pa.float16(), pa.dictionary(pa.int8(), pa.string())
+    rows = pa.table(
+        {
+            "h": pa.array([[1.5], None], pa.list_(half)),
+            "s": pa.array([{"c": "a"}, {"c": None}], pa.struct([("c", code)])),
+        }
+    )
+    ds = lk.write_dataset(rows, str(tmp_path / "t"), data_storage_version="2.2")
+    found = ds.to_table(columns={"x": "h", "y": "s"})
+    assert found == lance.dataset(ds.uri).to_table(columns={"x": "h", "y": "s"})
+    assert found.schema.types == rows.schema.types
+    ds.add_columns({"x": "h", "y": "s"})
+    assert ds.to_table(["x", "y"]) == found

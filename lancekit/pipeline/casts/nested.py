@@ -15,7 +15,7 @@ from pyarrow import types as pt
 
 from lancekit import arrow_kernels as ak
 from lancekit.format.arrow_parts import flattened, item_field, items_of
-from lancekit.pipeline.casts.values import LossError, first, plain_cast
+from lancekit.pipeline.casts.values import LossError, first, plain_cast, value_at
 
 __all__ = [
     "Cast",
@@ -116,7 +116,9 @@ def _fixed_lists(
     wrong = np.flatnonzero(valid & (lengths != size))
     if len(wrong):
         index = int(wrong[0])
-        raise LossError(index, values[index].as_py(), f"has {lengths[index]} elements, not {size}")
+        raise LossError(
+            index, value_at(values, index), f"has {lengths[index]} elements, not {size}"
+        )
     if missing is not None:
         # A null list still takes up its elements' room.
         places = np.repeat(valid, size)

@@ -25,6 +25,7 @@ __all__ = [
     "plain_cast",
     "to_fixed_binary",
     "to_midnight",
+    "value_at",
 ]
 
 
@@ -48,6 +49,15 @@ def first(condition: Any) -> int | None:
     return position if position >= 0 else None
 
 
+def value_at(values: pa.Array, index: int) -> Any:
+    """Return a value for an error; a moment beyond Python's as the count of its unit."""
+    value: Any = values[index]
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        return getattr(value, "value", str(value.type))
+
+
 def plain_cast(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast as Arrow does, which refuses what it cannot."""
     try:
@@ -64,10 +74,10 @@ def exact(values: pa.Array, target: pa.DataType) -> pa.Array:
             return result
     except pa.ArrowInvalid as error:
         at = _first_that_fails(values, target)
-        raise LossError(at, values[at].as_py(), f"does not fit {target} exactly") from error
+        raise LossError(at, value_at(values, at), f"does not fit {target} exactly") from error
     index = first(changed_by_float(values, result))
     if index is not None:
-        raise LossError(index, values[index].as_py(), f"does not fit {target} exactly")
+        raise LossError(index, value_at(values, index), f"does not fit {target} exactly")
     return result
 
 
@@ -99,7 +109,7 @@ def float_to_integer(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast floats that are whole numbers."""
     index = first(pc.invert(pc.is_finite(values)))
     if index is not None:
-        raise LossError(index, values[index].as_py(), f"does not fit {target} exactly")
+        raise LossError(index, value_at(values, index), f"does not fit {target} exactly")
     return exact(values, target)
 
 
@@ -108,7 +118,7 @@ def to_midnight(values: pa.Array, target: pa.DataType) -> pa.Array:
     days: pa.Array = cut(values, pa.date32())
     index = first(pc.not_equal(days.cast(values.type), values))
     if index is not None:
-        raise LossError(index, values[index].as_py(), "is not at midnight")
+        raise LossError(index, value_at(values, index), "is not at midnight")
     return days.cast(target)
 
 
@@ -117,7 +127,7 @@ def to_fixed_binary(values: pa.Array, target: pa.DataType) -> pa.Array:
     plain = values.cast(pa.large_binary())
     index = first(pc.not_equal(pc.binary_length(plain), target.byte_width))
     if index is not None:
-        raise LossError(index, values[index].as_py(), f"is not of {target.byte_width} bytes")
+        raise LossError(index, value_at(values, index), f"is not of {target.byte_width} bytes")
     return plain.cast(target)
 
 
@@ -149,7 +159,7 @@ def cast_blobs(values: pa.Array, target: pa.DataType) -> pa.Array:
     for field in _BLOB_RANGE:
         index = first(parts[field.name].is_valid()) if field.name in parts else None
         if index is not None and kept.get_field_index(field.name) < 0:
-            raise LossError(index, values[index].as_py(), "is a part of a file, not all of it")
+            raise LossError(index, value_at(values, index), "is a part of a file, not all of it")
     return _blob_parts(parts, values, target)
 
 

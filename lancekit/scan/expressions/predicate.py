@@ -26,6 +26,7 @@ from lancekit.format.column_names import RESERVED_NAMES
 from lancekit.format.extensions import EXTENSION_NAME
 from lancekit.format.paths import parse_path, pick, top_of
 from lancekit.scan.expressions.error_position import TooLargeError, as_class, failure
+from lancekit.scan.expressions.kernels.operators import plain
 from lancekit.scan.expressions.kernels.scalars import scalar_of
 
 __all__ = ["HIDDEN_COLUMNS", "Expr", "Predicate", "compile_expression", "compiled", "with_hidden"]
@@ -214,7 +215,8 @@ class Expr:
     def stored(self) -> pa.Field | None:
         """The column or field that it names, if it is computed with in another type.
 
-        So are categories, half floats and UUIDs.  ``None`` for anything else.
+        So are categories, half floats and UUIDs, and lists and structs of them.  ``None`` for
+        anything else.
         """
         top, *rest = parse_path(self.path) if self.path else [""]
         if top not in self.schema.names:
@@ -224,7 +226,12 @@ class Expr:
             field = cast("pa.StructType", field.type).field(name)
         marks = {k: v for k, v in (field.metadata or {}).items() if k == EXTENSION_NAME}
         is_uuid = b"arrow.uuid" in marks.values()
-        if not (is_uuid or pa.types.is_dictionary(field.type) or pa.types.is_float16(field.type)):
+        kind = field.type
+        if pa.types.is_nested(kind):
+            converted = plain(pa.nulls(0, kind)).type != kind
+        else:
+            converted = pa.types.is_dictionary(kind) or pa.types.is_float16(kind)
+        if not (is_uuid or converted):
             return None
         return pa.field(field.name, field.type, metadata=marks if is_uuid else None)
 
