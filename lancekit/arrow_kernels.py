@@ -1,14 +1,14 @@
 """Arrow kernels that are not right for every array, called so that they are.
 
 All other modules call these kernels here; tests/project/test_kernel_calls.py holds them to it.
-What Arrow gets wrong (20 to 26), and what is done about it:
+What Arrow 26 gets wrong, and what is done about it:
 
 - ``take`` and ``filter`` of fixed-size lists of fixed-size lists return other rows, or memory
   outside of the array, if lists at any level begin at an offset, as those of a slice do.  There is
   no error, so the type decides: such lists are placed at offset 0 before each call.  ``filter`` of
   chunks makes slices itself where the mask has other chunks, so these are filtered one by one.
 - ``null_count`` and ``drop_null`` see the nulls among the indices of a dictionary, and not those
-  among its values; ``is_null`` and ``is_valid`` see both in later releases than 20.
+  among its values; ``is_null`` and ``is_valid`` see both.
 - ``list_parent_indices`` counts the items below null lists, and ``list_flatten`` leaves them out.
 - ``ascii_lower``, ``ascii_upper`` and ``ascii_swapcase`` return other bytes, or those of foreign
   memory, if the first text of an array at offset 0 does not begin at byte 0.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import lancekit as lk
 from lancekit import arrow_kernels as ak
 
 PAIRS = pa.FixedSizeListArray.from_arrays(pa.array(range(240), pa.int16()), 2)
@@ -281,3 +283,17 @@ def test_half_floats_and_dictionaries_are_sorted() -> None:
     rows = pa.table({"h": halves, "t": texts})
     for name in rows.column_names:
         assert ak.sort_indices(rows, [(name, "descending")]).to_pylist() == [0, 2, 1]
+
+
+def test_maps_whose_entries_begin_at_an_offset(tmp_path: Path) -> None:
+    """Arrow's `to_pylist` reads these from position 0; its kernels and lancekit do not."""
+    kind = pa.map_(pa.string(), pa.int64())
+    entries = pa.array([{"key": k, "value": n} for n, k in enumerate("abcdef")], kind.field(0).type)
+    buffers = [None, pa.py_buffer(np.array([0, 2, 3, 4], np.int32))]
+    maps = pa.Array.from_buffers(kind, 3, buffers, children=[entries.slice(2)])
+    wanted = [[("c", 2), ("d", 3)], [("e", 4)], [("f", 5)]]
+    assert ak.take(maps, pa.array([2, 0])).to_pylist() == [wanted[2], wanted[0]]
+    assert ak.filter(maps, pa.array([False, True, True])).to_pylist() == wanted[1:]
+    assert ak.concat_arrays([maps, maps]).to_pylist() == wanted * 2
+    ds = lk.write_dataset(pa.table({"m": maps}), tmp_path / "d", data_storage_version="2.2")
+    assert ds.to_table()["m"].to_pylist() == wanted

@@ -173,13 +173,6 @@ def _storage(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _with_items(lists: pa.Array, kind: pa.DataType, items: pa.Array) -> pa.Array:
     """Return lists or maps, as a type of such, with other items in the place of theirs."""
-    if isinstance(lists, pa.MapArray):
-        from lancekit import arrow_kernels as ak
-
-        # Up to pyarrow 22, Arrow aborts if it has not counted the nulls of entries or keys.
-        entries = cast(pa.StructArray, items).flatten()
-        ak.null_count(entries[0])
-        items = pa.StructArray.from_arrays(entries, fields=_children(items.type))
     return pa.Array.from_buffers(kind, len(lists), lists.buffers()[:2], -1, lists.offset, [items])
 
 
