@@ -150,7 +150,9 @@ def _cleanup(ds: Handle, given: Arguments) -> CleanupExplanation:
         given["error_if_tagged_old_versions"],
         given["versions"],
     )
-    return explain_cleanup(ds._snapshot, request, include_files=False, max_files=1000)
+    return explain_cleanup(
+        ds._snapshot, request, include_files=False, max_files=1000, tags_are_warnings=True
+    )
 
 
 def _restore(ds: Handle, _given: Arguments) -> Explanation:

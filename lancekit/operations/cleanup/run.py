@@ -87,10 +87,19 @@ class CleanupExplanation(Displayed):
 
 
 def explain_cleanup(
-    snapshot: Snapshot, request: CleanupRequest, *, include_files: bool, max_files: int
+    snapshot: Snapshot,
+    request: CleanupRequest,
+    *,
+    include_files: bool,
+    max_files: int,
+    tags_are_warnings: bool = False,
 ) -> CleanupExplanation:
-    """Plan a cleanup and tell what it would do; nothing is removed."""
-    plan = plan_cleanup(snapshot, replace(request, error_if_tagged_old_versions=False))
+    """Plan a cleanup and tell what it would do; nothing is removed.
+
+    With ``tags_are_warnings`` the plan is shown, too, where tags would make the cleanup fail.
+    """
+    planned = replace(request, error_if_tagged_old_versions=False) if tags_are_warnings else request
+    plan = plan_cleanup(snapshot, planned)
     cut = include_files and len(plan.files) > max_files
     warnings = [f"{name!r} keeps version {version}" for name, version in plan.tagged.items()]
     if plan.tagged and request.error_if_tagged_old_versions:

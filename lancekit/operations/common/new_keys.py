@@ -9,12 +9,12 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from lancekit.errors import DuplicateKeysError
 from lancekit.format.fragment import Fragment
 from lancekit.format.paths import paths_by_id
 from lancekit.legible import count, literals, warn
 from lancekit.pipeline.keys.hash import known_rows
 from lancekit.pipeline.keys.key_counter import KeyCounter, Repeated, key_words
+from lancekit.pipeline.keys.repeated import repeated_in_write
 from lancekit.pipeline.keys.source_keys import key_columns
 from lancekit.pipeline.rows.write import WriteTarget, WriteTask
 from lancekit.scan.fragments.reader import FragmentReader
@@ -65,12 +65,7 @@ def check_new_keys(
         f"with another row of this write: for example, more than one row has {told}."
     )
     if check == "error":
-        raise DuplicateKeysError(
-            message,
-            hint="Leave one row for each key. primary_key_check='warn' writes them.",
-            keys=[example],
-            on=key,
-        )
+        raise repeated_in_write(message, key, example)
     warn(
         f"{message} Merges, diffs and branch merges need keys that stand once: ds.duplicates() "
         "shows the rows, and primary_key_check='error' refuses them."

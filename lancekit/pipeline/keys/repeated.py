@@ -1,11 +1,16 @@
-"""The errors for several rows of a source with one key: what each text says stands here alone."""
+"""The errors for several rows with one key: each text stands here alone."""
 
 from __future__ import annotations
 
 from lancekit.errors import DuplicateKeysError
 from lancekit.pipeline.keys.probe import show_keys
 
-__all__ = ["repeated_in_columns", "repeated_in_source", "repeated_since_checked"]
+__all__ = [
+    "repeated_in_columns",
+    "repeated_in_source",
+    "repeated_in_write",
+    "repeated_since_checked",
+]
 
 
 _HINT = (
@@ -22,6 +27,18 @@ def repeated_in_source(
         f"{rows} rows of the source share their keys with others: {show_keys(on, keys)}.",
         hint=hint,
         keys=keys,
+        on=on,
+    )
+
+
+def repeated_in_write(
+    message: str, on: tuple[str, ...], example: tuple[object, ...]
+) -> DuplicateKeysError:
+    """Return the error for a write with ``primary_key_check="error"`` whose rows share a key."""
+    return DuplicateKeysError(
+        message,
+        hint="Leave one row for each key. primary_key_check='warn' writes them.",
+        keys=[example],
         on=on,
     )
 
