@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import struct
 from collections.abc import Callable, Mapping
+from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from lancekit.errors import CorruptFileError, InvalidArgumentError
+from lancekit.legible import warn
 
 __all__ = ["from_jsonb", "to_jsonb"]
 
@@ -30,13 +33,15 @@ _SIGNED, _UNSIGNED, _FLOAT = 0x40, 0x50, 0x60
 #: whole numbers within these are stored as such, others as doubles
 _LEAST, _MOST = -(2**63), 2**64 - 1
 _WIDTHS = (1, 2, 4, 8)
+#: only texts with 16 digits in a row, or a very small exponent, have numbers that lose digits
+_LONG = re.compile(r"\d[\d.]{15}|[eE]-\d{3}")
 
 
 # ---- text to JSONB
 
 
 def to_jsonb(texts: pa.Array) -> pa.Array:
-    """Encode JSON texts.
+    """Encode JSON texts.  Numbers that lose digits are warned of, all in one warning.
 
     Raises
     ------
@@ -48,13 +53,22 @@ def to_jsonb(texts: pa.Array) -> pa.Array:
     >>> from_jsonb(to_jsonb(pa.array(['{"b": 1, "a": [true, null]}']))).to_pylist()
     ['{"a":[true,null],"b":1}']
     """
-    values = [None if text is None else _encode_text(text) for text in texts.to_pylist()]
+    lost: list[str] = []
+    values = [None if text is None else _encode_text(text, lost) for text in texts.to_pylist()]
+    if lost:
+        few = len(lost) == 1
+        warn(
+            f"{len(lost)} JSON {'number loses' if few else 'numbers lose'} digits: {lost[0][:60]} "
+            f"is stored as {float(lost[0])!r}, the nearest double. Numbers of JSON columns are "
+            "whole numbers of 64 bits or doubles; put others in quotes to keep their digits."
+        )
     return pa.array(values, pa.large_binary())
 
 
-def _encode_text(text: str) -> bytes:
+def _encode_text(text: str, lost: list[str]) -> bytes:
+    """Encode a text, and add the numbers in it that lose digits to `lost`."""
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = (_exact_decoder(lost) if _LONG.search(text) else _DECODER).decode(text)
         if isinstance(value, dict | list):
             return _container(value)
         kind, data = _part(value)
@@ -75,6 +89,36 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
+
+
+def _exact_decoder(lost: list[str]) -> json.JSONDecoder:
+    """Return a decoder that adds numbers to `lost` which their stored form does not tell."""
+
+    def whole(text: str) -> int:
+        value = int(text)
+        if not _LEAST <= value <= _MOST:
+            lost.append(text)
+        return value
+
+    def fraction(text: str) -> float:
+        value, exact = float(text), Decimal(text)
+        # the digits of a double, however many a program writes, are right to the last one;
+        # of two that are equally near, Python and C write different ones
+        digits = Context(prec=len(exact.as_tuple().digits))
+        known = exact in (Decimal(repr(value)), digits.plus(Decimal(value)))
+        if math.isfinite(value) and not known:
+            lost.append(text)
+        return value
+
+    return json.JSONDecoder(
+        object_pairs_hook=_unique,
+        parse_constant=_no_constant,
+        parse_int=whole,
+        parse_float=fraction,
+    )
 
 
 def _container(value: dict[str, Any] | list[Any]) -> bytes:

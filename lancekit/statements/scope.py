@@ -18,6 +18,32 @@ from lancekit.statements.tree import Expr, Leaf, Query, Relation
 
 __all__ = ["Column", "Scope", "Seen", "Text", "matching"]
 
+#: clauses whose name in the parser's tree is not the keyword in capitals
+_CLAUSES = {
+    "cluster": "CLUSTER BY",
+    "conflict": "ON CONFLICT",
+    "connect": "CONNECT BY",
+    "distribute": "DISTRIBUTE BY",
+    "group": "GROUP BY",
+    "joins": "JOIN",
+    "laterals": "LATERAL",
+    "locks": "FOR UPDATE",
+    "match": "MATCH_RECOGNIZE",
+    "order": "ORDER BY",
+    "ordinality": "WITH ORDINALITY",
+    "pivots": "PIVOT",
+    "sample": "TABLESAMPLE",
+    "sort": "SORT BY",
+    "spec": "a window frame (ROWS, RANGE, GROUPS)",
+    "version": "VERSION AS OF",
+    "windows": "WINDOW",
+}
+_HINTS = {
+    "spec": "Leave the frame out: it ends at the current row if OVER has an ORDER BY, and is the "
+    "whole partition if not.",
+    "windows": "Write each window behind its OVER: sum(x) OVER (PARTITION BY y).",
+}
+
 
 @dataclass(slots=True)
 class Text:
@@ -46,9 +72,14 @@ class Text:
         for name, value in tree.args.items():
             if value and name not in looked_at:
                 place = value[0] if isinstance(value, list) else value
-                found = place if hasattr(place, "args") else tree
-                what = name.strip("_").replace("_", " ")
-                raise self.fail(found, f"{what} is not part of these statements:")
+                known = start_of(place) if hasattr(place, "args") else 0
+                what = _CLAUSES.get(name, name.strip("_").replace("_", " ").upper())
+                # a part begins where the tree does, or behind that; of some no place is known
+                raise self.fail(
+                    max(known, start_of(tree)),
+                    f"{what} is not part of these statements:",
+                    _HINTS.get(name, ""),
+                )
 
 
 @dataclass(frozen=True, slots=True)

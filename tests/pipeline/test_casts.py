@@ -1,6 +1,7 @@
 import datetime as dt
 import math
 import pickle
+import uuid
 from decimal import Decimal
 from pathlib import Path
 
@@ -286,6 +287,17 @@ def test_the_next_step(source, target, hint):
     with pytest.raises(SchemaMismatchError) as caught:
         plan_cast(pa.schema(source), pa.schema(target))
     assert hint in caught.value.hint
+
+
+def test_the_code_that_makes_a_uuid_column_of_text_works():
+    known = uuid.uuid4()
+    ds = lk.write_dataset(pa.table({"t": pa.array([known.bytes], pa.uuid())}), "memory://uuids")
+    column = pa.chunked_array([[str(known), None]])
+    with pytest.raises(SchemaMismatchError) as caught:
+        ds.insert(pa.table({"t": column}))
+    code = caught.value.hint.partition(": ")[2].rstrip(".")
+    ds.insert(pa.table({"t": eval(code, {"pa": pa, "uuid": uuid, "column": column})}))
+    assert ds.to_table()["t"].to_pylist() == [known, known, None]
 
 
 def test_missing_columns():

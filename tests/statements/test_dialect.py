@@ -38,7 +38,13 @@ MISTAKES = {
     "SELECT [^1, 2] FROM t": "not part of these statements",
     "SELECT ^id[0] FROM t": "not part of these statements",
     "SELECT id FROM t WHERE id = ^$nosuch": "$nosuch has no value",
-    "SELECT id FROM t TABLESAMPLE (^5 ROWS)": "sample",
+    "SELECT id FROM t TABLESAMPLE (^5 ROWS)": "TABLESAMPLE",
+    "SELECT ^sum(x) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) FROM t": "a window frame (ROWS",
+    "SELECT sum(x) OVER (ORDER BY id ROWS BETWEEN ^1 PRECEDING AND CURRENT ROW) FROM t": (
+        "a window frame (ROWS, RANGE, GROUPS) is not part"
+    ),
+    "SELECT sum(x) OVER w FROM t WINDOW ^w AS (PARTITION BY id)": "WINDOW is not part",
+    "SELECT id FROM t SORT BY ^id": "SORT BY is not part",
     "SELECT ^* FROM t NATURAL JOIN t b": "",
     "SELECT id FROM ^read_csv('/etc/passwd')": "functions are no tables",
     "SELECT id FROM ^information_schema.tables": "a name with a point",

@@ -6,6 +6,7 @@ import importlib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from warnings import catch_warnings
 
 import lance
 import pyarrow as pa
@@ -72,6 +73,13 @@ def _json_in_filters(library: ModuleType, uri: str) -> Any:
     table = pa.table({"j": pa.array(['{"a": "x"}'], pa.json_())})
     ds = library.write_dataset(table, uri, data_storage_version="2.2")
     return tried(lambda: ds.count_rows("json_get_string(j, 'a') = 'x'"))
+
+
+def _long_numbers(library: ModuleType, uri: str) -> Any:
+    table = pa.table({"j": pa.array(["123456789012345678901234567890"], pa.json_())})
+    with catch_warnings(record=True, action="always") as said:
+        ds = library.write_dataset(table, uri, data_storage_version="2.2")
+    return ds.to_table()["j"].to_pylist(), len(said)
 
 
 def _crowded_categories(library: ModuleType, uri: str) -> Any:
@@ -184,6 +192,15 @@ OF_FILES = (
         _files_of_no_bytes,
         REFUSED,
         (3, 3),
+    ),
+    Difference(
+        "JSON with whole numbers beyond 64 bits, or fractions that no double has",
+        "a warning with the number; the nearest double is stored",
+        "stores the nearest double",
+        "digits are not lost in silence; a text keeps them",
+        _long_numbers,
+        (["1.2345678901234568e+29"], 1),
+        (["1.2345678901234568e+29"], 0),
     ),
     Difference(
         "functions of JSON in filters, such as `json_get_string`",

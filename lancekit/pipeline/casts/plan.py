@@ -63,6 +63,10 @@ def _cast_hint(field: pa.Field, source: pa.DataType, whose: str) -> str:
         return f"Bring all fields of {field.name!r}: the rows lack {', '.join(lacking)}."
     if not _is_castable(source, field):
         return f"Bring {field.name!r} as {target}: Arrow does not cast {source} to it."
+    if (field.metadata or {}).get(EXTENSION_NAME) == b"arrow.uuid" and family_of(source) == "text":
+        # Arrow's cast would take the 36 characters for the 16 bytes
+        made = "pa.array([text and uuid.UUID(text).bytes for text in column.to_pylist()])"
+        return f"Make the bytes of {field.name!r} first: {made}."
     return f"Cast {field.name!r} to {target} first: column.cast({_spelled(field, whose)})."
 
 
