@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import dropwhile
+from operator import not_
 from typing import Any
 
 import numpy as np
@@ -47,26 +49,32 @@ def splitter(settings: AnalyzerSettings) -> Split:
 
 
 def words_of(split: Split, texts: pa.Array) -> Iterator[Words]:
-    """Yield the words of texts, some texts at a time; one that is empty has none."""
+    """Yield the words of texts, some texts at a time.
+
+    Null has none.  The raw tokenizer makes a word of an empty text, the others make none.
+    """
     ends = _offsets(texts)[1:]
     first = 0
     while first < len(texts):
         most = int(ends[first - 1] if first else 0) + _AT_ONCE
         last = max(int(np.searchsorted(ends, most, side="right")), first + 1)
         part = texts.slice(first, last - first)
-        yield _simple_words(part) if split is _simple else _each(split, part)
+        yield _simple_words(part.fill_null("")) if split is _simple else _each(split, part)
         first = last
 
 
 def texts_of(values: pa.Array) -> pa.Array:
-    """Return texts as large strings; those of a list are one, and null is an empty text."""
+    """Return texts as large strings; those of a list are one, empty for null (as in pylance)."""
     if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
-        joined = (
-            None if one is None else " ".join(filter(None, one)) for one in values.to_pylist()
-        )
-        values = pa.array(joined, pa.large_string())
-    found: pa.Array = values.cast(pa.large_string()).fill_null("")
+        return pa.array(map(_joined, values.to_pylist()), pa.large_string())
+    found: pa.Array = values.cast(pa.large_string())
     return found
+
+
+def _joined(texts: list[str | None] | None) -> str:
+    """Return a list of texts as one: a space stands before each, unless nothing is before it."""
+    there = (text for text in texts or () if text is not None)
+    return " ".join(dropwhile(not_, there))
 
 
 def _simple(text: str) -> list[str]:
@@ -91,7 +99,7 @@ _SPLIT: dict[str, Split] = {
 
 
 def _each(split: Split, texts: pa.Array) -> Words:
-    found = [split(text) if text else [] for text in texts.to_pylist()]
+    found = [[] if text is None else split(text) for text in texts.to_pylist()]
     words = pa.array([word for one in found for word in one], pa.large_string())
     return words, np.array(list(map(len, found)), np.int64)
 

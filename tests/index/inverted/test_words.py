@@ -33,12 +33,12 @@ def test_words_are_those_of_each_text(
     for part, each in words_of(split, column):
         found += part.to_pylist()
         sizes += each.tolist()
-    wanted = [split(text) if text else [] for text in texts[3:]]
+    wanted = [[] if text is None else split(text) for text in texts[3:]]
     assert sizes == list(map(len, wanted))
     assert found == [word for one in wanted for word in one]
 
 
 def test_lists_of_texts_are_one_text() -> None:
-    lists = pa.array([["a b", None, "c"], None, [], [None, ""], ["d"]])
-    assert texts_of(lists).to_pylist() == ["a b c", "", "", "", "d"]
+    lists = pa.array([["a b", None, "c"], None, [], [None, ""], ["", "d"], ["e", "", "f", ""]])
+    assert texts_of(lists).to_pylist() == ["a b c", "", "", "", "d", "e  f "]
     assert not list(words_of(splitter(AnalyzerSettings()), texts_of(pa.array([], pa.string()))))

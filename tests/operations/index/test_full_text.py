@@ -387,6 +387,43 @@ def test_pieces_of_texts(by: ModuleType, given: dict[str, Any], tmp_path: Path) 
             assert scores(lk, words, kind) == pytest.approx(theirs, rel=1e-5)
 
 
+@pytest.mark.parametrize("by", [lance, lk], ids=["lance", "lancekit"])
+@pytest.mark.parametrize(
+    ("values", "queries"),
+    [
+        (["snow", "rain", "", "hail", "", None], ["snow", ""]),
+        (
+            [["snow"], ["rain", ""], ["", "rain"], [""], ["a", "", "b"], [None], [], None],
+            ["snow", "", "rain", "rain ", "a  b"],
+        ),
+    ],
+    ids=["texts", "lists"],
+)
+def test_the_raw_tokenizer_counts_empty_texts_as_pylance_does(
+    by: ModuleType, values: list[Any], queries: list[str], tmp_path: Path
+) -> None:
+    """In the index, beside it, and after both were joined."""
+    table = pa.table({"id": range(len(values)), "t": values})
+    ds = by.write_dataset(table, tmp_path / "d")
+    plain = {"stem": False, "remove_stop_words": False}
+    ds.create_scalar_index("t", "INVERTED", base_tokenizer="raw", **plain)
+
+    def found(library: ModuleType, query: str) -> list[tuple[int, float]]:
+        rows = library.dataset(tmp_path / "d").to_table(["id"], full_text_query=query).to_pylist()
+        return sorted((row["id"], round(row["_score"], 4)) for row in rows)
+
+    for join in (False, True):
+        if join:
+            by.dataset(tmp_path / "d").optimize.optimize_indices()
+        for query in queries:
+            assert found(lk, query) == found(lance, query), (query, join)
+            assert found(lk, query)
+        if not join:
+            lance.write_dataset(table, tmp_path / "d", mode="append")
+            for query in queries[:2]:
+                assert found(lk, query) == found(lance, query), query
+
+
 def test_an_index_whose_tokens_are_not_made_here_stays(tmp_path: Path) -> None:
     place = str(tmp_path / "d.lance")
     lance.write_dataset(
