@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +18,8 @@ from lancekit.api.pylance.arguments import check_count, check_flag, check_hints,
 from lancekit.api.stats import LanceStats
 from lancekit.call import Call
 from lancekit.checked import checked_methods
+from lancekit.errors import InvalidArgumentError
+from lancekit.legible import shown
 from lancekit.operations.cleanup.plan import CleanupRequest, CleanupStats, cleanup_request
 from lancekit.operations.cleanup.run import CleanupExplanation, clean_up, explain_cleanup
 from lancekit.operations.common.retry import RetryPolicy
@@ -33,6 +37,39 @@ from lancekit.versions.line import open_line
 from lancekit.versions.migrate_names import migrate_names
 
 __all__ = ["Maintenance"]
+
+
+class _Removal(staticmethod):  # type: ignore[type-arg]  # it has no arguments when it runs
+    """A static method that removes a dataset: on a handle it takes absolute places alone.
+
+    pandas and Polars drop columns by a method of this name, and a relative path looks like one.
+    """
+
+    def __get__(self, instance: object, owner: type | None = None, /) -> Any:
+        remove = super().__get__(instance, owner)
+        if instance is None:
+            return remove
+
+        @wraps(remove)
+        def remove_elsewhere(*args: Any, **kwargs: Any) -> None:
+            place = args[0] if args else kwargs.get("base_uri")
+            if not (isinstance(place, str | os.PathLike) and _is_absolute(os.fspath(place))):
+                given = kwargs if place is None and kwargs else place
+                raise InvalidArgumentError(
+                    "drop() removes a whole dataset. On a handle it takes an absolute path or a "
+                    f"URI, got {shown(given)}.",
+                    hint='ds.drop_columns(["x"]) removes columns; lk.LanceDataset.drop(path) '
+                    "removes a dataset.",
+                    argument="base_uri",
+                )
+            remove(*args, **kwargs)
+
+        return remove_elsewhere
+
+
+def _is_absolute(place: str | bytes) -> bool:
+    text = os.fsdecode(place)
+    return "://" in text or Path(text).is_absolute()
 
 
 @checked_methods
@@ -271,16 +308,17 @@ class Maintenance(Handle):
         """
         migrate_names(self._line)
 
-    @staticmethod
+    @_Removal
     def drop(
-        base_uri: str | os.PathLike[str],
+        base_uri: str | os.PathLike[str],  # noqa: N805  # it is a static method
         storage_options: Mapping[str, str] | None = None,
         ignore_not_found: bool | None = None,
     ) -> None:
         """Remove a dataset, and its folder if nothing else is in it.
 
         What is not the dataset's stays, and so does what is behind links and in base paths: a
-        warning names these.
+        warning names these.  Call it on the class: a handle, on which ``ds.drop("x")`` would mean
+        a column to many, takes absolute paths and URIs alone.
 
         Parameters
         ----------
@@ -296,7 +334,7 @@ class Maintenance(Handle):
         DatasetNotFoundError
             There is nothing.
         InvalidArgumentError
-            What is there is no dataset, or is a branch of one.
+            What is there is no dataset, or is a branch of one; or a handle got a relative path.
 
         Examples
         --------

@@ -100,3 +100,35 @@ def test_what_is_not_the_datasets_stays(uri: str, tmp_path: Path) -> None:
     assert sorted(left) == sorted(mine)
     assert (place / "elsewhere").is_symlink()
     assert lk.write_dataset({"x": [1]}, uri).count_rows() == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(("x",), {}), ((Path("x"),), {}), ((["x"],), {}), (("./x",), {}), ((), {"columns": ["x"]})],
+    ids=str,
+)
+def test_a_handle_drops_no_dataset_of_a_columns_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[Any, Any]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ds = lk.write_dataset({"x": [1]}, "t")
+    lk.write_dataset({"y": [1]}, "x")
+    args, keywords = arguments
+    with pytest.raises(InvalidArgumentError, match="absolute path") as refused:
+        ds.drop(*args, **keywords)
+    assert "drop_columns" in str(refused.value)
+    assert lk.dataset("x").count_rows() == 1
+
+
+def test_places_that_a_handle_drops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ds = lk.write_dataset({"x": [1]}, "t")
+    for place in (str(tmp_path / "x"), tmp_path / "x", (tmp_path / "x").as_uri()):
+        lk.write_dataset({"y": [1]}, "x")
+        ds.drop(base_uri=place)
+        assert not (tmp_path / "x").exists()
+    lk.write_dataset({"y": [1]}, "memory://dropped-by-a-handle")
+    ds.drop("memory://dropped-by-a-handle")
+    lk.write_dataset({"y": [1]}, "x")
+    lk.LanceDataset.drop("x")
+    assert not (tmp_path / "x").exists()

@@ -128,7 +128,7 @@ DIFFERENCES: dict[str, str] = {
     ),
     "LanceDataset.merge_insert": "duplicate keys in the source are an error that names them",
     "LanceDataset.drop": "a branch's folder is refused; what is not the dataset's stays in its "
-    "folder, with a warning",
+    "folder, with a warning; on a handle, it takes absolute paths and URIs alone",
     "LanceDataset.metadata": "read only, as in pylance",
     "LanceDataset.read_transaction": "operations are lancekit's own dataclasses",
     "LanceDataset.sample": "no further keywords",
