@@ -147,7 +147,8 @@ def three_way(
         mine = changes  # there is nothing that they could meet
     elif any(pair.old is None for pair in to_ours.columns):
         # values of columns that only ours has are no changes of rows
-        kept = [pair.name for pair in to_ours.columns if pair.old is not None]
+        there = {pair.name for pair in between.columns if pair.old is not None}
+        kept = [pair.name for pair in to_ours.columns if pair.old or pair.name in there]
         mine = _changes(plan_diff(start, ours, on=on, columns=kept))
     else:
         mine = _changes(to_ours)

@@ -351,6 +351,65 @@ def test_columns_that_are_there_already(ds: lk.LanceDataset) -> None:
         ds.branches.merge("other", conflicts="ours")
 
 
+@pytest.mark.parametrize("library", ["lancekit", "pylance"])
+def test_a_column_that_both_sides_added(ds: lk.LanceDataset, library: str) -> None:
+    exp = ds.create_branch("exp")
+    ds.add_columns({"x": "id * 100"})
+    ds.add_columns({"mine": "id"})
+    if library == "lancekit":
+        exp.add_columns([pa.field("x", pa.int64())])
+        exp.update({"name": "'A'", "x": "7"}, where="id = 1")
+    else:
+        other = lance.dataset(exp._line.uri)
+        other.add_columns(pa.schema([pa.field("x", pa.int64())]))
+        other.update({"name": "'A'", "x": "7"}, where="id = 1")
+    exp.checkout_latest()
+    exp.update({"name": "'B'"}, where="id = 2")  # whose null is no change of x
+    exp.update({"x": "id * 100"}, where="id = 3")  # as it is here
+    assert [one.key for one in ds.branches.compare("exp").conflicts.sample()] == [{"id": 1}]
+    before = ds.version
+    with pytest.raises(MergeConflictError, match="id = 1: x null / 100 / 7"):
+        ds.branches.merge("exp")
+    assert ds.latest_version == before
+    trial = ds.create_branch("trial")
+    assert dict(trial.branches.merge("exp", into="trial", conflicts="theirs"))
+    trial.checkout_latest()
+    assert {one["id"]: one["x"] for one in as_read(trial)} == {1: 7, 2: 200, 3: 300, 4: 400}
+    assert dict(ds.branches.merge("exp", conflicts="ours"))["num_updated_rows"] == 2
+    assert [list(one.values()) for one in sorted(as_read(ds), key=lambda one: one["id"])] == [
+        [1, "A", 1, 100, 1],
+        [2, "B", 2, 200, 2],
+        [3, "c", 3, 300, 3],
+        [4, "d", 4, 400, 4],
+    ]
+    # by way of a rebase, and of the diff of a clone
+    one, two = ds.create_branch("one"), ds.create_branch("two")
+    clone = ds.shallow_clone(ds.uri + "-clone", ds.version)
+    for number, line in enumerate((one, two, clone)):
+        line.add_columns({"score": f"id * {number + 1}"})
+    since = ds.version
+    ds.branches.merge("one")
+    with pytest.raises(MergeConflictError, match="score null / 2 / 1"):
+        two.branches.rebase("two")
+    with pytest.raises(MergeConflictError, match="score null / 1 / 3"):
+        ds.diff(since, clone).apply(ds)
+
+
+def test_a_column_that_gets_the_id_of_one_that_both_dropped(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    exp.drop_columns(["age"])
+    exp.add_columns({"x": "id * 10"})
+    ds.drop_columns(["age"])
+    ds.update({"name": "concat(name, '!')"})  # no file has the column any more
+    ds.branches.merge("exp")
+    assert [list(one.values()) for one in sorted(as_read(ds), key=lambda one: one["id"])] == [
+        [1, "a!", 10],
+        [2, "b!", 20],
+        [3, "c!", 30],
+        [4, "d!", 40],
+    ]
+
+
 def test_columns_that_one_side_dropped_and_the_other_changed(ds: lk.LanceDataset) -> None:
     exp = ds.create_branch("exp")
     exp.update({"age": "age + 10"}, where="id < 3")
