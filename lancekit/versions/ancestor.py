@@ -14,6 +14,7 @@ from lancekit.versions.reference_files import get_branch
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["Origin", "branch_origins", "common_ancestor", "source_of", "unique_name"]
+__all__ += ["unique_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ def branch_origins(line: Line, version: int) -> Iterator[Origin]:
     name = line.branch
     while name is not None:
         branch = get_branch(line.root, name)
-        steps.append((name, branch.parent_version, _unique(name, branch)))
+        steps.append((name, branch.parent_version, unique_of(name, branch)))
         name = branch.parent_branch
     versions = [version, *(parent for _, parent, _ in steps)]
     names = [(name, unique) for name, _, unique in steps] + [(None, MAIN)]
@@ -100,7 +101,7 @@ def unique_name(line: Line) -> str:
     """Return what tells a line from others of its dataset, and from earlier ones of its name."""
     if line.branch is None:
         return MAIN
-    return _unique(line.branch, get_branch(line.root, line.branch))
+    return unique_of(line.branch, get_branch(line.root, line.branch))
 
 
 def source_of(line: Line) -> Snapshot | None:
@@ -122,7 +123,8 @@ def source_of(line: Line) -> Snapshot | None:
         return None
 
 
-def _unique(name: str, branch: Branch) -> str:
+def unique_of(name: str, branch: Branch) -> str:
+    """Return the name of a branch that no other branch has: its random id, if it has one."""
     return branch.identifier[-1][1] if branch.identifier else f"{name} {branch.create_at}"
 
 

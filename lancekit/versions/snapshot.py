@@ -212,6 +212,14 @@ class Snapshot:
         encoded = self._encoded_transaction()
         return None if encoded is None else summarize_transaction(*encoded)
 
+    @property
+    def transaction_uuid(self) -> str:
+        """The uuid of the version's transaction; empty if nothing is recorded."""
+        if file := self.manifest.transaction_file:
+            return file.removesuffix(".txn").partition("-")[2]
+        found = self.transaction
+        return "" if found is None else found.uuid
+
     def _encoded_transaction(self) -> tuple[memoryview, str] | None:
         """Return the transaction's bytes, and where they are."""
         offset, file = self.manifest.inline_transaction, self.manifest.transaction_file

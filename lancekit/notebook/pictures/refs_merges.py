@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from lancekit.errors import LancekitError
 from lancekit.operations.lineage.apply_changes import PROPERTY
-from lancekit.operations.lineage.merge_base import MARKS
+from lancekit.versions.commit_graph import FAST_FORWARD, MERGE_KEYS
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
@@ -56,7 +56,7 @@ def merges_into(line: Line, versions: Sequence[int], reader: Reader) -> Iterator
         return
     with suppress(LancekitError):
         head = reader.read(line, versions[-1])
-        keys = [key for key in head.manifest.config if key.startswith(MARKS)] if head else []
+        keys = [key for key in head.manifest.config if key.startswith(MERGE_KEYS)] if head else []
         for key in keys:
             yield from _by(key, line, versions, reader)
 
@@ -83,5 +83,5 @@ def _by(key: str, line: Line, versions: Sequence[int], reader: Reader) -> Iterat
 
 
 def _mark(snapshot: Snapshot | None, key: str) -> tuple[int, bool]:
-    number, _, taken = (snapshot.manifest.config.get(key, "") if snapshot else "").partition(" ")
-    return int(number) if number.isdecimal() else 0, bool(taken)
+    number, *words = (snapshot.manifest.config.get(key, "") if snapshot else "").split() or [""]
+    return int(number) if number.isdecimal() else 0, FAST_FORWARD in words

@@ -27,7 +27,7 @@ from lancekit.operations.lineage.fast_forward import (
     result_of_taken,
     what_is_taken,
 )
-from lancekit.operations.lineage.merge_base import implied_marks, mark_of, merge_base
+from lancekit.operations.lineage.merge_base import merge_base
 from lancekit.operations.lineage.sides import settle
 from lancekit.operations.unmerged.waiting import check_merged
 from lancekit.versions.ancestor import unique_name
@@ -169,8 +169,8 @@ def changes_of(source: Line, target: Snapshot) -> Changed:
         properties=properties,
         twin=base.twin,
         unmerged=base.unmerged,
-        mark=mark_of(theirs, target.line),
-        implied=implied_marks(theirs, target),
+        mark=base.mark,
+        implied=base.implied,
     )
 
 

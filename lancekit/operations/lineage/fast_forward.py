@@ -31,7 +31,7 @@ from lancekit.format.row_ids_encode import encode_row_versions, uniform_versions
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.lineage.apply_changes import Changed, How, nothing_done, said_in
-from lancekit.operations.lineage.merge_base import mark_of
+from lancekit.operations.lineage.merge_base import taken_mark
 from lancekit.operations.maintenance.carried_fragments import (
     carried_fragments,
     referred_fragments,
@@ -129,7 +129,7 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
         uuid=str(uuid.uuid4()),
         doing=how.doing,
         properties=said_in(change, how),
-        mark=mark_of(theirs, ours.line, taken_by=version),
+        mark=None if change.mark is None else taken_mark(change.mark, version),
         implied=change.implied,
         next_row_id=theirs.manifest.next_row_id,
         bases=tuple(bases),

@@ -1,128 +1,54 @@
-"""From which version the changes of a branch count: where it forked, or what was merged last.
+"""The version from which the changes of a branch count, and the marks that merges leave.
 
-A merge leaves a mark in the config of its target, in the very commit: up to which version of the
-source it has the changes, and of the lines that the source had merged itself.  So it is made once,
-however often it is tried, and the next one begins there; a branch that forks later has the marks,
-too.
+A merge records in the config of its target, in the merging commit, up to which version the target
+contains the source.  So a merge lands once, however often it is tried, and the next merge begins
+there.  `lancekit.versions.commit_graph` has how merge bases are found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.errors import InvalidArgumentError, VersionNotFoundError
-from lancekit.format.refs import MAIN
-from lancekit.versions.ancestor import Origin, branch_origins, unique_name
-from lancekit.versions.line import Line
+from lancekit.versions.ancestor import unique_name
+from lancekit.versions.commit_graph import (
+    FAST_FORWARD,
+    CommitGraph,
+    CommonVersion,
+    MergeEdge,
+    VersionVector,
+    merge_edges,
+)
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["MARKS", "MergeBase", "commits_unmerged", "implied_marks", "mark_of", "merge_base"]
-
-#: how the config's keys of such marks begin
-MARKS = "lancekit.merge."
-#: how the mark of a merge goes on that took the source over as it was; then comes the new version
-_TAKEN = "fast-forward"
+__all__ = ["MergeBase", "commits_unmerged", "merge_base", "taken_mark"]
 
 
 @dataclass(frozen=True, slots=True)
 class MergeBase:
-    """The version that both sides have in them.
+    """The newest version that both sides contain.
 
     `twin` is the version of ours that took it over as it was, if one did and is still there;
     `unmerged` tells that it is where the lines part: neither was merged into the other yet.
+    `mark` says in the config of ours that theirs was merged, `implied` that other lines came with
+    it.
     """
 
     snapshot: Snapshot
-    twin: Snapshot | None = None
-    unmerged: bool = False
+    twin: Snapshot | None
+    unmerged: bool
+    mark: BatchMarker | None
+    implied: tuple[BatchMarker, ...]
 
 
-def mark_of(source: Snapshot, target: Line, *, taken_by: int | None = None) -> BatchMarker:
-    """Return the mark of a merge of all that a line has up to a version.
-
-    ``taken_by`` is the version of the target that has it as it was.
-    """
-    origin = "" if taken_by is None else f"{_TAKEN} {taken_by}"
-    key = _key(unique_name(source.line), unique_name(target))
-    return BatchMarker(key=key, number=source.version, origin=origin)
-
-
-def implied_marks(theirs: Snapshot, ours: Snapshot) -> tuple[BatchMarker, ...]:
-    """Return the marks of other lines whose changes come along with a merge."""
-    known, own = _Known.of(ours), unique_name(ours.line)
-    return tuple(
-        BatchMarker(key=_key(name, own), number=version)
-        for name, version in _Known.of(theirs).versions.items()
-        if name not in (unique_name(theirs.line), own) and version > known.versions.get(name, 0)
-    )
-
-
-def _key(source: str, target: str) -> str:
-    # a clone has a main, too, and the config of its source
-    return f"{MARKS}{source}.{target}" if source == MAIN else MARKS + source
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What a version has in it: up to which version of which lines, by their unique names.
-
-    `origins` are its own line and those that it forked from, `marks` what was merged into them.
-    """
-
-    origins: dict[str, Origin]
-    marks: dict[str, BatchMarker]
-
-    @classmethod
-    def of(cls, snapshot: Snapshot) -> _Known:
-        """Return what a version has in it."""
-        line, config = snapshot.line, snapshot.manifest.config
-        origins = {origin.unique: origin for origin in branch_origins(line, snapshot.version)}
-        keys = {_key(MAIN, target): MAIN for target in origins}
-        keys |= {
-            key: key.removeprefix(MARKS)
-            for key in config
-            if key.startswith(MARKS) and not key.startswith(f"{MARKS}{MAIN}.")
-        }
-        marks = dict[str, BatchMarker]()
-        for key, name in keys.items():
-            mark = BatchMarker(key=key, number=0).newest(config)
-            if mark is not None and (name not in marks or mark.number > marks[name].number):
-                marks[name] = mark
-        return cls(origins, marks)
-
-    @property
-    def versions(self) -> dict[str, int]:
-        """Up to which version of which line."""
-        found = {name: origin.version for name, origin in self.origins.items()}
-        for name, mark in self.marks.items():
-            found[name] = max(found.get(name, 0), mark.number)
-        return found
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Common:
-    """A version that both sides have in them; `forked` tells that no merge brought it."""
-
-    name: str
-    line: Line
-    version: int
-    forked: bool
-
-
-def _in_common(theirs: _Known, ours: _Known) -> Iterator[_Common]:
-    """Yield the newest version of each line that both sides have in them."""
-    left, right = theirs.versions, ours.versions
-    for name, origin in {**theirs.origins, **ours.origins}.items():
-        if name in left and name in right:
-            version = min(left[name], right[name])
-            forks = [side.origins[name].version for side in (theirs, ours) if name in side.origins]
-            yield _Common(name, origin.line, version, len(forks) == 2 and version == min(forks))
+def taken_mark(mark: BatchMarker, version: int) -> BatchMarker:
+    """Return the mark of a merge whose rows a version takes over as they are."""
+    return replace(mark, origin=f"{mark.origin} {FAST_FORWARD} {version}".strip())
 
 
 def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
-    """Return the newest version that both sides have in them.
+    """Return the newest version that both sides contain.
 
     Raises
     ------
@@ -131,73 +57,78 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
     VersionNotFoundError
         The version that was merged last is gone.
     """
-    known = _Known.of(ours)
-    found = {one: _loaded(one, theirs, ours) for one in _in_common(_Known.of(theirs), known)}
-    versions = {of: _Known.of(side).versions for of, side in found.items() if side is not None}
-    behind = {
-        one
-        for one in found
-        if any(
-            of is not one and has.get(one.name, -1) >= one.version for of, has in versions.items()
-        )
-    }
-    newest = [one for one in found if one not in behind]
-    lines = [one.line for one in newest if not one.forked]
-    if theirs.line in lines and ours.line in lines:
+    graph = CommitGraph(ours.line)
+    left, right = graph.vector(theirs), graph.vector(ours)
+    bases = graph.merge_bases(theirs, ours)
+    there = [(base, base.snapshot) for base in bases if base.snapshot is not None]
+    for base in bases:
+        if base.snapshot is None:
+            raise _gone(base, theirs, ours, forked=_is_forked(base, left, right))
+    if len(bases) > 1 and {theirs.line, ours.line} <= {one.line for one in bases}:
         raise InvalidArgumentError(
             f"{theirs.line.name} and {ours.line.name} were each merged into the other at the same "
             "time, so that no one version has what both had in common.",
             hint="Put the changes together yourself: ds.diff(old, new).apply(handle).",
         )
     # several that none has all of: what was merged from one of them to the other says most
-    best = min(newest, key=lambda one: [theirs.line, ours.line, one.line].index(one.line))
-    snapshot = found[best]
-    if snapshot is None and best.forked:
-        raise InvalidArgumentError(
+    order = [theirs.line, ours.line]
+    base, snapshot = min(
+        there, key=lambda one: order.index(one[0].line) if one[0].line in order else 2
+    )
+    edge = right.edges.get(base.name)
+    taken = None if edge is None or edge.version != base.version else _twin(ours, edge)
+    edges = merge_edges(left, theirs.transaction_uuid, right, unique_name(ours.line))
+    marks = [BatchMarker(key=one.key, number=one.version, origin=one.origin) for one in edges]
+    return MergeBase(
+        snapshot,
+        taken,
+        unmerged=_is_forked(base, left, right),
+        mark=marks[0] if marks else None,
+        implied=tuple(marks[1:]),
+    )
+
+
+def _is_forked(base: CommonVersion, left: VersionVector, right: VersionVector) -> bool:
+    """Return True if no merge brought a common version to either side."""
+    forks = [side.chain.get(base.name) for side in (left, right)]
+    known = [version for version in forks if version is not None]
+    return len(known) == 2 and base.version == min(known)
+
+
+def _gone(base: CommonVersion, theirs: Snapshot, ours: Snapshot, *, forked: bool) -> Exception:
+    if forked:
+        return InvalidArgumentError(
             f"No version is known that {theirs.called} and {ours.called} both come from, or it was "
             "cleaned up.",
             hint="Put the changes together by a key: ds.diff(old, new, on=...).apply(handle).",
         )
-    if snapshot is None:
-        raise VersionNotFoundError(
-            f"Version {best.version} of {best.line.uri}, up to which it was merged, was cleaned "
-            "up, so that nobody can tell what is new since.",
-            hint="Put the changes together yourself: ds.diff(old, new).apply(handle); a tag keeps "
-            "the version from a cleanup.",
-            version=best.version,
-        )
-    mark = known.marks.get(best.name)
-    taken = None if mark is None or mark.number != best.version else _twin(ours, mark)
-    return MergeBase(snapshot, taken, unmerged=best.forked)
-
-
-def _loaded(one: _Common, *sides: Snapshot) -> Snapshot | None:
-    for side in sides:
-        if (side.line, side.version) == (one.line, one.version):
-            return side
-    try:
-        return load_snapshot(one.line, one.version)
-    except VersionNotFoundError:
-        return None
+    return VersionNotFoundError(
+        f"The merge base of {theirs.called} and {ours.called} is gone: {base.called}, up to which "
+        "it was merged, was cleaned up.",
+        hint="Put the changes together yourself: ds.diff(old, new).apply(handle); a tag keeps "
+        "the version from a cleanup.",
+        version=base.version,
+    )
 
 
 def commits_unmerged(source: Snapshot, target: Snapshot) -> int:
-    """Return how many versions of one line another does not have in it; 0 if nobody can tell."""
-    known = _Known.of(target).versions
+    """Return how many versions of one line another does not contain; 0 if nobody can tell."""
+    graph = CommitGraph(source.line)
+    known = graph.vector(target).versions
     # the versions of a branch are counted on
     there = [
-        min(known[origin.unique], origin.version)
-        for origin in branch_origins(source.line, source.version)
-        if origin.unique in known
+        min(known[name], version)
+        for _, name, version in graph.chain(source.line, source.version)
+        if name in known
     ]
     return source.version - max(there, default=source.version)
 
 
-def _twin(ours: Snapshot, mark: BatchMarker) -> Snapshot | None:
-    what, _, version = mark.origin.partition(" ")
-    if what != _TAKEN or not version.isdecimal():
-        return None
+def _twin(ours: Snapshot, edge: MergeEdge) -> Snapshot | None:
+    version = edge.taken_by
     try:
-        return ours if int(version) == ours.version else load_snapshot(ours.line, int(version))
+        if version is None or version == ours.version:
+            return None if version is None else ours
+        return load_snapshot(ours.line, version)
     except VersionNotFoundError:
         return None

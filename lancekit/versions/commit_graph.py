@@ -1,0 +1,353 @@
+"""The commit graph of a dataset: which versions a version contains, and merge bases.
+
+A version contains the earlier versions of its line, the versions that its line forked from, and all
+that was merged into them.  The config of a manifest records the merges: one key for each pair of a
+source and a target.  Forks inherit the config and a merge passes on the keys of its source, so the
+newest manifest of a line says all that the line contains, whatever a cleanup removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lancekit.errors import DatasetNotFoundError, FormatError, VersionNotFoundError
+from lancekit.format.refs import MAIN
+from lancekit.lazy import cached_property
+from lancekit.versions.ancestor import branch_origins, unique_of
+from lancekit.versions.line import Line
+from lancekit.versions.reference_files import read_branches
+from lancekit.versions.snapshot import Snapshot, load_snapshot
+
+__all__ = ["FAST_FORWARD", "MERGE_KEYS", "CommitGraph", "CommonVersion", "MergeEdge"]
+__all__ += ["VersionVector", "merge_edges", "not_contained"]
+
+#: how the config keys of merges begin
+MERGE_KEYS = "lancekit.merge."
+#: the word before the version of the target that took the source over as it was
+FAST_FORWARD = "fast-forward"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeEdge:
+    """An edge of the graph: line `target` contains line `source` up to a version.
+
+    Lines are named by their unique names.
+
+    Attributes
+    ----------
+    version
+        The newest version of the source that the target contains.
+    uuid
+        The transaction of that version, if it is known.
+    taken_by
+        The version of the target with the same rows at the same addresses: a fast-forward.
+    """
+
+    source: str
+    target: str
+    version: int
+    uuid: str = ""
+    taken_by: int | None = None
+
+    @property
+    def key(self) -> str:
+        """The config key of the pair."""
+        return f"{MERGE_KEYS}{self.source}.{self.target}"
+
+    @property
+    def origin(self) -> str:
+        """The part of the config value after the version."""
+        taken = "" if self.taken_by is None else f"{FAST_FORWARD} {self.taken_by}"
+        return f"{self.uuid} {taken}".strip()
+
+    @classmethod
+    def parse(cls, key: str, text: str, source: str, target: str) -> MergeEdge:
+        """Read the value of a config key; ``FormatError`` if it does not begin with a number."""
+        number, *words = text.split() or [""]
+        if not number.isdecimal():
+            raise FormatError(
+                f"The table's config has {text!r} under {key!r}, which is not a number.",
+                hint="Set it to the number of the last merged version, or delete it.",
+            )
+        taken = None
+        if FAST_FORWARD in words[:-1]:
+            at = words.index(FAST_FORWARD)
+            taken = int(words[at + 1]) if words[at + 1].isdecimal() else None
+            del words[at : at + 2]
+        return cls(
+            source=source,
+            target=target,
+            version=int(number),
+            uuid=words[0] if words else "",
+            taken_by=taken,
+        )
+
+
+def _edges(targets: Iterable[str], config: Mapping[str, str]) -> Iterator[MergeEdge]:
+    """Yield the merges into some lines.
+
+    Keys of other targets say nothing: a clone has the config of its source, and a main of its own.
+    Keys without a target are those that lancekit wrote at first.
+    """
+    known = tuple(targets)
+    for key, text in config.items():
+        if not key.startswith(MERGE_KEYS):
+            continue
+        rest = key.removeprefix(MERGE_KEYS)
+        target = next((name for name in known if rest.endswith(f".{name}")), None)
+        if target is not None:
+            yield MergeEdge.parse(key, text, rest.removesuffix(f".{target}"), target)
+        elif "." not in rest:
+            yield MergeEdge.parse(key, text, rest, "")
+
+
+@dataclass(frozen=True, slots=True)
+class VersionVector:
+    """All that a version contains: the newest version of each line, by unique names.
+
+    Attributes
+    ----------
+    chain
+        The version itself and the versions that its line forked from, its own line first.  The
+        first version of a branch is the version that it forked from, and has that name alone.
+    edges
+        The newest merge of each source.
+    versions
+        The newest version of each line, by both.
+    """
+
+    chain: Mapping[str, int]
+    edges: Mapping[str, MergeEdge]
+    versions: Mapping[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        versions = dict(self.chain)
+        for name, edge in self.edges.items():
+            versions[name] = max(versions.get(name, 0), edge.version)
+        object.__setattr__(self, "versions", versions)
+
+    @classmethod
+    def of(cls, chain: Sequence[tuple[str, int]], config: Mapping[str, str]) -> VersionVector:
+        """Return what a version contains.
+
+        Parameters
+        ----------
+        chain
+            The unique name and the version of its line, then those that it forked from.
+        config
+            The config of its manifest.
+        """
+        parents = [*chain[1:], ("", -1)]
+        edges: dict[str, MergeEdge] = {}
+        for edge in _edges((name for name, _ in chain), config):
+            known = edges.get(edge.source)
+            if known is None or (known.version, known.uuid) < (edge.version, edge.uuid):
+                edges[edge.source] = edge
+        own = {
+            name: version
+            for (name, version), (_, forked) in zip(chain, parents, strict=True)
+            if version != forked
+        }
+        return cls(own, edges)
+
+    @property
+    def point(self) -> tuple[str, int]:
+        """The unique name of the version's line, and its number."""
+        return next(iter(self.chain.items()))
+
+    def contains(self, name: str, version: int) -> bool:
+        """Return True if a version of a line is contained."""
+        return self.versions.get(name, -1) >= version
+
+
+def merge_edges(
+    theirs: VersionVector, uuid: str, ours: VersionVector, target: str
+) -> tuple[MergeEdge, ...]:
+    """Return the edges that a merge of theirs adds to the config of ours, that of theirs first.
+
+    Parameters
+    ----------
+    theirs, ours
+        What both sides contain.
+    uuid
+        The transaction that made theirs.
+    target
+        The unique name of the line that gets the merge.
+    """
+    source, version = theirs.point
+    if source == target:
+        return ()
+    first = MergeEdge(source=source, target=target, version=version, uuid=uuid)
+    known = theirs.edges
+    return first, *(
+        MergeEdge(
+            source=name,
+            target=target,
+            version=version,
+            uuid=known[name].uuid if name in known and known[name].version == version else "",
+        )
+        for name, version in theirs.versions.items()
+        if name not in (source, target) and not ours.contains(name, version)
+    )
+
+
+def not_contained(common: Mapping[str, int], vectors: Mapping[str, VersionVector]) -> Iterator[str]:
+    """Yield the lines whose common version no other common version contains: the merge bases.
+
+    Parameters
+    ----------
+    common
+        The newest version of each line that both sides contain.
+    vectors
+        What these versions contain, as far as they are there.
+    """
+    for name, version in common.items():
+        if not any(of != name and has.contains(name, version) for of, has in vectors.items()):
+            yield name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommonVersion:
+    """A version that two sides contain.
+
+    Attributes
+    ----------
+    name, version
+        The unique name of its line, and its number.
+    line
+        Its line; ``None`` if that branch was deleted.
+    snapshot
+        The version; ``None`` if it is gone, or another version has its number.
+    """
+
+    name: str
+    version: int
+    line: Line | None
+    snapshot: Snapshot | None
+
+    @property
+    def called(self) -> str:
+        """What messages call it."""
+        where = f"the deleted branch {self.name}" if self.line is None else self.line.name
+        return f"version {self.version} of {where}"
+
+
+class CommitGraph:
+    """The versions of the lines of a dataset; each is read once, when it is needed."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._chains: dict[str | None, tuple[tuple[Line, str, int], ...]] = {}
+        self._lines: dict[str, Line] = {MAIN: line.on(None)}
+        self._snapshots: dict[tuple[str | None, int], Snapshot | None] = {}
+        self._vectors: dict[tuple[str | None, int], VersionVector] = {}
+
+    def chain(self, line: Line, version: int) -> tuple[tuple[Line, str, int], ...]:
+        """Return a version and the versions that its line forked from: line, unique name, number.
+
+        Raises
+        ------
+        BranchNotFoundError
+            The branch, or one that it forked from, was deleted.
+        """
+        if line.branch not in self._chains:
+            found = tuple((o.line, o.unique, o.version) for o in branch_origins(line, version))
+            self._chains[line.branch] = found
+            self._lines |= {name: of for of, name, _ in found}
+        (own, unique, _), *forks = self._chains[line.branch]
+        return ((own, unique, version), *forks)
+
+    def vector(self, snapshot: Snapshot) -> VersionVector:
+        """Return all that a version contains."""
+        place = (snapshot.line.branch, snapshot.version)
+        if place not in self._vectors:
+            chain = self.chain(snapshot.line, snapshot.version)
+            own = [(name, version) for _, name, version in chain]
+            self._vectors[place] = VersionVector.of(own, snapshot.manifest.config)
+            self._snapshots.setdefault(place, snapshot)
+        return self._vectors[place]
+
+    def merge_bases(self, theirs: Snapshot, ours: Snapshot) -> list[CommonVersion]:
+        """Return the common versions of two versions that no other common version contains.
+
+        There are several after criss-cross merges.  A side that is a base itself is that base: the
+        first version of a branch, and not the version that it forked from.
+        """
+        left, right = self.vector(theirs), self.vector(ours)
+        common = {
+            name: min(version, right.versions[name])
+            for name, version in left.versions.items()
+            if name in right.versions
+        }
+        uuids = _uuids(common, (left, right))
+        found = {
+            name: CommonVersion(name, version, side.line, side)
+            for side, (name, version) in ((theirs, left.point), (ours, right.point))
+            if common.get(name) == version
+        }
+        # the other branches are listed only if a base may be on one of them
+        wanted = [name for name in common if name in self._lines]
+        bases: list[str] = []
+        while wanted:
+            for name in wanted:
+                if name not in found:
+                    found[name] = self._common(name, common[name], uuids.get(name, ""))
+            # a branch has no version of its own up to its fork
+            common = {n: v for n, v in common.items() if n not in found or not self._void(n, v)}
+            vectors = {
+                name: vector
+                for name in common.keys() & found.keys()
+                if (vector := self._known_of(found[name])) is not None
+            }
+            bases = list(not_contained(common, vectors))
+            wanted = [name for name in bases if name not in found]
+        return [found[name] for name in bases]
+
+    def _common(self, name: str, version: int, uuid: str) -> CommonVersion:
+        line = self._lines.get(name) or self._by_unique_name.get(name)
+        if line is not None:
+            self._lines[name] = line
+        snapshot = None if line is None else self._load(line, version)
+        if snapshot is not None and uuid and snapshot.transaction_uuid not in (uuid, ""):
+            snapshot = None
+        return CommonVersion(name, version, line, snapshot)
+
+    def _known_of(self, found: CommonVersion) -> VersionVector | None:
+        """Return what a version contains: of one that is gone, where its line forked."""
+        if found.snapshot is not None:
+            return self.vector(found.snapshot)
+        if found.line is None:
+            return None
+        chain = self.chain(found.line, found.version)
+        return VersionVector.of([(name, version) for _, name, version in chain], {})
+
+    def _void(self, name: str, version: int) -> bool:
+        """Return True if a branch had no version of its own yet."""
+        line = self._lines.get(name)
+        forks = () if line is None else self.chain(line, version)[1:]
+        return bool(forks) and version <= forks[0][2]
+
+    @cached_property
+    def _by_unique_name(self) -> dict[str, Line]:
+        branches = read_branches(self._line.root).sound
+        return {unique_of(name, branch): self._line.on(name) for name, branch in branches.items()}
+
+    def _load(self, line: Line, version: int) -> Snapshot | None:
+        place = (line.branch, version)
+        if place not in self._snapshots:
+            try:
+                self._snapshots[place] = load_snapshot(line, version)
+            except (VersionNotFoundError, DatasetNotFoundError):
+                self._snapshots[place] = None
+        return self._snapshots[place]
+
+
+def _uuids(common: Mapping[str, int], sides: Sequence[VersionVector]) -> dict[str, str]:
+    """Return the transactions of common versions, as far as merges recorded them."""
+    return {
+        edge.source: edge.uuid
+        for side in sides
+        for edge in side.edges.values()
+        if edge.uuid and common.get(edge.source) == edge.version
+    }

@@ -1,0 +1,225 @@
+"""Merge bases: of random histories beside a plain graph, and of histories that had wrong ones."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+import lancekit as lk
+from lancekit.errors import FormatError
+from lancekit.format.refs import MAIN
+from lancekit.versions.ancestor import unique_name
+from lancekit.versions.commit_graph import (
+    CommitGraph,
+    MergeEdge,
+    VersionVector,
+    merge_edges,
+    not_contained,
+)
+
+Point = tuple[str, int]
+
+
+@dataclass
+class Graph:
+    """Lines of versions, each with its parents, and the config that each has."""
+
+    chance: random.Random
+    forks: dict[str, Point] = field(default_factory=dict)
+    heads: dict[str, int] = field(default_factory=lambda: {MAIN: 1})
+    configs: dict[Point, dict[str, str]] = field(default_factory=lambda: {(MAIN, 1): {}})
+    ancestors: dict[Point, frozenset[Point]] = field(
+        default_factory=lambda: {(MAIN, 1): frozenset({(MAIN, 1)})}
+    )
+
+    def point(self, name: str, version: int) -> Point:
+        """Return the one name of a version: a branch begins with the version it forked from."""
+        while name in self.forks and version == self.forks[name][1]:
+            name, version = self.forks[name]
+        return name, version
+
+    def vector(self, name: str, version: int) -> VersionVector:
+        chain, config = [(name, version)], self.configs[name, version]
+        while name in self.forks:
+            name, version = self.forks[name]
+            chain.append((name, version))
+        return VersionVector.of(chain, config)
+
+    def head(self, name: str) -> Point:
+        return name, self.heads[name]
+
+    def commit(self, name: str, config: dict[str, str], *parents: Point) -> None:
+        before = self.head(name)
+        self.heads[name] += 1
+        new = self.head(name)
+        self.configs[new] = self.configs[before] | config
+        known = [self.ancestors[self.point(*one)] for one in (before, *parents)]
+        self.ancestors[new] = frozenset({new}).union(*known)
+
+    def fork(self, name: str, new: str = "") -> str:
+        new = new or f"{len(self.forks):032x}"
+        self.forks[new] = self.head(name)
+        self.heads[new] = self.heads[name]
+        self.configs[self.head(new)] = self.configs[self.head(name)]
+        return new
+
+    def merge(self, source: str, target: str, late: int) -> None:
+        """Merge a version of a line that may have moved on since it was looked at."""
+        first = self.forks[source][1] if source in self.forks else 1
+        theirs = (source, max(self.heads[source] - late, first))
+        ours = self.vector(*self.head(target))
+        if ours.contains(*self.vector(*theirs).point):
+            return
+        edges = merge_edges(self.vector(*theirs), f"{theirs}", ours, target)
+        entries = {edge.key: f"{edge.version} {edge.origin}".strip() for edge in edges}
+        self.commit(target, entries, theirs)
+
+    def step(self) -> None:
+        lines = sorted(self.heads)
+        what = self.chance.choice(["commit", "commit", "fork", "merge", "merge", "merge"])
+        if what == "merge" and len(lines) > 1:
+            source, target = self.chance.sample(lines, 2)
+            self.merge(source, target, self.chance.choice([0, 0, 0, 1]))
+        elif what == "fork" and len(lines) < 5:
+            self.fork(self.chance.choice(lines))
+        else:
+            self.commit(self.chance.choice(lines), {})
+
+    def bases(self, one: Point, other: Point) -> set[Point]:
+        """Return the common ancestors that are ancestors of no other."""
+        both = self.ancestors[self.point(*one)] & self.ancestors[self.point(*other)]
+        return {p for p in both if not any(p in self.ancestors[q] for q in both if q != p)}
+
+    def found(self, one: Point, other: Point) -> set[Point]:
+        """Return the merge bases by version vectors."""
+        left, right = self.vector(*one).versions, self.vector(*other).versions
+        common = {name: min(left[name], right[name]) for name in left.keys() & right.keys()}
+        common = {n: v for n, v in common.items() if n == MAIN or v > self.forks[n][1]}
+        vectors = {name: self.vector(name, version) for name, version in common.items()}
+        return {(name, common[name]) for name in not_contained(common, vectors)}
+
+
+@pytest.mark.torture
+def test_merge_bases_of_random_graphs(whole: bool) -> None:
+    several = 0
+    for seed in range(20_000 if whole else 1_500):
+        graph = Graph(random.Random(seed))
+        for _ in range(graph.chance.randint(3, 25)):
+            graph.step()
+        for one in graph.heads:
+            for other in graph.heads:
+                if one < other:
+                    expected = graph.bases(graph.head(one), graph.head(other))
+                    several += len(expected) > 1
+                    assert graph.found(graph.head(one), graph.head(other)) == expected, seed
+    assert several > 50  # criss-cross merges are among them
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_merge_bases_of_datasets(seed: int) -> None:
+    """The same histories as commits, forks and merges of datasets."""
+    graph = Graph(random.Random(seed))
+    ds = lk.write_dataset({"id": [0]}, f"memory://merge-bases-{seed}", primary_key="id")
+    names, handles = {MAIN: MAIN}, {MAIN: ds}
+    for number in range(1, 14):
+        lines = sorted(graph.heads)
+        what = graph.chance.choice(["commit", "fork", "merge", "merge"])
+        source, target = graph.chance.choice(lines), graph.chance.choice(lines)
+        if what == "merge" and source != target:
+            before = handles[target].latest_version
+            ds.branches.merge(names[source], into=names[target])
+            handles[target].checkout_latest()
+            if handles[target].version > before:
+                graph.merge(source, target, 0)
+        elif what == "fork" and len(lines) < 4:
+            name = f"b{number}"
+            handle = handles[source].create_branch(name)
+            new = graph.fork(source, unique_name(handle._line))
+            names[new], handles[new] = name, handle
+        else:
+            handles[source].insert({"id": [number]}, mode="append")
+            graph.commit(source, {})
+    for one, left in handles.items():
+        for other, right in handles.items():
+            if one != other:
+                found = CommitGraph(ds._line).merge_bases(left._snapshot, right._snapshot)
+                points = {graph.point(base.name, base.version) for base in found}
+                assert points == graph.bases(graph.head(one), graph.head(other))
+
+
+def test_what_a_key_says() -> None:
+    edge = MergeEdge(source="a" * 32, target=MAIN, version=7, uuid="some-uuid", taken_by=3)
+    chain = [(MAIN, 9)]
+    for key, text, expected in (
+        (edge.key, f"7 {edge.origin}", edge),
+        # as the first lancekit wrote it
+        (f"lancekit.merge.{edge.source}", "7 fast-forward 3", {"version": 7, "taken_by": 3}),
+        (f"lancekit.merge.{edge.source}", "7", {"version": 7, "taken_by": None}),
+    ):
+        found = VersionVector.of(chain, {key: text}).edges[edge.source]
+        wanted = expected if isinstance(expected, dict) else {"uuid": edge.uuid, "version": 7}
+        assert {name: getattr(found, name) for name in wanted} == wanted
+    # of a clone's source, or of another line
+    assert not VersionVector.of(chain, {"lancekit.merge.main." + "b" * 32: "7"}).edges
+    for text in ("", "many"):
+        with pytest.raises(FormatError, match="not a number"):
+            VersionVector.of(chain, {edge.key: text})
+
+
+def table(uri: str, rows: dict[str, Any]) -> lk.LanceDataset:
+    return lk.write_dataset(rows, f"memory://{uri}", primary_key="id")
+
+
+def values(ds: lk.LanceDataset) -> dict[int, int]:
+    found = ds.to_table().to_pydict()
+    return dict(zip(found["id"], found["n"], strict=True))
+
+
+def test_a_merge_by_way_of_a_third_branch_keeps_its_update() -> None:
+    ds = table("third-branch", {"id": [2, 4], "n": [2, 4]})
+    exp = ds.create_branch("exp")
+    sub = exp.create_branch("sub")
+    sub.update({"n": "6"}, where="id = 2")
+    ds.branches.merge("sub")
+    sub.update({"n": "2"}, where="id = 2")
+    exp.branches.merge("sub", into="exp")
+    exp.checkout_latest()
+    exp.update({"n": "40"}, where="id = 4")
+    assert ds.branches.compare("exp").base == ("sub", 2)
+    ds.branches.merge("exp")
+    assert ds.branches.merge("sub").how == "nothing to do"
+    assert values(ds) == {2: 2, 4: 40}
+
+
+@pytest.mark.parametrize("newer", [1, 8])
+def test_both_sides_merged_a_third_branch(newer: int) -> None:
+    ds = table(f"both-merged-{newer}", {"id": [1, 2], "n": [1, 2]})
+    exp, sub = ds.create_branch("exp"), ds.create_branch("sub")
+    sub.update({"n": "6"}, where="id = 1")
+    ds.branches.merge("sub")
+    exp.branches.merge("sub", into="exp")
+    ds.checkout_latest()
+    exp.checkout_latest()
+    ds.update({"n": str(newer)}, where="id = 1")
+    exp.update({"n": "20"}, where="id = 2")
+    ds.branches.merge("exp")
+    assert values(ds) == {1: newer, 2: 20}
+
+
+def test_a_fork_of_a_version_without_changes_of_its_own() -> None:
+    """The first version of a branch is the version that it forked from."""
+    ds = table("no-race", {"id": [1, 2, 3], "n": [1, 2, 3]})
+    b0 = ds.create_branch("b0")
+    b1 = b0.create_branch("b1")
+    ds.update({"n": "10"}, where="id = 1")
+    b0.branches.rebase("b0")
+    b1.update({"n": "20"}, where="id = 2")
+    ds.branches.merge("b1")
+    b0.update({"n": "30"}, where="id = 3")
+    ds.branches.merge("b0")
+    assert values(ds) == {1: 10, 2: 20, 3: 30}
+    b0.branches.rebase("b0")
+    assert values(b0) == values(ds)
