@@ -13,7 +13,7 @@ from lancekit.versions.listing import list_versions
 from lancekit.versions.reference_files import get_branch
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["Origin", "branch_origins", "common_ancestor", "source_of", "unique_name"]
+__all__ = ["Origin", "branch_origins", "common_ancestor", "origins", "source_of", "unique_name"]
 __all__ += ["unique_of"]
 
 
@@ -39,8 +39,8 @@ def common_ancestor(one: Snapshot, other: Snapshot) -> Snapshot | None:
     """
     if one.line == other.line:
         return min(one, other, key=lambda side: side.version)
-    ours = {origin.place: origin for origin in _origins(one)}
-    for origin in _origins(other):
+    ours = {origin.place: origin for origin in origins(one)}
+    for origin in origins(other):
         mine = ours.get(origin.place)
         if mine is not None:
             version = min(mine.version, origin.version)
@@ -62,7 +62,7 @@ def _loaded(line: Line, version: int, *, own: bool) -> Snapshot | None:
         return None
 
 
-def _origins(snapshot: Snapshot) -> Iterator[Origin]:
+def origins(snapshot: Snapshot) -> Iterator[Origin]:
     """Yield the version itself, then where its branch forked, and so on to the source of a clone.
 
     What lies elsewhere and cannot be read any more ends the way.

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 from lancekit.commit.manifest.clone import with_bases
-from lancekit.errors import LancekitError
-from lancekit.format.operations import Overwrite, Restore
-from lancekit.format.schema import LanceField
-from lancekit.operations.lineage.history import operations_between
+from lancekit.operations.lineage.column_identity import KeptColumns
 from lancekit.operations.lineage.rows import seen
 from lancekit.pipeline.diff.fragments import ColumnPair, pair_columns
+from lancekit.pipeline.diff.retyped import can_be_retyped
 from lancekit.versions.ancestor import common_ancestor
-from lancekit.versions.snapshot import Snapshot, load_snapshot
+from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["column_pairs", "fragments_apart", "pairs_since"]
+__all__ = ["column_pairs", "fragments_apart", "pairs_since", "pairs_through"]
 
 
 def column_pairs(old: Snapshot, new: Snapshot) -> list[ColumnPair]:
@@ -24,7 +24,31 @@ def column_pairs(old: Snapshot, new: Snapshot) -> list[ColumnPair]:
 
 def pairs_since(old: Snapshot, new: Snapshot, ancestor: Snapshot | None) -> list[ColumnPair]:
     """Do the same where it is known from which version both come."""
-    return pair_columns(seen(old), seen(new), _last_common_id(old, new, ancestor))
+    before, after = seen(old), seen(new)
+    if ancestor is None:
+        return pair_columns(before, after, _has_none, _has_none)
+    sides = KeptColumns(ancestor, old), KeptColumns(ancestor, new)
+    return pair_columns(before, after, sides[0].has, sides[1].has)
+
+
+def _has_none(_: int) -> bool:
+    return False
+
+
+def pairs_through(to_old: Sequence[ColumnPair], to_new: Sequence[ColumnPair]) -> list[ColumnPair]:
+    """Return each column of one side with that of another, both compared with one version.
+
+    Columns that neither has of that version are the same if they have one name.
+    """
+    kept = {pair.old.name: pair.new for pair in to_old if pair.old is not None}
+    added = {pair.name: pair.new for pair in to_old if pair.old is None}
+    found = []
+    for pair in to_new:
+        match = added.get(pair.name) if pair.old is None else kept.get(pair.old.name)
+        if match is not None and not can_be_retyped(match.to_arrow().type, pair.kind):
+            match = None
+        found.append(replace(pair, old=match))
+    return found
 
 
 def fragments_apart(old: Snapshot, new: Snapshot) -> tuple[list[int], list[int]]:
@@ -66,54 +90,3 @@ def _same_columns(old: Snapshot, new: Snapshot) -> bool:
         == [(part.id, part.logical_type) for part in pair.new.walk()]
         for pair in column_pairs(old, new)
     )
-
-
-def _last_common_id(old: Snapshot, new: Snapshot, ancestor: Snapshot | None) -> int:
-    """Return up to which id of a field both sides mean the same; -1 for none.
-
-    Two branches give the same ids to columns of their own, and an overwrite begins anew; a file
-    that both have with a column of the id shows that it is the same.
-    """
-    if ancestor is None:
-        return -1
-    fields = old.manifest.schema.fields
-    if (ancestor is old or ancestor is new) and fields == new.manifest.schema.fields:
-        return max((part.id for field in fields for part in field.walk()), default=-1)
-    last = ancestor.manifest.max_field_id()
-    ours, theirs = (
-        {f.id: f for f in side.manifest.schema.fields if f.id <= last} for side in (old, new)
-    )
-    unlike = [
-        id_ for id_ in ours.keys() & theirs.keys() if _called(ours[id_]) != _called(theirs[id_])
-    ]
-    if not unlike:
-        return last
-    stored = {id_ for _, id_ in _stored(old) & _stored(new)}
-    if all(stored.intersection(part.id for part in theirs[id_].walk()) for id_ in unlike):
-        return last
-    done = operations_between(old, new)
-    if done is None or any(isinstance(one, Overwrite) for one in done):
-        return -1
-    return min([last, *(_ids_of(old, one.version) for one in done if isinstance(one, Restore))])
-
-
-def _ids_of(side: Snapshot, version: int) -> int:
-    """Return up to which id a restored version has columns; those above are handed out again."""
-    try:
-        return load_snapshot(side.line, version).manifest.max_field_id()
-    except LancekitError:
-        return -1
-
-
-def _called(field: LanceField) -> tuple[str, str]:
-    return field.name, field.logical_type
-
-
-def _stored(side: Snapshot) -> set[tuple[str, int]]:
-    """Return the ids of fields, each with a file that holds it."""
-    return {
-        (str(side.data_file(file)), id_)
-        for fragment in side.manifest.fragments
-        for file in fragment.files
-        for id_ in file.fields
-    }

@@ -82,11 +82,13 @@ def plan_diff(
     condition: str | pc.Expression | None = None,
     columns: Sequence[str] | None = None,
     apart: bool = False,
+    pairs: Sequence[ColumnPair] | None = None,
 ) -> DiffPlan:
     """Return how two versions are compared; nothing but metadata is read.
 
     With ``apart`` the plan leaves out fragments that both sides have in
-    the same words: for steps along a line, of which each changes little.
+    the same words: for steps along a line, of which each changes little.  ``pairs`` are the columns
+    of both sides, if it is known by another way which are the same.
 
     Raises
     ------
@@ -96,7 +98,7 @@ def plan_diff(
         A column of the key is on one side only, or the key has none.
     """
     ancestor = common_ancestor(old, new)
-    pairs = pairs_since(old, new, ancestor)
+    pairs = pairs_since(old, new, ancestor) if pairs is None else pairs
     key = _key(old, new, pairs, on)
     for name in columns or ():
         new.manifest.schema.field(name)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from lancekit.errors import InvalidArgumentError, MergeConflictError
 from lancekit.format import row_address
 from lancekit.legible import count, literals, python_value
+from lancekit.operations.lineage.columns import pairs_through
 from lancekit.operations.lineage.diff import Changes, compare_rows, find_changes, read_sides
 from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
 from lancekit.operations.lineage.rows import read_rows
@@ -141,7 +142,9 @@ def three_way(
     """
     start = twin or base
     to_theirs, to_ours = plan_diff(base, theirs, on=on), plan_diff(start, ours, on=on)
-    between = plan_diff(theirs, ours, on=on)
+    # by way of the base, of which both have columns, whatever they call them
+    pairs = pairs_through(to_theirs.columns, to_ours.columns)
+    between = plan_diff(theirs, ours, on=on, pairs=pairs)
     changes = _changes(to_theirs)
     if not _any(changes) and not _lost(to_theirs):
         mine = changes  # there is nothing that they could meet

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -57,23 +57,51 @@ class Shared:
         return sum(source.num_rows for source in self.same)
 
 
-def pair_columns(old: LanceSchema, new: LanceSchema, last_common_id: int) -> list[ColumnPair]:
+def pair_columns(
+    old: LanceSchema,
+    new: LanceSchema,
+    old_keeps: Callable[[int], bool],
+    new_keeps: Callable[[int], bool],
+) -> list[ColumnPair]:
     """Return each column of the new side with that of the old one.
 
-    It is the one of the same id, among those that mean the same on both sides, or else the one of
-    the same name, if values of its type can be had as those of the new one.
+    It is the one of the same id, if both sides have kept that of a version that both come from, or
+    else the one of the same name, unless both are other columns of that version.  Values of its
+    type have to be values of the new one's, too.
+
+    Parameters
+    ----------
+    old, new
+        The columns of both sides.
+    old_keeps, new_keeps
+        Tell whether the column of an id is one of the version that both come from.
     """
-    by_id = {field.id: field for field in old.fields if field.id <= last_common_id}
-    taken = {field.id for field in new.fields} & by_id.keys()
-    by_name = {field.name: field for field in old.fields if field.id not in taken}
+    by_id = {field.id: field for field in old.fields}
+    same = {
+        field.id: by_id[field.id]
+        for field in new.fields
+        if field.id in by_id
+        and (_called(by_id[field.id]) == _called(field) or _all(field.id, old_keeps, new_keeps))
+    }
+    by_name = {field.name: field for field in old.fields if field.id not in same}
     found = []
     for field in new.fields:
         kind = field.to_arrow().type
-        match = by_id.get(field.id) or by_name.get(field.name)
+        match = same.get(field.id) or by_name.get(field.name)
+        if match is not None and match.id != field.id and old_keeps(match.id):
+            match = None if new_keeps(field.id) else match
         if match is not None and not can_be_retyped(match.to_arrow().type, kind):
             match = None
         found.append(ColumnPair(field.name, kind, match, field))
     return found
+
+
+def _called(field: LanceField) -> tuple[str, str]:
+    return field.name, field.logical_type
+
+
+def _all(id_: int, *keep: Callable[[int], bool]) -> bool:
+    return all(keeps(id_) for keeps in keep)
 
 
 def shared(

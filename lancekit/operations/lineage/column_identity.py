@@ -1,0 +1,148 @@
+"""Which columns of an earlier version a later one still has, whatever their names are by now.
+
+A field id alone does not tell: once no file holds a dropped column, both libraries give its id to
+the next new one.  What tells is that the id stood in every version between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lancekit.errors import LancekitError
+from lancekit.format.operations import Overwrite, Restore, UnknownOperation
+from lancekit.format.schema import LanceField
+from lancekit.lazy import cached_property
+from lancekit.versions.ancestor import origins, unique_name
+from lancekit.versions.line import Line
+from lancekit.versions.snapshot import Snapshot, load_snapshot
+
+__all__ = ["KeptColumns"]
+
+#: a history longer than this is not read
+_READ_VERSIONS = 1000
+
+Ids = frozenset[int]
+
+
+class KeptColumns:
+    """The columns that a version still has of an ancestor.
+
+    Nothing is read before a column is asked for.  A file that both versions have settles it for the
+    ids that it holds, and for lower ones; else the versions between have to be looked at.
+    """
+
+    def __init__(self, ancestor: Snapshot, side: Snapshot) -> None:
+        self._ancestor, self._side = ancestor, side
+
+    def has(self, id_: int) -> bool:
+        """Return True if the column of an id is that of the ancestor."""
+        if self._side is self._ancestor:
+            return id_ in _fields(self._side)
+        if not all(id_ in _fields(one) for one in (self._ancestor, self._side)):
+            return False
+        return id_ <= self._held or id_ in self._followed
+
+    @cached_property
+    def _held(self) -> int:
+        return _highest_held(self._ancestor, self._side)
+
+    @cached_property
+    def _followed(self) -> Ids:
+        return _followed(self._ancestor, self._side)
+
+
+def _fields(snapshot: Snapshot) -> dict[int, LanceField]:
+    return {field.id: field for field in snapshot.manifest.schema.fields}
+
+
+def _highest_held(old: Snapshot, new: Snapshot) -> int:
+    """Return the highest id that a file of both versions holds, -1 for none.
+
+    An id up to it cannot have been given to a new column while the file was there.
+    """
+    return max((id_ for _, id_ in _stored(old) & _stored(new)), default=-1)
+
+
+def _stored(side: Snapshot) -> set[tuple[str, int]]:
+    """Return the ids of fields, each with a file that holds it."""
+    return {
+        (str(side.data_file(file)), id_)
+        for fragment in side.manifest.fragments
+        for file in fragment.files
+        for id_ in file.fields
+    }
+
+
+# ---- from version to version
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Versions of a line that follow each other."""
+
+    line: Line
+    versions: range
+
+
+def _followed(ancestor: Snapshot, side: Snapshot) -> Ids:
+    """Return the ids that stood in every version from an ancestor to a version."""
+    spans = _spans(ancestor, side)
+    if spans is None or sum(len(span.versions) for span in spans) > _READ_VERSIONS:
+        return frozenset()
+    kept = {ancestor.version: frozenset(_fields(ancestor))}
+    last = ancestor
+    for span in spans:
+        for version in span.versions:
+            at = side if (span.line, version) == (side.line, side.version) else None
+            at = at or _loaded(span.line, version)
+            if at is not None:
+                kept[version] = _kept_by(at, last, kept, ancestor)
+                last = at
+    return kept.get(side.version, frozenset())
+
+
+def _kept_by(at: Snapshot, last: Snapshot, kept: dict[int, Ids], ancestor: Snapshot) -> Ids:
+    """Return the ids that a version still has of the ancestor.
+
+    `kept` tells those of the versions before it, of which `last` is the newest that is there.
+    """
+    there = kept[last.version] & _fields(at).keys()
+    done = UnknownOperation() if at.transaction is None else at.transaction.operation
+    if isinstance(done, Restore):
+        if done.version in kept:
+            return kept[done.version] & _fields(at).keys()
+        old = _loaded(at.line, done.version)
+        return frozenset() if old is None else _followed(old, ancestor)
+    if isinstance(done, Overwrite):
+        return frozenset()  # it gives out all ids anew
+    if at.version == last.version + 1 and not isinstance(done, UnknownOperation):
+        return there
+    before, after, held = _fields(last), _fields(at), _highest_held(last, at)
+    return frozenset(
+        id_ for id_ in there if id_ <= held or _called(before[id_]) == _called(after[id_])
+    )
+
+
+def _called(field: LanceField) -> tuple[str, str]:
+    return field.name, field.logical_type
+
+
+def _spans(ancestor: Snapshot, side: Snapshot) -> list[_Span] | None:
+    """Return the versions after an ancestor, oldest first; ``None`` if the way is not known."""
+    place = ancestor.line.root.uri, unique_name(ancestor.line)
+    spans: list[_Span] = []
+    steps = list(origins(side))
+    for at, origin in enumerate(steps):
+        found = origin.place == place
+        first = ancestor.version if found else steps[at + 1].version if at + 1 < len(steps) else -1
+        spans.append(_Span(origin.line, range(first + 1, origin.version + 1)))
+        if found:
+            return spans[::-1]
+    return None
+
+
+def _loaded(line: Line, version: int) -> Snapshot | None:
+    try:
+        return load_snapshot(line, version)
+    except LancekitError:
+        return None
