@@ -21,6 +21,7 @@ from lancekit.commit.refs import clone_line, create_branch
 from lancekit.display import interactive
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.transaction import Transaction
+from lancekit.legible import shown
 from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.lineage.apply_changes import check_how
@@ -121,7 +122,7 @@ class Versions(Handle):
         """
         if (when is None) is (asof is None):
             raise InvalidArgumentError(
-                f"at() got when={when!r} and asof={asof!r}.", hint="Pass one of the two."
+                f"at() got when={shown(when)} and asof={shown(asof)}.", hint="Pass one of the two."
             )
         if asof is not None:
             return self._other(snapshot_as_of(self._line, asof), read_only=True)

@@ -16,6 +16,7 @@ from lancekit.api.time_travel import Ref, snapshot_as_of
 from lancekit.api.write_options import WriteOptions, write_to
 from lancekit.checked import checked
 from lancekit.errors import InvalidArgumentError
+from lancekit.legible import shown
 from lancekit.operations.write import open_rows, vacated, write_rows
 from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.progress import FragmentWriteProgress
@@ -84,7 +85,8 @@ def dataset(
     """
     if version is not None and asof is not None:
         raise InvalidArgumentError(
-            f"Both version={version!r} and asof={asof!r} were given.", hint="Pass one of the two."
+            f"Both version={shown(version)} and asof={shown(asof)} were given.",
+            hint="Pass one of the two.",
         )
     opened = LanceDataset(
         check_place(uri),

@@ -29,8 +29,10 @@ DIFFERENT: dict[tuple[str, str], set[str]] = {
     ("integer", "date"): {"there"},
     ("date", "integer"): {"there"},
     ("time", "integer"): {"there"},
-    # times of day end with the day
-    ("integer", "time"): {"here", "other"},
+    # times of day end with the day; pylance takes 32 or 64 bits for them, and no other width
+    ("integer", "time"): {"here", "there", "other"},
+    # pylance has no half floats of decimals
+    ("decimal", "float"): {"there"},
     # pylance multiplies doubles; 1e17 gets digits that it does not have
     ("float", "decimal"): {"there", "other"},
     # pylance writes half floats without a point
