@@ -1,7 +1,8 @@
 """Nested columns for tests: every type that holds others, in every shape that picks another path.
 
 `nested_columns` makes them, `nested_field` gives a column the field metadata that its name asks
-for (packed structs, blobs), and `assert_same_nested` compares to the last bit.
+for (packed structs, blobs), and `assert_same_nested` compares to the last bit.  They are many, so
+tests with the mark `cover` read one share of them in each version, `share_of`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pyarrow as pa
 from tests.file.columns import _of_bytes, with_nulls
 
 HUGE = 20_000  # items of the longest row
+SHARES = range(3)
 
 _FIXED = (pa.types.is_primitive, pa.types.is_fixed_size_binary, pa.types.is_decimal)
 
@@ -35,6 +37,11 @@ def nested_table(rows: int, version: str) -> pa.Table:
     named = list(nested_columns(rows, version))
     schema = pa.schema([nested_field(name, array) for name, array in named])
     return pa.table([array for _, array in named], schema=schema)
+
+
+def share_of(table: pa.Table, share: int) -> pa.Table:
+    """Return every third column: with a share for each version, all columns are seen once."""
+    return table.select(table.column_names[share :: len(SHARES)])
 
 
 def nested_columns(rows: int, version: str) -> Iterator[tuple[str, pa.Array]]:

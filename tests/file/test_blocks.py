@@ -20,7 +20,7 @@ from lancekit.file.kernels.memory import arrow_of, owned, scratch, set_aside
 from lancekit.storage.objects import MERGED_GAP_BYTES
 from tests.file.columns import NULLS, VERSIONS, assert_same, columns, with_nulls
 from tests.file.lance_io import write_ours, write_reference
-from tests.file.nested import assert_same_nested, nested_table
+from tests.file.nested import SHARES, assert_same_nested, nested_table, share_of
 from tests.support.memory_file import CountedFile, MemoryFile
 from tests.support.remembering import small_blocks
 
@@ -95,8 +95,11 @@ def compare(data: bytes, same: Callable[[Any, Any, str], None], *, remote: bool)
 @pytest.mark.cover
 @pytest.mark.parametrize("remote", [False, True])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_nested_values_equal_those_of_the_file(tmp_path: Path, version: str, remote: bool) -> None:
-    table = nested_table(ROWS, version)
+@pytest.mark.parametrize("share", SHARES)
+def test_nested_values_equal_those_of_the_file(
+    tmp_path: Path, version: str, share: int, remote: bool
+) -> None:
+    table = share_of(nested_table(ROWS, version), share)
     data = write_reference(table, tmp_path / "a.lance", version)
     assert compare(data, assert_same_nested, remote=remote) > 0
 

@@ -69,10 +69,11 @@ def _read(data: bytes) -> None:
 @pytest.mark.torture
 @pytest.mark.parametrize("version", VERSIONS)
 def test_flipped_bytes(tmp_path: Path, version: str, whole: bool) -> None:
-    """In every part of every file; in a usual run a fifth of the places."""
+    """In every part of every file; in a usual run a fifth of the places in a third of the files."""
     rng = np.random.default_rng(3)
     many, some = (25, 8) if whole else (5, 2)
-    for data in _files(tmp_path, version).values():
+    files = list(_files(tmp_path, version).values())
+    for data in files if whole else files[VERSIONS.index(version) :: len(VERSIONS)]:
         # metadata is at the end; chunk headers, offsets and levels at the start
         places = np.concatenate(
             (

@@ -23,17 +23,15 @@ ROWS = 5000
 SKIPPED = ("duration", "time", "date", "large", "uint", "decimal256", "binary(", "int16")
 
 
-def _files(tmp_path: Path, version: str, rows: int) -> Iterator[tuple[str, bytes]]:
-    for name, array in columns(rows):
+def _files(tmp_path: Path, version: str, rows: int, turn: int) -> Iterator[tuple[str, bytes]]:
+    """Yield a file of each column by each writer; of the two one has nulls, each in its turn."""
+    for place, (name, array) in enumerate(columns(rows)):
         if name.startswith(SKIPPED) or "128]" in name or "huge" in name or "int64[" in name:
             continue
-        for nulls in ("none", "some"):
-            table = pa.table({"c": with_nulls(array, nulls)})
-            yield f"ours {name} {nulls}", write_ours(table, version)
-            yield (
-                f"theirs {name} {nulls}",
-                write_reference(table, tmp_path / "a.lance", version),
-            )
+        nulls = ("none", "some") if (place + turn) % 2 else ("some", "none")
+        ours, theirs = (pa.table({"c": with_nulls(array, these)}) for these in nulls)
+        yield f"ours {name} {nulls[0]}", write_ours(ours, version)
+        yield f"theirs {name} {nulls[1]}", write_reference(theirs, tmp_path / "a.lance", version)
     # general compression, and a dictionary
     text = pa.array([f"some text {k % 90} and more of it" for k in range(rows)])
     metadata = {"lance-encoding:compression": "zstd"}
@@ -59,11 +57,13 @@ def _ranges(rng: np.random.Generator, first: int, last: int) -> Iterator[range]:
     yield range(first + start, first + stop)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
-def test_same_as_the_general_way(tmp_path: Path, version: str) -> None:
+@pytest.mark.parametrize("turn", [0, 1])
+def test_same_as_the_general_way(tmp_path: Path, version: str, turn: int) -> None:
     rng = np.random.default_rng(5)
     seen = set()
-    for name, data in _files(tmp_path, version, ROWS):
+    for name, data in _files(tmp_path, version, ROWS, turn):
         for stored, layout, kind in _pages(data):
             decoder = MiniBlockPages([(stored.page, layout)], kind)
             seen.add(layout.value_compression.WhichOneof("compression"))
@@ -80,10 +80,12 @@ def test_same_as_the_general_way(tmp_path: Path, version: str) -> None:
     assert seen >= {*decode._CHUNK, "fixed_size_list"}
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("rows", [100, ROWS])
-def test_where_the_first_chunk_lies(tmp_path: Path, rows: int) -> None:
+@pytest.mark.parametrize("turn", [0, 1])
+def test_where_the_first_chunk_lies(tmp_path: Path, rows: int, turn: int) -> None:
     """It is found without arrays of all, at the same place."""
-    for name, data in _files(tmp_path, "2.1", rows):
+    for name, data in _files(tmp_path, "2.1", rows, turn):
         for stored, layout, kind in _pages(data):
             decoder = MiniBlockPages([(stored.page, layout)], kind)
             start, size, values = decoder._first
@@ -92,10 +94,12 @@ def test_where_the_first_chunk_lies(tmp_path: Path, rows: int) -> None:
             assert values == chunks.rows[1], name
 
 
-def test_damage_is_found_in_either_way(tmp_path: Path) -> None:
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("turn", [0, 1])
+def test_damage_is_found_in_either_way(tmp_path: Path, turn: int) -> None:
     """What one way refuses is refused by the other, for a flipped byte anywhere in a chunk."""
     rng = np.random.default_rng(1)
-    for name, data in _files(tmp_path, "2.2", 100):
+    for name, data in _files(tmp_path, "2.2", 100, turn):
         for stored, _, _ in _pages(data):
             start, size = stored.page.positions[1], stored.page.sizes[1]
             for place in {

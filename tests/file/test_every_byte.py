@@ -19,7 +19,7 @@ from lancekit.file import FileWriter
 from lancekit.options import options
 from tests.file.columns import VERSIONS, assert_same, columns, with_nulls
 from tests.file.lance_io import open_ours, write_reference
-from tests.file.nested import assert_same_nested, nested_columns, nested_field
+from tests.file.nested import SHARES, assert_same_nested, nested_columns, nested_field
 from tests.support.memory_file import MemorySink
 
 ROWS = 30
@@ -29,13 +29,16 @@ SAMPLE = 5
 SECONDS, GROWTH = 5.0, 400 << 20
 
 
-def _tables(version: str) -> Iterator[pa.Table]:
-    for name, array in columns(ROWS):
-        if "huge" not in name and "128]" not in name:
-            yield pa.table({name: with_nulls(array, "some")})
+def _tables(version: str, share: int) -> list[pa.Table]:
+    tables = [
+        pa.table({name: with_nulls(array, "some")})
+        for name, array in columns(ROWS)
+        if "huge" not in name and "128]" not in name
+    ]
     for name, array in nested_columns(ROWS, version):
         if "huge" not in name:
-            yield pa.table([array], schema=pa.schema([nested_field(name, array)]))
+            tables.append(pa.table([array], schema=pa.schema([nested_field(name, array)])))
+    return tables[share :: len(SHARES)]
 
 
 def _ours(table: pa.Table, version: str, *, checksums: bool) -> bytes:
@@ -89,9 +92,12 @@ def _read(data: bytes) -> pa.Table | None:
 @pytest.mark.torture
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("writer", ["ours", "theirs"])
-def test_no_byte_breaks_the_reader(tmp_path: Path, version: str, writer: str, whole: bool) -> None:
+@pytest.mark.parametrize("share", SHARES)
+def test_no_byte_breaks_the_reader(
+    tmp_path: Path, version: str, writer: str, share: int, whole: bool
+) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    for number, table in enumerate(_tables(version)):
+    for number, table in enumerate(_tables(version, share)):
         if writer == "ours":
             data = _ours(table, version, checksums=False)
         else:
@@ -101,11 +107,13 @@ def test_no_byte_breaks_the_reader(tmp_path: Path, version: str, writer: str, wh
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before < GROWTH
 
 
+@pytest.mark.cover
 @pytest.mark.torture
 @pytest.mark.parametrize("version", VERSIONS)
-def test_no_byte_slips_through_checksums(version: str, whole: bool) -> None:
+@pytest.mark.parametrize("share", SHARES)
+def test_no_byte_slips_through_checksums(version: str, share: int, whole: bool) -> None:
     with options(verify_checksums=True):
-        for number, table in enumerate(_tables(version)):
+        for number, table in enumerate(_tables(version, share)):
             data = _ours(table, version, checksums=True)
             wanted = _read(data)
             assert wanted is not None

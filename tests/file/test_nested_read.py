@@ -25,11 +25,12 @@ from lancekit.format.pb import encodings_v21_pb2 as pb
 from tests.file.columns import VERSIONS
 from tests.file.lance_io import open_ours, read_reference, write_ours, write_reference
 from tests.file.nested import (
+    SHARES,
     assert_same_nested,
     lists_of,
     nested_columns,
-    nested_field,
     nested_table,
+    share_of,
     struct_of,
 )
 from tests.file.test_old_release import WRITE
@@ -59,8 +60,11 @@ def _write_pages(table: pa.Table, path: Path, version: str, step: int) -> bytes:
 @pytest.mark.cover
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("rows", [0, 1, 5, 1100])
-def test_reads_what_the_reference_wrote(tmp_path: Path, version: str, rows: int) -> None:
-    table = nested_table(rows, version)
+@pytest.mark.parametrize("share", SHARES)
+def test_reads_what_the_reference_wrote(
+    tmp_path: Path, version: str, rows: int, share: int
+) -> None:
+    table = share_of(nested_table(rows, version), share)
     data = write_reference(table, tmp_path / "a.lance", version)
     for name in table.column_names:  # all at once is beyond it
         theirs = lance.file.LanceFileReader(str(tmp_path / "a.lance"), columns=[name])
@@ -71,15 +75,26 @@ def test_reads_what_the_reference_wrote(tmp_path: Path, version: str, rows: int)
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module", params=SHARES)
+def share(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+@pytest.fixture(scope="module")
 def written(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    version: str, share: int, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[FileReader, pa.Table]:
     """Every column in several pages, which begin at other rows in each of a field's leaves."""
-    table = nested_table(ROWS, request.param)
+    table = share_of(nested_table(ROWS, version), share)
     path = tmp_path_factory.mktemp("nested") / "a.lance"
-    return open_ours(_write_pages(table, path, request.param, 270)), table
+    return open_ours(_write_pages(table, path, version, 270)), table
 
 
+@pytest.mark.cover
 def test_many_pages(written: tuple[FileReader, pa.Table]) -> None:
     reader, table = written
     _compare(reader.read(reader.columns), table, "all")
@@ -400,17 +415,15 @@ def test_a_huge_row_among_many_in_full_zip(tmp_path: Path, version: str) -> None
         _compare(reader.read(reader.columns, range(199, 202)), table[199:202], version)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("share", SHARES)
 def test_reads_files_of_an_older_release(
-    tmp_path: Path, pylance4: Callable[..., Any], version: str
+    tmp_path: Path, pylance4: Callable[..., Any], version: str, share: int
 ) -> None:
-    named = [
-        (name, array)
-        for name, array in nested_columns(700, version)
-        if not ("dictionary" in name and "all null" in name)  # it cannot write an empty one
-    ]
-    schema = pa.schema([nested_field(name, array) for name, array in named])
-    table = pa.table([array for _, array in named], schema=schema)
+    table = share_of(nested_table(700, version), share)
+    empty = [name for name in table.column_names if "dictionary" in name and "all null" in name]
+    table = table.drop_columns(empty)  # it cannot write an empty one
     with pa.ipc.new_file(tmp_path / "table.arrow", table.schema) as writer:
         writer.write_table(table)
     out = tmp_path / "a.lance"

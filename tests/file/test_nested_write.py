@@ -19,7 +19,7 @@ from lancekit.file import FileWriter
 from lancekit.format.schema import LanceSchema
 from tests.file.columns import VERSIONS
 from tests.file.lance_io import open_ours, read_reference, write_ours
-from tests.file.nested import assert_same_nested, nested_table
+from tests.file.nested import SHARES, assert_same_nested, nested_table, share_of
 from tests.file.test_old_release import READ
 from tests.support.memory_file import MemorySink
 
@@ -32,9 +32,9 @@ def _alone(name: str) -> bool:
     return name == "struct empty" or ("vector" in name and "struct" in name)
 
 
-def _tables(rows: int, version: str, offset: int = 0) -> Iterator[pa.Table]:
-    """Yield all nested columns, in as few tables as the reference can read."""
-    table = nested_table(rows + offset, version).slice(offset)
+def _tables(rows: int, version: str, share: int, offset: int = 0) -> Iterator[pa.Table]:
+    """Yield a share of the nested columns, in as few tables as the reference can read."""
+    table = share_of(nested_table(rows + offset, version).slice(offset), share)
     yield table.select([name for name in table.column_names if not _alone(name)])
     for name in filter(_alone, table.column_names):
         yield table.select([name])
@@ -57,28 +57,37 @@ def _check(table: pa.Table, version: str, path: Path, **options: Any) -> None:
 @pytest.mark.cover
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("rows", "offset"), [(0, 0), (1, 0), (5, 0), (5, 7), (1100, 13)])
-def test_both_read_what_we_wrote(tmp_path: Path, version: str, rows: int, offset: int) -> None:
-    for table in _tables(rows, version, offset):
+@pytest.mark.parametrize("share", SHARES)
+def test_both_read_what_we_wrote(
+    tmp_path: Path, version: str, rows: int, offset: int, share: int
+) -> None:
+    for table in _tables(rows, version, share, offset):
         _check(table, version, tmp_path)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", VERSIONS)
-def test_many_pages(tmp_path: Path, version: str) -> None:
-    for table in _tables(700, version):
+@pytest.mark.parametrize("share", SHARES)
+def test_many_pages(tmp_path: Path, version: str, share: int) -> None:
+    for table in _tables(700, version, share):
         _check(table, version, tmp_path, max_page_bytes=2000)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", VERSIONS)
-def test_rows_come_in_batches(tmp_path: Path, version: str) -> None:
-    for parts in zip(*(_tables(rows, version) for rows in (40, 1, 300)), strict=True):
+@pytest.mark.parametrize("share", SHARES)
+def test_rows_come_in_batches(tmp_path: Path, version: str, share: int) -> None:
+    for parts in zip(*(_tables(rows, version, share) for rows in (40, 1, 300)), strict=True):
         _check(pa.concat_tables(parts), version, tmp_path)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("share", SHARES)
 def test_the_old_release_reads_what_we_wrote(
-    tmp_path: Path, pylance4: Callable[..., Any], version: str
+    tmp_path: Path, pylance4: Callable[..., Any], version: str, share: int
 ) -> None:
-    table = next(_tables(1500, version))
+    table = next(_tables(1500, version, share))
     kept = [n for n in table.column_names if not any(part in n for part in BEYOND_IT)]
     file = tmp_path / "a.lance"
     file.write_bytes(write_ours(table.select(kept), version))
@@ -115,10 +124,12 @@ def _commit(path: Path, table: pa.Table, version: str) -> lance.LanceDataset:
     return lance.LanceDataset.commit(path, operation)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", VERSIONS)
-def test_datasets_of_our_files(tmp_path: Path, version: str) -> None:
+@pytest.mark.parametrize("share", SHARES)
+def test_datasets_of_our_files(tmp_path: Path, version: str, share: int) -> None:
     """Scanned, filtered and taken from by the reference."""
-    table = next(_tables(2000, version))
+    table = next(_tables(2000, version, share))
     kept = [name for name in table.column_names if not name.startswith(NOT_IN_DATASETS)]
     table = table.select(kept).rename_columns([f"c{place}" for place in range(len(kept))])
     table = table.append_column("id", pa.array(np.arange(2000)))

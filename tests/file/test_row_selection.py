@@ -18,6 +18,7 @@ from lancekit.options import options
 from lancekit.storage import open_store
 from tests.file.columns import VERSIONS, assert_same, columns, with_nulls
 from tests.file.lance_io import open_ours, write_ours, write_reference
+from tests.file.nested import SHARES, share_of
 from tests.support.memory_file import MemoryFile
 
 ROWS = 1300
@@ -35,9 +36,9 @@ def _table() -> pa.Table:
     )
 
 
-@pytest.fixture(scope="module")
-def table() -> pa.Table:
-    return _table()
+@pytest.fixture(scope="module", params=SHARES)
+def table(request: pytest.FixtureRequest) -> pa.Table:
+    return share_of(_table(), request.param)
 
 
 @pytest.fixture(scope="module", params=[f"{w} {v}" for v in VERSIONS for w in ("ours", "theirs")])
@@ -88,11 +89,12 @@ def _selections(draw: st.DrawFn) -> range | np.ndarray:
     return np.array(sorted(draw(st.sets(st.integers(0, ROWS - 1), max_size=40))), np.int64)
 
 
+@pytest.mark.cover
 @settings(max_examples=15, derandomize=True)
 @given(rows=_selections())
 def test_any_selection(reader: FileReader, table: pa.Table, rows: range | np.ndarray) -> None:
     index = np.arange(ROWS)[rows]
-    read = reader.read(reader.columns[::5], rows)
+    read = reader.read(reader.columns[::4], rows)
     for name in read.column_names:
         assert_same(read[name], table[name].combine_chunks().take(pa.array(index)), name)
 
@@ -116,6 +118,7 @@ def test_reads_only_what_is_asked_for(tmp_path: Path, version: str) -> None:
     assert sum(length for _, length in file.reads) < 50_000
 
 
+@pytest.mark.cover
 def test_positions_are_checked(reader: FileReader) -> None:
     for rows in (range(0, ROWS + 1), np.array([0, ROWS]), np.array([-1, 4])):
         with pytest.raises(RowOutOfRangeError):
@@ -131,6 +134,7 @@ def test_entries_of_rows() -> None:
     assert grouped(range(2, 5), 1) == range(2, 5)
 
 
+@pytest.mark.cover
 def test_no_columns_have_rows(reader: FileReader) -> None:
     assert reader.read([], range(0, 7)).num_rows == 7
     assert [b.num_rows for b in reader.read_batches([], range(0, 7), 4)] == [4, 3]

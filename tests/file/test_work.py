@@ -19,7 +19,7 @@ from lancekit.file.columns import work
 from lancekit.storage import identity
 from tests.file.columns import NULLS, assert_same, columns, with_nulls
 from tests.file.lance_io import write_ours, write_reference
-from tests.file.nested import assert_same_nested, nested_columns, nested_field
+from tests.file.nested import SHARES, assert_same_nested, nested_columns, nested_field
 from tests.support.memory_file import MemoryFile
 
 ROWS, COPIES = 300, 3
@@ -53,10 +53,11 @@ def flat_table(nulls: str) -> pa.Table:
     )
 
 
-def nested_table() -> pa.Table:
+def nested_table(share: int) -> pa.Table:
+    named = list(nested_columns(ROWS, "2.2"))[share :: len(SHARES)]
     found = {
         f"{name} {copy}": (nested_field(name, array), rolled(array, copy))
-        for name, array in nested_columns(ROWS, "2.2")
+        for name, array in named
         for copy in range(COPIES)
     }
     schema = pa.schema([field.with_name(name) for name, (field, _) in found.items()])
@@ -83,10 +84,14 @@ def test_flat_columns(tmp_path: Path, nulls: str, theirs: bool) -> None:
     check(data, assert_same)
 
 
-def test_nested_columns(tmp_path: Path) -> None:
-    table = nested_table()
-    check(write_ours(table, "2.2"), assert_same_nested)
-    check(write_reference(table, tmp_path / "a.lance", "2.2"), assert_same_nested)
+@pytest.mark.cover
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("theirs", [False, True], ids=["ours", "theirs"])
+def test_nested_columns(tmp_path: Path, share: int, theirs: bool) -> None:
+    table = nested_table(share)
+    path = tmp_path / "a.lance"
+    data = write_reference(table, path, "2.2") if theirs else write_ours(table, "2.2")
+    check(data, assert_same_nested)
 
 
 def numbers(count: int = 50) -> pa.Table:

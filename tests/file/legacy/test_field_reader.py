@@ -134,7 +134,7 @@ def test_damage_is_an_error_or_other_values(tmp_path: Path, whole: bool) -> None
     rng = np.random.default_rng(None if whole else 3)
     tables = len(data) - len(data) // 4  # the page table and all behind it
     survived = 0
-    times = 20_000 if whole else 300
+    times = 20_000 if whole else 150
     for turn in range(times):
         place = int(rng.integers(0 if turn % 4 else tables, len(data)))
         damaged = bytearray(data)
