@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "lancekit"
@@ -54,58 +56,80 @@ NOT_ARROW = {
 }
 
 
-def _calls(path: Path) -> Iterator[tuple[str, str, int]]:
-    """Yield of what a method or function is called, its name, and the line."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        called = isinstance(node, ast.Call)
-        name = node.func if called else node
-        if isinstance(name, ast.Attribute):
-            owner = ast.unparse(name.value)
-            if called or owner in ("pa", "pc"):  # functions are passed on, too
-                yield owner, name.attr, name.lineno
+#: all of the last part that is looked for
+NAMES = METHODS | ATTRIBUTES | {"cast"} | {function.partition(".")[2] for function in FUNCTIONS}
 
 
-def _is_kernel(owner: str, name: str) -> bool:
-    return f"{owner}.{name}" in FUNCTIONS if owner in ("pa", "pc") else name in METHODS
+@dataclass(frozen=True)
+class Use:
+    """A use of one of the names: of what, as which call if it is called, and where."""
+
+    module: str
+    line: int
+    owner: str
+    name: str
+    arguments: tuple[str, ...] | None
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.line}: {self.owner}.{self.name}"
+
+
+@cache
+def _uses() -> list[Use]:
+    """Return the uses in all modules but the owner's: to parse these takes most of the time."""
+    return [use for path in set(PACKAGE.rglob("*.py")) - {OWNER} for use in _uses_in(path)]
+
+
+def _uses_in(path: Path) -> Iterator[Use]:
+    module, calls = str(path.relative_to(PACKAGE)), {}
+    for node in ast.walk(ast.parse(path.read_text())):  # a call comes before what is called
+        if isinstance(node, ast.Call):
+            calls[node.func] = node.args
+        elif isinstance(node, ast.Attribute) and node.attr in NAMES:
+            given = calls.get(node)
+            arguments = None if given is None else tuple(map(ast.unparse, given))
+            yield Use(module, node.lineno, ast.unparse(node.value), node.attr, arguments)
+
+
+def _is_kernel(use: Use) -> bool:
+    if use.owner in ("pa", "pc"):  # functions are passed on, too
+        return f"{use.owner}.{use.name}" in FUNCTIONS
+    return use.name in METHODS and use.arguments is not None
 
 
 def test_only_one_module_calls_them() -> None:
     found = {
-        f"{name}:{line}: {owner}.{called}"
-        for path in set(PACKAGE.rglob("*.py")) - {OWNER}
-        for name in [str(path.relative_to(PACKAGE))]
-        for owner, called, line in _calls(path)
-        if _is_kernel(owner, called) and owner not in {"ak", *NOT_ARROW.get(name, ())}
+        str(use)
+        for use in _uses()
+        if _is_kernel(use) and use.owner not in {"ak", *NOT_ARROW.get(use.module, ())}
     }
     assert found == set(), "call these by lancekit.arrow_kernels"
 
 
 def test_only_one_module_counts_nulls() -> None:
     found = {
-        f"{name}:{node.lineno}: {ast.unparse(node)}"
-        for path in set(PACKAGE.rglob("*.py")) - {OWNER}
-        for name in [str(path.relative_to(PACKAGE))]
-        if not name.startswith(OF_FILES)
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Attribute) and node.attr in ATTRIBUTES
-        if ast.unparse(node.value) != "ak"
+        str(use)
+        for use in _uses()
+        if use.name in ATTRIBUTES and use.owner != "ak" and not use.module.startswith(OF_FILES)
     }
     assert found == set(), "count these by lancekit.arrow_kernels"
 
 
 def test_only_one_module_casts_whole_rows() -> None:
     found = {
-        f"{path.relative_to(PACKAGE)}:{node.lineno}: {ast.unparse(node)}"
-        for path in set(PACKAGE.rglob("*.py")) - {OWNER}
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        if node.func.attr == "cast" and ast.unparse(node.func.value) != "ak"
-        if len(node.args) == 1 and ast.unparse(node.args[0]).endswith("schema")
+        str(use)
+        for use in _uses()
+        if use.name == "cast" and use.owner != "ak" and use.arguments
+        if len(use.arguments) == 1 and use.arguments[0].endswith("schema")
     }
     assert found == set(), "cast these by lancekit.arrow_kernels"
 
 
 def test_the_other_objects_are_there() -> None:
-    for name, owners in NOT_ARROW.items():
-        there = {owner for owner, called, _ in _calls(PACKAGE / name) if called in METHODS}
-        assert owners <= there, name
+    there = {
+        (use.module, use.owner)
+        for use in _uses()
+        if use.name in METHODS and use.arguments is not None
+    }
+    for module, owners in NOT_ARROW.items():
+        assert {(module, owner) for owner in owners} <= there, module
