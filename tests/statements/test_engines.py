@@ -151,25 +151,21 @@ def _both(sql: str, rows: pa.Table, **more: Any) -> None:
 
 def test_filters_mean_the_same(tmp_path: Path) -> None:
     """What is pushed into scans, and what changes compute, is what the engines compute."""
-    ds = lk.write_dataset(_rows(), tmp_path / "r")
-    seen = 0
+    ds, texts = lk.write_dataset(_rows(), tmp_path / "r"), {}
     for expression in _expressions():
-        if "$" in expression:
-            continue
-        sql = f"SELECT {expression} AS y FROM r"
-        text = _as_filter(sql, ds)
-        if text is None:
-            continue
-        seen += 1
+        text = None if "$" in expression else _as_filter(f"SELECT {expression} AS y FROM r", ds)
+        if text is not None:
+            texts[expression] = text
+    assert len(texts) > 80
+    columns = ", ".join(f"{expression} AS y{place}" for place, expression in enumerate(texts))
+    there = lk.sql(f"SELECT {columns} FROM r", r=_rows()).to_table()
+    for (expression, text), wanted in zip(texts.items(), there.columns, strict=True):
         try:
             here = ds.to_table({"y": text})["y"]
         except LancekitError as error:
             pytest.fail(f"{expression}: {text}: {error}")
-        there = lk.sql(sql, r=_rows()).to_table()["y"]
-        assert list(map(_shown, here.cast(there.type).to_pylist())) == list(
-            map(_shown, there.to_pylist())
-        ), (expression, text)
-    assert seen > 80
+        found = here.cast(wanted.type).to_pylist()
+        assert list(map(_shown, found)) == list(map(_shown, wanted.to_pylist())), (expression, text)
 
 
 def _as_filter(sql: str, ds: lk.LanceDataset) -> str | None:
