@@ -62,6 +62,7 @@ CONDITION = "source.x > 1010 AND target.name <> 'old 16'"
 HIDDEN = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 @pytest.mark.parametrize(

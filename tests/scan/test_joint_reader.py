@@ -136,6 +136,7 @@ def test_rows_by_position(path: Path, count: int) -> None:
         assert plain(found) == plain(theirs.take(some))
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("where", ["id % 50 = 7", "name LIKE '%1'", "id < 3000", "id < 0"])
 def test_rows_are_deleted(path: Path, tmp_path: Path, where: str) -> None:
     ours, theirs = (shutil.copytree(path, tmp_path / side) for side in ("ours", "theirs"))

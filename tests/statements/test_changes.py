@@ -14,7 +14,7 @@ ROWS = {"id": [1, 2, 3, 4], "k": [1, 1, 2, None], "x": [1.5, float("nan"), None,
 ROWS |= {"s": ["a", "b", None, "d"]}
 
 
-@pytest.mark.sample(30)
+@pytest.mark.sample(15)
 @pytest.mark.parametrize("seed", range(300))
 def test_as_duckdb_does(tmp_path: Path, seed: int) -> None:
     sql = (update_text if seed % 3 else delete_text)(seed)

@@ -322,14 +322,14 @@ def _run(place: Path, seed: int) -> None:
     _same(lk.sql("SELECT * FROM t VERSION AS OF 1", t=ours).to_table(), before, ordered=False)
 
 
-@pytest.mark.sample(25)
+@pytest.mark.sample(15)
 @pytest.mark.parametrize("seed", range(NUMBER))
 def test_here(tmp_path: Path, seed: int) -> None:
     _run(tmp_path, seed)
 
 
 @pytest.mark.spark
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", range(NUMBER))
 def test_on_spark(spark: object, tmp_path: Path, seed: int) -> None:
     with lk.options(engine="spark"):

@@ -30,7 +30,7 @@ def _rows(ds: lk.LanceDataset) -> list[tuple[object, ...]]:
     return sorted(tuple(row.values()) for row in ds.to_table().to_pylist())
 
 
-@pytest.mark.sample(30)
+@pytest.mark.sample(15)
 @pytest.mark.parametrize("seed", range(300))
 def test_as_duckdb_does(tmp_path: Path, seed: int) -> None:
     found, wanted = run_both(tmp_path / "d", merge_text(seed), seed)

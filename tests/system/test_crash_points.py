@@ -109,9 +109,9 @@ OFTEN = (
 def points(place: Place, name: str, whole: bool) -> Iterator[Faults]:
     """Every call in every mode.
 
-    In short runs one call of each kind, another for each change; of the kinds that most changes
-    make every third one, in one mode, and of an operation made by hand, which commits as the
-    others do, every sixth.
+    In short runs one call of each kind in one mode, another call and mode for each change; of the
+    kinds that most changes make every sixth one, and of an operation made by hand, which commits as
+    the others do, every twelfth.
     """
     record = Faults()
     place.attempt(CHANGES[name], record)
@@ -122,12 +122,10 @@ def points(place: Place, name: str, whole: bool) -> Iterator[Faults]:
     for call in record.calls:
         kinds.setdefault(call.kind, []).append(call.number)
     turn = list(CHANGES).index(name)
-    step = 6 if name in RAW else 3
+    step = 12 if name in RAW else 6
     for kind, numbers in kinds.items():
         number, modes = numbers[turn % len(numbers)], MODES[kind]
-        if kind not in OFTEN:
-            yield from (Faults(number, mode) for mode in modes)
-        elif (OFTEN.index(kind) + turn) % step == 0:
+        if kind not in OFTEN or (OFTEN.index(kind) + turn) % step == 0:
             yield Faults(number, modes[(turn // 2 + turn // 3) % len(modes)])
 
 

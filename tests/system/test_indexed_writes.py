@@ -20,7 +20,7 @@ from lancekit.pipeline.merge import strategy
 from tests.system.test_index_histories import condition, rows, step
 
 #: histories of a whole run, and of a short one
-HISTORIES, FEW = 400, 5
+HISTORIES, FEW = 400, 3
 KEYS = [["k"], ["i"], ["u"], ["s"], ["d"], ["b"], ["f"], ["i", "s"], ["k", "u"], ["k", "f"]]
 UPDATES = [{"i": "i + 1"}, {"s": "'new'"}, {"f": "f * 2"}, {"k": "k + 1", "u": "7"}]
 

@@ -49,7 +49,7 @@ def test_another_commit_lands_at_each_call(
         place.attempt(change, record)
         assert found_by(lk, place) == mine(before)
         # short runs take a few calls, other ones for every pair
-        step = 1 if whole else 24
+        step = 1 if whole else 40
         first = 1 if whole else 1 + (list(THEIRS).index(theirs) + list(OURS).index(ours)) % step
         for number in range(first, len(record.calls) + 1, step):
             side = ("lancekit", "lance")[number // step % 2]

@@ -23,7 +23,7 @@ from tests.support.release_sweep import (
 from tests.support.releases import NEWEST, OLDEST_KEPT, RELEASES, Release, interpreter
 
 #: of all cases, in a short run
-SHARE = 0.005
+SHARE = 0.003
 
 VERSIONS = ("2.0", "2.1", "2.2")
 

@@ -80,7 +80,7 @@ def test_killed_writers_lose_nothing(tmp_path, whole: bool) -> None:
     lk.write_dataset(rows([], ""), uri)
     operations = {name: OPERATIONS[name] for name in OPERATIONS if name != "tag"}
     job = {"uri": uri, "options": None, "log": str(tmp_path), "operations": operations}
-    several, each = (5, 100) if whole else (2, 14)
+    several, each = (5, 100) if whole else (2, 8)
     started = [
         subprocess.Popen(
             [sys.executable, "-m", KILLER, json.dumps(job), str(1 + n * each), str(each)],

@@ -198,7 +198,7 @@ class Story:
         self.check()
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_histories(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)

@@ -319,6 +319,7 @@ def test_lists_no_rows_and_names(tmp_path: Path) -> None:
         ds.create_scalar_index("t", "INVERTED", name="t_idx")
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("theirs", [False, True], ids=["ours", "theirs"])
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "row-ids"])
 def test_new_rows_join(tmp_path: Path, stable: bool, theirs: bool) -> None:
@@ -351,6 +352,7 @@ def test_new_rows_join(tmp_path: Path, stable: bool, theirs: bool) -> None:
     assert len(found_) == 3
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("by", [lk, lance], ids=["ours", "theirs"])
 @pytest.mark.parametrize(
     "given",

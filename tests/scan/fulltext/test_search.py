@@ -123,7 +123,7 @@ def same(uri: str, query: Query, **scan: Any) -> dict[int, float]:
     return scores(mine)
 
 
-@pytest.mark.cover(2)
+@pytest.mark.cover
 @pytest.mark.parametrize("scan", SCANS.values(), ids=SCANS)
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 def test_rows_and_scores_are_those_of_pylance(uri: str, query: Query, scan: dict[str, Any]) -> None:
