@@ -6,7 +6,7 @@
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo notebooks browser check test tests bare lab bench performance docs lint fix matrix torture releases setup proto pins newest
+.PHONY: help demo notebooks browser check test tests bare lab bench performance docs lint fix matrix torture releases setup proto pins newest binder
 
 VENV := .venv
 RUN := $(VENV)/bin
@@ -98,6 +98,9 @@ pins: $(VENV)/.ready ## Pin the newest releases of all packages in constraints.t
 
 newest: $(VENV)/.ready $(PYLANCE4)/.ready ## Run the quick tests with the newest packages, and with the oldest
 	@nice -n 10 $(RUN)/python -m tests.support.matrix newest oldest
+
+binder: $(VENV)/.ready ## Set up what Binder sets up, and run the first notebook there
+	@$(RUN)/python -m tests.support.binder
 
 # $(call install,folder,requirements)
 # pip applies constraints to what it installs, not to what builds it: setuptools comes first, and builds.
