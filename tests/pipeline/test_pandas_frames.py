@@ -62,7 +62,7 @@ def test_frames_of_comparisons() -> None:
 
 
 def test_a_frame_that_is_edited_goes_back_by_its_key(ds: lk.LanceDataset) -> None:
-    frame = ds.to_pandas().dropna(subset="id")
+    frame = ds.to_pandas().dropna(subset="id", ignore_index=True)
     frame["small"] = 9
     result = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
     counts = result.execute(frame)
