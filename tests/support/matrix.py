@@ -76,7 +76,8 @@ def install(python: Path, name: str) -> None:
             lines = [f"{package}=={release}" for package, release in lower_bounds().items()]
             told[1] = str(Path(folder) / "oldest.txt")
             Path(told[1]).write_text("\n".join(lines), encoding="utf-8")
-        pip(python, "install", *told, "-e", f".[dev,{','.join(BROUGHT)}]")
+        # of ten thousands of modules few are ever loaded: each is compiled when it is
+        pip(python, "install", "--no-compile", *told, "-e", f".[dev,{','.join(BROUGHT)}]")
 
 
 def environment(name: str, made_by: str) -> Path:
@@ -99,6 +100,7 @@ def passes(python: Path, *paths: str, without: str = "", kernels: bool = False) 
     """Run the quick tests, and those of further files."""
     marks = "not spark and not over_connect and not torture and not notebook"
     command = [str(python), "-m", "pytest", "-q", "-p", MODULE, "-m", marks]
+    command += ["-n", "2", "--dist", "loadgroup"]
     done = subprocess.run(
         [*command, *QUICK, *paths],
         cwd=ROOT,
