@@ -373,6 +373,8 @@ def _build(base: _Base, latest: Snapshot, pending: Pending) -> Built:
         storage_version=base.storage_version,
         marks=pending.marks_upon(latest.manifest.config),
         next_row_id=pending.next_row_id,
+        moves_rows=pending.moves_rows,
+        covers=pending.covers,
         reuse=None if pending.reuse is None else pending.reuse.new,
         bases=pending.bases,
         sequences=partial(sequence_of, latest),

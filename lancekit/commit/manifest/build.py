@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
+
+from pyroaring import BitMap
 
 from lancekit._version import __version__
 from lancekit.commit.manifest import data_operations as rows
@@ -58,6 +61,8 @@ def build_manifest(
     storage_version: str | None = None,
     marks: Mapping[str, str] | None = None,
     next_row_id: int | None = None,
+    moves_rows: bool = False,
+    covers: Mapping[UUID, BitMap] | None = None,
     reuse: IndexMetadata | None = None,
     bases: Sequence[BasePath] = (),
     sequences: Sequences = inline,
@@ -78,7 +83,12 @@ def build_manifest(
     marks
         Entries to add to the config, whatever the operation.
     next_row_id
-        Of an `Update` that takes rows over as they are: the first id that none of them has.
+        Of an `Update` or a `Merge` that takes rows over as they are: the first id that none of them
+        has.
+    moves_rows
+        Whether a `Merge` brings rows, deletes rows, and leaves fragments out.
+    covers
+        The fragments that indices cover, by uuid, where the version that rows are taken from tells.
     reuse
         Of a `Rewrite` that leaves indices as they are: the entry that says where rows are now.
     bases
@@ -107,12 +117,15 @@ def build_manifest(
         restored=restored,
         storage_version=storage_version,
         next_row_id=next_row_id,
+        moves_rows=moves_rows,
         reuse=reuse,
         sequences=sequences,
     )
     manifest, kept = build(draft, operation)
     if not isinstance(operation, ops.Restore | ops.Clone):
         kept = caught_up(indices, kept, manifest.fragments, draft.version)
+    if covers:
+        kept = tuple(replace(i, fragment_ids=covers.get(i.uuid, i.fragment_ids)) for i in kept)
     if bases:
         manifest = replace(manifest, base_paths=with_bases(manifest.base_paths, bases))
     if marks:

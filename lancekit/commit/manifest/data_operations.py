@@ -5,7 +5,7 @@ See docs/format/operations.md, 2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from lancekit.commit.manifest.draft import (
@@ -199,23 +199,19 @@ def _check_rows(fragments: FragmentList, group: RewriteGroup, *, stable: bool) -
 
 
 def merge(draft: Draft, operation: ops.Merge) -> Built:
-    """Replace the fragments and the schema: columns were added, or written anew."""
+    """Replace the fragments and the schema: columns were added, or written anew.
+
+    One that moves rows (`Draft.moves_rows`) may also delete rows, leave fragments out, and bring
+    rows with the ids that they had.
+    """
     manifest = draft.manifest
     known = manifest.fragments
-    ids = set(known.ids.tolist())
-    existing: dict[int, Fragment] = {}
-    new: list[Fragment] = []
-    for fragment in operation.fragments:
-        if fragment.id in ids and fragment.id not in existing:
-            existing[fragment.id] = fragment
-        elif fragment.id in existing and fragment.id != 0:
-            raise InvalidArgumentError(f"A merge lists fragment {fragment.id} twice.")
-        else:
-            new.append(fragment)
-    if lost := sorted(ids.difference(existing)):
+    existing, new = _told_apart(draft, operation)
+    lost = sorted(set(known.ids.tolist()).difference(existing))
+    if lost and not draft.moves_rows:
         raise InvalidArgumentError(
             f"A merge lists {len(operation.fragments)} fragments, and lacks fragment {lost[0]} of "
-            f"the {len(ids)} that there are.",
+            f"the {len(known)} that there are.",
             hint="A merge has to list every fragment of the newest version.",
             fragments=lost,
         )
@@ -225,24 +221,18 @@ def merge(draft: Draft, operation: ops.Merge) -> Built:
     changed: dict[int, set[int]] = {}
     updated: dict[int, Fragment] = {}
     for old in known:
-        fragment = existing[old.id]
+        fragment = existing.get(old.id, old)
         if fragment == old:
             continue
-        if fragment.num_rows != old.num_rows or fragment.physical_rows != old.physical_rows:
-            raise InvalidArgumentError(
-                f"A merge changes the number of rows of fragment {old.id} from {old.num_rows} to "
-                f"{fragment.num_rows}.",
-                hint="Work the change out again, on the newest version.",
-                fragment=old.id,
-            )
+        _check_rows_stay(old, fragment, may_delete=draft.moves_rows)
         changed[old.id] = rewritten_fields(old, fragment)
         anew = changed[old.id] or live_fields(fragment).keys() & cast - live_fields(old).keys()
         fragment = without_dead(fragment, live)
-        if manifest.has_stable_row_ids and anew:
+        if manifest.has_stable_row_ids and anew and draft.next_row_id is None:
             fragment = all_updated(fragment, draft.version)
         updated[old.id] = fragment
-    added, next_row_id = draft.new_rows(new)
-    fragments = known.edit(updated=updated, added=added)
+    added, next_row_id = _moved_rows(draft, new, lost, updated)
+    fragments = known.edit(updated=updated, removed=lost, added=added)
     if not live.issuperset(f.id for f in manifest.schema.walk()):
         fragments = fragments.edit(updated=without_unread(fragments, live))
     indices = pruned(draft.indices, operation.schema, fragments, changed)
@@ -252,6 +242,48 @@ def merge(draft: Draft, operation: ops.Merge) -> Built:
         next_row_id=next_row_id,
         indices=retained(indices, operation.schema, fragments),
     )
+
+
+def _told_apart(draft: Draft, operation: ops.Merge) -> tuple[dict[int, Fragment], list[Fragment]]:
+    """Return the fragments of a merge that are there, by id, and those that are new."""
+    ids = set(draft.manifest.fragments.ids.tolist())
+    existing: dict[int, Fragment] = {}
+    new: list[Fragment] = []
+    for fragment in operation.fragments:
+        if fragment.id in ids and fragment.id not in existing:
+            existing[fragment.id] = fragment
+        elif fragment.id in existing and fragment.id != 0:
+            raise InvalidArgumentError(f"A merge lists fragment {fragment.id} twice.")
+        else:
+            new.append(fragment)
+    return existing, new
+
+
+def _check_rows_stay(old: Fragment, new: Fragment, *, may_delete: bool) -> None:
+    if new.physical_rows == old.physical_rows and (may_delete or new.num_rows == old.num_rows):
+        return
+    raise InvalidArgumentError(
+        f"A merge changes the number of rows of fragment {old.id} from {old.num_rows} to "
+        f"{new.num_rows}.",
+        hint="Work the change out again, on the newest version.",
+        fragment=old.id,
+    )
+
+
+def _moved_rows(
+    draft: Draft, new: Sequence[Fragment], lost: Sequence[int], updated: Collection[int]
+) -> tuple[tuple[Fragment, ...], int]:
+    """Return the new fragments of a merge with ids for all rows, and the next free row id."""
+    manifest = draft.manifest
+    if not draft.moves_rows or not manifest.has_stable_row_ids:
+        return draft.new_rows(new)
+    added = numbered(manifest, new)
+    if draft.next_row_id is not None:
+        return added, max(manifest.next_row_id, draft.next_row_id)
+    counter = RowCounter(manifest.next_row_id)
+    old, origins = manifest.fragments, [*lost, *updated]
+    moved = moved_or_new(added, counter, draft.version, old, origins, draft.sequences)
+    return moved, counter.next_row_id
 
 
 def _cast_fields(old: LanceSchema, new: LanceSchema) -> set[int]:

@@ -47,7 +47,10 @@ class Draft:
     storage_version
         That of the files of an `Overwrite`, if it is not the newest version's.
     next_row_id
-        Of an `Update` whose rows are taken over as they are: the first id that none of them has.
+        Of an `Update` or a `Merge` whose rows are taken over as they are: the first id that none of
+        them has.
+    moves_rows
+        Whether a `Merge` brings rows, deletes rows, and leaves fragments out.
     reuse
         Of a `Rewrite` that leaves indices as they are: the entry that says where rows are now.
     sequences
@@ -60,6 +63,7 @@ class Draft:
     restored: Built | None = None
     storage_version: str | None = None
     next_row_id: int | None = None
+    moves_rows: bool = False
     reuse: IndexMetadata | None = None
     sequences: Sequences = inline
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from pyroaring import BitMap
 
@@ -31,10 +32,12 @@ class Pending:
     or moves.  It never reaches the wire; with it, two writers that changed different rows of one
     fragment can both land.  `uuid` lets a writer recognise its own commit.
 
-    An update with `next_row_id` takes rows over as they are, with their ids and the versions that
-    its fragments record of them: the ids below that number are given out.  A rewrite with `reuse`
-    leaves indices as they are, and says there where rows are now.  `bases` are base paths
-    that come with the change.
+    An update or a merge with `next_row_id` takes rows over as they are, with their ids and the
+    versions that its fragments record of them: the ids below that number are given out; `covers`
+    has the fragments that indices cover then.  A merge with `moves_rows` brings rows, too, deletes
+    rows, and leaves fragments out; it must be committed strictly.  A rewrite with `reuse` leaves
+    indices as they are, and says there where rows are now.  `bases` are base paths that come with
+    the change.
 
     `doing` is what the user called, where the operation's name does not say it.  With a `mark` it
     lands at most once; `implied` are marks of other series whose changes it brings along, put
@@ -49,6 +52,8 @@ class Pending:
     mark: BatchMarker | None = None
     implied: tuple[BatchMarker, ...] = ()
     next_row_id: int | None = None
+    moves_rows: bool = False
+    covers: Mapping[UUID, BitMap] | None = None
     reuse: ReuseEntry | None = None
     bases: tuple[BasePath, ...] = ()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from datetime import datetime
 
 from lancekit.api.branch_comparison import BranchComparison
@@ -135,13 +136,26 @@ def apply_card(result: ApplyResult, _now: datetime) -> Card:
                 ("since", ref(*result.base)),
                 ("how", result.how),
                 ("conflicts", f"{count(result.num_conflicts)}" if result.num_conflicts else ""),
-                ("columns added", listing(map(clean, result.columns_added), NAMES)),
+                *_columns(result),
                 ("read", f"version {count(result.read_version)}"),
                 ("attempts", _attempts(result.attempts)),
             ),
             *(_undo(result) if landed else ()),
         ),
     )
+
+
+def _columns(found: ApplyResult | BranchMergePlan) -> Iterator[tuple[str, str]]:
+    """Yield what becomes of columns, as facts."""
+    renamed = (f"{clean(old)} → {clean(new)}" for old, new in found.columns_renamed)
+    for label, names in (
+        ("columns added", map(clean, found.columns_added)),
+        ("columns dropped", map(clean, found.columns_dropped)),
+        ("columns renamed", renamed),
+        ("columns cast", map(clean, found.columns_cast)),
+        ("columns altered", map(clean, found.columns_altered)),
+    ):
+        yield label, listing(names, NAMES)
 
 
 _DOINGS = {
@@ -169,7 +183,7 @@ def branch_plan_card(plan: BranchMergePlan, _now: datetime) -> Card:
             *facts(
                 *((name, ref(*end)) for name, end in ends),
                 ("conflicts", listing(clashes, NAMES)),
-                ("columns to add", listing(map(clean, plan.columns_added), NAMES)),
+                *_columns(plan),
             ),
             Fact("next", f"plan.{'interactive' if plan.num_conflicts else 'apply'}()", code=True),
         ),

@@ -143,9 +143,11 @@ class ApplyResult(Counts):
 
     `doing` is what was called, `theirs` the (branch, version) whose changes came, `base` that from
     which they were counted.  `num_conflicts` are the rows that both sides had changed, and that
-    were settled, `columns_added` those that came along, in a commit of their own.  `version` is
-    `read_version` where there was nothing to do, and `how` says it: ``"three-way"``,
-    ``"fast-forward"`` or ``"nothing to do"``.
+    were settled.  `columns_added`, `columns_dropped` and `columns_cast` name columns of the target,
+    `columns_renamed` has pairs of the old name and the new one, `columns_altered` the columns that
+    take nulls or no nulls from now on, or have other metadata.  Values of new columns are no
+    updated rows.  `version` is `read_version` where there was nothing to do, and `how` says it:
+    ``"three-way"``, ``"fast-forward"`` or ``"nothing to do"``.
     """
 
     _keys = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows")
@@ -156,6 +158,10 @@ class ApplyResult(Counts):
     num_deleted_rows: int = 0
     num_conflicts: int = 0
     columns_added: tuple[str, ...] = ()
+    columns_dropped: tuple[str, ...] = ()
+    columns_renamed: tuple[tuple[str, str], ...] = ()
+    columns_cast: tuple[str, ...] = ()
+    columns_altered: tuple[str, ...] = ()
     base: tuple[str, int]
     theirs: tuple[str, int]
     version: int

@@ -19,6 +19,7 @@ from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.common.staged_files import removed_unless_landed
 from lancekit.operations.lineage.added_columns import add_their_columns
+from lancekit.operations.lineage.column_changes import ColumnChanges
 from lancekit.operations.lineage.conflicts import Conflicts, Named, Resolve
 from lancekit.operations.lineage.given_rows import settled_by
 from lancekit.operations.lineage.sides import Chosen, Sides, choose_sides, settle
@@ -40,6 +41,7 @@ __all__ = [
     "said_in",
     "said_of",
     "settled_rows",
+    "with_columns",
 ]
 
 #: whether the target gets files of a branch for itself, or reads them where they are
@@ -255,6 +257,18 @@ def nothing_done(change: Changed, ours: Snapshot, how: How) -> ApplyResult:
         read_version=ours.version,
         branch=ours.branch,
         line=ours.line,
+    )
+
+
+def with_columns(result: ApplyResult, columns: ColumnChanges) -> ApplyResult:
+    """Return a result that says what becomes of columns, too."""
+    return replace(
+        result,
+        columns_added=columns.added,
+        columns_dropped=columns.dropped,
+        columns_renamed=columns.renamed,
+        columns_cast=columns.cast,
+        columns_altered=columns.altered,
     )
 
 

@@ -51,8 +51,8 @@ class BranchMergePlan(Counts):
     ----------
     how
         ``"fast-forward"``, ``"three-way"`` or ``"nothing to do"``.
-    columns_added
-        The columns that the target lacks, and would get first.
+    columns_added, columns_dropped, columns_renamed, columns_cast, columns_altered
+        What would become of columns, as of `ApplyResult`.
     base
         The (branch, version) from which changes count.
     theirs, ours
@@ -76,6 +76,10 @@ class BranchMergePlan(Counts):
     num_deleted_rows: int
     num_conflicts: int
     columns_added: tuple[str, ...]
+    columns_dropped: tuple[str, ...]
+    columns_renamed: tuple[tuple[str, str], ...]
+    columns_cast: tuple[str, ...]
+    columns_altered: tuple[str, ...]
     base: tuple[str, int]
     theirs: tuple[str, int]
     ours: tuple[str, int]
@@ -221,6 +225,10 @@ def plan_merge(source: Line, line: Line, how: How, land: Land) -> BranchMergePla
         num_deleted_rows=found.num_deleted_rows,
         num_conflicts=len(plan.clashes),
         columns_added=found.columns_added,
+        columns_dropped=found.columns_dropped,
+        columns_renamed=found.columns_renamed,
+        columns_cast=found.columns_cast,
+        columns_altered=found.columns_altered,
         base=found.base,
         theirs=found.theirs,
         ours=target.reference,

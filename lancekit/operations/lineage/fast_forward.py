@@ -1,18 +1,20 @@
 """A merge of a branch whose target did not move since it forked: its fragments become the target's.
 
-No row is written.  Files of the branch get names in the target, too: hard links on a disk, copies
-by the server in an object store; so the branch can be deleted.  If that is asked for, the target
-reads them where they are instead.
+So do its columns.  No row is written.  Files of the branch get names in the target, too: hard links
+on a disk, copies by the server in an object store; so the branch can be deleted.  If that is asked
+for, the target reads them where they are instead.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
+from pyroaring import BitMap
 
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import (
@@ -25,12 +27,24 @@ from lancekit.format.deletions import to_offsets
 from lancekit.format.external_sequences import is_external
 from lancekit.format.fragment import Fragment
 from lancekit.format.manifest import BasePath
-from lancekit.format.operations import Update
+from lancekit.format.operations import Merge, Update
 from lancekit.format.row_ids import parse_row_ids, read_row_id_bounds, read_row_versions
 from lancekit.format.row_ids_encode import encode_row_versions, uniform_versions
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.results import ApplyResult
-from lancekit.operations.lineage.apply_changes import Changed, How, nothing_done, said_in
+from lancekit.operations.lineage.apply_changes import (
+    Changed,
+    How,
+    nothing_done,
+    said_in,
+    with_columns,
+)
+from lancekit.operations.lineage.column_changes import (
+    ColumnChanges,
+    column_changes,
+    takes_old_rows,
+)
+from lancekit.operations.lineage.columns import column_pairs
 from lancekit.operations.lineage.merge_base import taken_mark
 from lancekit.operations.maintenance.carried_fragments import (
     carried_fragments,
@@ -46,19 +60,24 @@ __all__ = ["Taken", "fast_forward", "result_of_taken", "what_is_taken"]
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The fragments of a branch that its target gets: new ones, and such with more deletions.
+    """The fragments of a branch that its target gets.
 
-    `removed` are the ids of those that it loses.
+    `new` are those that it lacks, `updated` those with more deletions, `patched` those with columns
+    in other files; `removed` are the ids of those that it loses.  `columns` says what becomes of
+    its columns.
     """
 
     new: tuple[Fragment, ...]
     updated: tuple[Fragment, ...]
+    patched: tuple[Fragment, ...]
     removed: tuple[int, ...]
+    columns: ColumnChanges
+    is_of_rows: bool
 
     @property
     def touched(self) -> tuple[int, ...]:
-        """The ids of the fragments from which rows went."""
-        return (*self.removed, *(fragment.id for fragment in self.updated))
+        """The ids of the fragments from which rows went, or in which values changed."""
+        return (*self.removed, *(fragment.id for fragment in (*self.updated, *self.patched)))
 
 
 def what_is_taken(change: Changed, ours: Snapshot) -> Taken | None:
@@ -69,15 +88,14 @@ def what_is_taken(change: Changed, ours: Snapshot) -> Taken | None:
         return None
     mine, other, known = ours.manifest, theirs.manifest, base.manifest.fragments
     same = (
-        mine.schema == other.schema
-        and mine.storage_version == other.storage_version
+        mine.storage_version == other.storage_version
         and mine.has_stable_row_ids == other.has_stable_row_ids
         # data files name the base of a managed blob by its number in one line's list
         and not (mine.has_managed_blobs or other.has_managed_blobs)
     )
     if not same:
         return None
-    new, updated = [], []
+    new, updated, patched = [], [], []
     highest = -1 if mine.max_fragment_id is None else mine.max_fragment_id
     for fragment in other.fragments:
         if is_external(fragment):
@@ -88,12 +106,19 @@ def what_is_taken(change: Changed, ours: Snapshot) -> Taken | None:
                 return None  # a restore brought it back; here it would get another id
             new.append(fragment)
         elif _files(base, before) != _files(theirs, fragment):
-            return None  # columns were written anew in place
+            if before.physical_rows != fragment.physical_rows:
+                return None
+            patched.append(fragment)
         elif _deletion(base, before) != _deletion(theirs, fragment):
             updated.append(fragment)
     kept = set(other.fragments.ids.tolist())
     removed = tuple(id_ for id_ in mine.fragments.ids.tolist() if id_ not in kept)
-    return Taken(tuple(new), tuple(updated), removed) if new or updated or removed else None
+    is_of_rows = mine.schema == other.schema and not patched
+    if is_of_rows and not (new or updated or removed):
+        return None
+    pairs = () if mine.schema == other.schema else column_pairs(base, theirs)
+    columns = column_changes(pairs, base.manifest.schema.names if pairs else ())
+    return Taken(tuple(new), tuple(updated), tuple(patched), removed, columns, is_of_rows)
 
 
 def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, ApplyResult] | None:
@@ -113,25 +138,29 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
     theirs, store, version = change.theirs, ours.store, ours.version + 1
     # of a fragment that lost rows the files are here already
     bare = [replace(fragment, files=()) for fragment in taken.updated]
+    whole = [*taken.new, *taken.patched]
     copies, bases = list[Copy](), list[BasePath]()
     if how.files == "reference":
-        both, bases = referred_fragments(theirs, [*taken.new, *bare], ours)
-        carried, deleted = both[: len(taken.new)], both[len(taken.new) :]
+        both, bases = referred_fragments(theirs, [*whole, *bare], ours)
+        carried, deleted = both[: len(whole)], both[len(whole) :]
     else:
-        carried, copies = carried_fragments(theirs, taken.new, ours)
+        carried, copies = carried_fragments(theirs, whole, ours)
         deleted, more = carried_fragments(theirs, bare, ours)
         copies += more
     if ours.manifest.has_stable_row_ids:
         stamps = _Stamps(ours, taken, change.base.version, version)
         carried = [stamps.on(fragment) for fragment in carried]
+    operate = _operation if taken.is_of_rows else _operation_on_columns
     pending = Pending(
-        operation=_operation(ours, taken, carried, deleted),
+        operation=operate(ours, theirs, taken, carried, deleted),
         uuid=str(uuid.uuid4()),
         doing=how.doing,
         properties=said_in(change, how),
         mark=None if change.mark is None else taken_mark(change.mark, version),
         implied=change.implied,
         next_row_id=theirs.manifest.next_row_id,
+        moves_rows=not taken.is_of_rows,
+        covers=_covers(ours, theirs),
         bases=tuple(bases),
     )
     try:
@@ -154,19 +183,67 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
 
 
 def _operation(
-    ours: Snapshot, taken: Taken, new: Iterable[Fragment], deleted: Iterable[Fragment]
+    ours: Snapshot,
+    _: Snapshot,
+    taken: Taken,
+    new: Iterable[Fragment],
+    deleted: Iterable[Fragment],
 ) -> Update:
     """Return the change that takes fragments over, and the deletions of those that are here."""
-    known = {fragment.id: fragment for fragment in ours.manifest.fragments}
     return Update(
         removed_fragment_ids=taken.removed,
-        updated_fragments=tuple(
-            replace(known[fragment.id], deletion_file=fragment.deletion_file)
-            for fragment in deleted
-        ),
+        updated_fragments=tuple(_with_deletions(ours, deleted)),
         new_fragments=tuple(new),
         fields_for_preserving_frag_bitmap=tuple(f.id for f in ours.manifest.schema.walk()),
     )
+
+
+def _operation_on_columns(
+    ours: Snapshot,
+    theirs: Snapshot,
+    taken: Taken,
+    carried: Iterable[Fragment],
+    deleted: Iterable[Fragment],
+) -> Merge:
+    """Return the change that takes columns over, too: the whole state of the branch.
+
+    A `Merge` is what conflicts with every change of rows and of columns in both libraries, whoever
+    lands first: a writer that read the version before works its change out again, or lands an
+    append that the new schema can read.  The reference refuses to commit one of its own that leaves
+    fragments out, as it may be late; this one is committed as the next version or not at all.
+    """
+    changed = {fragment.id: fragment for fragment in (*_with_deletions(ours, deleted), *carried)}
+    gone = set(taken.removed)
+    kept = [f.id for f in ours.manifest.fragments if f.id not in gone]
+    new = [id_ for id_ in changed if ours.manifest.fragments.get(id_) is None]
+    fragments = (changed.get(id_) or ours.fragment(id_) for id_ in (*kept, *new))
+    return Merge(
+        fragments=tuple(filter(None, fragments)),
+        schema=theirs.manifest.schema,
+        preserves_nullability=takes_old_rows(ours.manifest.schema, theirs.manifest.schema),
+    )
+
+
+def _with_deletions(ours: Snapshot, deleted: Iterable[Fragment]) -> Iterator[Fragment]:
+    """Yield the fragments that are here, with other deletions."""
+    known = {fragment.id: fragment for fragment in ours.manifest.fragments}
+    for fragment in deleted:
+        yield replace(known[fragment.id], deletion_file=fragment.deletion_file)
+
+
+def _covers(ours: Snapshot, theirs: Snapshot) -> Mapping[UUID, BitMap] | None:
+    """Return which fragments the indices of ours cover in the state of theirs.
+
+    The branch has the indices that it forked with, and kept up what each covers.
+    """
+    if any(index.is_system for index in (*ours.indices, *theirs.indices)):
+        return None  # ids of fragments that are gone may mean others
+    known = {index.uuid for index in ours.indices}
+    return {
+        index.uuid: index.fragment_ids
+        for index in theirs.indices
+        if index.uuid in known and index.fragment_ids is not None
+    }
 
 
 def _bring(copies: Iterable[Copy], theirs: Snapshot, ours: Snapshot) -> None:
@@ -279,10 +356,38 @@ def result_of_taken(taken: Taken, change: Changed, ours: Snapshot, how: How) -> 
             new = created > change.base.version
             inserted += int(new.sum())
             updated += int((~new & (changed > change.base.version)).sum())
+    updated += sum(_num_rewritten(change, fragment) for fragment in taken.patched)
     return replace(
-        nothing_done(change, ours, how),
+        with_columns(nothing_done(change, ours, how), taken.columns),
         how="fast-forward",
         num_inserted_rows=inserted,
         num_updated_rows=updated,
         num_deleted_rows=mine.num_rows + inserted - theirs.num_rows,
     )
+
+
+def _num_rewritten(change: Changed, fragment: Fragment) -> int:
+    """Return how many rows of a fragment have values written anew in place.
+
+    Values of new columns, and values that were cast, are none.
+    """
+    base, theirs = change.base, change.theirs
+    before = base.fragment(fragment.id)
+    old, new = ({f.id for f in side.manifest.schema.walk()} for side in (base, theirs))
+    ids = old & new
+    if before is None or _held(base, before, ids) == _held(theirs, fragment, ids):
+        return 0
+    if not theirs.manifest.has_stable_row_ids:
+        return fragment.num_rows
+    _, created, changed = _live(theirs, fragment)
+    return int(((created <= base.version) & (changed > base.version)).sum())
+
+
+def _held(side: Snapshot, fragment: Fragment, ids: set[int]) -> dict[int, str]:
+    """Return which file holds each of some fields."""
+    return {
+        id_: str(side.data_file(file))
+        for file in fragment.files
+        for id_ in file.fields
+        if id_ in ids
+    }
