@@ -52,15 +52,15 @@ def batch_udf(
         in this process then.
 
         Results are used only if the dataset has the same version, and the function is the same:
-        its code, default values, closure, and the globals that it names, with the functions and
-        classes of your own modules.  Otherwise a warning names what differs, and the function
-        begins again.  Installed packages count by their version, variables that the function
-        itself assigns do not count.
+        its code, default values, attributes, closure, the globals that it names and the modules
+        that it imports, with the functions and classes of your own modules.  Otherwise a warning
+        names what differs, and the function begins again.  Installed packages count by their
+        version; variables that the function itself assigns do not count.
     version
         Your name for what the function cannot show: another model behind a server, another file
         that it reads.  Results of another version are not used.  A function that holds a value
-        which cannot be compared between processes, such as a connection, needs a version for its
-        results to be used again.
+        which cannot be compared between processes, such as a connection, or that calls ``eval`` or
+        ``globals``, needs a version for its results to be used again.
 
     Examples
     --------

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import importlib
 import os
 import signal
 import subprocess
 import sys
 import threading
-import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +17,6 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import InvalidArgumentError
-from lancekit.pipeline.columns.function_identity import Identity, identity_of
 
 
 class Interrupted(Exception):
@@ -42,6 +38,12 @@ class Double:
             raise Interrupted
         self.rows += batch.num_rows
         return {"y": pc.multiply(batch["x"], 2)}
+
+
+class Triple(Double):
+    def __call__(self, batch: pa.RecordBatch) -> Any:
+        super().__call__(batch)
+        return {"y": pc.multiply(batch["x"], 3)}
 
 
 SCHEMA = pa.schema({"y": pa.int64()})
@@ -231,6 +233,39 @@ def test_results_of_an_older_release_are_not_used(tmp_path: Path) -> None:
     assert again.rows == 1000
 
 
+def test_two_calls_with_one_file_keep_their_results_apart(tmp_path: Path) -> None:
+    ds, file = make(tmp_path), tmp_path / "kept"
+    calls = iter(range(100))
+
+    def double(batch: pa.RecordBatch) -> Any:
+        match next(calls):
+            case 2:  # the other call begins the file again
+                with pytest.raises(Interrupted):
+                    add(lk.dataset(ds.uri), Triple(most=200), file)
+            case 8:
+                raise Interrupted
+        return {"y": pc.multiply(batch["x"], 2)}
+
+    with pytest.warns(UserWarning, match="begins again"), pytest.raises(Interrupted):
+        add(ds, double, file, version="double")
+    add(ds, triple := Triple(), file)
+    assert ds.count_rows("y = x * 3") == 1000
+    assert triple.rows == 800
+
+
+def test_a_file_that_another_call_removed_is_made_again(tmp_path: Path) -> None:
+    ds, file = make(tmp_path), tmp_path / "kept"
+    calls = iter(range(100))
+
+    def double(batch: pa.RecordBatch) -> Any:
+        if next(calls) in (2, 5):
+            file.unlink()
+        return {"y": pc.multiply(batch["x"], 2)}
+
+    add(ds, double, file, version="1")
+    assert ds.count_rows("y = x * 2") == 1000
+
+
 def test_what_cannot_be_compared_needs_a_version(tmp_path: Path) -> None:
     ds, file = make(tmp_path), tmp_path / "kept"
 
@@ -257,169 +292,3 @@ def test_what_cannot_be_compared_needs_a_version(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="begins again"), pytest.raises(Interrupted):
         add(ds, with_lock(700), file, version="1")
     add(ds, with_lock(300), file, version="1")  # and the last 300 rows are all that is left
-
-
-# ---- what functions are made of
-
-
-def of_source(text: str) -> Any:
-    """Return the function `f` of a module of the user's."""
-    module = types.ModuleType("__main__")
-    exec(compile(text, "<cell>", "exec"), vars(module))
-    function = module.f  # keeps the module's globals
-    if isinstance(function, types.FunctionType):
-        function.__module__ = "__main__"
-    return function
-
-
-def parts(text: str) -> Identity:
-    return identity_of(of_source(text))
-
-
-SAME = {
-    "elsewhere": ("def f(b): return b", "\n\n\n# a remark\ndef f(b): return b"),
-    "annotated": ("def f(b): return b", "def f(b: int) -> int: return b"),
-    "counting": (
-        "n = 0\ndef f(b):\n  global n\n  n += 1\n  return b",
-        "n = 7\ndef f(b):\n  global n\n  n += 1\n  return b",
-    ),
-    "counting in a closure": tuple(
-        f"def g(n):\n  def f(b):\n    nonlocal n\n    n += 1\n    return b\n  return f\nf = g({n})"
-        for n in (1, 2)
-    ),
-    "other globals": ("def f(b): return b\nz = 1", "z = 2\ndef f(b): return b"),
-    "a set": ("s = {'a', 'b', 'c'}\ndef f(b): return s", "s = {'c', 'b', 'a'}\ndef f(b): return s"),
-}
-
-UNLIKE = {
-    "code": ("def f(b): return b + 1", "def f(b): return b + 2"),
-    "name": ("def f(b): return b.x", "def f(b): return b.y"),
-    "type of a number": ("def f(b): return 1", "def f(b): return 1.0"),
-    "bool": ("K = 1\ndef f(b): return K", "K = True\ndef f(b): return K"),
-    "lambda": ("f = lambda b: b * 2", "f = lambda b: b * 3"),
-    "default": ("def f(b, k=1): return b * k", "def f(b, k=2): return b * k"),
-    "keyword default": ("def f(b, *, k=1): return b * k", "def f(b, *, k=2): return b * k"),
-    "closure": tuple(f"f = (lambda k: lambda b: b * k)({k})" for k in (1, 2)),
-    "closure of a function": tuple(
-        f"f = (lambda k: lambda b: k(b))(lambda b: b + {k})" for k in "12"
-    ),
-    "nested": tuple(f"def f(b):\n  def g(x): return x + {k}\n  return g(b)" for k in (1, 2)),
-    "helper": tuple(f"def g(x): return x + {k}\ndef f(b): return g(b)" for k in (1, 2)),
-    "helper's helper": tuple(
-        f"def h(x): return x + {k}\ndef g(x): return h(x)\ndef f(b): return g(b)" for k in (1, 2)
-    ),
-    "global": tuple(f"K = {k}\ndef f(b): return b + K" for k in (1, 2)),
-    "list": tuple(f"K = [[{k}]]\ndef f(b): return b + K[0][0]" for k in (1, 2)),
-    "dict": tuple(f"K = {{'a': {k}}}\ndef f(b): return b + K['a']" for k in (1, 2)),
-    "array": tuple(
-        f"import numpy as np\nK = np.array([{k}])\ndef f(b): return b + K" for k in (1, 2)
-    ),
-    "callable": tuple(
-        f"class C:\n  def __call__(self, b): return b + {k}\nf = C()" for k in (1, 2)
-    ),
-    "attribute": tuple(
-        "class C:\n  def __init__(self, k): self.k = k\n  def __call__(self, b): return b\n"
-        f"f = C({k})"
-        for k in (1, 2)
-    ),
-    "slots": tuple(
-        f"class C:\n  __slots__ = ('k',)\n  def __init__(self, k): self.k = k\n"
-        f"  def __call__(self, b): return b\nf = C({k})"
-        for k in (1, 2)
-    ),
-    "base class": tuple(
-        f"class B:\n  def g(self): return {k}\n"
-        "class C(B):\n  def __call__(self, b): return self.g()\nf = C()"
-        for k in (1, 2)
-    ),
-    "method": tuple(
-        f"class C:\n  def __init__(self, k): self.k = k\n  def g(self, b): return b\nf = C({k}).g"
-        for k in (1, 2)
-    ),
-    "class method": tuple(
-        f"class C:\n  @classmethod\n  def g(cls, b): return {k}\ndef f(b): return C.g(b)"
-        for k in (1, 2)
-    ),
-    "partial": tuple(
-        f"import functools\nf = functools.partial(lambda b, k: b + k, k={k})" for k in (1, 2)
-    ),
-    "partial's function": tuple(
-        f"import functools\nf = functools.partial(lambda b, k: b + k + {k}, k=1)" for k in (1, 2)
-    ),
-    "cached": tuple(
-        f"import functools\n@functools.cache\ndef g(x): return {k}\ndef f(b): return g(1)"
-        for k in (1, 2)
-    ),
-    "decorated": tuple(
-        "import functools\ndef d(g):\n  @functools.wraps(g)\n  def w(b): return g(b)\n  return w\n"
-        f"@d\ndef f(b): return b + {k}"
-        for k in (1, 2)
-    ),
-    "dataclass": tuple(
-        "import dataclasses\n@dataclasses.dataclass\nclass C:\n  k: int\n"
-        f"  def __call__(self, b): return b + self.k\nf = C({k})"
-        for k in (1, 2)
-    ),
-    "what raises": (
-        "def f(b):\n  try: return b.x\n  except KeyError: return 0",
-        "def f(b):\n  try: return b.x\n  except ValueError: return 0",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", SAME)
-def test_the_same_function(case: str) -> None:
-    first, second = SAME[case]
-    assert parts(first) == parts(second)
-    assert not parts(first).opaque
-
-
-@pytest.mark.parametrize("case", UNLIKE)
-def test_another_function(case: str) -> None:
-    first, second = UNLIKE[case]
-    assert parts(first) == parts(first)
-    assert parts(first) != parts(second)
-    assert not parts(first).opaque
-
-
-def test_functions_that_call_each_other_end() -> None:
-    text = "def g(n): return f(n - 1) if n else {0}\ndef f(n): return g(n - 1) if n else {0}"
-    assert parts(text.format(1)) == parts(text.format(1)) != parts(text.format(2))
-
-
-def test_the_users_own_modules_count_with_their_code(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    found = []
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    for number in (1, 1, 2):
-        (tmp_path / "users_own.py").write_text(f"def embed(x):\n    return x + {number}\n")
-        monkeypatch.delitem(sys.modules, "users_own", raising=False)
-        importlib.invalidate_caches()
-        found.append(
-            [
-                parts("import users_own\ndef f(b): return users_own.embed(b)"),
-                parts("from users_own import embed\ndef f(b): return embed(b)"),
-            ]
-        )
-    assert found[0] == found[1]
-    assert all(a != b for a, b in zip(found[0], found[2], strict=True))
-
-
-def test_packages_count_by_their_version(monkeypatch: Any) -> None:
-    text = "import pyarrow as pa, pyarrow.compute as pc\ndef f(b): return pc.add(b, pa.scalar(1))"
-    before = parts(text)
-    monkeypatch.setattr(pa, "__version__", "0.0.0")
-    assert parts(text) != before
-
-
-def test_what_a_cache_remembers_is_no_part_of_it() -> None:
-    @functools.cache
-    def known(x: int) -> int:
-        return x
-
-    def function(batch: Any) -> int:
-        return known(batch)
-
-    before = identity_of(function)
-    function(1)
-    assert identity_of(function) == before

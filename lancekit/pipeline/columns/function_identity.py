@@ -1,9 +1,10 @@
 """What a user's function is made of, as digests: equal parts mean equal results.
 
 A checkpoint keeps results of a function between processes.  They may be used only if the function
-is the same: its code, its default values, the values in its closure, and the globals that it
-names.  Functions and classes of the user's own modules count with their code; those of installed
-packages and of the standard library with their names and the package's version.
+is the same: its code, its default values, its attributes, the values in its closure, the globals
+that it names, and the modules that it imports.  Functions and classes of the user's own modules
+count with their code; those of installed packages and of the standard library with their names and
+the package's version.
 """
 
 from __future__ import annotations
@@ -12,27 +13,48 @@ import dis
 import functools
 import hashlib
 import pickle
-import sys
-import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from itertools import chain, takewhile
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
+
+from lancekit.pipeline.columns.users_modules import (
+    import_parts,
+    is_own,
+    is_own_module,
+    release,
+    source_digest,
+)
 
 __all__ = ["Identity", "identity_of"]
 
+_CachedProperty: Any = vars(functools)["cached_property"]  # users' classes have some
 _DIGEST_BYTES = 16
 #: instructions that read a global, and those that make a variable one that the function changes
-_READS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
-_WRITES = {
-    "STORE_GLOBAL": "co_names",
-    "DELETE_GLOBAL": "co_names",
-    "STORE_DEREF": "co_freevars",
-    "DELETE_DEREF": "co_freevars",
-}
-#: callables of a class that say nothing of what its objects do
-_UNTOLD = frozenset({"__annotate__", "__annotate_func__", "_abc_impl"})
+_READS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
+_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+_REBINDS = frozenset({"STORE_DEREF", "DELETE_DEREF"})
+_WRITES = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
+#: functions of Python by which code finds values that it does not name
+_FINDERS = frozenset({"eval", "exec", "globals", "__import__"})
+#: what Python itself adds to a class, and not always at once
+# fmt: off
+_ADDED = frozenset({
+    "__abstractmethods__", "__annotate__", "__annotate_func__", "__annotations__",
+    "__annotations_cache__", "__classcell__", "__classdictcell__", "__conditional_annotations__",
+    "__dataclass_fields__", "__dataclass_params__", "__dict__", "__doc__", "__firstlineno__",
+    "__module__", "__orig_bases__", "__parameters__", "__static_attributes__", "__type_params__",
+    "__weakref__", "_abc_impl",
+})
+# fmt: on
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +95,8 @@ def _parts(function: Any) -> Iterator[tuple[str, Any]]:
         yield "the object of the method", function.__self__
     elif isinstance(function, FunctionType):
         yield from _function_parts(function)
+    elif isinstance(function, type):
+        yield "the class", function
     else:
         yield f"the class {type(function).__name__}", type(function)
         state = _state(function)
@@ -103,7 +127,7 @@ class _Look:
         self.result = self.digest(value)
 
     def begin(self, value: object) -> int | None:
-        """Note a function or a class; return its number if it was met before."""
+        """Note an object that may lead to itself; return its number if it was met before."""
         if id(value) in self._met:
             return self._met[id(value)]
         self._met[id(value)] = len(self._met)
@@ -116,20 +140,28 @@ class _Look:
         try:
             _Pickler(_Sink(digest), self).dump(value)
         except Exception:
-            said = f"{self._name} ({type(value).__name__})"
+            kind = "" if isinstance(value, _Unknown) else f" ({type(value).__name__})"
+            said = f"{self._name}{kind}"
             if said not in self.opaque:
                 self.opaque.append(said)
             return type(value).__qualname__.encode()
         return digest.digest()
 
 
+class _Unknown:
+    """A value that code finds without naming it."""
+
+    def __reduce__(self) -> str:
+        raise pickle.PicklingError
+
+
 @dataclass(slots=True)
 class _Sink:
     digest: Any
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: bytes) -> int:  # or a buffer, of a large array
         self.digest.update(data)
-        return len(data)
+        return memoryview(data).nbytes
 
 
 class _Pickler(pickle.Pickler):
@@ -142,41 +174,43 @@ class _Pickler(pickle.Pickler):
 
     def persistent_id(self, value: object) -> bytes | None:
         if isinstance(value, set | frozenset):
+            # Python writes their members in another order each time
             members = sorted(self._look.digest(each) for each in value)
-            return b"set" + b"".join(members)
+            rest = (type(value), getattr(value, "__dict__", None))
+            return b"set" + b"".join([*map(self._look.digest, rest), *members])
         told = _told(value)
         if told is None:
             return None
         number = self._look.begin(value)
         if number is not None:
             return f"again {number}".encode()
-        return self._look.digest(list(told))
+        # one by one: what cannot be compared hides nothing beside it
+        return b"".join(map(self._look.digest, told))
 
 
 def _told(value: Any) -> Iterator[object] | None:
     """Yield what stands for code; ``None`` for a value that pickle writes as it is."""
-    if isinstance(value, FunctionType):
-        if _is_own(value.__module__ or "", value.__code__.co_filename):
-            return _values(_function_parts(value))
-        return chain(_named(value), _values(_bound(value, frozenset())))
-    if isinstance(value, CodeType):
-        return _code(value)
-    if isinstance(value, ModuleType):
-        return iter(("module", value.__name__, _release(value.__name__)))
-    if isinstance(value, type):
-        return _class(value) if _has_own(value.__module__) else _named(value)
-    if isinstance(value, MethodType):
-        return iter(("method", value.__func__, value.__self__))
-    if isinstance(value, BuiltinFunctionType):
-        bound = value.__self__
-        return chain(_named(value), () if isinstance(bound, ModuleType) else (bound,))
-    if isinstance(value, property):
-        return iter(("property", value.fget, value.fset, value.fdel))
-    if isinstance(value, staticmethod | classmethod):
-        return iter((type(value).__name__, value.__func__))
-    if isinstance(value, functools._lru_cache_wrapper):  # what it remembers is no part of it
-        return iter(("cached", value.__wrapped__))
+    for kinds, tell in _TELLING:
+        if isinstance(value, kinds):
+            return tell(value)
+    if is_own_module(type(value).__module__) and (state := _state(value)) is not None:
+        return chain(("object", type(value)), chain.from_iterable(state.items()))
+    name = getattr(value, "__qualname__", None)
+    module = getattr(value, "__module__", None) or "builtins"
+    if callable(value) and isinstance(name, str) and is_own_module(module):
+        return _named(value)  # compiled, by Cython perhaps
     return None
+
+
+def _function(value: FunctionType) -> Iterator[object]:
+    if is_own(value.__module__ or "", value.__code__.co_filename):
+        return _values(_function_parts(value))
+    return chain(_named(value), _values(_bound(value, frozenset())))
+
+
+def _builtin(value: BuiltinFunctionType) -> Iterator[object]:
+    bound = value.__self__
+    return chain(_named(value), () if isinstance(bound, ModuleType) else (bound,))
 
 
 def _values(parts: Iterator[tuple[str, Any]]) -> Iterator[object]:
@@ -187,19 +221,43 @@ def _function_parts(function: FunctionType) -> Iterator[tuple[str, Any]]:
     """Yield the parts of a function of the user's, by what a message calls them."""
     codes = list(_codes(function.__code__))
     yield "the code", function.__code__
-    yield from _bound(function, _assigned(codes, "co_freevars"))
-    changed = _assigned(codes, "co_names")
-    names = {n.argval for code in codes for n in dis.get_instructions(code) if n.opname in _READS}
-    attributes = sorted({name for code in codes for name in code.co_names})
-    for name in sorted(names - changed):
-        if name not in function.__globals__:
-            continue  # one of Python's own, or one that is not there yet
-        value = function.__globals__[name]
-        yield f"the global {name}", value
-        if isinstance(value, ModuleType) and _has_own(value.__name__):
-            for attribute in attributes:
-                if attribute in vars(value):
-                    yield f"the global {name}.{attribute}", vars(value)[attribute]
+    yield from _bound(function, _rebound(function.__code__))
+    yield from ((f"the attribute {name}", value) for name, value in vars(function).items())
+    changed = {step.argval for code in codes for step in _steps(code) if step.opname in _WRITES}
+    ways = {way for code in codes for way in _ways(code) if way[0] not in changed}
+    for first, *rest in sorted(ways):
+        if first in function.__globals__:
+            yield from _along(f"the global {first}", function.__globals__[first], rest)
+        elif first in _FINDERS:
+            yield f"what {first}() finds", _Unknown()
+        # or it is one of Python's own, or one that is not there yet
+    package = function.__globals__.get("__package__") or ""
+    for code in codes:
+        for name, value in import_parts(_steps(code), package):
+            yield name, _Unknown() if value is None else value
+
+
+def _steps(code: CodeType) -> list[dis.Instruction]:
+    return [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+
+
+def _ways(code: CodeType) -> Iterator[tuple[str, ...]]:
+    """Yield each global that a code reads, followed by the attributes that the code takes of it."""
+    steps = _steps(code)
+    for place, step in enumerate(steps):
+        if step.opname in _READS:
+            taken = takewhile(lambda step: step.opname in _ATTRIBUTES, steps[place + 1 :])
+            yield (step.argval, *(each.argval for each in taken))
+
+
+def _along(name: str, value: Any, rest: list[str]) -> Iterator[tuple[str, Any]]:
+    """Yield what code takes: of a module of the user's the attribute, of all else the whole."""
+    while rest and isinstance(value, ModuleType) and is_own_module(value.__name__, value):
+        attribute, *rest = rest
+        if attribute not in vars(value):
+            break
+        name, value = f"{name}.{attribute}", vars(value)[attribute]
+    yield name, value
 
 
 def _bound(function: FunctionType, changed: frozenset[str]) -> Iterator[tuple[str, Any]]:
@@ -221,14 +279,11 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(constant)
 
 
-def _assigned(codes: list[CodeType], where: str) -> frozenset[str]:
-    """Return the globals or the closure's variables that codes assign themselves."""
-    return frozenset(
-        step.argval
-        for code in codes
-        for step in dis.get_instructions(code)
-        if _WRITES.get(step.opname) == where and step.argval in getattr(code, where)
-    )
+def _rebound(code: CodeType) -> frozenset[str]:
+    """Return the closure's variables that a code, or a function that it makes, assigns."""
+    own = {step.argval for step in _steps(code) if step.opname in _REBINDS}
+    inner = (_rebound(each) for each in code.co_consts if isinstance(each, CodeType))
+    return frozenset(own.union(*inner)) & frozenset(code.co_freevars)
 
 
 def _code(code: CodeType) -> Iterator[object]:
@@ -240,44 +295,41 @@ def _code(code: CodeType) -> Iterator[object]:
 
 
 def _class(kind: type) -> Iterator[object]:
-    yield from ("class", kind.__qualname__, kind.__bases__)
+    yield from ("class", kind.__qualname__, kind.__bases__, type(kind))
     for name, value in sorted(vars(kind).items()):
-        # Python adds data of its own under such names, and not always at once
-        is_data = name.startswith("__") and not callable(value)
-        if not is_data and name not in _UNTOLD:
+        if name not in _ADDED:
             # a slot's descriptor has no more to it than its name
             yield name
             yield None if type(value).__name__ == "member_descriptor" else value
 
 
+def _module(module: ModuleType) -> Iterator[object]:
+    """Yield what stands for a module that code has as a value, and may take anything of."""
+    yield from ("module", module.__name__, release(module.__name__))
+    if is_own_module(module.__name__, module):
+        yield source_digest(module)
+        code = (FunctionType, type, ModuleType)
+        yield from (value for value in vars(module).values() if isinstance(value, code))
+
+
 def _named(value: Any) -> Iterator[object]:
     """Yield the name of what a package or Python itself has."""
     module = getattr(value, "__module__", None) or ""
-    yield from (module, getattr(value, "__qualname__", repr(type(value))), _release(module))
+    yield from (module, getattr(value, "__qualname__", repr(type(value))), release(module))
 
 
-def _release(module: str) -> str:
-    version = getattr(sys.modules.get(module.partition(".")[0]), "__version__", "")
-    return version if isinstance(version, str) else ""
-
-
-@functools.cache
-def _installed() -> tuple[str, ...]:
-    paths = sysconfig.get_paths()
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
-    return tuple({f"{paths[name]}/".replace("\\", "/") for name in names if name in paths})
-
-
-def _is_own(module: str, file: str | None) -> bool:
-    """Return True for code of the user's: of a notebook, a script, or a module beside them."""
-    if module.partition(".")[0] in ("lancekit", "builtins"):
-        return False
-    name = (file or "<frozen").replace("\\", "/")
-    return not name.startswith(("<frozen", *_installed()))
-
-
-def _has_own(module: str) -> bool:
-    """Return True for a module of the user's."""
-    if module == "__main__":  # whatever file began the process, such as that of a kernel
-        return True
-    return _is_own(module, getattr(sys.modules.get(module), "__file__", None))
+#: kinds of values that pickle takes by name, or not at all, and what stands for them
+_TELLING: tuple[tuple[Any, Callable[[Any], Iterator[object]]], ...] = (
+    (FunctionType, _function),
+    (CodeType, _code),
+    (ModuleType, _module),
+    (type, lambda kind: _class(kind) if is_own_module(kind.__module__) else _named(kind)),
+    (MethodType, lambda method: iter(("method", method.__func__, method.__self__))),
+    (BuiltinFunctionType, _builtin),
+    (property, lambda one: iter(("property", one.fget, one.fset, one.fdel))),
+    (_CachedProperty, lambda one: iter(("cached property", one.func))),
+    (staticmethod | classmethod, lambda one: iter((type(one).__name__, one.__func__))),
+    # what it remembers is no part of it
+    (functools._lru_cache_wrapper, lambda cached: iter(("cached", cached.__wrapped__))),
+    (MappingProxyType, lambda mapping: iter(("mapping", dict(mapping)))),
+)

@@ -1,9 +1,10 @@
 """Results of a user's function, kept in a file until the columns that they are for have landed.
 
-Each batch's result is kept under a digest of the rows that the function got, addresses included:
-the function gets rows that changed since again.  The file also says which function made the
-results, and for which version of which dataset: for another one it begins again.  The file is an
-SQLite database; results are Arrow's own bytes, and nothing in it is run.
+Each batch's result is kept under a digest of the call and of the rows that the function got,
+addresses included: the function gets rows that changed since again, and two calls that use one
+file at once never get each other's results.  The file also says which function made the results,
+and for which version of which dataset: for another one it begins again.  The file is an SQLite
+database; results are Arrow's own bytes, and nothing in it is run.
 """
 
 from __future__ import annotations
@@ -75,16 +76,15 @@ class Checkpoint:
     def begin(self) -> None:
         """Keep the results that are there if this call made them; else warn, and remove them."""
         with self.opened() as database:
-            tables = "SELECT count(*) FROM sqlite_master WHERE name IN ('about', 'results')"
-            (there,) = database.execute(tables).fetchone()
-            if there == 1:  # of a release that did not say what made the results
+            columns = database.execute("SELECT name FROM pragma_table_info('results')")
+            older = ("count",) not in columns.fetchall()
+            if older:  # of a release that did not say what made the results
                 database.execute("DROP TABLE results")
-            for table in _TABLES:
-                database.execute(table)
+                _make_tables(database)
             before = dict(database.execute("SELECT part, digest FROM about").fetchall())
             if before == self.parts:
                 return
-            if before or there == 1:
+            if before or older:
                 names = sorted(before.keys() | self.parts.keys())
                 unlike = [name for name in names if before.get(name) != self.parts.get(name)]
                 warn(
@@ -109,6 +109,8 @@ class Checkpoint:
     def opened(self) -> Iterator[sqlite3.Connection]:
         """Open the file for one transaction; a connection belongs to its thread.
 
+        A file that is not there, perhaps because another call has removed it, is created.
+
         Raises
         ------
         InvalidArgumentError
@@ -119,7 +121,14 @@ class Checkpoint:
                 closing(sqlite3.connect(self.file, timeout=_WAIT_SECONDS)) as database,
                 database,
             ):
+                _make_tables(database)
                 yield database
+        except sqlite3.DataError as error:
+            raise InvalidArgumentError(
+                f"The result of a batch does not fit in checkpoint_file {self.file!r}: {error}.",
+                hint="Pass a smaller batch_size.",
+                checkpoint_file=self.file,
+            ) from error
         except sqlite3.Error as error:
             raise InvalidArgumentError(
                 f"checkpoint_file {self.file!r} cannot be used: {error}.",
@@ -148,7 +157,7 @@ class Remembered:
     def make(self, rows: pa.Table) -> Sequence[pa.ChunkedArray]:
         """Look a batch's result up, or call the function and keep what it returns."""
         (batch,) = ak.combine_chunks(rows).to_batches()
-        key = _digest(batch, self.made.schema)
+        key = _digest(batch, self.made.schema, self.checkpoint.parts)
         with self.checkpoint.opened() as database:
             query = "SELECT rows FROM results WHERE key = ?"
             found = database.execute(query, (key,)).fetchone()
@@ -207,8 +216,13 @@ class ResultsKept:
             )
 
 
-def _digest(batch: pa.RecordBatch, schema: pa.Schema) -> bytes:
-    digest = hashlib.blake2b(str(schema).encode(), digest_size=20)
+def _make_tables(database: sqlite3.Connection) -> None:
+    for table in _TABLES:
+        database.execute(table)
+
+
+def _digest(batch: pa.RecordBatch, schema: pa.Schema, parts: Mapping[str, str]) -> bytes:
+    digest = hashlib.blake2b(repr((str(schema), sorted(parts.items()))).encode(), digest_size=20)
     digest.update(_as_bytes(pa.Table.from_batches([batch])))
     return digest.digest()
 
