@@ -58,6 +58,13 @@ def test_streams_and_several_files_are_looked_at_as_one_write(tmp_path: Path) ->
     assert ds.duplicates().to_table().num_rows == 0
 
 
+def test_keys_that_are_no_number_are_the_same_key() -> None:
+    rows = {"id": [float("nan"), 1.0, float("nan")]}
+    with pytest.warns(UserWarning, match="2 of 3 rows share their primary key .* id = nan"):
+        ds = lk.write_dataset(rows, "memory://nan-keys", primary_key="id")
+    assert ds.duplicates().rows == 2
+
+
 def test_rows_without_duplicates_are_written_without_a_word() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

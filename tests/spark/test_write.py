@@ -12,6 +12,7 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import (
+    DuplicateKeysError,
     EngineError,
     NullKeyError,
     SchemaMismatchError,
@@ -150,6 +151,22 @@ def test_a_null_key_leaves_nothing_behind(spark, tmp_path):
         lk.write_dataset(frame, tmp_path / "d", primary_key=["id"])
     assert caught.value.context["column"] == "id"
     assert not any((tmp_path / "d").rglob("*.lance"))
+
+
+def test_duplicates_of_a_primary_key(spark, tmp_path):
+    frame = spark.createDataFrame([(i % 40, i) for i in range(50)], "id long, x long")
+    frame, uri = frame.repartition(4), str(tmp_path / "t")
+    told = r"20 of 50 rows share their primary key \(id\)"
+    with pytest.raises(DuplicateKeysError, match=told):
+        lk.write_dataset(frame, uri, primary_key="id", primary_key_check="error")
+    assert not list(tmp_path.glob("t/**/*.lance"))
+    with pytest.warns(UserWarning, match=told):
+        ds = lk.write_dataset(frame, uri, primary_key="id")
+    assert ds.duplicates().rows == 20
+    with pytest.warns(UserWarning, match=told):
+        lk.write_dataset(frame, uri, mode="append")
+    lk.write_dataset(frame, uri, mode="append", primary_key_check="ignore")
+    assert lk.dataset(uri).count_rows() == 150
 
 
 def test_rows_that_do_not_fit(spark, tmp_path):

@@ -110,8 +110,10 @@ def _example(
         places = known_rows(columns)[np.isin(key_words(columns), wanted)]
         for row in places.tolist():
             one = tuple(column[row].as_py() for column in columns)
-            seen[one] += 1
-            if seen[one] > 1:
+            # a NaN equals a NaN as a key, and no key has a null
+            same = tuple(None if part != part else part for part in one)  # noqa: PLR0124
+            seen[same] += 1
+            if seen[same] > 1:
                 return one
     # of more keys than are looked at, not all have the hash of another one
     return next(iter(seen), None) if found.keys > _LOOKED_AT else None
