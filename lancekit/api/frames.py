@@ -64,7 +64,7 @@ def pandas_frame(table: pa.Table, options: Mapping[str, Any]) -> pd.DataFrame:
         table = table.replace_schema_metadata(kept)
     try:
         frame = exact_frame(table, options)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, ValueError) as error:  # Python's, of a date beyond its years
         why = str(error).partition("\n")[0]
         raise InvalidArgumentError(
             f"These rows do not become a pandas frame: {why}.", hint="Read them with to_table()."

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit.errors import InvalidArgumentError
+from lancekit.pipeline.engine.pandas_frames import exact_frame
 
 _ID = 1239162456494753671
 _ROWS = {
@@ -21,6 +23,14 @@ _ROWS = {
     "s": pa.array([{"a": [_ID, None]}, None, {"a": None}]),
 }
 _DTYPES = {"id": "Int64", "small": "float64", "whole": "int64", "l": "object"}
+
+
+class _Named(pa.ExtensionType):
+    def __init__(self) -> None:
+        super().__init__(pa.int64(), "tests.named")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
 
 
 @pytest.fixture
@@ -50,6 +60,42 @@ def test_every_frame_has_the_numbers(ds: lk.LanceDataset, name: str) -> None:
     assert frame["l"][0].tolist() == [_ID, None]
     assert frame["s"][0]["a"].tolist() == [_ID, None]
     assert {column: str(frame[column].dtype) for column in _DTYPES} == _DTYPES
+
+
+def test_nulls_of_one_fragment_and_numbers_of_another() -> None:
+    kinds = [pa.int64(), pa.list_(pa.int64()), pa.struct({"a": pa.int64()})]
+    schema = pa.schema({f"c{at}": kind for at, kind in enumerate(kinds)})
+    first = pa.table([[None], [[None]], [{"a": None}]], schema=schema)
+    second = pa.table([[_ID], [[_ID]], [{"a": _ID}]], schema=schema)
+    ds = lk.write_dataset(first, "memory://exact-parts")
+    frame = lk.write_dataset(second, ds, mode="append").to_pandas()
+    assert _values(frame, "c0") == [None, _ID]
+    assert [list(value) for value in frame["c1"]] == [[None], [_ID]]
+    assert frame["c2"].tolist() == [{"a": None}, {"a": _ID}]
+
+
+def test_nulls_that_nobody_sees_and_extension_types() -> None:
+    fixed = pa.array([[_ID, 1], None], pa.list_(pa.int64(), 2))
+    named = pa.ExtensionArray.from_storage(_Named(), pa.array([_ID, None]))
+    twice = pa.Table.from_arrays([pa.array([_ID, None]), pa.array([1, None])], ["x", "x"])
+    frame = exact_frame(pa.table({"fixed": fixed, "named": named}), {})
+    assert frame["fixed"][0].tolist() == [_ID, 1]
+    assert _values(frame, "named") == [_ID, None]
+    shown = exact_frame(twice, {})
+    assert [str(kind) for kind in shown.dtypes] == ["Int64", "float64"]
+
+
+def test_a_frame_with_an_index_and_numbers_as_names() -> None:
+    given = pd.DataFrame({0: pd.array([1, None], "Int64"), 1: pd.array([_ID, None], "Int64")})
+    for rows in (given, given.set_index(0).rename_axis("k")):
+        shown = exact_frame(pa.Table.from_pandas(rows), {})
+        assert shown[1].tolist() == [_ID, pd.NA]
+
+
+def test_a_date_beyond_the_years_of_python_is_refused() -> None:
+    ds = lk.write_dataset(pa.table({"d": pa.array([1 << 30], pa.date32())}), "memory://far-date")
+    with pytest.raises(InvalidArgumentError, match=r"year 2941775 is out of range"):
+        ds.to_pandas()
 
 
 def test_frames_of_comparisons() -> None:

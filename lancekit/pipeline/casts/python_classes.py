@@ -19,7 +19,7 @@ __all__ = ["MIXED", "class_name", "family_of"]
 
 #: the special before the general: a bool is an int, a datetime a date, NumPy's spans integers
 _FAMILIES: tuple[tuple[tuple[type, ...], str], ...] = (
-    ((NoneType,), "missing"),
+    ((NoneType, type(np.ma.masked)), "missing"),
     ((bool, np.bool_), "bool"),
     ((dt.timedelta, np.timedelta64), "duration"),
     ((int, np.integer), "int"),

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit.format.arrow_parts import unit_and_zone
+from lancekit.pipeline.casts.numpy_times import in_arrow_units
 from lancekit.pipeline.casts.values import LossError
 
 __all__ = ["date_array", "moment_array", "span_array", "time_array"]
@@ -44,7 +45,7 @@ def moment_array(values: Sequence[Any]) -> pa.Array:
     In microseconds, or in nanoseconds where there are some; of NumPy's days alone as ``date32``.
     """
     if _have_unit(values, "D"):
-        return pa.array(np.array(_filled(values, np.datetime64("NaT", "D"))))
+        return pa.array(in_arrow_units(np.array(_filled(values, np.datetime64("NaT", "D")))))
     wholes, rests = _taken_apart(values, _moment)
     zone = _zone(wholes, values)
     return _put_together(wholes, rests, lambda unit: pa.timestamp(unit, zone))

@@ -314,6 +314,7 @@ def _are_alike(lists: Sequence[Any]) -> bool:
     """Tell whether all are arrays of NumPy's with values of one type, which Arrow takes whole."""
     return (
         all(isinstance(value, np.ndarray) and value.ndim == 1 for value in lists)
+        and not any(isinstance(value, np.ma.MaskedArray) for value in lists)
         and len({value.dtype for value in lists}) == 1
         and lists[0].dtype.kind in "biuf"
     )

@@ -91,8 +91,11 @@ def series_array(series: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
     """
     if type(series.dtype).__name__ == "SparseDtype":
         series = series.sparse.to_dense()
-    if isinstance(series.dtype, np.dtype) and series.dtype.kind == "c":
-        return numpy_array(series.to_numpy())
+    if isinstance(series.dtype, np.dtype):
+        if series.dtype.kind == "c":
+            return numpy_array(series.to_numpy())
+        if not series.dtype.isnative:
+            series = series.astype(series.dtype.newbyteorder("="))
     if str(series.dtype) == "object":
         return towards(python_array(list(series), guide), guide)
     categories = getattr(getattr(series, "cat", None), "categories", None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, cast
 
@@ -222,7 +222,7 @@ def _column_array(values: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
     if isinstance(values, str | bytes):
         raise TypeError(f"{shown(values)} is one value")
     if isinstance(values, loaded_type("pandas", "Series")):
-        return series_array(values, guide)
+        return series_array(values, replace(guide, nan_is_null=True))
     if isinstance(values, memoryview):
         values = np.asarray(values)
     if isinstance(values, np.ndarray):

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lancekit.errors import InvalidTypeError
 from lancekit.legible import shown
+from lancekit.pipeline.casts.numpy_times import in_arrow_units
 
 __all__ = ["numpy_array"]
 
@@ -25,7 +26,11 @@ def numpy_array(values: np.ndarray[Any, Any]) -> pa.Array:
     ------
     InvalidTypeError
         Arrow has no type for the values.
+    LossError
+        The first moment or span that is beyond the range of its type.
     """
+    if isinstance(values, np.matrix):  # has two dimensions whatever becomes of it
+        values = np.asarray(values)
     kind = values.dtype
     if values.ndim == 0:
         raise InvalidTypeError(
@@ -37,10 +42,13 @@ def numpy_array(values: np.ndarray[Any, Any]) -> pa.Array:
             hint="Store both parts: {'re': values.real, 'im': values.imag}, or vectors of two: "
             "np.stack([values.real, values.imag], axis=1).",
         )
+    if kind.kind in "mM":
+        values = in_arrow_units(values)
+        kind = values.dtype
     if values.ndim > 1:
         return _vectors(values)
     if kind.names:
-        parts = [numpy_array(np.ascontiguousarray(values[name])) for name in kind.names]
+        parts = [numpy_array(values[name].copy()) for name in kind.names]  # masks stay
         return pa.StructArray.from_arrays(parts, names=list(kind.names))
     if kind.kind == "f" and kind.itemsize > 8:
         raise InvalidTypeError(

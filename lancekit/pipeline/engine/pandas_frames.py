@@ -31,30 +31,52 @@ def exact_frame(table: pa.Table, options: Mapping[str, Any]) -> pd.DataFrame:
     structs with such numbers hold Python objects.
     """
     exact = {} if options.get("integer_object_nulls") else _exact_columns(table, options)
+    index = set() if options.get("ignore_metadata") else _index_columns(table.schema)
+    shown = [place for place, name in enumerate(table.column_names) if name not in index]
     frame: pd.DataFrame = table.to_pandas(**options)
-    for place, name in enumerate(frame.columns):
-        if name in exact:
-            frame.isetitem(place, exact[name])
+    for place, column in enumerate(shown):
+        if column in exact:
+            frame.isetitem(place, exact[column])
     return frame
 
 
-def _exact_columns(table: pa.Table, options: Mapping[str, Any]) -> dict[str, Any]:
+def _index_columns(schema: pa.Schema) -> set[str]:
+    """Return the columns that pandas makes an index of, by what the schema says of pandas."""
+    told = (schema.pandas_metadata or {}).get("index_columns", ())
+    return {name for name in told if isinstance(name, str)}
+
+
+def _exact_columns(table: pa.Table, options: Mapping[str, Any]) -> dict[int, Any]:
+    """Return the columns that doubles would change, by their places in the table."""
     mapped = options.get("types_mapper") or (lambda _kind: None)
-    found = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
+    found: dict[int, Any] = {}
+    for place, column in enumerate(map(_converted, table.columns)):
         if not _may_be_rounded(column.type) or mapped(column.type) is not None:
             continue
-        if not any(map(_is_rounded, column.chunks)):
+        if not _is_rounded(column):
             continue
         if pt.is_nested(column.type):
             keeping = {**options, "integer_object_nulls": True, "self_destruct": False}
-            found[name] = pa.table([column], [name]).to_pandas(**keeping)[name].array
+            found[place] = pa.table([column], ["x"]).to_pandas(**keeping)["x"].array
         else:
             import pandas as pd
 
             kind: Any = pd.UInt64Dtype() if pt.is_uint64(column.type) else pd.Int64Dtype()
-            found[name] = kind.__from_arrow__(column)
+            found[place] = kind.__from_arrow__(column)
     return found
+
+
+def _converted(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return what pandas gets of a column: of an extension type without a dtype the storage."""
+    while isinstance(column.type, pa.BaseExtensionType):
+        try:
+            column.type.to_pandas_dtype()
+        except NotImplementedError:
+            storage = [chunk.storage for chunk in column.chunks]  # type: ignore[attr-defined]
+            column = pa.chunked_array(storage, column.type.storage_type)
+        else:
+            break
+    return column
 
 
 def _may_be_rounded(kind: pa.DataType) -> bool:
@@ -63,13 +85,15 @@ def _may_be_rounded(kind: pa.DataType) -> bool:
     return bool(pt.is_int64(kind) or pt.is_uint64(kind))
 
 
-def _is_rounded(values: pa.Array) -> bool:
-    """Return True if numbers beside nulls do not fit a double."""
-    return any(
-        ak.null_count(array) and _is_large(array)
-        for array in _leaves(values)
-        if pt.is_int64(array.type) or pt.is_uint64(array.type)
-    )
+def _is_rounded(column: pa.ChunkedArray) -> bool:
+    """Return True if numbers that do not fit a double may stand beside nulls, in any chunks.
+
+    In lists and structs nulls are not looked for: Arrow also counts those that nobody sees.
+    """
+    leaves = [leaf for chunk in column.chunks for leaf in _leaves(chunk)]
+    numbers = [leaf for leaf in leaves if pt.is_int64(leaf.type) or pt.is_uint64(leaf.type)]
+    nulls = pt.is_nested(column.type) or any(map(ak.null_count, numbers))
+    return nulls and any(map(_is_large, numbers))
 
 
 def _is_large(numbers: pa.Array) -> bool:
