@@ -30,6 +30,16 @@ __all__ = ["compile_expression", "condition", "parameter"]
 
 BOOL = pa.bool_()
 
+#: what a user may expect to be supported: its keywords, and what to write in its place
+_REFUSED: Mapping[type, tuple[str, str]] = {
+    exp.IgnoreNulls: (
+        "IGNORE NULLS",
+        "Aggregates ignore nulls without it. For lag, lead and other window functions, leave the "
+        "nulls out in a subquery: FROM (SELECT * FROM t WHERE x IS NOT NULL).",
+    ),
+    exp.RespectNulls: ("RESPECT NULLS", "Leave it out: window functions count nulls without it."),
+}
+
 
 def compile_expression(tree: Any, scope: Scope) -> Expr:
     """Return what a piece of the text means.
@@ -41,7 +51,8 @@ def compile_expression(tree: Any, scope: Scope) -> Expr:
     """
     rule = _RULES.get(type(tree))
     if rule is None:
-        raise scope.text.fail(tree, f"{_shown(tree)} is not part of these statements:")
+        what, hint = _REFUSED.get(type(tree), (_shown(tree), ""))
+        raise scope.text.fail(tree, f"{what} is not part of these statements:", hint)
     looked_at = _MORE.get(type(tree), ())
     scope.text.only(tree, "this", "expression", "expressions", *looked_at)
     return replace(rule(tree, scope), place=start_of(tree))

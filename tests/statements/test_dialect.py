@@ -43,6 +43,9 @@ MISTAKES = {
     "SELECT sum(x) OVER (ORDER BY id ROWS BETWEEN ^1 PRECEDING AND CURRENT ROW) FROM t": (
         "a window frame (ROWS, RANGE, GROUPS) is not part"
     ),
+    "SELECT ^lag(x) IGNORE NULLS OVER (ORDER BY id) FROM t": "IGNORE NULLS is not part",
+    "SELECT lag(^x IGNORE NULLS) OVER (ORDER BY id) FROM t": "IGNORE NULLS is not part",
+    "SELECT ^lead(x) RESPECT NULLS OVER (ORDER BY id) FROM t": "RESPECT NULLS is not part",
     "SELECT sum(x) OVER w FROM t WINDOW ^w AS (PARTITION BY id)": "WINDOW is not part",
     "SELECT id FROM t SORT BY ^id": "SORT BY is not part",
     "SELECT ^* FROM t NATURAL JOIN t b": "",

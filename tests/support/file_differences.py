@@ -42,6 +42,24 @@ def _other_thresholds(library: ModuleType, uri: str) -> Any:
     return REFUSED if made == REFUSED else made.count_rows()
 
 
+def _second_version_to_the_first(library: ModuleType, uri: str) -> Any:
+    marked = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    first = pa.table([pa.array([b"x"], pa.large_binary())], schema=pa.schema([marked]))
+    lance.write_dataset(first, uri, data_storage_version="2.1")
+    more = _blobs(library, [b"y"])
+    settings = {"mode": "append", "data_storage_version": "2.2"}
+    made = tried(lambda: library.write_dataset(more, uri, **settings))
+    return REFUSED if made == REFUSED else made.count_rows()
+
+
+def _compacted_managed_blobs(library: ModuleType, uri: str) -> Any:
+    rows = _blobs(lance, [b"x" * 70_000] * 2)
+    rows = rows.replace_schema_metadata({"lance.blob.managed": "true"})
+    lance.write_dataset(rows, uri, data_storage_version="2.2", max_rows_per_file=1)
+    library.dataset(uri).optimize.compact_files()
+    return {blob["kind"] for blob in lance.dataset(uri).to_table()["b"].to_pylist()}
+
+
 def _blob_below_a_base(library: ModuleType, uri: str) -> Any:
     base = Path(uri).with_suffix(".base")
     base.mkdir()
@@ -154,6 +172,24 @@ OF_FILES = (
         _files_of_blobs,
         0,
         1,
+    ),
+    Difference(
+        "a compaction of a table with managed blobs (`lance.blob.managed`)",
+        "copies the blobs into the new data files",
+        "leaves the blobs where they are, and moves only their descriptors",
+        "a data file needs no object that another fragment names; a later release moves no blob",
+        _compacted_managed_blobs,
+        {0},
+        {4},
+    ),
+    Difference(
+        "blobs of version 2 (`blob_array`) appended to a column of version 1",
+        "an error that names both types; bytes are appended",
+        'are written with `data_storage_version="2.2"`, and the column becomes one of version 2',
+        "a schema does not change by an append",
+        _second_version_to_the_first,
+        REFUSED,
+        2,
     ),
     Difference(
         "blobs appended with other thresholds than the table's",
