@@ -29,7 +29,7 @@ Values are copied only where Arrow is wrong.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any, TypeVar, overload
 
@@ -84,12 +84,7 @@ _JOINING_ERRORS = (pa.ArrowInvalid, pa.ArrowIndexError)
 
 def take(rows: _Rows, indices: Any) -> _Rows:
     """Return the rows at some places; a null for a null."""
-    found: Any = _sliced_soundly(rows)
-    try:
-        found = found.take(indices)
-    except _JOINING_ERRORS:
-        found = _mended(found).take(indices)
-    taken: _Rows = found
+    taken: _Rows = _joined(lambda sound: sound.take(indices), _sliced_soundly(rows))
     return taken
 
 
@@ -148,20 +143,14 @@ def without_null_values(values: pa.DictionaryArray) -> pa.DictionaryArray:
 
 def concat_arrays(arrays: Iterable[pa.Array], memory_pool: pa.MemoryPool | None = None) -> pa.Array:
     """Return arrays of one type as one, copied."""
-    parts = list(arrays)
-    try:
-        return pa.concat_arrays(parts, memory_pool)
-    except _JOINING_ERRORS:
-        return pa.concat_arrays(map(_mended_array, parts), memory_pool)
+    joined: pa.Array = _joined(lambda parts: pa.concat_arrays(parts, memory_pool), list(arrays))
+    return joined
 
 
 def concat_batches(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     """Return batches of one schema as one, copied."""
-    parts = list(batches)
-    try:
-        return pa.concat_batches(parts)
-    except _JOINING_ERRORS:
-        return pa.concat_batches(map(_mended, parts))
+    joined: pa.RecordBatch = _joined(pa.concat_batches, list(batches))
+    return joined
 
 
 @overload
@@ -170,21 +159,13 @@ def combine_chunks(rows: pa.ChunkedArray) -> pa.Array: ...
 def combine_chunks(rows: pa.Table) -> pa.Table: ...
 def combine_chunks(rows: pa.ChunkedArray | pa.Table) -> pa.Array | pa.Table:
     """Return the chunks of a column as one array, or a table whose columns have one chunk each."""
-    try:
-        return rows.combine_chunks()
-    except _JOINING_ERRORS:
-        joined: pa.Array | pa.Table = _mended(rows).combine_chunks()
-        return joined
+    joined: pa.Array | pa.Table = _joined(lambda parts: parts.combine_chunks(), rows)
+    return joined
 
 
 def sort_by(rows: _Tabular, sorting: str | list[tuple[str, str]]) -> _Tabular:
     """Return rows in the order of some columns."""
-    found: Any = _sliced_soundly(rows)
-    try:
-        found = found.sort_by(sorting)
-    except _JOINING_ERRORS:
-        found = _mended(found).sort_by(sorting)
-    ordered: _Tabular = found
+    ordered: _Tabular = _joined(lambda sound: sound.sort_by(sorting), _sliced_soundly(rows))
     return ordered
 
 
@@ -331,6 +312,14 @@ def _is_cast_wrongly(kind: pa.DataType) -> bool:
 
 
 # ---- what the kernels are given instead
+
+
+def _joined(kernel: Callable[[Any], Any], rows: Any) -> Any:
+    """Call a kernel that joins chunks; if Arrow refuses them, call it again on mended ones."""
+    try:
+        return kernel(rows)
+    except _JOINING_ERRORS:
+        return kernel([_mended(part) for part in rows] if isinstance(rows, list) else _mended(rows))
 
 
 def _from_byte_0(texts: Any) -> Any:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
 from lancekit.file.columns.categories import Categories
 from lancekit.file.columns.limits import check_field, check_packed, check_text, too_many_categories
@@ -19,7 +18,7 @@ from lancekit.file.columns.physical import packed_where
 from lancekit.file.columns.small_pages import encoded_together
 from lancekit.file.columns.split_leaves import (
     columns_of_20,
-    nulls_where_forbidden,
+    forbidden_nulls,
     plain_type,
     pruned,
 )
@@ -259,15 +258,9 @@ class FileWriter:
             raise SchemaMismatchError(
                 f"Column {field.name!r} is {array.type}, not {field.type}.", column=field.name
             )
-        if ak.null_count(array) and not field.nullable:
+        if nulls := forbidden_nulls(array, field):
             raise SchemaMismatchError(
-                f"Column {field.name!r} must not hold nulls, and has {ak.null_count(array)}.",
-                column=field.name,
-            )
-        if nulls_where_forbidden(array, field.type):
-            raise SchemaMismatchError(
-                f"Column {field.name!r} holds nulls in a part that must not: {field.type}.",
-                column=field.name,
+                f"Column {field.name!r} takes no nulls, and holds {nulls}.", column=field.name
             )
         return array
 

@@ -25,9 +25,9 @@ from lancekit.format.schema import LanceField
 __all__ = [
     "Leaf",
     "columns_of_20",
+    "forbidden_nulls",
     "is_whole",
     "leaves_of",
-    "nulls_where_forbidden",
     "plain_type",
     "pruned",
     "stored",
@@ -198,7 +198,18 @@ def columns_of_20(array: pa.Array, field: LanceField) -> Iterator[pa.Array]:
     yield from columns_of_20(list_items(array, lengths), field.children[0])
 
 
-def nulls_where_forbidden(array: pa.Array, kind: pa.DataType) -> bool:
+def forbidden_nulls(values: pa.Array | pa.ChunkedArray, field: pa.Field) -> str:
+    """Return which nulls values have and their field takes none of, in words; empty without."""
+    count = 0 if field.nullable else ak.null_count(values)
+    if count:
+        return f"{count} null{'s'[: count > 1]}"
+    chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+    if any(_has_forbidden_nulls(chunk, field.type) for chunk in chunks):
+        return f"nulls in a part that takes none: {field.type}"
+    return ""
+
+
+def _has_forbidden_nulls(array: pa.Array, kind: pa.DataType) -> bool:
     """Return whether parts of a nested array that must not be null are, where they count."""
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
@@ -222,7 +233,7 @@ def nulls_where_forbidden(array: pa.Array, kind: pa.DataType) -> bool:
     else:
         parts = [(flattened(array), item_field(kind))]
     return any(
-        (not field.nullable and ak.null_count(part) > 0) or nulls_where_forbidden(part, field.type)
+        (not field.nullable and ak.null_count(part) > 0) or _has_forbidden_nulls(part, field.type)
         for part, field in parts
     )
 

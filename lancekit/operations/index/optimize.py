@@ -30,7 +30,7 @@ from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.index.create import segments_of
 from lancekit.operations.index.reuse import trimmed
-from lancekit.operations.index.rows import covered_rows, live_addresses, live_fragments
+from lancekit.operations.index.rows import covered_rows, live_fragments
 from lancekit.operations.index.segments import (
     IndexedField,
     build_content,
@@ -39,6 +39,7 @@ from lancekit.operations.index.segments import (
     removed_unless_committed,
     write_segment,
 )
+from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.versions.snapshot import Snapshot
 
@@ -263,7 +264,8 @@ def _has_updated_rows(source: FragmentSource) -> bool:
     """Return False if no row of a fragment was updated; True, too, where nobody recorded it."""
     if source.fragment.last_updated_at is None:
         return True
-    reader, rows, _ = live_addresses(source)
+    reader = FragmentReader(source)
+    rows = np.arange(reader.physical_rows) if reader.live is None else reader.live
     return not np.array_equal(reader.created_at(rows), reader.last_updated_at(rows))
 
 

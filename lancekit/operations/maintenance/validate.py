@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lancekit import arrow_kernels as ak
 from lancekit.errors import CorruptFileError
-from lancekit.file.columns.split_leaves import nulls_where_forbidden
+from lancekit.file.columns.split_leaves import forbidden_nulls
 from lancekit.options import options
 from lancekit.pipeline.engine.engine import choose_runner
 from lancekit.scan.fragment_rows import ScanRequest, scan_fragment
@@ -84,11 +83,9 @@ def _validate(task: _Task) -> None:
 def _check_nulls(source: FragmentSource, rows: pa.Table) -> None:
     """Raise if there are nulls where the schema has none: no other reader takes such a file."""
     for field, column in zip(rows.schema, rows.columns, strict=True):
-        count = 0 if field.nullable else ak.null_count(column)
-        if count or any(nulls_where_forbidden(chunk, field.type) for chunk in column.chunks):
-            what = f"{count} nulls" if count else f"nulls in a part that must not: {field.type}"
+        if nulls := forbidden_nulls(column, field):
             raise CorruptFileError(
-                f"Column {field.name!r} of {source.where} takes no nulls, and holds {what}.",
+                f"Column {field.name!r} of {source.where} takes no nulls, and holds {nulls}.",
                 hint="Make it nullable, with alter_columns, or give these rows another value.",
                 column=field.name,
                 fragment=source.fragment.id,
