@@ -26,6 +26,7 @@ from lancekit.operations.columns.alter import (
     write_to_all,
 )
 from lancekit.operations.common.retry import RetryPolicy, retried
+from lancekit.operations.unmerged.audit import check_new_values
 from lancekit.options import options
 from lancekit.pipeline.casts.plan import normalise_new_schema, plan_cast
 from lancekit.pipeline.columns.udf_checkpoint import Checkpoint, Remembered, ResultsKept
@@ -182,6 +183,7 @@ def _land(current: Snapshot, addition: Addition) -> Snapshot:
     preserves = addition.preserves_nullability
     if addition.maker is None:
         return merge_columns(current, fragments, addition.schema, preserves=True)
+    check_new_values(current, addition.stored.names[0])
     with ResultsKept(addition.maker):
         written = write_to_all(current, addition.stored, addition.maker)
         return merge_columns(current, written, addition.schema, preserves=preserves)

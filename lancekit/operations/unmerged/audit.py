@@ -19,7 +19,7 @@ from lancekit.format.schema import LanceField
 from lancekit.operations.unmerged.waiting import check_merged
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["check_shards"]
+__all__ = ["check_new_values", "check_shards"]
 
 
 def check_shards(latest: Snapshot, manifest: Manifest, operation: ops.Operation) -> None:
@@ -62,15 +62,25 @@ def _check_columns(latest: Snapshot, manifest: Manifest) -> None:
     for what, find in _COLUMNS.items():
         found = find(before, after, manifest)
         if found is not None:
-            raise InvalidArgumentError(
-                f"A table with shards cannot {what.format(found.name)}: rows of a writer that is "
-                "open, and of the log, follow the columns as they were.",
-                hint="Close the writers, ds.merge_mem_wal(), "
-                f"ds.drop_index({MEM_WAL!r}), change the columns, and ds.initialize_mem_wal().",
-                column=found.name,
-            )
+            raise _refused(what, found.name)
     if not _keys(before) <= _keys(after):
         check_merged(latest, "To drop the primary key")
+
+
+def check_new_values(current: Snapshot, name: str) -> None:
+    """Raise ``InvalidArgumentError`` before values of a new column are computed in vain."""
+    if mem_wal_entry(current.indices) is not None:
+        raise _refused(_GIVEN, name)
+
+
+def _refused(what: str, name: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"A table with shards cannot {what.format(name)}: rows of a writer that is open, and of "
+        "the log, follow the columns as they were.",
+        hint="Close the writers, ds.merge_mem_wal(), "
+        f"ds.drop_index({MEM_WAL!r}), change the columns, and ds.initialize_mem_wal().",
+        column=name,
+    )
 
 
 _Fields: TypeAlias = Mapping[int, LanceField]
@@ -104,10 +114,11 @@ def _computed(before: _Fields, after: _Fields, manifest: Manifest) -> LanceField
     return next((after[id_] for id_ in stored if id_ in new), None) if new else None
 
 
+_GIVEN = "be given column {!r} with values"
 #: what is refused of columns, and how it is told
 _COLUMNS: Mapping[str, Callable[[_Fields, _Fields, Manifest], LanceField | None]] = {
     "rename {!r} of its primary key": _renamed_key,
     "cast {!r}": _cast,
     "make {!r} not nullable": _stricter,
-    "be given column {!r} with values": _computed,
+    _GIVEN: _computed,
 }
