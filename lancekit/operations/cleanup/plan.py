@@ -305,11 +305,12 @@ def _unlisted_forks(line: Line) -> set[int]:
 
 
 def borrowing(line: Line) -> list[Snapshot]:
-    """Return the versions of other lines that may read new files of a branch.
+    """Return the versions of other branches that read files of a branch or of main.
 
-    Those of main are read only by what forked from it, and what it forked from stays.
+    A fork reads files of its fork version, which stays.  A branch that takes main over by a
+    fast-forward reads files of later versions of main, too.
     """
-    return [] if line.branch is None else [*chain.from_iterable(borrowers(line).values())]
+    return [*chain.from_iterable(borrowers(line).values())]
 
 
 def _detached(line: Line) -> list[Snapshot]:

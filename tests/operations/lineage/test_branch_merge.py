@@ -646,6 +646,23 @@ def test_a_cleanup_of_the_branch_keeps_what_others_read(ds: lk.LanceDataset) -> 
         lk.dataset(ds.uri).to_table()
 
 
+@pytest.mark.parametrize("side", [lk, lance])
+@pytest.mark.parametrize("files", ["link", "reference"])
+def test_a_cleanup_of_main_keeps_what_a_rebased_branch_reads(
+    ds: lk.LanceDataset, files: Any, side: Any
+) -> None:
+    exp = ds.create_branch("exp")
+    change_all_ways(ds)
+    assert exp.branches.merge("main", files=files).how == "fast-forward"
+    sub, wanted = exp.create_branch("sub"), by_id(exp)
+    ds.update({"id": "id"})
+    ds.optimize.compact_files()
+    side.dataset(ds.uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
+    for branch in (exp, sub):
+        branch.checkout_latest()
+        assert by_id(branch) == wanted
+
+
 def test_a_branch_of_a_branch_whose_files_stay(ds: lk.LanceDataset) -> None:
     exp = ds.create_branch("exp")
     exp.insert([row(5, "e", 5)], mode="append")
