@@ -89,7 +89,7 @@ FLOORS = """
     cache
     options  machine
     call  checked  choice  picture
-    arrow_kernels  errors  interrupts  ipython  lazy  _version
+    arrow_kernels  errors  fragment_progress  interrupts  ipython  lazy  _version
     display  extras  user_cache
     legible
 """
@@ -232,7 +232,8 @@ LIGHT = """
     pipeline  pipeline.engine  pipeline.engine.engine
     compiled  compiled.homes
     format  format.arrow_parts  format.extensions  format.field_marks  format.jsonb
-    progress  provenance  options  choice  errors  extras  display  legible  machine  picture
+    progress  fragment_progress  provenance  options  choice  errors  extras  display  legible
+    machine  picture
 """
 #: what takes long to load, and what is loaded only where it is used
 HEAVY = """

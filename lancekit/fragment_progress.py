@@ -1,0 +1,98 @@
+"""pylance's interface for each fragment of a write: `FragmentWriteProgress`.
+
+Users find it in `lancekit.progress`, as in pylance.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from typing import Any
+
+__all__ = [
+    "FileSystemFragmentWriteProgress",
+    "FragmentWriteProgress",
+    "NoopFragmentWriteProgress",
+]
+
+
+class FragmentWriteProgress(ABC):
+    """Is told of each fragment that a write begins and completes; ``progress=`` of writes.
+
+    Any object with these two methods will do; they are given a `FragmentMetadata`.  What they
+    raise ends the write, and nothing of it stays.  Of a write on Spark both are called for each
+    fragment, in this process, when all are written.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> class Told(lk.FragmentWriteProgress):
+    ...     def begin(self, fragment, **kwargs):
+    ...         print("begin")
+    ...
+    ...     def complete(self, fragment, **kwargs):
+    ...         print("complete", fragment.physical_rows)
+    >>> _ = lk.write_dataset({"x": [1, 2]}, "memory://told-example", progress=Told())
+    begin
+    complete 2
+    """
+
+    @abstractmethod
+    def begin(self, fragment: Any, **kwargs: Any) -> None:
+        """Hear of a fragment whose file is about to be written: it has no rows yet."""
+
+    @abstractmethod
+    def complete(self, fragment: Any, **kwargs: Any) -> None:
+        """Hear of a fragment whose file is written; a commit may still give it another id."""
+
+
+class NoopFragmentWriteProgress(FragmentWriteProgress):
+    """Does nothing."""
+
+    def begin(self, fragment: Any, **kwargs: Any) -> None:
+        """Do nothing."""
+
+    def complete(self, fragment: Any, **kwargs: Any) -> None:
+        """Do nothing."""
+
+
+class FileSystemFragmentWriteProgress(FragmentWriteProgress):
+    """Keeps a file ``fragment_<id>.in_progress`` while a fragment is written.
+
+    A file ``fragment_<id>.json`` with its metadata, as it was at the beginning, stays.  Fragments
+    have different ids only if `LanceFragment.create` is given them.
+
+    Parameters
+    ----------
+    base_uri
+        The folder of these files, as a URI that Arrow's file systems know, or an absolute path.
+    metadata
+        Kept in the first file, to tell workers apart.
+    """
+
+    PROGRESS_EXT = ".in_progress"
+
+    def __init__(self, base_uri: str, metadata: dict[str, str] | None = None) -> None:
+        from pyarrow.fs import FileSystem
+
+        self._files, self._folder = FileSystem.from_uri(os.fspath(base_uri))
+        self._metadata = dict(metadata or {})
+
+    def begin(self, fragment: Any, **kwargs: Any) -> None:  # noqa: ARG002  # for subclasses
+        """Write both files."""
+        self._files.create_dir(self._folder, recursive=True)
+        about = {"fragment_id": fragment.id, "metadata": self._metadata}
+        self._put(self._name(fragment, self.PROGRESS_EXT), about)
+        self._put(self._name(fragment, ".json"), fragment.to_json())
+
+    def complete(self, fragment: Any, **kwargs: Any) -> None:  # noqa: ARG002  # for subclasses
+        """Remove the first file."""
+        self._files.delete_file(self._name(fragment, self.PROGRESS_EXT))
+
+    def _name(self, fragment: Any, suffix: str) -> str:
+        return f"{self._folder}/fragment_{fragment.id}{suffix}"
+
+    def _put(self, name: str, content: Any) -> None:
+        with self._files.open_output_stream(name) as out:
+            out.write(json.dumps(content).encode())
