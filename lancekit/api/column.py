@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
 from lancekit.api.pylance.arguments import check_count
-from lancekit.api.scan_options import ScanOptions
-from lancekit.api.scanner import scan_of
+from lancekit.api.sampled_rows import sampled_rows
 from lancekit.checked import checked_methods
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
@@ -32,12 +29,6 @@ from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Bin", "ColumnSummary", "DatasetColumn"]
 
-#: of longer columns as many rows are read as so many seconds allow
-_SECONDS = 1.0
-#: rows are drawn in blocks: of so many rows at most, and so many at least
-_BLOCK, _BLOCKS = 8192, 64
-#: and no more of their values than this
-_BYTES = 256 << 20
 #: a histogram has no more ranges
 _BINS = 10_000
 
@@ -158,13 +149,13 @@ class DatasetColumn(Displayed):
     def statistics(
         self, *, rows: int | None = None, top: int = 10, bins: int = 12
     ) -> ColumnSummary:
-        """Read the column, or random blocks of a long one, and tell what its values are like.
+        """Read the column, or blocks of a long one, and return what its values are like.
 
         Parameters
         ----------
         rows
-            At most so many rows are read, and no more than 256 MiB; by default as many as a
-            second reads.  Fewer than all are drawn in blocks at random, the same each time.
+            The most rows to read, in no more than 256 MiB; by default as many as can be read in a
+            second.  Fewer than all are blocks of rows that are spread evenly over the table.
         top, bins
             How many of the most frequent values, and how many ranges of a histogram at most
             (10,000 are the most); none with 0.
@@ -174,7 +165,9 @@ class DatasetColumn(Displayed):
         bins = check_count("bins", bins)
         if bins > _BINS:
             raise InvalidArgumentError(f"bins is {bins}.", hint=f"Pass {_BINS:,} or fewer.")
-        values = [plain(one) for one in self._read(most)]
+        values = [
+            plain(batch.column(0)) for batch in sampled_rows(self._snapshot, [self.path], most)
+        ]
         found, counts = column_statistics(values), Counts()
         ranges: tuple[Bin, ...] = ()
         if values and not is_blob(self._fields[-1].metadata):
@@ -191,27 +184,6 @@ class DatasetColumn(Displayed):
             top=counts.top(top) or (),
             histogram=ranges,
         )
-
-    def _read(self, most: int | None) -> Iterator[pa.Array]:
-        """Read random blocks, until there are enough rows, bytes, or seconds."""
-        total = self._snapshot.manifest.num_rows
-        wanted, until = total if most is None else min(most, total), time.monotonic() + _SECONDS
-        whole = wanted == total and (most is not None or total <= _BLOCK * 8)
-        length = total if whole else min(max(wanted // _BLOCKS, 1), _BLOCK)
-        blocks = np.arange(0, total, length) if total else np.empty(0, np.int64)
-        taken = read = 0
-        for start in np.random.default_rng(0).permutation(blocks).tolist():
-            options = ScanOptions(
-                columns=[self.path], offset=start, limit=min(length, wanted - read)
-            )
-            for batch in scan_of(self._snapshot, options).to_batches():
-                yield batch.column(0)
-                taken += batch.nbytes
-                read += batch.num_rows
-                if taken > _BYTES:
-                    return
-            if read >= wanted or (most is None and time.monotonic() > until):
-                return
 
     def _plain(self) -> str:
         return f"DatasetColumn({self.path!r}, {self.type})"

@@ -168,13 +168,14 @@ class Plots:
         new: Ref | datetime | timedelta | Handle | None = None,
         *,
         columns: Sequence[str] | None = None,
-        sample: int = 10_000,
+        sample: int | None = None,
         measure: Literal["psi", "ks"] = "psi",
         ax: Any = None,
     ) -> Picture:
         """Draw how the values of columns are distributed in two versions, and which drifted.
 
-        Rows are read: of each side at most ``sample``, chosen evenly with a fixed seed.
+        All rows of both versions are read, if that takes no longer than about a second.  Else
+        blocks of rows are read that are spread evenly, and the figures are marked as estimates.
 
         Parameters
         ----------
@@ -183,7 +184,8 @@ class Plots:
         columns
             Which columns; by default the first 24 of numbers, times, truth values and text.
         sample
-            The most rows that are read of each side.
+            The most rows to read of each version, in no more than 256 MiB; by default as many as
+            can be read in half a second.
         measure
             ``"psi"``: population stability index, drift from 0.2; ``"ks"``: Kolmogorov-Smirnov
             distance, drift from 0.1.  Text and truth values are always measured by the first.
@@ -205,7 +207,7 @@ class Plots:
         >>> "1 column compared, drifted: x" in ds.plot.columns(1).alt
         True
         """
-        rows = check_count("sample", sample, least=1)
+        rows = None if sample is None else check_count("sample", sample, least=1)
         check_choice("measure", measure, ("psi", "ks"))
         if isinstance(columns, str):
             raise InvalidTypeError(f"columns is {shown(columns)}.", hint="Pass a list of names.")

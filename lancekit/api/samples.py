@@ -16,6 +16,7 @@ from lancekit.api.lance_dataset import LanceDataset
 from lancekit.api.open import dataset as open_dataset
 from lancekit.api.pylance.arguments import check_count
 from lancekit.api.pylance.log import LOGGER
+from lancekit.api.sampled_rows import rows_of_runs, spread_runs
 from lancekit.checked import checked
 
 __all__ = ["maybe_sample", "one_batch", "reservoir_sampling"]
@@ -92,12 +93,7 @@ def _places(rng: np.random.Generator, total: int, n: int, max_takes: int) -> Any
     """Return positions of rows: anywhere, or in so many runs, one in each part of the rows."""
     if n <= max_takes:
         return rng.choice(total, n, replace=False)
-    parts = np.linspace(0, total, max_takes + 1).astype("i8")
-    rows = np.linspace(0, n, max_takes + 1).astype("i8")
-    lengths = np.minimum(np.diff(rows), np.diff(parts))
-    starts = parts[:-1] + rng.integers(0, np.diff(parts) - lengths + 1)
-    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return np.repeat(starts, lengths) + within
+    return rows_of_runs(*spread_runs(rng, total, n, max_takes))
 
 
 def one_batch(table: pa.Table) -> pa.RecordBatch:

@@ -132,9 +132,10 @@ def test_a_long_column_is_sampled(tmp_path: Path) -> None:
     assert found.max > 9500
     assert all(300 < one.rows < 500 for one in found.histogram)
     text = show_text(found).replace("\u202f", "")
-    assert text.startswith("n · estimated from 1600 of 10000 rows · ≈ 0.0 % null · ≥ 1600 distinct")
+    assert text.startswith("n · estimated from 1600 of 10000 rows · ≈ 0.0% null · ≥ 1600 distinct")
     assert f"min  ≤ {found.min}" in text
-    assert "of blocks of rows drawn evenly; statistics(rows=...) reads more" in text
+    assert "value  rows read  share" in text
+    assert "from blocks of rows that are spread evenly; statistics(rows=...) reads more" in text
 
 
 def test_what_a_second_reads_is_exact(tmp_path: Path) -> None:
@@ -188,6 +189,7 @@ def test_odd_types(tmp_path: Path) -> None:
     for name in columns:
         found = ds[name].statistics()
         assert found.nulls in {1, 2}, name
+        assert ds[name].statistics(rows=1).rows_read == 1  # rows are taken, not scanned
         for shown in (repr(found), repr(ds[name]), show_html(found)):
             assert "could not be drawn" not in shown
             assert "never shown" not in shown

@@ -48,7 +48,6 @@ NOT_ARROW = {
     "format/row_id_bounds.py": {"kinds"},
     "index/ivf/codes.py": {"numbers"},
     "notebook/magics.py": {"ds.explain"},
-    "notebook/pictures/columns.py": {"handle"},
     "pipeline/keys/find_values.py": {"np"},
     "pipeline/rows/write.py": {"rest"},
     "scan/expressions/kernels/regex.py": {"self"},

@@ -8,19 +8,13 @@ from typing import Any
 from lancekit.api.column import ColumnSummary, DatasetColumn
 from lancekit.notebook.cards.common import NAMES, facts, first_of, table
 from lancekit.notebook.render.models import Card, Column, Fact, Row, Table
-from lancekit.notebook.render.words import cell, clean, count, listing, plural, size
+from lancekit.notebook.render.words import cell, clean, count, listing, plural, share, size
 from lancekit.operations.index.describe import IndexDescription
 from lancekit.operations.maintenance.column_storage import ColumnStorage
 from lancekit.options import options
 
 __all__ = ["column_card", "summary_card"]
 
-_TOP = (Column("value"), Column("rows", numeric=True), Column("share", numeric=True))
-_RANGES = (
-    *(Column(end, numeric=True) for end in ("from", "to")),
-    Column("rows", numeric=True),
-    Column("bar"),
-)
 #: how wide the longest bar of a histogram is
 _BAR = 24
 
@@ -97,7 +91,9 @@ def summary_card(found: ColumnSummary, _now: datetime) -> Card:
             ("nulls", about + count(round(found.null_share * found.rows)) if found.nulls else ""),
             (
                 "",
-                "" if whole else "of blocks of rows drawn evenly; statistics(rows=...) reads more",
+                ""
+                if whole
+                else "from blocks of rows that are spread evenly; statistics(rows=...) reads more",
             ),
         ),
         tables=tuple(one for one in (_most_frequent(found), _histogram(found)) if one.rows),
@@ -108,7 +104,7 @@ def _most_frequent(found: ColumnSummary) -> Table:
     most = options.display_rows
     return table(
         caption="Most frequent",
-        columns=_TOP,
+        columns=(Column("value"), _rows(found), Column("share", numeric=True)),
         rows=tuple(
             Row((_value(value), count(n), _share(n, found.rows_read)))
             for value, n in found.top[:most]
@@ -122,7 +118,11 @@ def _histogram(found: ColumnSummary) -> Table:
     tallest = max((one.rows for one in found.histogram), default=0)
     return table(
         caption="Histogram",
-        columns=_RANGES,
+        columns=(
+            *(Column(end, numeric=True) for end in ("from", "to")),
+            _rows(found),
+            Column("bar"),
+        ),
         rows=tuple(
             Row((_value(b.low), _value(b.high), count(b.rows), _bar(b.rows, tallest)))
             for b in found.histogram[:most]
@@ -131,12 +131,16 @@ def _histogram(found: ColumnSummary) -> Table:
     )
 
 
+def _rows(found: ColumnSummary) -> Column:
+    return Column("rows" if found.exact else "rows read", numeric=True)
+
+
 def _value(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else cell(value)
 
 
 def _share(rows: int, total: int) -> str:
-    return f"{100 * rows / total:.1f} %" if total else "0 %"
+    return share(rows / total if total else 0.0)
 
 
 def _bar(rows: int, tallest: int) -> str:

@@ -28,7 +28,7 @@ from lancekit.notebook.explorer.state import MOST_SORTED, ExplorerState, Place
 from lancekit.notebook.explorer.summary import Summary
 from lancekit.notebook.render.controls import page_table
 from lancekit.notebook.render.models import Card, Column, Row, Table
-from lancekit.notebook.render.words import cell, clean, count, listing, plural, signed, size
+from lancekit.notebook.render.words import cell, clean, count, listing, plural, share, signed, size
 
 __all__ = [
     "code_of",
@@ -228,7 +228,9 @@ def _marks(schema: SchemaChanges) -> Iterator[tuple[str, str]]:
 def summary_card(summary: Summary) -> Card:
     """Return what the values of a column are like."""
     found = summary.statistics
-    share = f"{found.nulls / found.rows:.1%}" if found.rows else "none"
+    nulls = plural(found.nulls, "row") + (
+        f", {share(found.nulls / found.rows)}" if found.rows else ""
+    )
     about = "" if found.distinct < 1 << 14 else "about "
     top = summary.top
     return Card(
@@ -236,7 +238,7 @@ def summary_card(summary: Summary) -> Card:
         title=clean(summary.column),
         headline=(clean(str(summary.kind)), f"all {plural(found.rows, 'row')} looked at"),
         facts=facts(
-            ("null", f"{plural(found.nulls, 'row')}, {share}"),
+            ("null", nulls),
             ("different", f"{about}{plural(found.distinct, 'value')}"),
             ("min", "" if found.min is None else cell(found.min)),
             ("max", "" if found.max is None else cell(found.max)),

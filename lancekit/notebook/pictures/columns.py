@@ -1,7 +1,7 @@
-"""Column statistics of two versions: distributions side by side, and which of them drifted.
+"""Column statistics of two versions: the distributions, and the columns that drifted.
 
-This reads rows, so many of each side at most, chosen with a fixed seed; the caption says of how
-many they are.
+All rows of each side are read if that takes no longer than a moment.  Else figures come from blocks
+of rows that are spread evenly, and are marked as estimates.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from lancekit.api.lance_dataset import LanceDataset
+from lancekit.api.sampled_rows import SECONDS, sampled_rows
 from lancekit.format.schema import LanceField
 from lancekit.notebook.cards.common import place_of, ref
 from lancekit.notebook.pictures.drift import MEASURES, Compared, compare
 from lancekit.notebook.pictures.style import HATCHES, Canvas, boxes, drawn, several
 from lancekit.notebook.pictures.words import columns as in_columns
 from lancekit.notebook.pictures.words import sparkline
-from lancekit.notebook.render.words import clean, count, cut, listing, plural
+from lancekit.notebook.render.words import clean, count, cut, listing, plural, share
 from lancekit.picture import Picture
 
 __all__ = ["columns_picture"]
@@ -33,20 +33,23 @@ _NAME = 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Sample:
-    """Rows of a side: how many were read, of how many."""
+class _Side:
+    """The rows that were read of a version, and how many rows it has."""
 
     table: pa.Table
     total: int
     called: str
 
     @property
+    def about(self) -> str:
+        """The mark of this side's figures: ``"≈ "`` if not all rows were read."""
+        return "" if len(self.table) == self.total else "≈ "
+
+    @property
     def said(self) -> str:
-        """What was read."""
-        read = len(self.table)
-        if read == self.total:
-            return f"all {plural(read, 'row')} of {self.called}"
-        return f"{count(read)} of {plural(self.total, 'row')} of {self.called}"
+        """The number of rows read, of all rows of the version."""
+        rows = f"{plural(self.total, 'row')} of {self.called}"
+        return f"estimated from {count(len(self.table))} of {rows}" if self.about else f"all {rows}"
 
 
 def columns_picture(
@@ -54,7 +57,7 @@ def columns_picture(
     *,
     old: LanceDataset,
     columns: Sequence[str] | None = None,
-    sample: int = 10_000,
+    sample: int | None = None,
     measure: str = "psi",
     ax: Any = None,
 ) -> Picture:
@@ -69,9 +72,10 @@ def columns_picture(
         if (one := compare(after, sides[0].table[before], sides[1].table[after], measure))
     ]
     found.sort(key=lambda one: -one.value)
+    about = sides[0].about, sides[1].about
     name, least = MEASURES[measure]
     title = f"Columns of {place_of(new).name}, {sides[0].called} to {sides[1].called}"
-    caption = f"{sides[0].said}, {sides[1].said}; {name}, drift from {least:g}" + (
+    caption = f"{sides[0].said}; {sides[1].said}; {name}, drift from {least:g}" + (
         f"; {plural(unread, 'more column')}: columns=[...]" if unread else ""
     )
     shown = found[: 1 if ax is not None and not several(ax) else _DRAWN]
@@ -81,7 +85,7 @@ def columns_picture(
             if not canvas.given:
                 axes.set_axis_off()
         for axes, one in zip(canvas.axes, shown, strict=False):
-            _draw(axes, one, canvas)
+            _draw(axes, one, canvas, max(about))
         if not canvas.given:
             more = "; filled: new, dashed or hatched: old"
             if len(found) > len(shown):
@@ -94,7 +98,7 @@ def columns_picture(
     across = min(max(len(shown), 1), _ACROSS)
     down = max(-(-len(shown) // across), 1)
     return drawn(
-        title, _alt(found, caption), _text(title, found, caption), paint,
+        title, _alt(found, caption, max(about)), _text(title, found, caption, about), paint,
         heights=[1.0] * down, columns=across,
         inches=(6.2, 1.0 + 1.75 * down), ax=ax,  # of one column, too: its words need the room
     )  # fmt: skip
@@ -144,23 +148,18 @@ def _is_plain(field: LanceField) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _read(handle: LanceDataset, names: Sequence[str], most: int) -> _Sample:
-    total, called = handle._snapshot.manifest.num_rows, ref(handle.branch, handle.version)
-    kept = list(dict.fromkeys(names))
-    if not kept:
-        return _Sample(pa.table({}), total, called)
-    if total <= most:
-        table = handle.to_table(columns=kept)
-    else:
-        chosen = np.sort(np.random.default_rng(0).choice(total, most, replace=False))
-        table = handle.take(pa.array(chosen), kept)
-    return _Sample(table, total, called)
+def _read(handle: LanceDataset, names: Sequence[str], most: int | None) -> _Side:
+    snapshot, kept = handle._snapshot, list(dict.fromkeys(names))
+    total, called = snapshot.manifest.num_rows, ref(handle.branch, handle.version)
+    schema = handle.scanner(columns=kept).projected_schema
+    batches = sampled_rows(snapshot, kept, most, SECONDS / 2) if kept else []
+    return _Side(pa.Table.from_batches(batches, schema), total, called)
 
 
 # ---- drawing
 
 
-def _draw(axes: Any, one: Compared, canvas: Canvas) -> None:
+def _draw(axes: Any, one: Compared, canvas: Canvas, about: str) -> None:
     colours = canvas.colours
     if one.edges is None:
         _draw_values(axes, one, canvas)
@@ -178,7 +177,7 @@ def _draw(axes: Any, one: Compared, canvas: Canvas) -> None:
             text.set_ha(side)
     mark = "▲ drift" if one.drifted else "same"
     axes.set_title(
-        f"{cut(clean(one.name), _NAME)}\n{one.measure.upper()} {one.value:.2f} {mark}",
+        f"{cut(clean(one.name), _NAME)}\n{one.measure.upper()} {about}{one.value:.2f} {mark}",
         loc="left", fontsize=9.5, pad=4, parse_math=False,
         color=colours.text if one.drifted else colours.quiet,
         weight="bold" if one.drifted else "normal",
@@ -225,27 +224,26 @@ def _day(seconds: float) -> str:
 # ---- words
 
 
-def _alt(found: Sequence[Compared], caption: str) -> str:
-    drifted = [f"{clean(one.name)} ({one.value:.2f})" for one in found if one.drifted]
+def _alt(found: Sequence[Compared], caption: str, about: str) -> str:
+    drifted = [f"{clean(one.name)} ({about}{one.value:.2f})" for one in found if one.drifted]
     told = f"drifted: {listing(drifted, 10)}" if drifted else "none drifted"
     compared = plural(len(found), "column")
     legend = "The old side is dashed or hatched, the new one filled"
     return f"{compared} compared, {told}. {legend}. Read: {caption}."
 
 
-def _text(title: str, found: Sequence[Compared], caption: str) -> str:
+def _text(title: str, found: Sequence[Compared], caption: str, about: tuple[str, str]) -> str:
     rows = [("column", "old", "new", "measure", "", "nulls")]
     for one in found[:_READ]:
-        nulls = " to ".join(f"{part:.1%}" for part in one.nulls) if any(one.nulls) else ""
-        mark = "▲ drift" if one.drifted else ""
+        shares = (f"{mark}{share(part)}" for mark, part in zip(about, one.nulls, strict=True))
         rows.append(
             (
                 cut(clean(one.name), 32),
                 sparkline(one.old.tolist(), 24),
                 sparkline(one.new.tolist(), 24),
-                f"{one.measure.upper()} {one.value:.2f}",
-                mark,
-                nulls,
+                f"{one.measure.upper()} {max(about)}{one.value:.2f}",
+                "▲ drift" if one.drifted else "",
+                " to ".join(shares) if any(one.nulls) else "",
             )
         )
     more = [f"  {count(len(found) - _READ)} more"] if len(found) > _READ else []

@@ -21,6 +21,7 @@ __all__ = [
     "moment",
     "place",
     "plural",
+    "share",
     "signed",
     "size",
     "told",
@@ -45,6 +46,11 @@ def signed(number: int) -> str:
     if number == 0:
         return "±0"
     return ("+" if number > 0 else _MINUS) + count(abs(number))
+
+
+def share(part: float) -> str:
+    """Return a part of the whole, 1.0, in percent."""
+    return f"{part:.1%}"
 
 
 def size(number: int) -> str:

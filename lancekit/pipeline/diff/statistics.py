@@ -53,18 +53,21 @@ def column_statistics(batches: Iterable[pa.Array]) -> ColumnStatistics:
     (4, 1, 1, 3, 2)
     """
     seeds, rows, nulls = Seeds.drawn(), 0, 0
-    lowest = np.empty(0, np.uint64)
+    lowest, waiting = np.empty(0, np.uint64), list[Hashes]()
     ends: list[pa.Array] = []
     for values in batches:
         rows, nulls = rows + len(values), nulls + ak.null_count(values)
         there = ak.drop_null(values)
         if not len(there):
             continue
-        lowest = np.unique(np.concatenate([lowest, digests([there], seeds).first]))[:_KEPT]
+        found = digests([there], seeds).first
+        waiting.append(found[found < lowest[-1]] if len(lowest) == _KEPT else found)
+        if sum(map(len, waiting)) >= _KEPT:  # sorting them after each part costs more than the rest
+            lowest, waiting = _lowest(lowest, *waiting), []
         ends += _ends(there)
-    found = _ends(ak.concat_arrays(ends)) if ends else []
-    low, high = (python_value(end[0]) for end in found) if found else (None, None)
-    return ColumnStatistics(rows, nulls, low, high, _count(lowest))
+    outermost = _ends(ak.concat_arrays(ends)) if ends else []
+    low, high = (python_value(end[0]) for end in outermost) if outermost else (None, None)
+    return ColumnStatistics(rows, nulls, low, high, _count(_lowest(lowest, *waiting)))
 
 
 def _ends(values: pa.Array) -> list[pa.Array]:
@@ -77,6 +80,10 @@ def _ends(values: pa.Array) -> list[pa.Array]:
         return [pa.repeat(end(values), 1) for end in (pc.min, pc.max)]
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
         return []
+
+
+def _lowest(*parts: Hashes) -> Hashes:
+    return np.unique(np.concatenate(parts))[:_KEPT]
 
 
 def _count(lowest: Hashes) -> int:

@@ -128,7 +128,7 @@ def test_a_summary_in_bars(ds):
     assert "█" * 10 in text
     empty = ds.checkout_version(1).create_branch("empty")
     empty.delete("true")
-    assert "0 rows, none" in render_text(summary_card(read_summary(empty, "x", never)))
+    assert "0 rows\n" in render_text(summary_card(read_summary(empty, "x", never)))
 
 
 def test_two_stops_side_by_side(ds):

@@ -5,6 +5,9 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit.notebook import show_text
+from lancekit.notebook.explorer.summary import read_summary
+from lancekit.notebook.render.words import plural
 from tests.notebook.pictures.support import NAMES, parsed, words
 
 
@@ -38,9 +41,55 @@ def test_which_columns_drifted(ds):
 
 def test_a_sample_says_so(ds):
     picture = ds.plot.columns(1, columns=["delay"], sample=500, measure="ks")
-    assert "500 of 3\u202f000 rows of main:1, 500 of 3\u202f000 rows of main:2" in picture.alt
+    for version in (1, 2):
+        assert f"estimated from 500 of 3\u202f000 rows of main:{version}" in picture.alt
     assert "Kolmogorov-Smirnov distance, drift from 0.1" in picture.alt
+    assert "KS ≈ 0." in picture.text
+    assert any("KS ≈ 0." in text for text in words(parsed(picture)))
     assert picture.text == ds.plot.columns(1, columns=["delay"], sample=500, measure="ks").text
+
+
+@pytest.fixture(scope="module")
+def loads():
+    """Version 48 of a table laid down in 48 loads, and one that changes 30 of its rows."""
+    made, rows = None, 7000
+    for load in range(48):
+        x = np.full(rows, float(load))
+        late = pa.array(x, mask=np.full(rows, load == 20))
+        mode = "append" if made else "create"
+        made = lk.write_dataset({"x": x, "late": late}, "memory://loads", mode=mode)
+    made.delete("x >= 47 AND late IS NOT NULL")
+    made.update({"x": "x + 1000"}, where="x = 3 AND _rowid % 233 = 0")
+    return made
+
+
+def test_what_a_second_reads_is_exact_and_agrees(loads):
+    """Nulls lie in one load: the picture, statistics and explorer have the same share."""
+    share = loads.count_rows("late IS NULL") / len(loads)
+    assert loads["late"].statistics().null_share == share
+    found = read_summary(loads, "late", lambda: False).statistics
+    assert found.nulls / found.rows == share
+    assert f"{share:.1%}" in show_text(loads["late"].statistics())
+    picture = loads.plot.columns(48)
+    assert "≈" not in picture.text + picture.alt
+    assert f"all {plural(len(loads), 'row')} of main:50" in picture.text
+    (line,) = [line for line in picture.text.splitlines() if line.split()[0] == "late"]
+    assert line.endswith(f"2.1% to {share:.1%}")
+    # the 30 rows are not drift, nor are the 7,000 that went
+    assert "none drifted" in picture.alt
+
+
+def test_a_sample_of_loads_is_near(loads):
+    """Blocks of rows are spread over all loads, however they lie."""
+    share = loads.count_rows("late IS NULL") / len(loads)
+    for rows in (2000, 20_000):
+        found = loads["late"].statistics(rows=rows)
+        assert abs(found.null_share - share) < 0.005
+        assert abs(np.mean([b.rows for b in found.histogram]) * 12 / rows - 1 + share) < 0.02
+        picture = loads.plot.columns(loads, columns=["late"], sample=rows)
+        marked = f"≈ {found.null_share:.1%}"
+        assert f"{marked} to {marked}" in picture.text
+        assert "drifted: late (≈ 0.00)" not in picture.alt
 
 
 def test_columns_that_were_renamed_are_the_same():
