@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from lancekit.notebook import show_html
+from lancekit.notebook.render.html import render_html
+from lancekit.notebook.render.models import Card, Column, Row, Table
 from tests.browser.conftest import BARE, JUPYTER, asked_by, violations
 from tests.notebook.conftest import NOW
 from tests.support.looks import KEPT, compare, differ, reduced
@@ -44,6 +46,27 @@ def test_no_card_is_wider_than_the_page(cards, opened, width):
         page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
         assert page.evaluate(_STANDS_OUT) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_short_values_keep_one_line_and_wide_tables_use_the_page(opened):
+    """A timestamp that wrapped made rows of 75 px, also where it was off screen."""
+    texts = ("2013-01-01T10:00:00.123456Z", "N14228", "word " * 15)
+    columns = tuple(Column(f"column {at}") for at in range(9))
+    wide = Table(caption="Rows", columns=columns, rows=(Row(texts[:2] * 4 + texts[:1]),))
+    prose = Table(caption="Words", columns=columns[:1], rows=(Row(texts[2:]),))
+    card = Card(kind="Rows", title="wide", headline=("x " * 200,), tables=(wide, prose))
+    for width in (400, 1400):
+        with opened(render_html(card), "light", width) as page:
+            row, words = (page.locator("tbody tr").nth(at).bounding_box() for at in (0, 1))
+            assert row["height"] < 25
+            assert 25 < words["height"] < 80
+            box = page.locator(".lancekit").bounding_box()
+            assert 380 < box["width"] <= 400 if width == 400 else 1000 < box["width"] < 1390
+            assert page.locator(".head").bounding_box()["width"] < 800  # prose does not stretch
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+    small = Card(kind="Rows", title="small", headline=())
+    with opened(render_html(small)) as page:
+        assert 800 < page.locator(".lancekit").bounding_box()["width"] < 820
 
 
 def test_what_is_faint_or_out_of_reach_is_found(opened):

@@ -223,7 +223,9 @@ def panel(*children: Any) -> Any:
     """Return widgets below each other, in the looks of cards, with a focus that can be seen."""
     import ipywidgets
 
-    made = ipywidgets.VBox(children, layout=ipywidgets.Layout(max_width="min(100%, 62em)"))
+    # as wide as cards: wide tables use the page
+    width = {"width": "fit-content", "min_width": "min(100%, 62em)", "max_width": "100%"}
+    made = ipywidgets.VBox(children, layout=ipywidgets.Layout(**width))
     made.add_class("lancekit-panel")
     return made
 

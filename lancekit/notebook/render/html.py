@@ -12,6 +12,8 @@ __all__ = ["MAX_BYTES", "render_code", "render_html", "render_note", "render_tab
 MAX_BYTES = 50_000
 # how long cells may be, and whether hovering shows cut ones whole: the first that is small enough
 _SIZES = ((80, True), (80, False), (20, False))
+#: longer texts of cells are wrapped: times, identifiers and names are not
+_WRAPPED = 40
 
 
 def _style() -> Markup:
@@ -117,7 +119,7 @@ def _cell(text: str, class_: str, first: bool, most: int, hover: bool) -> Markup
         "th" if first else "td",
         shown,
         scope="row" if first else "",
-        class_=class_,
+        class_=" ".join(filter(None, (class_, "long" if len(shown) > _WRAPPED else ""))),
         title=text if hover and shown != text else "",
     )
 
