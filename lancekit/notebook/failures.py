@@ -7,6 +7,7 @@ prints all of their traceback.  In a notebook that loaded the extension the card
 
 from __future__ import annotations
 
+import ast
 import linecache
 import re
 import sysconfig
@@ -136,9 +137,9 @@ def _where(error: BaseException, shell: Any) -> list[Fact]:
     if not frames:
         return []
     first = (cells or frames)[-1]
-    facts = [Fact("where", _spot(first, shell), code=True)]
+    facts = [Fact("where", _spot(first, shell, error), code=True)]
     if frames[-1] is not first:
-        facts.append(Fact("through", _spot(frames[-1], shell), code=True))
+        facts.append(Fact("through", _spot(frames[-1], shell, error), code=True))
     return facts
 
 
@@ -160,13 +161,29 @@ def _cell_name(frame: Frame, shell: Any) -> str:
     return " ".join(found) if found else ""
 
 
-def _spot(frame: Frame, shell: Any) -> str:
+def _spot(frame: Frame, shell: Any, error: BaseException) -> str:
     file, line = frame
     source = linecache.getline(file, line).strip()
     if magic := _MAGIC.match(source):
-        source = f"{'%%' if magic[1] == 'cell' else '%'}{magic[3]} {magic[5]}".rstrip()
+        if magic[1] == "cell" and (below := _line_of_sql(source, error)):
+            line, source = line + below[0], below[1]
+        else:
+            source = f"{'%%' if magic[1] == 'cell' else '%'}{magic[3]} {magic[5]}".rstrip()
     place = _cell_name(frame, shell) or clean(Path(file).name)
     return f"{place}, line {count(line)}" + (f": {clean(source, _SOURCE)}" if source else "")
+
+
+def _line_of_sql(source: str, error: BaseException) -> tuple[int, str] | None:
+    """Return the number and text of the line below a cell magic that an error is about."""
+    facts = error.context if isinstance(error, LancekitError) else {}
+    sql, number = facts.get("sql"), facts.get("line")
+    call = ast.parse(source, mode="eval").body
+    if not (sql and number and isinstance(call, ast.Call)):
+        return None
+    lines = str(ast.literal_eval(call.args[-1])).split("\n")
+    line = lines[number - 1].strip() if number <= len(lines) else ""
+    # the error may be about a condition that is stored in the table
+    return (number, line) if line.endswith(sql.split("\n")[number - 1].strip()) and line else None
 
 
 # ---- causes

@@ -118,20 +118,34 @@ def test_keys_go_through_versions(explorer, notebook):
     assert notebook.page.evaluate(outline) == "solid"
 
 
-def test_the_slider_is_for_the_pointer_alone(explorer, notebook):
-    """What has no name is no stop of keys, and readers do not come across it."""
+def test_the_slider_takes_keys_once_the_pointer_was_on_it(explorer, notebook):
+    """It has no name, so it is no stop of Tab, and readers do not come across it."""
+    keys, mouse = notebook.page.keyboard, notebook.page.mouse
     track = explorer.locator(".noUi-target").bounding_box()
     handle = explorer.locator(".noUi-touch-area").bounding_box()
-    notebook.page.mouse.move(handle["x"] + handle["width"] / 2, track["y"] + 2)
-    notebook.page.mouse.down()
-    notebook.page.mouse.move(track["x"] + 1, track["y"] + 2, steps=4)
-    says(explorer, "main:1")
-    notebook.page.mouse.up()
-    says(explorer, "version 1 is shown")
     assert explorer.get_by_role("slider").count() == 0
+    mouse.move(handle["x"] + handle["width"] / 2, track["y"] + 2)
+    mouse.down()
+    mouse.move(track["x"] + 1, track["y"] + 2, steps=4)
+    says(explorer, "main:1")
+    mouse.up()
+    says(explorer, "version 1 is shown")
+    keys.press("ArrowRight")
+    says(explorer, "version 2 is shown")
+    keys.press("ArrowLeft")
+    says(explorer, "version 1 is shown")
+    mouse.move(0, 0)
     explorer.get_by_role("button", name="▶", exact=True).focus()
-    notebook.page.keyboard.press("Shift+Tab")  # what is before it cannot be pressed at the oldest
+    assert explorer.get_by_role("slider").count() == 0
+    keys.press("Shift+Tab")  # what is before it cannot be pressed at the oldest
     assert notebook.page.evaluate("document.activeElement.textContent") == "refresh"
+
+
+def test_the_arrow_of_a_list_has_the_colour_of_its_text(explorer, notebook):
+    arrow = "one => getComputedStyle(one).backgroundImage.includes(getComputedStyle(one).color)"
+    for theme in ("light", "dark"):
+        with notebook.looks(theme, 1400):
+            assert explorer.get_by_label("branch", exact=True).evaluate(arrow), theme
 
 
 def test_versions_are_compared_and_changed_rows_found(explorer):

@@ -129,7 +129,11 @@ def test_the_jvm_is_folded(shell: Any) -> None:
 def test_magics_and_modules_on_the_way(shell: Any, capsys: Any, tmp_path: Path) -> None:
     shell.run_line_magic("load_ext", "lancekit")
     _, lines = shown(shell, "%%lance\nSELECT nosuch FROM ds", capsys)
-    assert facts(lines)["where"].endswith("line 1: %%lance")
+    assert facts(lines)["where"].endswith("line 2: SELECT nosuch FROM ds")
+    _, lines = shown(shell, "%%lance --limit 2\nx << SELECT id\n  , nosuch\nFROM ds", capsys)
+    assert facts(lines)["where"].endswith("line 3: , nosuch")
+    _, lines = shown(shell, "%%lance --at nosuch\nSELECT id FROM ds", capsys)
+    assert facts(lines)["where"].endswith("line 1: %%lance --at nosuch")
     helper = tmp_path / "helper_of_mine.py"
     helper.write_text("def load(ds):\n    ds.to_table(['nosuch'])\n")
     code = (

@@ -49,7 +49,8 @@ _VIEWS: tuple[tuple[str, View, str], ...] = (
     ("change", "change", "restore, tag, branch or promote"),
 )
 _WAYS = (("lowest first", True), ("highest first", False))
-_ROW = {"flex_flow": "row wrap", "align_items": "center", "max_width": "100%"}
+# no wider than cards without wide tables: the slider stays where it is from version to version
+_ROW = {"flex_flow": "row wrap", "align_items": "center", "max_width": "min(100%, 62em)"}
 _STYLE = {"description_width": "initial"}
 
 
@@ -110,8 +111,8 @@ class Shell:
             self._button("▶", "next version", Move(1)),
             self._button("▶|", "newest version", End(newest=True)),
         ]
-        # for the pointer alone: its handle has no name, and the style takes it from keys and
-        # readers, which have the number beside it
+        # its handle has no name: the style takes it from Tab and readers, which have the number
+        # beside it, until the pointer has clicked on it
         self.slider = w.IntSlider(
             readout=False,
             tooltip="slide through the versions",
