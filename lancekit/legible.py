@@ -37,7 +37,6 @@ __all__ = [
 MAX_CHARACTERS = 400
 #: how much of a text that is too long is looked at beyond what is shown
 _MARGIN = 4096
-_THIN_SPACE = "\u202f"
 _PACKAGE = __name__.partition(".")[0]
 # letters that leave no mark: they let two names pass for one
 _BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")
@@ -164,7 +163,7 @@ def _first(texts: Iterable[str], most: int) -> str:
 
 def count(number: int) -> str:
     """Return a count with its digits in groups of three."""
-    return f"{number:,}".replace(",", _THIN_SPACE)
+    return f"{number:,}"
 
 
 def plural(number: int, one: str, many: str = "") -> str:

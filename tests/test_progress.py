@@ -138,7 +138,7 @@ def work_a_while(monkeypatch, stream: io.StringIO, choice: object) -> str:
 
 def test_a_line_on_a_terminal_is_wiped(monkeypatch) -> None:
     said = work_a_while(monkeypatch, Terminal(), "auto")
-    assert said == "\rmerging: 7 of 1\u202f200 tasks, 0 s\x1b[K\r\x1b[K"
+    assert said == "\rmerging: 7 of 1,200 tasks, 0 s\x1b[K\r\x1b[K"
 
 
 def test_nothing_where_nobody_looks(monkeypatch) -> None:
@@ -148,7 +148,7 @@ def test_nothing_where_nobody_looks(monkeypatch) -> None:
 
 def test_lines_where_they_are_wanted(monkeypatch) -> None:
     said = work_a_while(monkeypatch, io.StringIO(), True)
-    assert said == "merging: 7 of 1\u202f200 tasks, 0 s\n" * 2
+    assert said == "merging: 7 of 1,200 tasks, 0 s\n" * 2
 
 
 def test_what_work_is_called() -> None:

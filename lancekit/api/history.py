@@ -76,7 +76,11 @@ class Version(Displayed, LazyDict):
 
     @property
     def operation(self) -> str | None:
-        """What the commit did; ``None`` where it recorded nothing."""
+        """The name of the transaction's operation, as in ``lance.LanceOperation``: ``"Append"``.
+
+        The commit that created a dataset is an ``"Overwrite"``, which cards and pictures call
+        *create*.  ``None`` where the commit recorded no transaction.
+        """
         return self._facts.operation
 
     @property

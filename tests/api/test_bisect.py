@@ -23,6 +23,7 @@ from lancekit.errors import (
 from lancekit.notebook import show_html, show_text
 from lancekit.notebook.cards import card
 from tests.notebook.conftest import NOW
+from tests.support.numbers import ungrouped
 
 
 def loads(path: Path, *values: int) -> lk.LanceDataset:
@@ -38,7 +39,7 @@ def plausible(past: lk.LanceDataset) -> bool:
 
 
 def fact(value: Any, label: str) -> str:
-    return {f.label: f.value.replace("\u202f", "") for f in card(value, NOW).facts}[label]
+    return {f.label: ungrouped(f.value) for f in card(value, NOW).facts}[label]
 
 
 def test_the_load_that_broke_it(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import lancekit as lk
 from lancekit.errors import ColumnNotFoundError, InvalidArgumentError, InvalidTypeError
 from lancekit.notebook import show_html, show_text
 from tests.support.faults import Faults, injected
+from tests.support.numbers import ungrouped
 
 
 def test_what_a_column_is(tmp_path: Path) -> None:
@@ -31,7 +32,7 @@ def test_what_a_column_is(tmp_path: Path) -> None:
     sizes = {s.id: s.bytes_on_disk for s in ds.stats.data_stats().fields}
     assert column.storage.bytes == sizes[column.field_id]
     assert (column.storage.files, column.storage.files_read) == (2, 2)
-    text = show_text(column).replace("\u202f", "")
+    text = ungrouped(show_text(column))
     assert "id · int64 · never null · key 1 · " in text
     assert "id_idx (BTree, 1000 of 2000 rows)" in text
     assert "positive: id >= 0" in text
@@ -92,7 +93,7 @@ def test_statistics_are_those_of_the_values(tmp_path: Path) -> None:
             assert (found.histogram[0].low, found.histogram[-1].high) == (found.min, found.max)
             assert sum(one.rows for one in found.histogram) == len(there)
         assert bool(found.histogram) == (name in "nftdm")
-        assert show_text(found).startswith(f"{name} · all 4\u202f000 rows · ")
+        assert show_text(found).startswith(f"{name} · all 4,000 rows · ")
         assert "could not be drawn" not in repr(found) + repr(ds[name])
 
 
@@ -131,7 +132,7 @@ def test_a_long_column_is_sampled(tmp_path: Path) -> None:
     assert found.min < 500
     assert found.max > 9500
     assert all(300 < one.rows < 500 for one in found.histogram)
-    text = show_text(found).replace("\u202f", "")
+    text = ungrouped(show_text(found))
     assert text.startswith("n · estimated from 1600 of 10000 rows · ≈ 0.0% null · ≥ 1600 distinct")
     assert f"min  ≤ {found.min}" in text
     assert "value  rows read  share" in text

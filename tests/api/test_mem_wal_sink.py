@@ -25,6 +25,7 @@ from lancekit.errors import (
 )
 from lancekit.operations.mem_wal.log_writer import LogWriter
 from lancekit.operations.mem_wal.writer import Writer
+from tests.support.numbers import ungrouped
 
 
 def made(place: Path, *, key: str | None = "id", **initial: object) -> lk.LanceDataset:
@@ -245,7 +246,7 @@ def test_the_card(tmp_path: Path) -> None:
     assert "a shard for each value of a column" in repr(sink)
     sink(rows(1, 1), 7)
     (shard,) = sink.shards
-    card = repr(sink).replace("\u202f", "")
+    card = ungrouped(repr(sink))
     assert card.startswith("orders · exactly once · 2 rows put")
     for said in ("by the primary key (id)", "1, the last one number 7", shard):
         assert said in card

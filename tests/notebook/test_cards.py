@@ -20,14 +20,15 @@ from lancekit.notebook import show_text
 from lancekit.notebook.cards import CARDS, card
 from lancekit.notebook.cards.common import OPERATIONS as WORDS
 from tests.notebook.conftest import NOW, rows
+from tests.support.numbers import ungrouped
 
 
 def lines(value):
-    return show_text(value, NOW).replace("\u202f", "").splitlines()
+    return ungrouped(show_text(value, NOW)).splitlines()
 
 
 def fact(value, label):
-    return {f.label: f.value.replace("\u202f", "") for f in card(value, NOW).facts}[label]
+    return {f.label: ungrouped(f.value) for f in card(value, NOW).facts}[label]
 
 
 def test_every_displayed_class_has_a_card():
@@ -345,7 +346,7 @@ def test_the_reproduce_line_finds_any_place_from_anywhere(tmp_path, monkeypatch,
         for ds in (made, branch):
             line = fact(ds, "reproduce")
             assert line.isprintable()
-            assert line in show_text(ds, NOW).replace("\u202f", "")
+            assert line in ungrouped(show_text(ds, NOW))
             assert eval(line).to_table() == ds.to_table()
 
 

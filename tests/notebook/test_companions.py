@@ -17,6 +17,7 @@ from lancekit.display import TEXT, Displayed
 from lancekit.notebook import show_text
 from lancekit.notebook.cards import CARDS
 from tests.support.faults import Faults, injected
+from tests.support.numbers import ungrouped
 
 #: what a person makes no object of, or writes a class of
 NOT_OBJECTS = {"FragmentWriteProgress", "LanceOperation", "ExecutionPlan"}
@@ -120,7 +121,7 @@ def test_showing_reads_nothing(ds: Any) -> None:
 
 def test_what_they_say(ds: Any) -> None:
     def lines(value: Any) -> str:
-        return show_text(value).replace("\u202f", "")
+        return ungrouped(show_text(value))
 
     scan = lines(ds.scanner(["id"], filter="id > 1", limit=7, order_by=["id"]))
     assert scan.startswith("scan of main:3 · 1 column · some rows")

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from tests.support.numbers import ungrouped
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 NAMES = [
@@ -181,7 +182,7 @@ def test_it_shows_what_it_should(executed):
     shown = {source.splitlines()[-1]: data for source, data in outputs(executed)}
     assert len(shown["lk.plot_history(ds)"]["text/html"]) < 60_000
     heads = [data["text/plain"].splitlines()[0] for _, data in outputs(executed)]
-    heads = [head.replace("\u202f", "") for head in heads]
+    heads = [ungrouped(head) for head in heads]
     for said in (
         "flights.lance · main:1 · 27004 rows × 19 columns · ",  # noqa: RUF001
         "12 versions · main · oldest still there: 1",
@@ -196,7 +197,7 @@ def test_it_shows_what_it_should(executed):
         "History of flights.lance",
     ):
         assert [head for head in heads if head.startswith(said)], said
-    drawn = shown["lk.plot_history(ds)"]["text/plain"].replace("\u202f", "")
+    drawn = ungrouped(shown["lk.plot_history(ds)"]["text/plain"])
     for said in ("main 15 versions", "27004 to 328522", "jan at 1", "experiment 3 versions"):
         assert said in re.sub(" +", " ", drawn), said
     merges = [text["text/plain"] for source, text in outputs(executed) if "merge_insert" in source]
@@ -288,7 +289,7 @@ DATASETS = {"nested": 336_776, "old": 336_776, "airlines": 16, "checked": 336_77
 @pytest.mark.notebook
 def test_it_shows_what_files_are_made_of(of_files):
     shown = {source.splitlines()[-1]: data["text/plain"] for source, data in outputs(of_files)}
-    assert shown["ds"].replace("\u202f", "").startswith("nested.lance · main:1 · 336776 rows")
+    assert ungrouped(shown["ds"]).startswith("nested.lance · main:1 · 336776 rows")
     (metadata,) = (text for text in shown.values() if text.startswith("Data file 2.2"))
     assert len(metadata.splitlines()) == 16
     assert "carrier: 1 page" in metadata
@@ -384,7 +385,7 @@ def test_the_pictures_of_the_readme_are_there_and_small():
 @pytest.mark.notebook
 def test_nothing_is_lost_between_writers(of_writers):
     heads = [data["text/plain"].splitlines()[0] for _, data in outputs(of_writers)]
-    heads = [head.replace("\u202f", "") for head in heads]
+    heads = [ungrouped(head) for head in heads]
     for said in (
         "shared.lance · main:1 · 27004 rows × 8 columns · ",  # noqa: RUF001
         "deleted 62 rows · main:3 · ",
@@ -421,7 +422,7 @@ def test_what_the_writers_wrote_opens_in_the_reference(of_writers, folder):
 
 @pytest.mark.notebook
 def test_small_and_large_work_go_through_the_same_calls(of_pipeline):
-    texts = [data["text/plain"].replace("\u202f", "") for _, data in outputs(of_pipeline)]
+    texts = [ungrouped(data["text/plain"]) for _, data in outputs(of_pipeline)]
     heads = [text.splitlines()[0] for text in texts]
     for said in (
         "merge into main:1 · would insert 3 · update 760 · delete 0 · leave 336016",
@@ -450,7 +451,7 @@ def test_what_the_pipeline_wrote_opens_in_the_reference(of_pipeline, folder):
 
 @pytest.mark.notebook
 def test_a_history_answers(of_history):
-    texts = [data["text/plain"].replace("\u202f", "") for _, data in outputs(of_history)]
+    texts = [ungrouped(data["text/plain"]) for _, data in outputs(of_history)]
     heads = [text.splitlines()[0] for text in texts]
     for said in (
         "15 versions · main · oldest still there: 1",

@@ -39,7 +39,7 @@ def bisection_card(found: Bisection, now: datetime) -> Card:
         facts=(
             *(() if flip is None else _facts(found, flip, now)),
             *facts(
-                ("raised at", listing((f"{count(e.version)}: {e.error}" for e in raised), NAMES)),
+                ("raised at", listing((f"{e.version}: {e.error}" for e in raised), NAMES)),
             ),
             *(() if flip is None else (Fact("see", "found.diff", code=True),)),
             *(() if flip is None else (Fact("undo", flip.undo, code=True),)),

@@ -140,7 +140,7 @@ def origin(version: Version) -> str:
 def commit_cells(commit: Commit) -> tuple[str, ...]:
     """Return the cells of `COMMIT_COLUMNS`."""
     return (
-        count(commit.version),
+        str(commit.version),
         moment(commit.timestamp),
         operation_word(commit.operation, first=commit.version == 1),
         clean(commit.message or ""),
@@ -149,7 +149,7 @@ def commit_cells(commit: Commit) -> tuple[str, ...]:
 
 def ref(branch: str | None, version: int) -> str:
     """Return how a version of a branch is named."""
-    return f"{clean(branch or MAIN)}:{count(version)}"
+    return f"{clean(branch or MAIN)}:{version}"
 
 
 def checkout(branch: str | None, version: int) -> str:

@@ -10,7 +10,7 @@ from lancekit.errors import CommitConflictError
 from lancekit.format import row_address
 from lancekit.notebook.cards.common import NAMES, OPERATIONS, facts, ref, when_and_age
 from lancekit.notebook.render.models import Card, Fact
-from lancekit.notebook.render.words import clean, count, listing, plural
+from lancekit.notebook.render.words import clean, listing, plural
 
 __all__ = ["conflict_card"]
 
@@ -57,7 +57,7 @@ def _ahead(error: CommitConflictError) -> str:
 
 def _based_on(context: Mapping[str, Any]) -> str:
     version = context.get("read_version")
-    return "" if version is None else f"based on version {count(version)}"
+    return "" if version is None else f"based on version {version}"
 
 
 def _sentence(text: str) -> str:

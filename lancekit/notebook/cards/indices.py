@@ -104,8 +104,8 @@ def _percent(share: float) -> str:
     """Return a share, of which neither all nor nothing is said unless it is so."""
     whole = round(100 * share)
     if whole == 100 and share < 1:
-        return "> 99 %"
-    return "< 1 %" if whole == 0 and share > 0 else f"{whole} %"
+        return "> 99%"
+    return "< 1%" if whole == 0 and share > 0 else f"{whole}%"
 
 
 def _missing(part: Uncovered, names: list[str], now: datetime) -> Row:
@@ -115,7 +115,7 @@ def _missing(part: Uncovered, names: list[str], now: datetime) -> Row:
             listing(names, _NAMED),
             count(part.num_rows),
             count(len(part.fragments)),
-            count(part.version) if part.version is not None else "",
+            str(part.version) if part.version is not None else "",
             operation_word(part.operation, first=False) if known else "longer ago",
             when_and_age(part.timestamp, now),
         )
@@ -141,7 +141,7 @@ def coverage_card(index: IndexCoverage, _now: datetime) -> Card:
     made = index.description
     missing = (
         f"{plural(part.num_rows, 'row')} in {plural(len(part.fragments), 'fragment')}"
-        + (f" since version {count(part.version)}" if part.version else "")
+        + (f" since version {part.version}" if part.version else "")
         for part in index.uncovered
     )
     return Card(

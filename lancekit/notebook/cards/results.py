@@ -77,7 +77,7 @@ def merge_card(result: MergeResult, _now: datetime) -> Card:
             *facts(
                 ("on", listing(result.on, options.display_columns)),
                 ("key guard", _GUARDS[result.key_guard if result.num_inserted_rows else ""]),
-                ("read", f"version {count(result.read_version)}"),
+                ("read", f"version {result.read_version}"),
                 ("attempts", _attempts(result.attempts)),
                 ("ran", ENGINES.get(result.engine, result.engine)),
                 ("written", f"{size(result.bytes_written)} of rows"),
@@ -137,7 +137,7 @@ def apply_card(result: ApplyResult, _now: datetime) -> Card:
                 ("how", result.how),
                 ("conflicts", f"{count(result.num_conflicts)}" if result.num_conflicts else ""),
                 *_columns(result),
-                ("read", f"version {count(result.read_version)}"),
+                ("read", f"version {result.read_version}"),
                 ("attempts", _attempts(result.attempts)),
             ),
             *(_undo(result) if landed else ()),
@@ -286,7 +286,7 @@ def cleanup_plan_card(result: CleanupExplanation, _now: datetime) -> Card:
     return Card(
         kind="Cleanup plan",
         title=f"{plural(stats.old_versions, 'old version')} would go",
-        headline=(size(stats.bytes_removed), f"seen from version {count(result.read_version)}"),
+        headline=(size(stats.bytes_removed), f"seen from version {result.read_version}"),
         facts=(
             *_cleaned(stats),
             *facts(
@@ -340,6 +340,6 @@ def named_versions(history: History, after: int) -> tuple[int, str]:
 def _named(version: Version) -> str:
     said = f": {version.message}" if version.message else ""
     return (
-        f"{count(version.version)} ({operation(version).strip('()')} by "
+        f"{version.version} ({operation(version).strip('()')} by "
         f"{version.writer or 'an unnamed writer'}{said})"
     )

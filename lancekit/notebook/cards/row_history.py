@@ -50,7 +50,7 @@ def row_history_card(history: RowHistory, _now: datetime) -> Card:
 
 def _gap(change: RowChange) -> str:
     between = f"{count((change.before or 0) + 1)} to {count(change.version - 1)}"
-    return f"version {count(change.version)}: versions {between} are gone"
+    return f"version {change.version}: versions {between} are gone"
 
 
 def _rows(change: RowChange, most: int, *, named: bool) -> Iterator[Row]:

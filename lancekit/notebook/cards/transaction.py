@@ -44,7 +44,7 @@ def transaction_card(transaction: Transaction, _now: datetime) -> Card:
     return Card(
         kind="Transaction",
         title=_word(transaction),
-        headline=(f"worked out on version {count(transaction.read_version)}",),
+        headline=(f"worked out on version {transaction.read_version}",),
         facts=facts(
             ("message", clean(transaction.transaction_properties.get(COMMIT_MESSAGE, ""))),
             ("from", str(transaction.provenance or "")),
@@ -61,7 +61,7 @@ def delta_card(delta: DatasetDelta, _now: datetime) -> Card:
     older = number - len(shown)
     return Card(
         kind="Delta",
-        title=f"version {count(delta.begin_version)} to {count(delta.end_version)}",
+        title=f"version {delta.begin_version} to {delta.end_version}",
         headline=(plural(number, "commit"),),
         facts=(Fact("rows", ", ".join(_ROWS), code=True),),
         tables=(
@@ -77,10 +77,10 @@ def delta_card(delta: DatasetDelta, _now: datetime) -> Card:
 
 def _commit(version: int, transaction: Transaction | None) -> Row:
     if transaction is None:
-        return Row((count(version), "not recorded", "", ""))
+        return Row((str(version), "not recorded", "", ""))
     what = "; ".join(f"{label} {said}" for label, said in _parts(transaction.operation))
     message = transaction.transaction_properties.get(COMMIT_MESSAGE, "")
-    cells = (count(version), _word(transaction), what, clean(message))
+    cells = (str(version), _word(transaction), what, clean(message))
     return Row(cells, quiet=is_quiet(type(transaction.operation).__name__))
 
 
@@ -175,7 +175,7 @@ _PARTS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "new_indices": ("indices", _indices),
     "removed_indices": ("without", _indices),
     "groups": ("compacted", _groups),
-    "version": ("restored", lambda version: f"version {count(version)}"),
+    "version": ("restored", lambda version: f"version {version}"),
     "num_fragments": ("reserved", lambda number: plural(number, "fragment id")),
     "fields_modified": ("rewritten", _ids("field")),
     "inserted_rows": ("new keys", _keys),
@@ -185,7 +185,7 @@ _PARTS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "field_metadata_updates": ("field metadata", _fields),
     "replacements": ("replaced", _replaced),
     "compacted_sstables": ("merged", _generations),
-    "ref_version": ("from", lambda version: f"version {count(version)}"),
+    "ref_version": ("from", lambda version: f"version {version}"),
     "ref_path": ("of", lambda path: clean(place(path))),
     "branch_name": ("branch", clean),
 }

@@ -81,7 +81,7 @@ def _line(
     change = history.row_change(version)
     return Row(
         (
-            count(version.version),
+            str(version.version),
             moment(version.timestamp),
             age(version.timestamp, now),
             operation(version),

@@ -14,6 +14,7 @@ from typing import Any
 
 import ipywidgets as w
 
+from lancekit.notebook.cards.common import ref
 from lancekit.notebook.explorer.changes import CHANGES, NAMED, Change, Plan
 from lancekit.notebook.explorer.state import (
     Ask,
@@ -35,7 +36,7 @@ from lancekit.notebook.explorer.views import code_of
 from lancekit.notebook.explorer.visit import Visit
 from lancekit.notebook.render.controls import Confirmed, Latest, button, drawn, markup, panel
 from lancekit.notebook.render.html import render_code, render_note
-from lancekit.notebook.render.words import clean, count
+from lancekit.notebook.render.words import clean
 
 __all__ = ["Shell"]
 
@@ -276,14 +277,14 @@ class Shell:
             self.sort.options = self.column.options = names
         if not self._rests(state, overtaken):
             return
-        self._say(f"reading version {count(state.version)} …")
+        self._say(f"reading version {state.version} …")
         try:
             shown, said = self._visit.view(state, found, overtaken), "is shown"
         except Exception as error:  # the stop itself is there
             shown, said = error, "is there, but not what was asked of it"
         if shown is not None:
             self.pane.value = drawn(shown)
-        self._say("stopped" if shown is None else f"version {count(state.version)} {said}")
+        self._say("stopped" if shown is None else f"version {state.version} {said}")
 
     def _rests(self, state: ExplorerState, overtaken: Callable[[], bool]) -> bool:
         """Return whether nobody goes on at once: only then is more read than manifests."""
@@ -313,4 +314,4 @@ def _bound(control: Any, low: int, high: int) -> None:
 
 
 def _tag(name: str, place: Place) -> str:
-    return f"{clean(name)} ({clean(place[0])}:{count(place[1])})"
+    return f"{clean(name)} ({ref(*place)})"

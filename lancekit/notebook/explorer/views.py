@@ -94,9 +94,9 @@ def strip(state: ExplorerState) -> str:
     first, last = max(at - _BESIDE, 0), min(at + _BESIDE + 1, len(versions))
     # dots in the place of a single version would be longer than its number
     first, last = 0 if first == 2 else first, last + (len(versions) - last == 2) * 2
-    shown = [f"[{count(v)}]" if v == state.version else count(v) for v in versions[first:last]]
-    before = [count(versions[0]), "…"][: min(first, 2)]
-    after = ["…", count(versions[-1])][max(2 - len(versions) + last, 0) :]
+    shown = [f"[{v}]" if v == state.version else str(v) for v in versions[first:last]]
+    before = [str(versions[0]), "…"][: min(first, 2)]
+    after = ["…", str(versions[-1])][max(2 - len(versions) + last, 0) :]
     return " ".join([*before, *shown, *after])
 
 

@@ -10,7 +10,7 @@ from lancekit.notebook.pictures.lanes import Lanes, lanes_of
 from lancekit.notebook.pictures.refs import graph_of
 from lancekit.notebook.pictures.refs_svg import render_svg
 from lancekit.notebook.pictures.refs_text import mermaid, render_text
-from lancekit.notebook.render.words import count, listing, plural
+from lancekit.notebook.render.words import listing, plural
 from lancekit.picture import Picture
 
 __all__ = ["graph_picture"]
@@ -38,7 +38,7 @@ def _alt(lanes: Lanes) -> str:
         if track in starts:
             kind, (lower, version) = starts[track].kind, starts[track].lower
             verb = "forked" if kind == "fork" else "cloned"
-            words += f", {verb} from {graph.tracks[lower].name}:{count(version)}"
+            words += f", {verb} from {graph.tracks[lower].name}:{version}"
         tags = [tag for node in graph.nodes if node.track == track for tag in node.tags]
         words += f"; {'tags' if len(tags) > 1 else 'tag'} {listing(tags, 5)}" if tags else ""
         sentences.append(f"{words}.")
@@ -47,5 +47,5 @@ def _alt(lanes: Lanes) -> str:
         (target, into), (source, of) = link.ends
         names = graph.tracks[source].name, graph.tracks[target].name
         done = "merged" if link.kind == "merge" else "taken over"
-        sentences.append(f"{names[0]}:{count(of)} {done} by {names[1]}:{count(into)}.")
+        sentences.append(f"{names[0]}:{of} {done} by {names[1]}:{into}.")
     return " ".join([*sentences, *(f"{note}." for note in graph.notes)])

@@ -112,13 +112,11 @@ def _chosen(total: int, limit: int, spread: bool) -> slice | list[int]:
 
 
 def _words(lines: Sequence[_Line]) -> list[str]:
-    """Return the operations that versions did, those that change rows first."""
-    kinds = {v.operation for line in lines for v in line.versions}
-    order = [*OPERATIONS, *kinds]
-    words = dict[str, None]()
-    for kind in sorted(kinds, key=lambda kind: (is_quiet(kind), order.index(kind))):
-        words[operation_word(kind, first=False)] = None
-    return list(words)[:_OPERATIONS]
+    """Return the words of operations, operations that change rows first."""
+    versions = [version for line in lines for version in line.versions]
+    order = [*OPERATIONS, *(version.operation for version in versions)]
+    versions.sort(key=lambda v: (is_quiet(v.operation), order.index(v.operation)))
+    return list(dict.fromkeys(map(_word, versions)))[:_OPERATIONS]
 
 
 # ---- drawing
@@ -215,7 +213,7 @@ def _operations(axes: Any, lines: Sequence[_Line], where: Where, canvas: Canvas)
 
 
 def _word(version: Version) -> str:
-    return operation_word(version.operation, first=False)
+    return operation_word(version.operation, first=version.read_version == 0)
 
 
 def _abscissa(canvas: Canvas, over: str, lines: Sequence[_Line], where: Where) -> None:
@@ -249,13 +247,13 @@ def _shown(line: _Line) -> str:
 def _alt(lines: Sequence[_Line], left: int) -> str:
     sentences = []
     for line in lines:
-        fork = f", forked from {clean(line.parent)}:{count(line.fork)}" if line.parent else ""
+        fork = f", forked from {clean(line.parent)}:{line.fork}" if line.parent else ""
         words = f"{clean(line.name)}: {_shown(line)}{fork}"
         if line.versions:
             counts = line.versions[0].num_rows, line.versions[-1].num_rows
             words += f", {count(counts[0])} to {plural(counts[1], 'row')}"
         tags = [
-            f"tag {clean(tag)} at {count(v.version)}"
+            f"tag {clean(tag)} at {v.version}"
             for v in line.versions
             for tag in sorted(line.tags.get(v.version, ()))
         ]
@@ -285,7 +283,7 @@ def _text(title: str, lines: Sequence[_Line], left: int) -> str:
         rows.append(("", "", "did", listing((f"{count(done[w])} {w}" for w in most), 6), ""))
         rows.append(("", "", "from", f"{moment(first.timestamp)} to {moment(last.timestamp)}", ""))
         tags = [
-            f"{tag} at {count(v.version)}"
+            f"{tag} at {v.version}"
             for v in line.versions
             for tag in sorted(line.tags.get(v.version, ()))
         ]

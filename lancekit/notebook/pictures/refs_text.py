@@ -7,7 +7,6 @@ from itertools import pairwise
 
 from lancekit.notebook.pictures.lanes import Lanes, Row
 from lancekit.notebook.pictures.refs import Node
-from lancekit.notebook.render.words import count
 
 __all__ = ["label", "mermaid", "render_text", "said"]
 
@@ -18,7 +17,7 @@ _ARROWS = {"fork": "-->", "merge": "==>", "fast-forward": "==>", "clone": "-.->"
 
 def label(lanes: Lanes, node: Node) -> str:
     """Return what a version is called: versions of two branches may have the same number."""
-    return f"{lanes.graph.tracks[node.track].name}:{count(node.last)}"
+    return f"{lanes.graph.tracks[node.track].name}:{node.last}"
 
 
 def said(node: Node) -> str:

@@ -10,7 +10,6 @@ from lancekit.display import Displayed
 from lancekit.notebook.cards import card
 from lancekit.notebook.render.controls import button, drawn, markup, panel
 from lancekit.notebook.render.html import render_code, render_note
-from lancekit.notebook.render.words import count
 from lancekit.notebook.workbench.bench import Bench
 from lancekit.notebook.workbench.steps import State
 
@@ -96,7 +95,7 @@ class Shell:
         self.apply.button_style = "primary" if self._bench.can_apply else ""
         if state.can_undo:
             shown_if(self.undo, True)
-        version = f" version {count(state.result.version)}" if state.can_undo else ""
+        version = f" version {state.result.version}" if state.can_undo else ""
         self.undo.description = f"undo{version}"
         self.status.value = _status(state, said)
         self.result.value = "" if state.result is None else _drawn(state.result)

@@ -101,7 +101,7 @@ def check_how(doing: str, on: Any, by: Any, conflicts: Any, files: Any = "link")
 def said_in(change: Changed, how: How) -> dict[str, str]:
     """Return the properties of a commit: histories show its message."""
     side = change.base if how.doing == "revert" else change.theirs
-    message = f"{how.doing} of {side.line.name}@{side.version}"
+    message = f"{how.doing} of {side.line.name}:{side.version}"
     return {COMMIT_MESSAGE: message, **change.properties}
 
 

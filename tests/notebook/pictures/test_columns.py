@@ -32,7 +32,7 @@ def test_which_columns_drifted(ds):
     drifted = [line.split()[0] for line in picture.text.splitlines() if "▲ drift" in line]
     assert sorted(drifted) == ["carrier", "delay"]
     assert "3 columns compared" in picture.alt
-    assert "all 3\u202f000 rows of main:1" in picture.text
+    assert "all 3,000 rows of main:1" in picture.text
     said = words(parsed(picture))
     for part in ("carrier", "delay", "day", "1970-01-01", "DL"):
         assert part in said
@@ -42,7 +42,7 @@ def test_which_columns_drifted(ds):
 def test_a_sample_says_so(ds):
     picture = ds.plot.columns(1, columns=["delay"], sample=500, measure="ks")
     for version in (1, 2):
-        assert f"estimated from 500 of 3\u202f000 rows of main:{version}" in picture.alt
+        assert f"estimated from 500 of 3,000 rows of main:{version}" in picture.alt
     assert "Kolmogorov-Smirnov distance, drift from 0.1" in picture.alt
     assert "KS ≈ 0." in picture.text
     assert any("KS ≈ 0." in text for text in words(parsed(picture)))

@@ -112,7 +112,7 @@ def test_the_options_of_who_asks_hold():
 def test_a_page_says_which_rows_of_how_many_it_has():
     table = pa.table({f"c{i}": [1, 2] for i in range(30)})
     page = page_table(table, "Rows", 10, 1000)
-    assert page.note == "11 to 12 of 1\u202f000 rows; 20 of 30 columns"
+    assert page.note == "11 to 12 of 1,000 rows; 20 of 30 columns"
     assert len(page.columns) == 20
     assert page_table(table.select(["c0"]), "Rows", 0, None).note == (
         "1 to 2 of rows that nobody counted"
@@ -126,7 +126,7 @@ def test_a_page_says_which_rows_of_how_many_it_has():
         (pa.array([None], pa.int8()), "null"),
         (pa.array(["a\u202eb"]), "a\\u202eb"),
         (pa.array(["x" * 1000]), "x" * 79 + "…"),
-        (pa.array([b"\0" * 70_000]), "70\u202f000 bytes"),
+        (pa.array([b"\0" * 70_000]), "70,000 bytes"),
         (
             pa.array([list(range(768))], pa.list_(pa.int16(), 768)),
             "[0, 1, 2, 3, 4, 5, 6, 7, …] of 768",
