@@ -123,10 +123,9 @@ class Maintenance(Handle):
         Examples
         --------
         >>> import lancekit as lk
-        >>> from datetime import timedelta
         >>> ds = lk.write_dataset({"x": [1]}, "memory://cleanup-example")
         >>> ds.insert({"x": [2]}, mode="overwrite")
-        >>> ds.cleanup_old_versions(timedelta(0)).old_versions
+        >>> ds.cleanup_old_versions(retain_versions=1).old_versions
         1
         """
         request = _cleanup(

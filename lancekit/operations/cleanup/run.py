@@ -73,10 +73,9 @@ class CleanupExplanation(Displayed):
         Examples
         --------
         >>> import lancekit as lk
-        >>> from datetime import timedelta
         >>> ds = lk.write_dataset({"x": [1]}, "memory://apply-cleanup-example")
         >>> ds.insert({"x": [2]}, mode="overwrite")
-        >>> plan = ds.explain_cleanup_old_versions(timedelta(0))
+        >>> plan = ds.explain_cleanup_old_versions(retain_versions=1)
         >>> plan.stats.old_versions, plan.apply().old_versions
         (1, 1)
         """
