@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pyroaring import BitMap
 
 from lancekit.api._handle import Handle
 from lancekit.api.scan_options import ScanOptions
@@ -14,6 +16,8 @@ from lancekit.api.scanner import scan_of
 from lancekit.checked import checked_methods
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
+from lancekit.format.fragment import fragment_from_pb
+from lancekit.format.fragment_columns import parsed_fragment
 from lancekit.format.transaction import Transaction
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import fragment_sources
@@ -23,6 +27,15 @@ __all__ = ["DatasetDelta"]
 
 _CREATED = "_row_created_at_version"
 _UPDATED = "_row_last_updated_at_version"
+
+
+def _same_rows(before: bytes, after: bytes) -> bool:
+    """Return whether a fragment has the same rows in two versions."""
+    if before == after:
+        return True
+    old, new = (fragment_from_pb(parsed_fragment(message)) for message in (before, after))
+    facts = attrgetter("row_ids", "deletion_file", "physical_rows")
+    return bool(facts(old) == facts(new))
 
 
 @checked_methods
@@ -90,14 +103,10 @@ class DatasetDelta(Displayed):
 
     def get_deleted_row_ids(self) -> pa.RecordBatchReader:
         """Return the ids of rows that were there at the begin and are gone at the end."""
-        ends = self.begin_version, self.end_version
-        before, after = (self._fragments(version) for version in ends)
+        before, after = self._fragments(self.begin_version), self._fragments(self.end_version)
         # what both have as it is has lost no row, and holds none that the rest has lost
-        same = {id_ for id_ in before.keys() & after.keys() if before[id_] == after[id_]}
-        lost, kept = (
-            self._ids(version, fragments.keys() - same)
-            for version, fragments in zip(ends, (before, after), strict=True)
-        )
+        same = {id_ for id_ in before.keys() & after.keys() if _same_rows(before[id_], after[id_])}
+        lost, kept = self._ids(self.begin_version, same), self._ids(self.end_version, same)
         gone = pa.table({"_rowid": pa.array(np.setdiff1d(lost, kept), pa.uint64())})
         return gone.to_reader()
 
@@ -106,24 +115,24 @@ class DatasetDelta(Displayed):
         columns = [*at.manifest.schema.names, "_rowid", _CREATED, _UPDATED]
         return scan_of(at, ScanOptions(columns=columns, filter=condition)).to_reader()
 
-    def _fragments(self, version: int) -> dict[int, tuple[object, ...]]:
-        """Return what tells which rows each fragment of a version has."""
+    def _fragments(self, version: int) -> dict[int, bytes]:
+        """Return the fragments of a version by their ids, as the manifest has them."""
         if version == 0:
             return {}
         found = self._at(version).manifest.fragments
-        return {f.id: (f.row_ids, f.deletion_file, f.physical_rows) for f in found}
+        return dict(zip(found.ids.tolist(), found.encoded, strict=True))
 
-    def _ids(self, version: int, fragments: Collection[int]) -> npt.NDArray[np.uint64]:
-        """Return the ids of the rows in some fragments of a version."""
-        if not fragments:
+    def _ids(self, version: int, left_out: Collection[int]) -> npt.NDArray[np.uint64]:
+        """Return the ids of the rows in the other fragments of a version."""
+        if version == 0:
             return np.empty(0, np.uint64)
-        sources = fragment_sources(self._at(version))
-        readers = [FragmentReader(s) for s in sources if s.fragment.id in fragments]
+        sources = fragment_sources(self._at(version)).without(BitMap(left_out))
+        readers = map(FragmentReader, sources)
         parts = [
             reader.row_ids(np.arange(reader.physical_rows) if reader.live is None else reader.live)
             for reader in readers
         ]
-        return np.concatenate(parts)
+        return np.concatenate([np.empty(0, np.uint64), *parts])
 
     def _at(self, version: int) -> Snapshot:
         at = load_snapshot(self._dataset._line, version)

@@ -51,10 +51,13 @@ def pairs_through(to_old: Sequence[ColumnPair], to_new: Sequence[ColumnPair]) ->
     return found
 
 
-def fragments_apart(old: Snapshot, new: Snapshot) -> tuple[list[int], list[int]]:
+def fragments_apart(
+    old: Snapshot, new: Snapshot, pairs: Sequence[ColumnPair] | None = None
+) -> tuple[list[int], list[int]]:
     """Return the places of the fragments that two versions do not have alike.
 
     All of them, if columns are not the same: what is no column of the one may be in its files.
+    ``pairs`` are the columns that count, all by default.
     """
     mine, theirs = (side.manifest.fragments.encoded for side in (old, new))
     both = set[bytes]()
@@ -63,7 +66,7 @@ def fragments_apart(old: Snapshot, new: Snapshot) -> tuple[list[int], list[int]]
         numbers = dict[tuple[str, bool], int]()
         mine, theirs = _encoded(old, numbers), _encoded(new, numbers)
         alike = True
-    if alike and _same_columns(old, new):
+    if alike and (_same_columns(old, new) if pairs is None else _are_same(pairs)):
         both = set(mine).intersection(theirs)
     return (
         [place for place, message in enumerate(mine) if message not in both],
@@ -84,9 +87,14 @@ def _encoded(side: Snapshot, numbers: dict[tuple[str, bool], int]) -> list[bytes
 def _same_columns(old: Snapshot, new: Snapshot) -> bool:
     if old.manifest.schema.fields == new.manifest.schema.fields:
         return True
+    return _are_same(column_pairs(old, new))
+
+
+def _are_same(pairs: Sequence[ColumnPair]) -> bool:
+    """Return True if each column has the ids and types of the old one."""
     return all(
         pair.old is not None
         and [(part.id, part.logical_type) for part in pair.old.walk()]
         == [(part.id, part.logical_type) for part in pair.new.walk()]
-        for pair in column_pairs(old, new)
+        for pair in pairs
     )

@@ -93,9 +93,10 @@ def read_sides(
 ) -> Sides:
     """Return what reads rows of each side by their addresses; of some rows, or of all."""
     parts = plan.shared
-    # what both have as it is may hold keys that others have, too
     olds = [*parts.old, *(pair.old for pair in parts.pairs)]
-    news = [*parts.new, *parts.same, *(pair.new for pair in parts.pairs)]
+    news = [*parts.new, *(pair.new for pair in parts.pairs)]
+    if plan.looks_at_same:
+        news += parts.same
     return (
         Side(olds, _predicate(plan, plan.old), old_rows),
         Side(news, _predicate(plan, plan.new), new_rows),

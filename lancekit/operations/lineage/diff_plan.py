@@ -8,9 +8,10 @@ stable row ids, by a key, or as whole rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
 import pyarrow.compute as pc
 
 from lancekit.errors import InvalidArgumentError
@@ -19,7 +20,7 @@ from lancekit.operations.lineage.columns import fragments_apart, pairs_since
 from lancekit.operations.lineage.rows import seen
 from lancekit.pipeline.diff.fragments import ColumnPair, Shared, shared
 from lancekit.scan.expressions.predicate import Predicate
-from lancekit.scan.fragments.source import FragmentSource, fragment_sources
+from lancekit.scan.fragments.source import SomeSources, fragment_sources
 from lancekit.versions.ancestor import common_ancestor
 from lancekit.versions.snapshot import Snapshot
 
@@ -69,6 +70,11 @@ class DiffPlan:
         return 0 if self.ancestor is None else self.ancestor.manifest.next_row_id
 
     @property
+    def looks_at_same(self) -> bool:
+        """True if keys of rows count that both sides have as they are: they may repeat others."""
+        return self.way.endswith("key") and not self.key_is_primary
+
+    @property
     def key_is_primary(self) -> bool:
         """Whether no two rows of a side have the same key."""
         return self.key == _primary_key(self.new)
@@ -86,9 +92,9 @@ def plan_diff(
 ) -> DiffPlan:
     """Return how two versions are compared; nothing but metadata is read.
 
-    With ``apart`` the plan leaves out fragments that both sides have in
-    the same words: for steps along a line, of which each changes little.  ``pairs`` are the columns
-    of both sides, if it is known by another way which are the same.
+    Fragments whose metadata is the same on both sides are not looked at: of many versions one
+    after the other, each changes few.  With ``apart`` the plan leaves them out.  ``pairs`` are the
+    columns of both sides, if it is known by another way which are the same.
 
     Raises
     ------
@@ -104,11 +110,6 @@ def plan_diff(
         new.manifest.schema.field(name)
     wanted = {*(pair.name for pair in pairs)} if columns is None else {*columns, *key}
     compared = tuple(pair for pair in pairs if pair.name in wanted)
-    before: Sequence[FragmentSource] = fragment_sources(old, seen(old))
-    after: Sequence[FragmentSource] = fragment_sources(new, seen(new))
-    if apart:
-        places, others = fragments_apart(old, new)
-        before, after = [before[i] for i in places], [after[i] for i in others]
     stable = all(side.manifest.has_stable_row_ids for side in (old, new))
     by_ids = on is None and stable and ancestor is not None
     filtered = set[str]() if condition is None else _filtered(condition, new)
@@ -118,12 +119,29 @@ def plan_diff(
         new=new,
         ancestor=ancestor,
         columns=compared,
-        shared=shared(before, after, looked_at),
+        shared=_shared(old, new, looked_at, apart=apart),
         way=_WAYS[by_ids, bool(key)],
         key=key,
         condition=condition,
         whole=columns is None,
     )
+
+
+def _shared(old: Snapshot, new: Snapshot, columns: Sequence[ColumnPair], *, apart: bool) -> Shared:
+    """Compare the fragments of both sides by their files."""
+    before, after = fragment_sources(old, seen(old)), fragment_sources(new, seen(new))
+    if old.line != new.line and not apart:  # to find fragments alike costs as much as to compare
+        return shared(before, after, columns)
+    places, others = fragments_apart(old, new, None if apart else columns)
+    found = shared([before[at] for at in places], [after[at] for at in others], columns)
+    if apart:
+        return found
+    alike = np.delete(np.arange(len(after)), others)
+    rest = np.isin(after.ids, [source.fragment.id for source in found.same])
+    same = SomeSources(after, np.union1d(alike, np.flatnonzero(rest)))
+    ids = after.ids[alike].tolist()
+    mates = {**dict(zip(ids, ids, strict=True)), **found.mates}
+    return replace(found, same=same, mates=mates, rows=int(same.num_rows.sum()))
 
 
 def _key(

@@ -44,17 +44,14 @@ class Pair:
 class Shared:
     """What both sides have as it is, as the new side sees it, and what has to be looked at."""
 
-    same: tuple[FragmentSource, ...]
+    same: Sequence[FragmentSource]
     pairs: tuple[Pair, ...]
     old: tuple[FragmentSource, ...]
     new: tuple[FragmentSource, ...]
     #: the fragments of the old side with rows at the same places of the new one, by their ids
     mates: Mapping[int, int]
-
-    @property
-    def rows(self) -> int:
-        """How many rows both sides have as they are."""
-        return sum(source.num_rows for source in self.same)
+    #: the number of rows in `same`
+    rows: int = 0
 
 
 def pair_columns(
@@ -131,7 +128,8 @@ def shared(
             pairs.append(pair)
         else:
             same.append(source)
-    return Shared(tuple(same), tuple(pairs), tuple(left.values()), tuple(others), mates)
+    rows = sum(source.num_rows for source in same)
+    return Shared(tuple(same), tuple(pairs), tuple(left.values()), tuple(others), mates, rows)
 
 
 def _compared(old: FragmentSource, new: FragmentSource, columns: Sequence[ColumnPair]) -> Pair:

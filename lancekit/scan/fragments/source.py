@@ -19,7 +19,13 @@ from lancekit.scan.expressions.predicate import Predicate
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import FileLocation, Snapshot
 
-__all__ = ["FragmentSource", "FragmentSources", "fragment_sources", "sources_for"]
+__all__ = [
+    "FragmentSource",
+    "FragmentSources",
+    "SomeSources",
+    "fragment_sources",
+    "sources_for",
+]
 
 Numbers = npt.NDArray[np.uint64]
 Offsets = npt.NDArray[np.int64]
@@ -77,6 +83,16 @@ class FragmentSources(Sequence[FragmentSource]):
         """Whether row ids are not the addresses."""
         return self._snapshot.manifest.has_stable_row_ids
 
+    @property
+    def ids(self) -> Numbers:
+        """The id of each fragment."""
+        return self._fragments.ids
+
+    @property
+    def num_rows(self) -> Numbers:
+        """The number of rows of each fragment that are still there."""
+        return self._fragments.num_rows
+
     @cached_property
     def ends(self) -> Offsets:
         """The position behind the last row of each fragment."""
@@ -124,6 +140,42 @@ class FragmentSources(Sequence[FragmentSource]):
 
     def __len__(self) -> int:
         return len(self._fragments)
+
+
+class SomeSources(Sequence[FragmentSource]):
+    """Some fragments of a version; each is made when it is looked at.
+
+    Parameters
+    ----------
+    sources, places
+        All fragments, and the places of some of them.
+    """
+
+    def __init__(self, sources: FragmentSources, places: Offsets) -> None:
+        self._sources = sources
+        self._places = places
+
+    @property
+    def ids(self) -> Numbers:
+        """The id of each fragment."""
+        return self._sources.ids[self._places]
+
+    @property
+    def num_rows(self) -> Numbers:
+        """The number of rows of each fragment that are still there."""
+        return self._sources.num_rows[self._places]
+
+    @overload
+    def __getitem__(self, index: int) -> FragmentSource: ...
+    @overload
+    def __getitem__(self, index: slice) -> SomeSources: ...
+    def __getitem__(self, index: int | slice) -> FragmentSource | SomeSources:
+        if isinstance(index, slice):
+            return SomeSources(self._sources, self._places[index])
+        return self._sources[int(self._places[index])]
+
+    def __len__(self) -> int:
+        return len(self._places)
 
 
 def sources_for(sources: FragmentSources, predicate: Predicate | None) -> Sequence[FragmentSource]:
