@@ -73,7 +73,7 @@ def _all_rows(
         if seconds is not None and read < total:
             spent = time.monotonic() - begun
             allowed = seconds * (_PATIENCE if taken * total <= _SMALL * read else 1)
-            if spent > seconds * _TRIED and spent * total > allowed * read:
+            if spent > allowed * _TRIED and spent * total > allowed * read:
                 return None
     return found
 

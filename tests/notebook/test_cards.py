@@ -64,7 +64,7 @@ def test_indices_and_what_they_lack():
     assert first == "2 indices · 2 behind"
     assert mend.split() == ["bring", "up", "to", "date", "ds.optimize.optimize_indices()"]
     assert "1000 of 1003" in rest[2]
-    assert "> 99 %" in rest[2]
+    assert "> 99%" in rest[2]
     assert rest[-1].split()[:6] == ["city_idx,", "id_idx", "3", "1", "4", "append"]
     ds.optimize.optimize_indices(index_names=["id_idx"])
     assert fact(ds.indices, "bring up to date").endswith("(index_names=['city_idx'])")

@@ -523,7 +523,7 @@ def test_a_target_that_did_not_move(ds: lk.LanceDataset) -> None:
     assert (plan.how, len(plan.conflicts), plan.theirs) == ("fast-forward", 0, ("exp", 6))
     result = ds.branches.merge("exp")
     assert (result.how, result.version) == ("fast-forward", 2)
-    assert ds.get_version().message == f"merge of exp@{exp.version}"
+    assert ds.get_version().message == f"merge of exp:{exp.version}"
     assert {key: plan[key] for key in result} == dict(result)
     assert by_id(ds) == wanted
     linked = {name: count for name, count in files_below(ds).items() if name not in before}

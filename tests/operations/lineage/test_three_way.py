@@ -458,7 +458,7 @@ def test_revert(ds: lk.LanceDataset) -> None:
     assert by_id(ds)[4] == ("d", 4)
     said = ds.read_transaction(ds.version).transaction_properties
     assert said["lancekit.apply.theirs"] == f"main@{changed - 1}"
-    assert ds.get_version().message == f"revert of main@{changed}"
+    assert ds.get_version().message == f"revert of main:{changed}"
     with pytest.raises(InvalidArgumentError, match="comes after"):
         ds.revert(99)
     with pytest.raises(VersionNotFoundError, match="nobody can tell what version 1 did"):
