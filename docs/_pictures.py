@@ -57,7 +57,7 @@ def drawn() -> Iterator[tuple[str, Picture]]:
     yield "graph", ds.plot.graph(clones=[study])
     yield "fragments", ds.plot.fragments()
     names = ["dep_delay", "arr_delay", "carrier", "origin", "distance", "month"]
-    yield "columns", ds.plot.columns("winter", columns=names, sample=20_000)
+    yield "columns", ds.plot.columns("winter", columns=names, sample=10**6)
     yield "diff", ds.diff("spring", 9).plot()
 
     for start, number in ((10**6, 40), (10**6 + 30, 400)):
