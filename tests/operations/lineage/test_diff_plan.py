@@ -57,13 +57,16 @@ def changed(ds: Any, chance: random.Random, number: int) -> None:
         if len(names) > 1:
             ds.drop_columns([name])
 
+    def restore() -> None:
+        ds.checkout_version(chance.randrange(1, ds.version + 1)).restore()
+        ds.checkout_latest()
+
     steps: list[Any] = [
-        again, insert, update, cast, merge, nulls, drop,
+        again, restore, insert, update, cast, merge, nulls, drop,
         lambda: ds.delete(f"id = {at} OR id = {at + 20}"),
         lambda: ds.alter_columns({"path": name, "name": f"{name[:6]}_{number}"}),
         lambda: ds.add_columns({f"sum{number}": "id + 1"}),
         lambda: ds.optimize.compact_files(target_rows_per_fragment=chance.choice([9, 25, 90])),
-        lambda: ds.restore(chance.randrange(1, ds.version + 1)),
     ]  # fmt: skip
     chance.choice(steps)()
 
@@ -72,7 +75,7 @@ def history(seed: int, *, stable: bool) -> Any:
     """Return a table with random versions."""
     chance = random.Random(seed)
     rows = pa.table({"id": range(60), "v": range(60), "s": [f"row {n}" for n in range(60)]})
-    how = {"max_rows_per_file": 8, "enable_stable_row_ids": stable, "mode": "overwrite"}
+    how = {"max_rows_per_file": 8, "enable_stable_row_ids": stable}
     ds = lk.write_dataset(rows, f"memory://diff-plan-{seed}-{stable}", primary_key="id", **how)
     for number in range(1, STEPS):
         changed(ds, chance, number)
@@ -122,7 +125,7 @@ def test_each_step_has_the_changes_that_the_values_have(seed: int, stable: bool)
     ds = history(seed, stable=stable)
     for step in ds.changes(1).steps:
         old, new = (ds.checkout_version(v) for v in (step.old, step.new))
-        renamed = dict(step.diff.schema_changes.renamed)
+        renamed = dict(step.diff.schema.renamed)
         left = by_key(old.to_table().rename_columns([renamed.get(n, n) for n in old.schema.names]))
         right = by_key(new.to_table())
         kept = [name for name in new.schema.names if name in set(left[min(left)])] if left else []
