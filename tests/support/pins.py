@@ -101,12 +101,12 @@ def wheels(folder: Path) -> Path:
 
 
 def resolve(
-    python: str, names: Iterable[str], built: Path, constraints: Path | None = None
+    python: str, names: Iterable[str], built: Path, pins: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Return the releases that pip would install on a Python.
 
-    pip evaluates the markers of other packages for the Python that runs it: for the newest one
-    here, if the wanted one is not here.
+    pip evaluates markers for the Python that runs it: for the newest one here, if the wanted one is
+    not here. So it gets the pins of the wanted Python without markers.
     """
     here = (interpreter(version) for version in (python, *reversed(PYTHONS)))
     with tempfile.TemporaryDirectory() as folder:
@@ -114,7 +114,11 @@ def resolve(
         command = [next(filter(None, here)), "-m", "pip", "install", "--quiet"]
         command += ["--dry-run", "--ignore-installed", "--report", str(report), "--target", folder]
         command += ["--python-version", python, "--only-binary=:all:", "--find-links", str(built)]
-        command += ["-c", str(constraints)] if constraints else []
+        if pins:
+            constraints = Path(folder) / "constraints.txt"
+            lines = (f"{name}=={release}" for name, release in pins.items())
+            constraints.write_text("\n".join(lines), encoding="utf-8")
+            command += ["-c", str(constraints)]
         subprocess.run([*command, *names], check=True)
         found = json.loads(report.read_text(encoding="utf-8"))["install"]
     packages = (one["metadata"] for one in found)
@@ -154,11 +158,11 @@ def main() -> None:
             found[python] = resolve(python, map(str, required(python)), built)
         CONSTRAINTS.write_text(text_of(found) + "\n", encoding="utf-8")
         for python in PYTHONS:
-            others = resolve(python, SEPARATE, built, CONSTRAINTS)
+            others = resolve(python, SEPARATE, built, pinned(python))
             found[python] = others | found[python]
         CONSTRAINTS.write_text(text_of(found) + "\n", encoding="utf-8")
         for python in PYTHONS:
-            again = resolve(python, map(str, required(python)), built, CONSTRAINTS)
+            again = resolve(python, map(str, required(python)), built, pinned(python))
             wrong = {name for name in again if again[name] != found[python][name]}
             print(f"Python {python}: {len(again)} packages", *sorted(wrong), flush=True)
             assert not wrong
