@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lancekit.pipeline.keys import key_counter
 from lancekit.pipeline.keys.key_counter import KeyCounter, key_words
 
 _KINDS: dict[str, pa.DataType] = {
@@ -48,6 +49,15 @@ def test_as_a_plain_count(name: str, held: int) -> None:
         assert (found.rows, found.keys) == (sum(shared.values()), len(shared))
         assert (np.diff(found.words.astype(object)) > 0).all()
         assert np.isin(key_words(columns), found.words).sum() == found.rows
+
+
+def test_few_words_of_many_keys_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_counter, "_KEPT", 5)
+    with KeyCounter(16) as counter:
+        for _ in range(2):
+            counter.add([pa.array(range(100))])
+        found = counter.repeated()
+    assert (found.rows, found.keys, found.words.tolist()) == (200, 100, [0, 1, 2, 3, 4])
 
 
 def test_no_rows_and_ascending_rows() -> None:

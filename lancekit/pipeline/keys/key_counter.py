@@ -100,11 +100,14 @@ class KeyCounter:
     def repeated(self) -> Repeated:
         """Return what stands more than once among all rows that were added."""
         rest = _ascending(self._parts)
-        found = [_repeated(part) for part in self._ranges([*self._runs, rest])]
-        words = np.concatenate([np.empty(0, np.uint64), *(one.words for one in found)])
-        return Repeated(
-            sum(one.rows for one in found), sum(one.keys for one in found), words[:_KEPT]
-        )
+        rows = keys = 0
+        words = [np.empty(0, np.uint64)]
+        for part in self._ranges([*self._runs, rest]):
+            one = _repeated(part)
+            # of all keys repeated, words would fill the memory that files save
+            words.append(one.words[: max(_KEPT - keys, 0)].copy())
+            rows, keys = rows + one.rows, keys + one.keys
+        return Repeated(rows, keys, np.concatenate(words))
 
     def _spill(self) -> None:
         """Write the words that are held to a file, sorted."""
