@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +15,7 @@ from lancekit.notebook.workbench.branch_view import conflict_table
 from lancekit.notebook.workbench.picks import SIDES, key_of
 from lancekit.notebook.workbench.shell import Shell, chosen, picker, shown_if, side_by_side
 from lancekit.notebook.workbench.steps import Turn
+from lancekit.operations.lineage.branch_merge import BranchMergePlan
 from lancekit.operations.lineage.conflicts import ConflictedRow
 from lancekit.options import options
 
@@ -70,7 +72,7 @@ class _BranchPanel:
             chosen(pick, by_row.get(key_of(row), ""))
             shown.value = render_table(conflict_table(row, state.chosen))
         total, start = 0 if plan is None else plan.num_conflicts, self._bench.start
-        shown_if(self._every, total > 0)
+        shown_if(self._every, _num_conflicts(plan) > 0)
         shown_if(self._pages, total > PAGE)
         which = f"{count(start + 1)} to {count(start + len(rows))} of {plural(total, 'conflict')}"
         self._which.value = render_note(which)
@@ -82,11 +84,10 @@ class _BranchPanel:
 
     def _said(self) -> str:
         plan = self._bench.plan
-        if plan is None or not plan.num_conflicts:
+        if plan is None or not (total := _num_conflicts(plan)):
             return "no conflicts"
         left = plan.num_unsettled
-        settled = plan.num_conflicts - left
-        said = f"{count(settled)} of {plural(plan.num_conflicts, 'conflict')} settled"
+        said = f"{count(total - left)} of {plural(total, 'conflict')} settled"
         return f"{said}; pick a side for the others" if left else said
 
     def _build(self, rows: list[ConflictedRow]) -> None:
@@ -95,11 +96,14 @@ class _BranchPanel:
 
         self._drawn, plan = rows, self._bench.plan
         changed = {} if plan is None else plan.conflicts.by_name
-        names = list(changed)[: options.display_columns]
-        sides = [("as all", ""), *SIDES.items()]
+        whole = () if plan is None else plan.conflicts.by_column
+        can = {one.column: one.sides for one in whole}
+        names = list(dict.fromkeys([*can, *changed]))[: options.display_columns]
         self._by_column = {
             name: picker(
-                f"{clean(name, 20)} ({plural(changed[name], 'row')})", sides, self._of(name)
+                f"{clean(name, 20)} ({_told(name, changed)})",
+                [("as all", ""), *((side, SIDES[side]) for side in can.get(name, tuple(SIDES)))],
+                self._of(name),
             )
             for name in names
         }
@@ -120,3 +124,11 @@ class _BranchPanel:
     def _of_row(self, row: ConflictedRow) -> Any:
         bench, key = self._bench, key_of(row)
         return lambda side: bench.choose(bench.state.chosen.with_row(key, side))
+
+
+def _told(name: str, changed: Mapping[str, int]) -> str:
+    return plural(changed[name], "row") if name in changed else "the column"
+
+
+def _num_conflicts(plan: BranchMergePlan | None) -> int:
+    return 0 if plan is None else plan.num_conflicts + len(plan.conflicts.by_column)

@@ -14,6 +14,7 @@ from lancekit.notebook.render.words import cell, clean, count, plural, told
 from lancekit.notebook.workbench.picks import Picks
 from lancekit.notebook.workbench.steps import State
 from lancekit.operations.lineage.branch_merge import BranchMergePlan
+from lancekit.operations.lineage.column_plan import ColumnConflict
 from lancekit.operations.lineage.conflicts import ConflictedRow, Conflicts
 from lancekit.options import options
 
@@ -87,10 +88,10 @@ def conflicts_table(rows: Sequence[ConflictedRow], picks: Picks, start: int, tot
 
 
 def unfit_table(conflicts: Conflicts) -> Iterator[Table]:
-    """Yield the columns that one side dropped or cast, if there are any."""
+    """Yield the columns of which each side made something else, if there are any."""
     if conflicts.by_column:
         yield Table(
-            caption="Columns that do not fit",
+            caption="Conflicts of columns",
             columns=tuple(map(Column, ("column", "ours", "theirs", "what becomes of it"))),
             rows=tuple(
                 Row((clean(one.column), clean(one.ours), clean(one.theirs), _fate(one)))
@@ -99,7 +100,8 @@ def unfit_table(conflicts: Conflicts) -> Iterator[Table]:
         )
 
 
-def _fate(one: Any) -> str:
-    if one.is_left_by_ours:
-        return "left as ours has it, if ours counts for all"
-    return "refused: do it on both sides first"
+def _fate(one: ColumnConflict) -> str:
+    if one.side is not None:
+        return f"as {one.side} has it"
+    ways = " or ".join(one.sides)
+    return f"{_UNDECIDED}: {ways}" if ways else "refused: change it on both sides first"

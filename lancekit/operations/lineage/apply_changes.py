@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from lancekit.choice import check_choice
+from lancekit.commit.manifest.draft import numbered
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import IncompatibleConflictError
+from lancekit.format.fragment import Fragment
+from lancekit.format.operations import Merge
 from lancekit.format.transaction import COMMIT_MESSAGE
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.common.staged_files import removed_unless_landed
-from lancekit.operations.lineage.added_columns import add_their_columns
-from lancekit.operations.lineage.column_changes import ColumnChanges
+from lancekit.operations.lineage.carry_columns import CarriedColumns, carry_columns
+from lancekit.operations.lineage.column_changes import ColumnChanges, takes_old_rows
 from lancekit.operations.lineage.conflicts import Conflicts, Named, Resolve
 from lancekit.operations.lineage.given_rows import settled_by
+from lancekit.operations.lineage.linked_files import commit_with_files
 from lancekit.operations.lineage.sides import Chosen, Sides, choose_sides, settle
 from lancekit.operations.lineage.three_way import By, Settled, ThreeWay, three_way
-from lancekit.operations.lineage.three_way_schema import columns_error
-from lancekit.operations.lineage.write_rows import Given, write_rows
+from lancekit.operations.lineage.write_rows import Given, RowsWork, write_rows
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot
 
@@ -143,33 +146,19 @@ def apply_changes(
         Columns changed, too.
     """
     started = time.monotonic()
-    added: list[str] = []
 
     def attempt(current: Snapshot) -> tuple[Snapshot, ApplyResult]:
         check_writable(current)
         change = changed(current)
         if quick is not None and (found := quick(change, current, how)):
             return found
-        plan, read = planned(change, current, how), current.version
-        _check_fit(plan, how)
-        if plan.added:
-            if not callable(how.conflicts):
-                settled_rows(plan, how.conflicts)  # before anything is committed
-            said = {**said_in(change, how), f"{PROPERTY}.part": "columns"}
-            current = add_their_columns(plan, said, how.doing)
-            added.extend(plan.added)
-            plan = planned(change, current, how)
-            _check_fit(plan, how)
+        plan = planned(change, current, how, refuse=True)
         settled, given = settled_rows(plan, how.conflicts)
-        result = replace(
-            result_of(plan, settled, given, change, how),
-            columns_added=tuple(added),
-            read_version=read,
-            how="three-way" if added else "nothing to do",
-        )
-        if plan.is_empty or not (settled or given or change.mark):
-            return current, result
-        landed = _commit_rows(plan, settled, given, change, how)
+        result = result_of(plan, settled, given, change, how)
+        if plan.is_empty or not (settled or given or change.mark or plan.changes_columns):
+            return current, replace(result, how="nothing to do")
+        commit_plan = _commit_columns if plan.changes_columns else _commit_rows
+        landed = commit_plan(plan, settled, given, change, how)
         if landed is None:
             newest = latest_snapshot(current.line)
             return newest, nothing_done(change, newest, how)
@@ -204,17 +193,73 @@ def _commit_rows(
             return None
 
 
-def planned(change: Changed, ours: Snapshot, how: How) -> ThreeWay:
-    """Return what there is to do."""
-    return three_way(change.base, change.theirs, ours, on=how.on, by=how.by, twin=change.twin)
+def _commit_columns(
+    plan: ThreeWay, settled: Settled, given: Given | None, change: Changed, how: How
+) -> Snapshot:
+    """Write rows and columns, and commit both at once, as the next version or not at all.
+
+    The commit is a `Merge`, which meets every change of rows and columns in both libraries, in
+    either order; so it needs no key filter.  Fragments of which no row is left are not in it: with
+    all rows deleted, pylance can neither compact nor extend them.  The reference refuses a `Merge`
+    of its own that lacks fragments, as it may be late, which this one is not.
+
+    Raises
+    ------
+    RetryableConflictError
+        Another writer landed first.
+    """
+    ours, work = plan.ours, write_rows(plan, settled, given)
+    with removed_unless_landed(ours.store, work.new_fragments):
+        deleted, gone = work.deletions(ours)
+        carried = carry_columns(plan, gone, work.affected)
+        with removed_unless_landed(ours.store, carried.written):
+            pending = Pending(
+                operation=_merge_of(plan, work, deleted, carried),
+                uuid=str(uuid.uuid4()),
+                doing=how.doing,
+                properties=said_in(change, how),
+                mark=change.mark,
+                implied=change.implied,
+                moves_rows=True,
+            )
+            return commit_with_files(pending, carried.copies, plan.theirs, ours)
 
 
-def _check_fit(plan: ThreeWay, how: How) -> None:
-    """Raise if columns do not fit that cannot be left as ours has them, or should not be."""
-    is_ours = not callable(how.conflicts) and sides_of(how.conflicts).default == "ours"
-    left = is_ours and all(one.is_left_by_ours for one in plan.unfit)
-    if plan.unfit and not left:
-        raise columns_error(plan.base, plan.theirs, plan.ours, plan.unfit)
+def _merge_of(
+    plan: ThreeWay, work: RowsWork, deleted: Iterable[Fragment], carried: CarriedColumns
+) -> Merge:
+    ours, fragments = plan.ours.manifest, dict(carried.fragments)
+    for fragment in deleted:
+        found = fragments[fragment.id]
+        fragments[fragment.id] = replace(found, deletion_file=fragment.deletion_file)
+    # with ids of their own: without one, a new fragment could pass for one that is gone
+    new = numbered(ours, work.new_fragments)
+    return Merge(
+        fragments=(*fragments.values(), *new),
+        schema=plan.schema,
+        preserves_nullability=takes_old_rows(ours.schema, plan.schema),
+    )
+
+
+def planned(change: Changed, ours: Snapshot, how: How, *, refuse: bool = False) -> ThreeWay:
+    """Return what there is to do; with ``refuse``, conflicts of columns that are left are an error.
+
+    Raises
+    ------
+    SchemaMismatchError
+        A conflict of columns is not settled.
+    """
+    sides = Sides() if callable(how.conflicts) else sides_of(how.conflicts)
+    return three_way(
+        change.base,
+        change.theirs,
+        ours,
+        on=how.on,
+        by=how.by,
+        twin=change.twin,
+        choose=lambda name: sides.columns.get(name, sides.default),
+        refuse=refuse,
+    )
 
 
 def settled_rows(plan: ThreeWay, conflicts: Resolve) -> tuple[Settled, Given | None]:
@@ -278,7 +323,7 @@ def result_of(
     """Return what is done if nothing is left out."""
     made, replaced = (0, 0) if given is None else (given.rows.num_rows, len(given.places))
     return replace(
-        nothing_done(change, plan.ours, how),
+        with_columns(nothing_done(change, plan.ours, how), plan.merged.changes),
         num_inserted_rows=len(settled.inserted) + made - replaced,
         num_updated_rows=settled.num_rewritten + replaced,
         num_deleted_rows=len(settled.deleted),

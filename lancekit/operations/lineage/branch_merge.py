@@ -216,7 +216,8 @@ def plan_merge(source: Line, line: Line, how: How, land: Land) -> BranchMergePla
             settled, left = settle(plan, chosen), len(chosen.left)
         done = "nothing to do" if plan.is_empty else "three-way"
         found = result_of(plan, settled, given, change, how)
-        found = replace(found, how=done, columns_added=plan.added)
+        found = replace(found, how=done)
+        left += len(plan.merged.unsettled)
     return BranchMergePlan(
         doing=found.doing,
         how=found.how,

@@ -16,10 +16,10 @@ from lancekit.display import Displayed
 from lancekit.errors import MergeConflictError
 from lancekit.format.extensions import resolved
 from lancekit.legible import clean, literal, literals, python_rows
+from lancekit.operations.lineage.column_plan import ColumnConflict
 from lancekit.operations.lineage.rows import read_rows
 from lancekit.operations.lineage.sides import Sides
 from lancekit.operations.lineage.three_way import NOWHERE, ThreeWay
-from lancekit.operations.lineage.three_way_schema import ColumnConflict
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.row_values import row_values
 from lancekit.pipeline.diff.side import Addresses
@@ -87,8 +87,8 @@ class Conflicts(Displayed):
 
     @property
     def by_column(self) -> tuple[ColumnConflict, ...]:
-        """The columns that one side dropped or cast, and of which the other changed values."""
-        return self._plan.unfit
+        """The columns of which each side made something else, settled or not."""
+        return self._plan.merged.conflicts
 
     @property
     def counts(self) -> dict[str, int]:
@@ -227,7 +227,10 @@ def _structs(side: Snapshot, columns: tuple[ColumnPair, ...], rows: Addresses, *
     """Return rows as structs, null where a side does not have them."""
     there = rows != NOWHERE
     found = rows[there]
-    fields = [pair.new.to_arrow().with_nullable(True) for pair in columns]
+    fields = [
+        pair.new.to_arrow().with_name(pair.name).with_type(pair.kind).with_nullable(True)
+        for pair in columns
+    ]
     if not len(found):
         return pa.nulls(len(rows), pa.struct(fields))
     values = row_values(columns, read_rows(side, found), found, new=new)

@@ -17,12 +17,6 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from lancekit.commit.rules.pending import Pending
-from lancekit.errors import (
-    CommitUnknownError,
-    LancekitError,
-    RetriesExhaustedError,
-    RetryableConflictError,
-)
 from lancekit.format.deletions import to_offsets
 from lancekit.format.external_sequences import is_external
 from lancekit.format.fragment import Fragment
@@ -30,7 +24,6 @@ from lancekit.format.manifest import BasePath
 from lancekit.format.operations import Merge, Update
 from lancekit.format.row_ids import parse_row_ids, read_row_id_bounds, read_row_versions
 from lancekit.format.row_ids_encode import encode_row_versions, uniform_versions
-from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.lineage.apply_changes import (
     Changed,
@@ -45,14 +38,13 @@ from lancekit.operations.lineage.column_changes import (
     takes_old_rows,
 )
 from lancekit.operations.lineage.columns import column_pairs
+from lancekit.operations.lineage.linked_files import commit_with_files
 from lancekit.operations.lineage.merge_base import taken_mark
 from lancekit.operations.maintenance.carried_fragments import (
     carried_fragments,
     referred_fragments,
-    remove_copies,
 )
-from lancekit.operations.maintenance.copies import Copy, carry_out
-from lancekit.pipeline.engine.engine import LocalRunner
+from lancekit.operations.maintenance.copies import Copy
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Taken", "fast_forward", "result_of_taken", "what_is_taken"]
@@ -135,7 +127,7 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
     taken = what_is_taken(change, ours)
     if taken is None:
         return None
-    theirs, store, version = change.theirs, ours.store, ours.version + 1
+    theirs, version = change.theirs, ours.version + 1
     # of a fragment that lost rows the files are here already
     bare = [replace(fragment, files=()) for fragment in taken.updated]
     whole = [*taken.new, *taken.patched]
@@ -163,21 +155,7 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
         covers=_covers(ours, theirs),
         bases=tuple(bases),
     )
-    try:
-        _bring(copies, theirs, ours)
-        landed = commit(ours, pending, strict=True)
-    except CommitUnknownError:
-        raise
-    except LancekitError as error:
-        remove_copies(store, copies)
-        if isinstance(error, RetriesExhaustedError):
-            raise RetryableConflictError(
-                f"{ours.line.name} moved while {theirs.line.name} was merged into it.",
-                read_version=ours.version,
-            ) from error
-        raise
-    # a cleanup that had looked before the commit may have taken one for left over
-    _bring([copy for copy in copies if not store.exists(copy.name)], theirs, ours)
+    landed = commit_with_files(pending, copies, theirs, ours)
     result = result_of_taken(taken, change, ours, how)
     return landed, replace(result, version=landed.version, line=landed.line)
 
@@ -244,12 +222,6 @@ def _covers(ours: Snapshot, theirs: Snapshot) -> Mapping[UUID, BitMap] | None:
         for index in theirs.indices
         if index.uuid in known and index.fragment_ids is not None
     }
-
-
-def _bring(copies: Iterable[Copy], theirs: Snapshot, ours: Snapshot) -> None:
-    LocalRunner().map(
-        lambda copy: carry_out(copy, ours.store, theirs.version, link=copy.fresh), list(copies)
-    )
 
 
 def _files(side: Snapshot, fragment: Fragment) -> list[tuple[str, tuple[int, ...]]]:

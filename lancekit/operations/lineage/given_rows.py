@@ -40,7 +40,7 @@ def settled_by(plan: ThreeWay, rows: Any) -> tuple[Settled, Given | None]:
     """
     conflicts = Conflicts(plan)
     names = conflicts.key
-    schema = plan.ours.manifest.schema.to_arrow()
+    schema = plan.schema.to_arrow()
     wanted = schema if plan.key else schema.append(pa.field(_ID, pa.uint64(), False))
     given = _read(rows, wanted)
     for name in names:

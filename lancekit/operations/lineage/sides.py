@@ -118,8 +118,12 @@ def choose_sides(
     codes = np.full(clashes.cells.shape, _CODES[sides.default], np.int8)
     both = np.logical_and(clashes.ours != NOWHERE, clashes.theirs != NOWHERE)
     names = [pair.name for pair in plan.columns]
+    known = {
+        name for one in (plan.base, plan.theirs, plan.ours) for name in one.manifest.schema.names
+    }
     for name, side in sides.columns.items():
-        plan.ours.manifest.schema.field(name)
+        if name not in known:
+            plan.ours.manifest.schema.field(name)
         if name in names:
             codes[both, names.index(name)] = _CODES[side]
     if sides.rows:
@@ -150,7 +154,7 @@ def settle(plan: ThreeWay, chosen: Chosen) -> Settled:
 
 def _named(plan: ThreeWay, sides: Sides, key: tuple[str, ...]) -> pa.Table:
     """Return the keys of the rows for which a side was chosen."""
-    schema = plan.ours.manifest.schema.to_arrow()
+    schema = plan.schema.to_arrow()
     wanted = pa.schema(
         [schema.field(name) if plan.key else pa.field(name, pa.uint64()) for name in key]
     )

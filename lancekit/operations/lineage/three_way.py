@@ -7,8 +7,8 @@ in common.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -16,16 +16,14 @@ import numpy.typing as npt
 
 from lancekit.errors import InvalidArgumentError, MergeConflictError
 from lancekit.format import row_address
+from lancekit.format.schema import LanceSchema
 from lancekit.legible import count, literals, python_value
+from lancekit.operations.lineage.column_plan import Choose, ColumnPlan, plan_columns
 from lancekit.operations.lineage.columns import pairs_through
 from lancekit.operations.lineage.diff import Changes, compare_rows, find_changes, read_sides
 from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
 from lancekit.operations.lineage.rows import read_rows
-from lancekit.operations.lineage.three_way_schema import (
-    ColumnConflict,
-    added_columns,
-    check_columns,
-)
+from lancekit.operations.lineage.three_way_columns import check_settled, merged_pairs, values_of
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.match import stand_among
 from lancekit.pipeline.diff.row_values import row_digests, row_values, rows_at_a_time
@@ -93,9 +91,9 @@ class Settled:
 class ThreeWay:
     """What theirs changed since `base`, as it meets what ours changed.
 
-    `columns` are those of ours, each with that of theirs, `before` with that of the base; `changes`
-    are all of theirs, `added` the columns that theirs has and ours lacks, `unfit` those that one
-    side dropped or cast, and of which the other changed values.  `by_ids` tells whether
+    `columns` are those that come of it, each with that of theirs, `before` with that of the base;
+    `merged` is the plan of these.  `changes` are all rows that theirs changed, `mine` those that
+    ours changed, `met` those that both inserted, on theirs and on ours.  `by_ids` tells whether
     rows are told by their ids, so that keys may change.
     """
 
@@ -106,17 +104,30 @@ class ThreeWay:
     by_ids: bool
     columns: tuple[ColumnPair, ...]
     before: tuple[ColumnPair, ...]
+    merged: ColumnPlan
+    to_theirs: DiffPlan
+    to_ours: DiffPlan
     changes: Changes
-    added: tuple[str, ...]
+    mine: Changes
+    met: tuple[Addresses, Addresses]
     agreed: Settled
     clashes: Clashes
-    unfit: tuple[ColumnConflict, ...] = ()
+
+    @property
+    def schema(self) -> LanceSchema:
+        """The columns of the result, with their ids."""
+        return self.merged.schema
+
+    @property
+    def changes_columns(self) -> bool:
+        """Whether ours gets other columns than it has."""
+        return self.schema != self.ours.manifest.schema
 
     @property
     def is_empty(self) -> bool:
-        """Whether theirs changed no row at all."""
-        found = self.changes
-        return not (len(found.deleted) or len(found.inserted) or len(found.updated[0]))
+        """Whether theirs changed no row and no column at all."""
+        left = bool(self.agreed) or bool(len(self.clashes))
+        return not (left or _any(self.changes) or self.changes_columns)
 
 
 def three_way(
@@ -127,52 +138,63 @@ def three_way(
     on: Sequence[str] | None = None,
     by: By = "cell",
     twin: Snapshot | None = None,
+    choose: Choose = lambda _: "fail",
+    refuse: bool = False,
 ) -> ThreeWay:
     """Find out what there is to do to ours, to have in it what theirs changed since ``base``.
 
     ``twin`` is a version of ours with the same rows at the same addresses as ``base``, if it took
-    that over as it was: then each side is compared with its own.
+    that over as it was: then each side is compared with its own.  ``choose`` says whose column
+    counts where the schemas conflict; with ``refuse``, conflicts that it leaves are an error.
 
     Raises
     ------
     InvalidArgumentError
         Nothing tells which rows are the same, or a key stands more than once.
     SchemaMismatchError
-        Columns were dropped, renamed or cast, so that changes of theirs have no place in ours.
+        Conflicts of columns are not settled.
     """
     start = twin or base
     to_theirs, to_ours = plan_diff(base, theirs, on=on), plan_diff(start, ours, on=on)
-    # by way of the base, of which both have columns, whatever they call them
-    pairs = pairs_through(to_theirs.columns, to_ours.columns)
-    between = plan_diff(theirs, ours, on=on, pairs=pairs)
+    sides, pairs = (base, theirs, ours), (to_theirs.columns, to_ours.columns)
+    columns = plan_columns(sides, *pairs, choose)
+    if refuse:
+        check_settled(columns, *sides)
+    both = {
+        one.ours.name
+        for one in columns.columns
+        if one.base is None and one.ours is not None and one.theirs is not None
+    }
+    to_theirs, to_ours = (_of_rows(plan, both, on) for plan in (to_theirs, to_ours))
     changes = _changes(to_theirs)
-    if not _any(changes) and not _lost(to_theirs):
-        mine = changes  # there is nothing that they could meet
-    elif any(pair.old is None for pair in to_ours.columns):
-        # values of columns that only ours has are no changes of rows
-        there = {pair.name for pair in between.columns if pair.old is not None}
-        kept = [pair.name for pair in to_ours.columns if pair.old or pair.name in there]
-        mine = _changes(plan_diff(start, ours, on=on, columns=kept))
-    else:
-        mine = _changes(to_ours)
-    unfit = check_columns(to_theirs, to_ours, between, changes, mine)
+    # without any there is nothing that changes of ours could meet
+    meets = _any(changes) or columns.schema != ours.manifest.schema
+    mine = _changes(to_ours) if meets else changes
+    columns = plan_columns(
+        sides, *pairs, choose, values_of(columns, changes, mine, theirs=theirs, ours=ours)
+    )
+    if refuse:
+        check_settled(columns, *sides)
     if _any(mine) and _any(changes):
         for plan, found in ((to_theirs, changes), (to_ours, mine)):
             _check_told(plan, found)
-    added = tuple(pair.name for pair in added_columns(to_theirs, between))
-    cast = {one.column for one in unfit if not one.is_left_by_ours}.difference(between.key)
-    if cast:  # their values cannot be compared: such a plan is shown, and not carried out
-        kept = [p.name for p in between.columns if p.old is None or p.old.name not in cast]
-        to_ours, between = (
-            replace(plan, columns=tuple(pair for pair in plan.columns if pair.name in kept))
-            for plan in (to_ours, between)
-        )
-    meeting = _Meeting(to_theirs, to_ours, between, changes, mine, by)
-    return replace(meeting.run(), added=added, unfit=unfit)
+    between = plan_diff(theirs, ours, on=on, pairs=pairs_through(*pairs))
+    between, before = merged_pairs(columns, between, start)
+    return _Meeting(to_theirs, to_ours, between, before, columns, changes, mine, by).run()
 
 
-def _lost(plan: DiffPlan) -> bool:
-    """Return whether columns were dropped or cast."""
+def _of_rows(plan: DiffPlan, both: Set[str], on: Sequence[str] | None) -> DiffPlan:
+    """Return a comparison without the columns that are new on its side alone.
+
+    Their values are no changes of rows.
+    """
+    kept = [p.name for p in plan.columns if p.old is not None or p.name in both]
+    if len(kept) == len(plan.columns):
+        return plan
+    return plan_diff(plan.old, plan.new, on=on, columns=kept, pairs=plan.columns)
+
+
+def _is_cast_or_dropped(plan: DiffPlan) -> bool:
     kept = [pair for pair in plan.columns if pair.old is not None]
     return len(kept) < len(plan.old.manifest.schema.fields) or any(pair.is_cast for pair in kept)
 
@@ -217,12 +239,17 @@ class _Meeting:
         to_theirs: DiffPlan,
         to_ours: DiffPlan,
         between: DiffPlan,
+        before: tuple[ColumnPair, ...],
+        merged: ColumnPlan,
         changes: Changes,
         mine: Changes,
         by: By,
     ) -> None:
         self.to_theirs, self.to_ours, self.between = to_theirs, to_ours, between
+        self.before, self.merged = before, merged
         self.changes, self.mine, self.by = changes, mine, by
+        #: columns that both sides have
+        self.shared = np.array([p.old is not None and not p.is_lacked for p in between.columns])
 
     def run(self) -> ThreeWay:
         """Return what is to be done, and the clashes."""
@@ -243,15 +270,18 @@ class _Meeting:
         clashes.append(clash)
         olds, news = np.delete(olds, at), np.delete(news, at)
         alone = Rewritten(news, self._places(olds))
-        if _lost(self.to_ours):
+        if _is_cast_or_dropped(self.to_ours):
             # of columns that ours cast the values are ours, and of those that it dropped are none
             alone, _ = self._compared(olds, alone.theirs, alone.ours)
         # what both inserted
         inserted = theirs.inserted
+        both = np.empty(0, np.uint64), np.empty(0, np.uint64)
         if len(inserted) and len(mine.inserted):
             met = compare_rows(between, inserted, mine.inserted)
             inserted = met.deleted
             clashes.append(self._clashes(None, *met.updated))
+            left, right = (np.concatenate(pair) for pair in zip(met.same, met.updated, strict=True))
+            both = left, right
         agreed = Settled(deleted=np.sort(deleted), rewritten=(alone, mixed), inserted=inserted)
         plan = ThreeWay(
             base=self.to_ours.old,
@@ -260,9 +290,13 @@ class _Meeting:
             key=between.key,
             by_ids="row ids" in self.to_ours.way + between.way,
             columns=between.columns,
-            before=self.to_ours.columns,
+            before=self.before,
+            merged=self.merged,
+            to_theirs=self.to_theirs,
+            to_ours=self.to_ours,
             changes=theirs,
-            added=(),
+            mine=mine,
+            met=both,
             agreed=agreed,
             clashes=_joined(clashes),
         )
@@ -306,7 +340,7 @@ class _Meeting:
         self, base: Addresses, theirs: Addresses, ours: Addresses
     ) -> tuple[Rewritten, Clashes]:
         """Compare the values of rows that both sides changed."""
-        columns, before = self.between.columns, self.to_ours.columns
+        columns, before = self.between.columns, self.before
         shape = (len(base), len(columns))
         taken, cells = np.zeros(shape, bool), np.zeros(shape, bool)
         olds = read_rows(self.to_ours.old, base)
@@ -318,8 +352,8 @@ class _Meeting:
             left = row_values(columns, lefts, theirs[part], new=False)
             right = row_values(columns, rights, ours[part], new=True)
             changed = np.zeros((3, len(was[0]), len(columns)), bool)
-            for at, pair in enumerate(columns):
-                if pair.old is not None:
+            for at, is_shared in enumerate(self.shared):
+                if is_shared:
                     changed[0, :, at] = differing(was[at], left[at])
                     changed[1, :, at] = differing(was[at], right[at])
                     changed[2, :, at] = differing(left[at], right[at])
@@ -345,6 +379,7 @@ class _Meeting:
         cells = np.ones((len(nowhere), len(self.between.columns)), bool)
         if base is None:  # both inserted it, with one key
             cells[:, [pair.name in self.between.key for pair in self.between.columns]] = False
+            cells[:, ~self.shared] = False
         return Clashes(
             base=sides[0], theirs=sides[1], ours=sides[2], cells=cells, taken=np.zeros_like(cells)
         )

@@ -57,10 +57,14 @@ class RowsWork:
         """The rows that go, by fragment."""
         return {found.fragment_id: found.rows for found in self.marked}
 
+    def deletions(self, ours: Snapshot) -> tuple[tuple[Fragment, ...], tuple[int, ...]]:
+        """Write the deletion files; return changed fragments, and the ids of emptied ones."""
+        return apply_deletions(ours, self.marked)
+
     def operation(self, ours: Snapshot) -> Update:
         """Write the deletion files; return what is to be committed."""
         schema = ours.manifest.schema
-        updated, removed = apply_deletions(ours, self.marked)
+        updated, removed = self.deletions(ours)
         return Update(
             removed_fragment_ids=removed,
             updated_fragments=updated,
@@ -76,7 +80,8 @@ def write_rows(plan: ThreeWay, settled: Settled, given: Given | None = None) -> 
     Updated rows come first: they keep their row ids.
     """
     ours, rows = plan.ours, _Rows(plan, settled, given)
-    fragments = write_fragments(rows.batches(), write_task(ours))
+    task = replace(write_task(ours), schema=plan.schema)
+    fragments = write_fragments(rows.batches(), task)
     moved = rows.moved
     if len(moved) and ours.manifest.has_stable_row_ids:
         found = read_rows(ours, moved).read(["_rowid"], moved)
@@ -108,13 +113,14 @@ class _Rows:
     hashes: list[Hashes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        schema, other = self.plan.ours.manifest.schema, self.plan.theirs.manifest.schema
+        schema, other = self.plan.schema, self.plan.theirs.manifest.schema
+        own = self.plan.ours.manifest.schema
         # blobs as a file takes them
         self.columns = tuple(
             replace(
                 pair,
                 kind=schema.field(pair.name).to_arrow().type,
-                new=schema.field(pair.name),
+                new=pair.new if pair.is_lacked else own.field(pair.new.name),
                 old=None if pair.old is None else other.field(pair.old.name),
             )
             for pair in self.plan.columns
@@ -160,7 +166,8 @@ class _Rows:
             for at, pair in enumerate(self.columns):
                 taken[:, at] = pair.old is not None
             if part.taken is not None:
-                taken &= part.taken[these]
+                lacked = np.array([pair.is_lacked for pair in self.columns])
+                taken &= part.taken[these] | lacked
             come = _columns(self.columns, _any(taken))
             stay = _columns(self.columns, _any(~taken))
             left = dict(_named(come, theirs, rows[0], new=False))

@@ -17,12 +17,16 @@ __all__ = ["ColumnPair", "Pair", "Shared", "pair_columns", "shared"]
 
 @dataclass(frozen=True, slots=True)
 class ColumnPair:
-    """A column of the new side, and the one of the old side that it was, if any."""
+    """A column of the new side, and the one of the old side that it was, if any.
+
+    Of one that `is_lacked` the new side has no values yet: `new` says what it is to be.
+    """
 
     name: str
     kind: pa.DataType
     old: LanceField | None
     new: LanceField
+    is_lacked: bool = False
 
     @property
     def is_cast(self) -> bool:

@@ -64,7 +64,10 @@ def row_values(
 
     Dictionaries have wider keys where those of their type do not suffice; `fitted` cuts them.
     """
-    fields = ((pair.name, pair.new if new else pair.old) for pair in columns)
+    fields = (
+        (pair.name, None if new and pair.is_lacked else pair.new if new else pair.old)
+        for pair in columns
+    )
     names = {name: field.name for name, field in fields if field is not None}
     table = side.read(list(names.values()), rows)
     return [

@@ -66,6 +66,23 @@ def test_sides_by_row_and_by_column(sides):
     assert rows_of(sides) == merged
 
 
+def test_a_side_for_a_column_that_each_side_renamed(ds):
+    trial = ds.create_branch("trial")
+    trial.alter_columns({"path": "price", "name": "cost"})
+    ds.alter_columns({"path": "price", "name": "amount"})
+    bench = ds.branches.merge("trial", dry_run=True).interactive()
+    made = widgets(bench.widget)
+    assert bench.state.plan.num_unsettled == 1
+    assert "renamed to amount" in show_text(bench)
+    made["price (the column)"].value = "theirs"
+    assert bench.wait(60)
+    assert bench.can_apply
+    assert "as theirs has it" in show_text(bench)
+    assert "columns={'price': 'theirs'}" in bench.code
+    bench.apply()
+    assert "cost" in ds.schema.names
+
+
 def test_pages_of_conflicts(sides):
     bench = sides.branches.merge("trial", dry_run=True).interactive()
     made = widgets(bench.widget)
@@ -130,12 +147,14 @@ def test_columns_that_do_not_fit_are_shown(tmp_path):
     ds.create_branch("exp").update({"x": "7", "y": "7"})
     ds.drop_columns(["x"])
     ds.update({"y": "8"})
-    bench = ds.branches.merge("exp", dry_run=True, conflicts="theirs").interactive()
-    assert "left as ours has it, if ours counts for all" in show_text(bench)
-    bench.apply()
-    assert bench.state.phase == "failed"
-    assert "'x'" in str(bench.state.error)
-    assert bench.shown()
+    bench = ds.branches.merge("exp", dry_run=True).interactive()
+    assert "? pick a side: ours or theirs" in show_text(bench)
+    assert bench.state.plan.num_unsettled == 3
+    assert not bench.can_apply
+    bench.choose(Picks(every="theirs"))
+    assert bench.wait(60)
+    assert "as theirs has it" in show_text(bench)
+    assert bench.can_apply
     bench.choose(Picks(every="ours", columns=(("y", "theirs"),)))
     assert bench.wait(60)
     bench.apply()

@@ -239,8 +239,8 @@ def test_two_processes_merge_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     planned, done = module.planned, []
 
-    def late(*arguments: Any) -> Any:
-        plan = planned(*arguments)
+    def late(*arguments: Any, **keywords: Any) -> Any:
+        plan = planned(*arguments, **keywords)
         if not done:
             done.append(lk.dataset(ds.uri))
             done[0].branches.merge("exp")
@@ -347,8 +347,11 @@ def test_columns_that_are_there_already(ds: lk.LanceDataset) -> None:
         ds.branches.merge("other")
     assert ds.latest_version == before  # no column either
     ds.add_columns({"kind": "1"})
-    with pytest.raises(SchemaMismatchError, match="'kind' was added as string, and is int64"):
-        ds.branches.merge("other", conflicts="ours")
+    with pytest.raises(SchemaMismatchError, match="added as int64 here and added as string there"):
+        ds.branches.merge("other")
+    assert ds.latest_version == before + 1
+    ds.branches.merge("other", conflicts="ours")
+    assert {one["kind"] for one in as_read(ds)} == {1}
 
 
 @pytest.mark.parametrize("library", ["lancekit", "pylance"])
@@ -420,11 +423,15 @@ def test_columns_that_one_side_dropped_and_the_other_changed(ds: lk.LanceDataset
     assert [(c.column, c.ours, c.theirs) for c in plan.conflicts.by_column] == [
         ("age", "dropped", "changed 2 values")
     ]
-    for refused in (plan.apply, lambda: ds.branches.merge("exp", conflicts="theirs")):
-        with pytest.raises(SchemaMismatchError, match="'age' is gone") as caught:
-            refused()
-        assert [c.column for c in caught.value.context["conflicts"]] == ["age"]
-        assert 'conflicts="ours"' in str(caught.value)
+    assert plan.num_unsettled == 1
+    with pytest.raises(SchemaMismatchError, match="'age' was dropped here") as caught:
+        plan.apply()
+    assert [c.column for c in caught.value.context["conflicts"]] == ["age"]
+    assert 'conflicts="ours"' in str(caught.value)
+    trial = ds.create_branch("trial")
+    trial.branches.merge("exp", into="trial", conflicts=lk.Sides(columns={"age": "theirs"}))
+    trial.checkout_latest()
+    assert by_id(trial) == by_id(exp)
     result = ds.branches.merge("exp", conflicts="ours")
     assert dict(result)["num_updated_rows"] == 1
     expected = [(1, "a"), (2, "b"), (3, "C"), (4, "d"), (5, "e")]
@@ -453,16 +460,20 @@ def test_columns_that_one_side_cast_and_the_other_changed(ds: lk.LanceDataset) -
     for how in ("fail", "ours"):
         plan = ds.branches.merge("exp", dry_run=True, conflicts=how)  # type: ignore[call-overload]
         assert [(c.column, c.ours, c.theirs) for c in plan.conflicts.by_column] == [
-            ("age", "changed 1 value", "cast to int32")
+            ("age", "changed 1 value that int32 cannot hold", "cast to int32")
         ]
-        with pytest.raises(SchemaMismatchError, match="'age' was cast to int32"):
-            plan.apply()
+        if how == "fail":
+            with pytest.raises(SchemaMismatchError, match="cast to int32 there"):
+                plan.apply()
     plan = exp.branches.merge("main", into="exp", dry_run=True)
     assert [(c.ours, c.theirs) for c in plan.conflicts.by_column] == [
-        ("cast to int32", "changed 1 value")
+        ("cast to int32", "changed 1 value that int32 cannot hold")
     ]
-    with pytest.raises(SchemaMismatchError, match="'age' is int32, and 1 values changed"):
+    with pytest.raises(SchemaMismatchError, match="cast to int32 here"):
         plan.apply()
+    ds.branches.merge("exp", conflicts="ours")
+    assert by_id(ds)[1] == ("a", 5_000_000_000)
+    assert by_id(ds)[2] == ("B", 2)
 
 
 def test_rows_that_are_in_a_log_alone(tmp_path: Path) -> None:
@@ -815,7 +826,7 @@ def test_a_target_that_moves_meanwhile(
 ) -> None:
     exp = ds.create_branch("exp")
     change_all_ways(exp)
-    from lancekit.operations.lineage import fast_forward as module
+    from lancekit.operations.lineage import linked_files as module
 
     bring, other = module._bring, lk.dataset(ds.uri)
 
@@ -838,7 +849,7 @@ def test_files_that_a_cleanup_took_are_brought_again(
 ) -> None:
     exp = ds.create_branch("exp")
     change_all_ways(exp)
-    from lancekit.operations.lineage import fast_forward as module
+    from lancekit.operations.lineage import linked_files as module
 
     commit = module.commit
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,16 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import lancekit as lk
+from lancekit.errors import MergeConflictError, SchemaMismatchError
 from lancekit.format.operations import Merge
 from tests.operations.lineage.test_branch_merge import files_below, told
 from tests.operations.lineage.test_three_way import as_read, row
 from tests.operations.lineage.three_way_model import Row
+from tests.system.test_equivalence import runs
 
 Change = Callable[[lk.LanceDataset], Any]
 
@@ -221,3 +226,429 @@ def test_undo_says_what_it_takes_back(tmp_path: Path) -> None:
     assert "columns added" in repr(result)
     ds.undo()
     assert ds.schema.names == ["id", "v"]
+
+
+# ---- both sides moved
+
+
+class Side:
+    """A branch as a plain model: what columns are called, and rows with values by column."""
+
+    numbers = iter(range(10, 1 << 30))
+
+    def __init__(
+        self, ds: lk.LanceDataset, columns: dict[int, str], rows: dict[int, dict[int, Any]]
+    ) -> None:
+        self.ds, self.columns = ds, dict(columns)
+        self.rows = {key: dict(values) for key, values in rows.items()}
+
+    def step(self, draw: Any) -> None:
+        what = draw(st.sampled_from(STEPS))
+        library = draw(st.sampled_from(["lancekit", "pylance"]))
+        handle: Any = self.ds if library == "lancekit" else lance.dataset(self.ds._line.uri)
+        known = sorted(self.columns)
+        one = draw(st.sampled_from(known)) if known else None
+        keys = draw(st.sets(st.integers(0, 9), min_size=1, max_size=3))
+        where = f"id IN ({', '.join(map(str, sorted(keys)))})"
+        number = next(self.numbers)
+        if what == "add":
+            handle.add_columns({f"c{number}": f"CAST(id * {number} AS BIGINT)"})
+            self.columns[number] = f"c{number}"
+            for key, values in self.rows.items():
+                values[number] = key * number
+        elif what == "rename" and one is not None:
+            handle.alter_columns({"path": self.columns[one], "name": f"r{number}"})
+            self.columns[one] = f"r{number}"
+        elif what == "drop" and one is not None:
+            handle.drop_columns([self.columns.pop(one)])
+            for values in self.rows.values():
+                del values[one]
+        elif what == "update" and one is not None:
+            value = draw(st.integers(0, 2))
+            handle.update({self.columns[one]: f"CAST({value} AS BIGINT)"}, where=where)
+            for key in keys & self.rows.keys():
+                self.rows[key][one] = value
+        elif what == "delete":
+            handle.delete(where)
+            self.rows = {key: row for key, row in self.rows.items() if key not in keys}
+        elif what == "insert":
+            new = sorted(keys - self.rows.keys())
+            rows = [{"id": key, **{self.columns[c]: key for c in known}} for key in new]
+            if rows:
+                self.ds.insert(pa.Table.from_pylist(rows, schema=self.ds.schema), mode="append")
+            self.rows |= {key: dict.fromkeys(known, key) for key in new}
+        elif what == "compact":
+            handle.optimize.compact_files()
+        self.ds.checkout_latest()
+
+    def expected_rows(self) -> list[Row]:
+        return [
+            {"id": key, **{name: self.rows[key][one] for one, name in self.columns.items()}}
+            for key in sorted(self.rows)
+        ]
+
+
+STEPS = ("add", "rename", "drop", "update", "update", "update", "insert", "delete", "compact")
+
+
+def merged_for_ours(base: Side, theirs: Side, ours: Side) -> tuple[dict[int, str], Any]:
+    """Merge columns and rows by the rules; ours counts where both sides did something else."""
+    columns: dict[int, str] = {}
+    for one, name in ours.columns.items():
+        if one not in base.columns:
+            columns[one] = name
+        elif one in theirs.columns:
+            is_mine = name != base.columns[one]
+            columns[one] = name if is_mine else theirs.columns[one]
+        else:
+            changed = any(
+                ours.rows[key][one] != base.rows[key][one] for key in ours.rows.keys() & base.rows
+            )
+            if changed or name != base.columns[one]:
+                columns[one] = name
+    columns |= {one: name for one, name in theirs.columns.items() if one not in base.columns}
+    rows = {}
+    for key in {*base.rows, *theirs.rows, *ours.rows}:
+        was, left, right = (side.rows.get(key) for side in (base, theirs, ours))
+        ours_changed = right is None or was is None or _differ(was, right)
+        if was is not None and (left is None or right is None):
+            # deleted there, unless changed here; deleted here
+            if right is None or not ours_changed:
+                continue
+        elif left is None and right is None:
+            continue
+        rows[key] = {one: _cell(one, was, left, right) for one in columns}
+    return columns, rows
+
+
+def _differ(was: dict[int, Any], now: dict[int, Any]) -> bool:
+    return any(was[one] != now[one] for one in was.keys() & now.keys())
+
+
+def _cell(one: int, was: Any, left: Any, right: Any) -> Any:
+    if right is None:
+        return left.get(one)
+    if left is None or one not in left:
+        return right.get(one)
+    if one not in right:
+        return left[one]
+    if was is None:
+        return right[one]
+    return right[one] if right[one] != was[one] else left[one]
+
+
+@pytest.mark.torture
+def test_random_histories_of_columns(whole: bool) -> None:
+    @runs(300 if whole else 8)
+    @given(st.data())
+    def check_one(data: st.DataObject) -> None:
+        draw = data.draw
+        with tempfile.TemporaryDirectory() as folder:
+            columns = {0: "a", 1: "b", 2: "c"}
+            rows = {key: dict.fromkeys(columns, 0) for key in range(6)}
+            table = pa.table({"id": list(rows), **dict.fromkeys(columns.values(), [0] * 6)})
+            ds = lk.write_dataset(
+                table,
+                Path(folder) / "t",
+                primary_key="id",
+                enable_stable_row_ids=draw(st.booleans()),
+                max_rows_per_file=draw(st.sampled_from([2, 100])),
+            )
+            base = Side(ds, columns, rows)
+            theirs, ours = Side(ds.create_branch("exp"), columns, rows), Side(ds, columns, rows)
+            for side in (ours, theirs):
+                for _ in range(draw(st.integers(0, 5))):
+                    side.step(draw)
+            before, version = rows_of(ds), ds.version
+            wanted, found = merged_for_ours(base, theirs, ours)
+            plan = ds.branches.merge("exp", conflicts="ours", dry_run=True)
+            result = ds.branches.merge("exp", conflicts="ours")
+            assert ds.version - version in (0, 1)
+            assert dict(result) == {key: plan[key] for key in result}
+            names = ("added", "dropped", "renamed", "cast", "altered")
+            assert all(
+                getattr(result, f"columns_{name}") == getattr(plan, f"columns_{name}")
+                for name in names
+            )
+            assert set(ds.schema.names) == {"id", *wanted.values()}
+            assert rows_of(ds) == [
+                {
+                    name: {"id": key, **{wanted[c]: v for c, v in found[key].items()}}[name]
+                    for name in ds.schema.names
+                }
+                for key in sorted(found)
+            ]
+            ds.validate(deep=True)
+            if ds.version > version:
+                again = ds.version
+                assert ds.branches.merge("exp", conflicts="ours").how == "nothing to do"
+                assert ds.version == again
+                ds.undo()
+                assert rows_of(ds) == before
+
+    check_one()
+
+
+def both_moved(ds: lk.LanceDataset, change: Change) -> lk.LanceDataset:
+    exp = ds.create_branch("exp")
+    change(exp)
+    exp.checkout_latest()
+    ds.update({"name": "'main'"}, where="id = 4")
+    return exp
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_both_sides_moved_and_one_commit_brings_columns(ds: lk.LanceDataset, change: str) -> None:
+    exp = both_moved(ds, CHANGES[change][0])
+    before, files = rows_of(ds), set(files_below(ds))
+    plan = ds.branches.merge("exp", dry_run=True)
+    result = ds.branches.merge("exp")
+    assert (result.how, result.version) == ("three-way", result.read_version + 1)
+    assert dict(result) == {key: plan[key] for key in result}
+    said = CHANGES[change][1]
+    assert said == {name: getattr(result, name) for name in said}
+    assert said == {name: getattr(plan, name) for name in said}
+    wanted = rows_of(exp)
+    for one in wanted:
+        if one["id"] == 4:
+            one[{"swapped": "age", "all": "called"}.get(change, "name")] = "main"
+    assert rows_of(ds) == wanted
+    if change == "added":  # the file of the fragment that main left alone got a second name
+        counts = [n for name, n in files_below(ds).items() if name not in files]
+        assert 1 in counts
+    ds.undo()
+    assert rows_of(ds) == before
+
+
+def test_a_column_of_unmoved_rows_is_linked(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    exp.add_columns({"twice": "age * 2"})
+    ds.insert([row(5, "e", 5)], mode="append")
+    before = set(files_below(ds))
+    result = ds.branches.merge("exp")
+    assert dict(result) == dict.fromkeys(result, 0)
+    new = {name: count for name, count in files_below(ds).items() if name not in before}
+    assert sorted(new.values()) == [2, 2]  # not one byte is written
+    assert [one["twice"] for one in rows_of(ds)] == [2, 4, 6, 8, None]
+    # equal values on both sides are no change
+    one, two = ds.create_branch("one"), ds.create_branch("two")
+    for line in (one, two):
+        line.add_columns({"same": "id"})
+    ds.branches.merge("one")
+    before = set(files_below(ds))
+    assert dict(ds.branches.merge("two")) == dict.fromkeys(result, 0)
+    assert set(files_below(ds)) == before
+
+
+@pytest.mark.parametrize("change", ["added", "dropped", "cast"])
+@pytest.mark.parametrize("race", ["append", "update", "compact"])
+def test_a_writer_of_the_reference_lands_first(
+    ds: lk.LanceDataset, change: str, race: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both_moved(ds, CHANGES[change][0])
+    from lancekit.operations.lineage import linked_files as module
+
+    commit, done = module.commit, []
+
+    def late(*arguments: Any, **keywords: Any) -> Any:
+        if not done:
+            done.append(race)
+            LATE[race](lance.dataset(ds.uri))
+        return commit(*arguments, **keywords)
+
+    monkeypatch.setattr(module, "commit", late)
+    result = ds.branches.merge("exp")
+    assert result.attempts == 2
+    found = {one["id"]: one for one in rows_of(ds)}
+    assert sorted(found) == ([1, 2, 3, 4, 9] if race == "append" else [1, 2, 3, 4])
+    assert found[4]["name"] == "main"
+    assert found[3]["name"] == ("late" if race == "update" else "c")
+    assert (change != "added") or found[3]["twice"] == 6
+    ds.validate(deep=True)
+
+
+#: what each side does to a column, and what comes of it with "fail", "ours" and "theirs"
+CONFLICTS: dict[str, tuple[Change, Change, str | None, list[str], list[str]]] = {
+    "both renamed it": (
+        lambda ds: ds.alter_columns({"path": "age", "name": "x"}),
+        lambda ds: ds.alter_columns({"path": "age", "name": "y"}),
+        "renamed to x here and renamed to y there",
+        ["id", "name", "x"],
+        ["id", "name", "y"],
+    ),
+    "dropped, renamed": (
+        lambda ds: ds.drop_columns(["age"]),
+        lambda ds: ds.alter_columns({"path": "age", "name": "y"}),
+        "dropped here and renamed to y there",
+        ["id", "name"],
+        ["id", "name", "y"],
+    ),
+    "renamed, dropped": (
+        lambda ds: ds.alter_columns({"path": "age", "name": "x"}),
+        lambda ds: ds.drop_columns(["age"]),
+        "renamed to x here and dropped there",
+        ["id", "name", "x"],
+        ["id", "name"],
+    ),
+    "both cast it": (
+        lambda ds: ds.alter_columns({"path": "age", "data_type": pa.int32()}),
+        lambda ds: ds.alter_columns({"path": "age", "data_type": pa.int16()}),
+        "cast to int32 here and cast to int16 there",
+        ["id", "name", "age"],
+        ["id", "name", "age"],
+    ),
+    "both added one of a name": (
+        lambda ds: ds.add_columns({"x": "1"}),
+        lambda ds: ds.add_columns({"x": "'a'"}),
+        "added as int64 here and added as string there",
+        ["id", "name", "age", "x"],
+        ["id", "name", "age", "x"],
+    ),
+    "both dropped it": (
+        lambda ds: ds.drop_columns(["age"]),
+        lambda ds: ds.drop_columns(["age"]),
+        None,
+        ["id", "name"],
+        ["id", "name"],
+    ),
+    "metadata": (
+        lambda ds: ds.update_field_metadata({"age": {"unit": "days"}}),
+        lambda ds: ds.update_field_metadata({"age": {"unit": "years"}}),
+        "given metadata unit = days here and given metadata unit = years there",
+        ["id", "name", "age"],
+        ["id", "name", "age"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CONFLICTS)
+def test_conflicts_of_columns_and_their_sides(ds: lk.LanceDataset, case: str) -> None:
+    mine, other, said, with_ours, with_theirs = CONFLICTS[case]
+    exp = ds.create_branch("exp")
+    other(exp)
+    mine(ds)
+    version = ds.version
+    plan = ds.branches.merge("exp", dry_run=True)
+    assert plan.num_unsettled == (said is not None)
+    if said is not None:
+        with pytest.raises(SchemaMismatchError, match=said):
+            ds.branches.merge("exp")
+        assert ds.latest_version == version
+    for side, names in (("ours", with_ours), ("theirs", with_theirs)):
+        trial = ds.create_branch(side)
+        sides: Any = side if side == "ours" else lk.Sides("theirs")
+        assert ds.branches.merge("exp", into=side, conflicts=sides).num_conflicts in (0, 4)
+        trial.checkout_latest()
+        assert sorted(trial.schema.names) == sorted(names)
+        kept = rows_of(ds if side == "ours" else exp)
+        if set(names) <= set(kept[0]):
+            shown = [{name: one[name] for name in trial.schema.names} for one in kept]
+            assert rows_of(trial) == shown
+        trial.validate(deep=True)
+
+
+def test_a_refused_merge_changes_nothing(ds: lk.LanceDataset) -> None:
+    exp = both_moved(ds, with_embedding)
+    exp.update({"name": "'exp'"}, where="id = 4")
+    before, version = files_below(ds), ds.version
+    with pytest.raises(MergeConflictError):
+        ds.branches.merge("exp")
+    assert (ds.latest_version, files_below(ds)) == (version, before)
+
+
+# ---- the table of the page
+
+
+def nothing(_: lk.LanceDataset) -> None:
+    pass
+
+
+def with_type(kind: pa.DataType) -> Change:
+    return lambda ds: ds.alter_columns({"path": "age", "data_type": kind})
+
+
+def with_name(name: str) -> Change:
+    return lambda ds: ds.alter_columns({"path": "age", "name": name})
+
+
+def with_unit(unit: str) -> Change:
+    return lambda ds: ds.update_field_metadata({"age": {"unit": unit}})
+
+
+def adding(values: str) -> Change:
+    return lambda ds: ds.add_columns({"x": values})
+
+
+def dropping(ds: lk.LanceDataset) -> None:
+    ds.drop_columns(["age"])
+
+
+def updating(ds: lk.LanceDataset) -> None:
+    ds.update({"age": "age + 10"}, where="id = 1")
+
+
+#: what theirs does, and ours; columns and their values in the row of id 1, none for a conflict
+OUTCOMES: dict[tuple[str, str], list[tuple[Change, Change, dict[str, Any] | None]]] = {
+    ("added it", "did nothing"): [(adding("id * 7"), nothing, {"age": 1, "x": 7})],
+    ("did nothing", "added it"): [(nothing, adding("id * 7"), {"age": 1, "x": 7})],
+    ("added it", "added it with the same type"): [
+        (adding("id * 7"), adding("id * 7"), {"age": 1, "x": 7}),
+        (adding("CAST(NULL AS BIGINT)"), adding("id * 7"), {"age": 1, "x": 7}),
+        (adding("id * 7"), adding("id * 8"), None),
+    ],
+    ("added it", "added it with another type"): [(adding("id * 7"), adding("'a'"), None)],
+    ("dropped it", "did nothing"): [(dropping, nothing, {})],
+    ("dropped it", "dropped it"): [(dropping, dropping, {})],
+    ("dropped it", "changed its values, renamed or cast it"): [
+        (dropping, updating, None),
+        (dropping, with_name("x"), None),
+        (dropping, with_type(pa.int32()), None),
+    ],
+    ("renamed it", "changed its values"): [(with_name("x"), updating, {"x": 11})],
+    ("renamed it", "renamed it otherwise"): [(with_name("x"), with_name("y"), None)],
+    ("cast it", "changed its values"): [
+        (with_type(pa.int8()), updating, {"age": 11}),
+        (with_type(pa.int8()), lambda ds: ds.update({"age": "1000"}), None),
+    ],
+    ("cast it", "cast it otherwise"): [(with_type(pa.int8()), with_type(pa.int16()), None)],
+    ("changed its nullability or metadata", "did nothing"): [
+        (with_unit("years"), nothing, {"age": 1}),
+        (lambda ds: ds.alter_columns({"path": "age", "nullable": False}), nothing, {"age": 1}),
+    ],
+    ("changed metadata", "changed them otherwise"): [(with_unit("years"), with_unit("days"), None)],
+}
+
+
+def rows_of_the_page() -> list[tuple[str, str, str]]:
+    page = (Path(__file__).parents[3] / "docs/branches.md").read_text()
+    _, table = page.split("| theirs | ours | what becomes of the column |\n|---|---|---|\n")
+    lines = table.split("\n\n")[0].splitlines()
+    return [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines]  # type: ignore[misc]
+
+
+def test_the_page_has_each_outcome() -> None:
+    assert [row[:2] for row in rows_of_the_page()] == list(OUTCOMES)
+    said = {row[:2]: row[2] for row in rows_of_the_page()}
+    for key, cases in OUTCOMES.items():
+        assert ("conflict" in said[key] or "merge" in said[key]) == any(
+            wanted is None for *_, wanted in cases
+        )
+
+
+@pytest.mark.parametrize("key", OUTCOMES, ids="; ".join)
+def test_outcomes_of_the_page(ds: lk.LanceDataset, key: tuple[str, str]) -> None:
+    for number, (theirs, ours, wanted) in enumerate(OUTCOMES[key]):
+        for turned in (False, True):
+            names = f"theirs-{number}-{turned}", f"ours-{number}-{turned}"
+            there, here = (ds.create_branch(name, 1) for name in names)
+            (ours if turned else theirs)(there)
+            (theirs if turned else ours)(here)
+            here.update({"name": "'here'"}, where="id = 4")  # no fast-forward
+            if wanted is None:
+                with pytest.raises((SchemaMismatchError, MergeConflictError)):
+                    here.branches.merge(names[0], into=names[1])
+                continue
+            here.branches.merge(names[0], into=names[1])
+            here.checkout_latest()
+            found = rows_of(here)[0]
+            assert found == {"id": 1, "name": "a", **wanted}

@@ -170,8 +170,13 @@ def test_a_dropped_column_is_left_as_ours_has_it(tmp_path: Path) -> None:
     ds.create_branch("exp").update({"x": "7", "y": "7"})
     ds.drop_columns(["x"])
     ds.update({"y": "8"}, where="id = 1")
-    sides = lk.Sides("theirs", rows={1: "ours"})
     with pytest.raises(SchemaMismatchError):
-        ds.branches.merge("exp", conflicts=sides)
+        ds.branches.merge("exp", conflicts=lk.Sides(rows={1: "ours"}))
+    trial = ds.create_branch("trial")
+    back = lk.Sides("theirs", rows={1: "ours"})
+    ds.branches.merge("exp", into="trial", conflicts=back)
+    trial.checkout_latest()
+    found = trial.to_table(["id", "x", "y"]).sort_by("id").to_pydict()
+    assert found == {"id": [1, 2], "x": [7, 7], "y": [8, 7]}
     ds.branches.merge("exp", conflicts=lk.Sides("ours", rows={1: "theirs"}))
     assert ds.to_table().sort_by("id").to_pydict() == {"id": [1, 2], "y": [7, 7]}

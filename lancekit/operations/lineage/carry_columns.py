@@ -1,0 +1,270 @@
+"""Columns of theirs in the fragments of ours: linked where rows lie alike, else written.
+
+A fragment of ours whose rows are at the same places as those of one of theirs gets names for the
+files in which theirs has the columns.  In another fragment their values are looked up row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit import arrow_kernels as ak
+from lancekit.format import row_address
+from lancekit.format.fragment import TOMBSTONE, DataFile, Fragment
+from lancekit.format.schema import LanceField, LanceSchema
+from lancekit.operations.columns.alter import columns_task
+from lancekit.operations.lineage.column_plan import MergedColumn
+from lancekit.operations.lineage.rows import read_rows
+from lancekit.operations.lineage.three_way import NOWHERE, ThreeWay
+from lancekit.operations.maintenance.carried_fragments import carried_fragments
+from lancekit.operations.maintenance.copies import Copy
+from lancekit.pipeline.casts.alter import Conversion
+from lancekit.pipeline.columns.write import Calls, ColumnsTask, last_file, write_beside
+from lancekit.pipeline.diff.fragments import ColumnPair
+from lancekit.pipeline.diff.row_values import row_values
+from lancekit.pipeline.diff.side import Addresses
+from lancekit.pipeline.engine.engine import LocalRunner
+from lancekit.scan.fragments.category_keys import fitted
+from lancekit.scan.fragments.source import fragment_sources
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["CarriedColumns", "carry_columns"]
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedColumns:
+    """The fragments of ours with the columns of theirs, by id.
+
+    `copies` are the files that get a name, `written` fragments of nothing but files that were
+    written.
+    """
+
+    fragments: dict[int, Fragment]
+    copies: list[Copy]
+    written: list[Fragment]
+
+
+def carry_columns(
+    plan: ThreeWay, gone: Collection[int], dead: Mapping[int, BitMap]
+) -> CarriedColumns:
+    """Link or write the columns that ours lacks, in the fragments that are not gone.
+
+    Nothing refers to written files yet, and none is linked.  ``dead`` has the rows that the merge
+    deletes, by fragment.
+    """
+    ours = plan.ours
+    come = [c for c in plan.merged.columns if c.theirs is not None and c.is_from_theirs]
+    fragments = {f.id: f for f in ours.manifest.fragments if f.id not in gone}
+    if not come:
+        return CarriedColumns(fragments, [], [])
+    places = _Places(plan)
+    linked, copies, tasks = dict[int, tuple[DataFile, ...]](), list[Copy](), list[ColumnsTask]()
+    for source in fragment_sources(ours):
+        id_ = source.fragment.id
+        if id_ not in fragments:
+            continue
+        mate = places.mate(id_)
+        moved = places.has_moved(id_, dead.get(id_, BitMap()))
+        alike = [c for c in come if mate is not None and places.is_alike(c, id_, moved=moved)]
+        if mate is not None and alike:
+            files, more = _linked(plan, mate, alike)
+            linked[id_] = files
+            copies += more
+        left = [c for c in come if c not in alike and (c.ours is not None or places.has_any(id_))]
+        if left:
+            maker = _Carried(plan, places, left)
+            schema = LanceSchema(tuple(c.field for c in left))
+            tasks.append(columns_task(ours, source, schema, maker, ours.manifest.schema))
+    written = write_beside(tasks, LocalRunner())
+    for fragment in written:
+        fragments[fragment.id] = fragment
+    for id_, files in linked.items():
+        found = fragments[id_]
+        fragments[id_] = replace(found, files=(*found.files, *files))
+    return CarriedColumns(fragments, copies, list(map(last_file, written)))
+
+
+def _linked(
+    plan: ThreeWay, mate: Fragment, columns: Iterable[MergedColumn]
+) -> tuple[tuple[DataFile, ...], list[Copy]]:
+    """Return the files of a fragment of theirs that hold columns, as ours names their fields."""
+    ids = {
+        old.id: new.id
+        for column in columns
+        if column.theirs is not None
+        for old, new in zip(column.theirs.walk(), column.field.walk(), strict=True)
+    }
+    files = tuple(file for file in mate.files if not ids.keys().isdisjoint(file.fields))
+    bare = Fragment(id=mate.id, files=files, physical_rows=mate.physical_rows)
+    (carried,), copies = carried_fragments(plan.theirs, [bare], plan.ours)
+    named = (
+        replace(file, fields=tuple(ids.get(id_, TOMBSTONE) for id_ in file.fields))
+        for file in carried.files
+    )
+    return tuple(named), copies
+
+
+class _Places:
+    """Where theirs has the rows of ours: by way of the version that both come from."""
+
+    def __init__(self, plan: ThreeWay) -> None:
+        self._plan = plan
+        ours, theirs = plan.to_ours.shared.mates, plan.to_theirs.shared.mates
+        self._base_of = {mine: base for base, mine in ours.items()}
+        self._theirs_of = theirs
+        mine, changes = plan.mine, plan.changes
+        self._to_base = _Lookup.of((mine.same, mine.updated), new_first=True)
+        self._from_base = _Lookup.of((changes.same, changes.updated), new_first=False)
+        left, right = plan.met
+        self._met = _Lookup.of(((right, left),), new_first=False)
+        same = plan.ours.manifest.storage_version == plan.theirs.manifest.storage_version
+        managed = any(s.manifest.has_managed_blobs for s in (plan.ours, plan.theirs))
+        self._may_link = same and not managed
+
+    def mate(self, id_: int) -> Fragment | None:
+        """Return the fragment of theirs with the same rows at the same places, if there is one."""
+        base = self._base_of.get(id_)
+        there = None if base is None else self._theirs_of.get(base)
+        return None if there is None or not self._may_link else self._plan.theirs.fragment(there)
+
+    def has_moved(self, id_: int, dead: BitMap) -> bool:
+        """Whether theirs moved or deleted rows that stay where they are in a fragment of ours."""
+        base, fragment = self._base_of.get(id_), self._plan.ours.fragment(id_)
+        if base is None or fragment is None:
+            return False
+        rows = np.concatenate([self._from_base.keys, self._plan.changes.deleted])
+        moved = BitMap(row_address.offsets(rows[row_address.fragment_ids(rows) == base]))
+        return bool(moved - dead - self._plan.ours.deleted_rows(fragment))
+
+    def is_alike(self, column: MergedColumn, id_: int, *, moved: bool) -> bool:
+        """Whether a fragment of theirs has the values of a column for the rows of ours.
+
+        Values that theirs cast are those of the rows that ours has not changed in place; others are
+        where theirs has the row now.
+        """
+        if column.ours is None or column.base is None:
+            return not moved
+        base, start = self._base_of[id_], self._plan.to_ours.old
+        known = start.manifest.schema.field(column.base.name)
+        return _held(self._plan.ours, id_, column.ours) == _held(start, base, known)
+
+    def has_any(self, id_: int) -> bool:
+        """Whether theirs may have rows of a fragment of ours."""
+        fragment = self._plan.ours.fragment(id_)
+        number = 0 if fragment is None else fragment.physical_rows
+        rows = row_address.addresses(id_, np.arange(number, dtype=np.uint64))
+        return bool((self.of(rows) != NOWHERE).any())
+
+    def of(self, rows: Addresses) -> Addresses:
+        """Return where theirs has rows of ours; `NOWHERE` for those that it does not have."""
+        base = _moved(rows, self._base_of, self._to_base)
+        base[np.isin(base, self._plan.changes.deleted)] = NOWHERE
+        found = _moved(base, self._theirs_of, self._from_base)
+        lost = found == NOWHERE
+        found[lost] = self._met.find(rows[lost])
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Lookup:
+    """Addresses, ascending, each with another one."""
+
+    keys: Addresses
+    values: Addresses
+
+    @classmethod
+    def of(cls, parts: Sequence[tuple[Addresses, Addresses]], *, new_first: bool) -> _Lookup:
+        olds, news = (np.concatenate([part[at] for part in parts]) for at in (0, 1))
+        keys, values = (news, olds) if new_first else (olds, news)
+        order = np.argsort(keys)
+        return cls(keys[order], values[order])
+
+    def find(self, rows: Addresses) -> Addresses:
+        """Return what belongs to rows; `NOWHERE` for unknown ones."""
+        found = np.full(len(rows), NOWHERE)
+        if len(self.keys):
+            at = np.minimum(np.searchsorted(self.keys, rows), len(self.keys) - 1)
+            hit = self.keys[at] == rows
+            found[hit] = self.values[at[hit]]
+        return found
+
+
+def _moved(rows: Addresses, fragments: Mapping[int, int], elsewhere: _Lookup) -> Addresses:
+    """Return rows at the same places of other fragments, or where they lie elsewhere."""
+    found = elsewhere.find(rows)
+    left = np.flatnonzero((found == NOWHERE) & (rows != NOWHERE))
+    owners = row_address.fragment_ids(rows[left])
+    for id_ in np.unique(owners).tolist():
+        if id_ in fragments:
+            own = left[owners == id_]
+            found[own] = row_address.addresses(fragments[id_], row_address.offsets(rows[own]))
+    return found
+
+
+def _held(side: Snapshot, id_: int, column: LanceField) -> list[tuple[str, int]]:
+    """Return which files hold the parts of a column in a fragment."""
+    fragment, ids = side.fragment(id_), {part.id for part in column.walk()}
+    files = () if fragment is None else fragment.files
+    return [
+        (str(side.data_file(file)), at)
+        for file in files
+        for at, part in enumerate(file.fields)
+        if part in ids
+    ]
+
+
+@dataclass(frozen=True)
+class _Carried:
+    """Columns of theirs for rows of ours; those that theirs cast, of the values of ours."""
+
+    plan: ThreeWay
+    places: _Places
+    come: Sequence[MergedColumn]
+    calls: Calls | None = field(default=None)
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The address of a row, and the columns that are cast."""
+        return ["_rowaddr", *(c.ours.name for c in self.come if c.ours is not None)]
+
+    def make(self, rows: pa.Table) -> list[pa.ChunkedArray]:
+        """Return the values of each column."""
+        new = [c for c in self.come if c.ours is None]
+        values = dict(zip([c.field.name for c in new], self._looked_up(rows, new), strict=True))
+        for column in self.come:
+            if column.ours is not None:
+                converted = Conversion(column.field.to_arrow()).apply(rows[column.ours.name])
+                values[column.field.name] = converted
+        return [values[column.field.name] for column in self.come]
+
+    def _looked_up(self, rows: pa.Table, new: Sequence[MergedColumn]) -> list[pa.ChunkedArray]:
+        if not new:
+            return []
+        there = self.places.of(rows["_rowaddr"].to_numpy().astype(np.uint64))
+        known: npt.NDArray[np.bool_] = there != NOWHERE
+        schema = self.plan.theirs.manifest.schema
+        pairs = [
+            ColumnPair(c.field.name, c.field.to_arrow().type, schema.field(c.theirs.name), c.field)
+            for c in new
+            if c.theirs is not None
+        ]
+        if not known.any():
+            return [pa.chunked_array([pa.nulls(len(there), pair.kind)]) for pair in pairs]
+        found = there[known]
+        side = read_rows(self.plan.theirs, found, schema)
+        places = pa.array(np.cumsum(known) - 1, pa.int64(), mask=~known)
+        values = row_values(pairs, side, found, new=False)
+        return [
+            _chunked(ak.take(fitted(one, pair.kind), places))
+            for pair, one in zip(pairs, values, strict=True)
+        ]
+
+
+def _chunked(values: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+    return values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])

@@ -1,0 +1,55 @@
+"""A commit whose files come from a branch: linked before it, and again if they went meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lancekit.commit.rules.pending import Pending
+from lancekit.errors import (
+    CommitUnknownError,
+    LancekitError,
+    RetriesExhaustedError,
+    RetryableConflictError,
+)
+from lancekit.operations.cleanup.auto import commit
+from lancekit.operations.maintenance.carried_fragments import remove_copies
+from lancekit.operations.maintenance.copies import Copy, carry_out
+from lancekit.pipeline.engine.engine import LocalRunner
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["commit_with_files"]
+
+
+def commit_with_files(
+    pending: Pending, copies: Sequence[Copy], theirs: Snapshot, ours: Snapshot
+) -> Snapshot:
+    """Link or copy files, and commit what refers to them as the version after ``ours``.
+
+    Raises
+    ------
+    RetryableConflictError
+        Another writer landed first; the files are gone again.
+    """
+    store = ours.store
+    try:
+        _bring(copies, theirs, ours)
+        landed = commit(ours, pending, strict=True)
+    except CommitUnknownError:
+        raise
+    except LancekitError as error:
+        remove_copies(store, copies)
+        if isinstance(error, RetriesExhaustedError):
+            raise RetryableConflictError(
+                f"{ours.line.name} moved while {theirs.line.name} was merged into it.",
+                read_version=ours.version,
+            ) from error
+        raise
+    # a cleanup that had looked before the commit may have taken one for left over
+    _bring([copy for copy in copies if not store.exists(copy.name)], theirs, ours)
+    return landed
+
+
+def _bring(copies: Iterable[Copy], theirs: Snapshot, ours: Snapshot) -> None:
+    LocalRunner().map(
+        lambda copy: carry_out(copy, ours.store, theirs.version, link=copy.fresh), list(copies)
+    )
