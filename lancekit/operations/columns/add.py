@@ -143,6 +143,7 @@ def merge_rows(
         kind = check_join_keys(current.manifest.schema, source.schema, left_on, on, exact=False)
         others = pa.schema([f.with_nullable(True) for f in source.schema if f.name != on])
         schema, stored = _added(current, others)
+        check_new_values(current, stored.names[0])
         plan = plan_cast(source.schema, pa.schema([pa.field(on, kind), *stored.to_arrow()]))
         nothing = Streamed(iter(()), stored.to_arrow())  # the source makes the columns
         tasks = [columns_task(current, s, stored, nothing) for s in fragment_sources(current)]

@@ -24,6 +24,7 @@ from lancekit.legible import shown
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.common.staged_files import removed_unless_landed
+from lancekit.operations.unmerged.audit import check_new_values
 from lancekit.options import options
 from lancekit.pipeline.casts.alter import Conversion, can_convert
 from lancekit.pipeline.columns.udf_checkpoint import checkpoint_of
@@ -274,6 +275,8 @@ def alter_columns(snapshot: Snapshot, alterations: Sequence[Alteration]) -> Snap
         if not casts:
             return _project(current, result, preserves=not tightened)
         parts = [(f.name, part) for f in schema.fields if (part := _cast_part(f, edits, casts))]
+        cast = next(f.name for id_, (f, _) in changes.items() if id_ in casts)
+        check_new_values(current, cast, cast=True)
         maker = Converted(tuple(n for n, _ in parts), tuple(c for _, (_, c) in parts))
         written = write_to_all(current, LanceSchema(tuple(f for _, (f, _) in parts)), maker)
         return merge_columns(current, written, result, preserves=False)

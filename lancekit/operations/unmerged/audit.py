@@ -67,10 +67,20 @@ def _check_columns(latest: Snapshot, manifest: Manifest) -> None:
         check_merged(latest, "To drop the primary key")
 
 
-def check_new_values(current: Snapshot, name: str) -> None:
-    """Raise ``InvalidArgumentError`` before values of a new column are computed in vain."""
+def check_new_values(current: Snapshot, name: str, *, cast: bool = False) -> None:
+    """Raise ``InvalidArgumentError`` before values of a column are computed in vain.
+
+    Parameters
+    ----------
+    current
+        The version to change.
+    name
+        The column that is new, or of which the type changes.
+    cast
+        Whether the type changes.
+    """
     if mem_wal_entry(current.indices) is not None:
-        raise _refused(_GIVEN, name)
+        raise _refused(_CAST if cast else _GIVEN, name)
 
 
 def _refused(what: str, name: str) -> InvalidArgumentError:
@@ -114,11 +124,12 @@ def _computed(before: _Fields, after: _Fields, manifest: Manifest) -> LanceField
     return next((after[id_] for id_ in stored if id_ in new), None) if new else None
 
 
+_CAST = "cast {!r}"
 _GIVEN = "be given column {!r} with values"
 #: what is refused of columns, and how it is told
 _COLUMNS: Mapping[str, Callable[[_Fields, _Fields, Manifest], LanceField | None]] = {
     "rename {!r} of its primary key": _renamed_key,
-    "cast {!r}": _cast,
+    _CAST: _cast,
     "make {!r} not nullable": _stricter,
     _GIVEN: _computed,
 }

@@ -74,6 +74,24 @@ def test_refused_while_rows_wait(uri: str, what: str) -> None:
     assert sorted(str(f) for f in Path(uri, "data").iterdir()) == files
 
 
+def test_refused_before_values_are_computed(uri: str) -> None:
+    ds = lk.dataset(uri)
+    ds.update({"v": "1e300"})
+    called: list[int] = []
+
+    def made(batch: pa.RecordBatch) -> Any:
+        called.append(batch.num_rows)
+        return {"c": batch["id"]}
+
+    with pytest.raises(InvalidArgumentError, match="with shards cannot be given column 'c'"):
+        ds.add_columns(lk.batch_udf(pa.schema({"c": pa.int64()}))(made))
+    with pytest.raises(InvalidArgumentError, match="with shards cannot be given column 'c'"):
+        ds.merge(pa.table({"id": [1], "c": [1]}), "id")
+    with pytest.raises(InvalidArgumentError, match="with shards cannot cast 'v'"):
+        ds.alter_columns({"path": "v", "data_type": pa.float32()})  # which 1e300 does not become
+    assert not called
+
+
 def test_an_overwrite_is_refused_before_a_row_is_read(uri: str) -> None:
     def batches() -> Iterator[pa.RecordBatch]:
         raise AssertionError
