@@ -1,215 +1,337 @@
-"""Any order of operations on branches, and what is asked of their history, against a model.
+"""Any order of changes, forks, clones, merges and cleanups on up to four branches, against a model.
 
-What the other machine does goes on here, by both libraries; in between, versions are compared,
-merged, picked, reverted and undone, and old ones cleaned up.
+Both libraries change rows and columns and clean up; lancekit merges both ways, rebases, picks,
+reverts, applies diffs of clones and undoes, while another writer may land a change between plan and
+commit.  The model is a graph of versions with rows and columns by identity
+(`tests/support/branch_model.py`).  It says which rows and columns come of a merge, which conflicts,
+and which counts; a refused merge changes nothing, and pylance reads every step.
 """
 
 from __future__ import annotations
 
-import shutil
-from dataclasses import replace
-from datetime import timedelta
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, note, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
 import lancekit as lk
 from lancekit import errors
-from lancekit.operations.lineage.merge_base import merge_base
-from tests.operations.lineage.three_way_model import merged
-from tests.system.test_state_machine import SIDES, Machine, State, state_of, table_of
+from tests.support import branch_steps as steps
+from tests.support.branch_cases import (
+    Case,
+    Line,
+    check,
+    check_conflicts,
+    check_counts,
+    counts_of,
+)
+from tests.support.branch_model import Ambiguous, Node, merge_bases, three_way
+from tests.support.branch_steps import COLUMN_STEPS, ROW_STEPS
+from tests.support.branched_table import BranchedTable
+from tests.support.faults import Call, Faults, injected
 
-WHOSE = st.sampled_from(["ours", "theirs"])
-BY = st.sampled_from(["cell", "row"])
-FORBIDDEN = "forbidden"
-
-Ref = tuple[str | None, int]
+SETTLE = st.sampled_from(["fail", "fail", "ours", "theirs"])
 
 
-class LineageMachine(Machine):
-    """The other machine's table, and its history."""
+def _columns_changed(case: Case) -> bool:
+    """Tell whether columns change in a merge that is no fast-forward."""
+    found = case.merged
+    return bool(found.dropped or found.renamed or found.added) and not case.is_ahead
 
-    clones = 0
 
-    @initialize(side=SIDES, stable=st.booleans())
-    def create(self, side: Any, stable: bool) -> None:
-        rows = self.fresh_rows(5)
-        side.write_dataset(table_of(rows), self.path, enable_stable_row_ids=stable)
-        self.lines[None] = {1: State().having(rows)}
+def _names_moved(case: Case) -> bool:
+    names: dict[int, set[str]] = {}
+    for node in (*case.bases, case.theirs, case.ours):
+        for name, column in node.table.columns.items():
+            for id_ in column.ids:
+                names.setdefault(id_, set()).add(name)
+    return any(len(found) > 1 for found in names.values())
 
-    def version(self, data: Any, branch: str | None) -> int:
-        return data.draw(st.sampled_from(sorted(self.lines[branch])), label="version")
 
-    def state(self, ref: Ref) -> State:
-        return self.lines[ref[0]][ref[1]]
+def _names_met(case: Case) -> bool:
+    """Tell whether names decide which columns are the same: ours does not come from the base."""
+    tables = [node.table for node in (*case.bases, case.theirs, case.ours)]
+    return any(base not in (*case.ours.contains, case.ours) for base in case.bases) and any(
+        not one.columns[name].is_same(other.columns[name])
+        for one in tables
+        for other in tables
+        for name in one.columns.keys() & other.columns.keys()
+    )
 
-    def land(self, branch: str | None, ds: Any, state: State) -> None:
-        """Note what a call put on top of a branch: the rows of a state, and any config."""
-        line = self.lines[branch]
-        now = self.handle(lk, branch, lag=False)
-        assert ds.version == now.version
-        found = state_of(now)
-        assert (found.rows, found.columns) == (state.rows, state.columns)
-        if now.version > max(line):
-            line[now.version] = found
 
-    def unchanged(self, branch: str | None) -> None:
-        line = self.lines[branch]
-        now = self.handle(lk, branch, lag=False)
-        assert (now.version, state_of(now)) == (max(line), line[max(line)])
+def _types_moved(case: Case) -> bool:
+    kinds: dict[int, set[str]] = {}
+    for node in (*case.bases, case.theirs, case.ours):
+        for column in node.table.columns.values():
+            for id_ in column.ids:
+                kinds.setdefault(id_, set()).add(column.type)
+    return any(len(found) > 1 for found in kinds.values())
 
-    # ---- what is asked
 
-    @rule(data=st.data())
-    def compare_and_apply(self, data: Any) -> None:
-        """A diff counts what the model counts, and makes of the one side the other."""
-        (old, new) = ((branch, self.version(data, branch)) for branch in
-                      (self.branch(data), self.branch(data)))  # fmt: skip
-        root = lk.dataset(self.path)
-        diff = root.checkout_version(new).diff(root.checkout_version(old))
-        before, after = self.state(old), self.state(new)
-        both = before.rows.keys() & after.rows.keys()
-        assert diff.counts.inserted == len(after.rows.keys() - both)
-        assert diff.counts.deleted == len(before.rows.keys() - both)
-        if root.checkout_version(old).schema != root.checkout_version(new).schema:
-            return  # changes of columns are not done anywhere else
-        changed = [key for key in both if before.rows[key] != after.rows[key]]
-        assert diff.counts.updated == len(changed)
-        type(self).clones += 1
-        place = self.folder / f"clone{self.clones}"
-        clone = root.shallow_clone(place, old)
-        diff.apply(clone)
-        assert state_of(clone).rows == after.rows
-        assert not any(clone.diff(root.checkout_version(new), on="k").counts[name]
-                       for name in ("inserted", "deleted", "updated"))  # fmt: skip
-        shutil.rmtree(place)
+#: what main cannot do yet; each predicate tells the merges that are left out for it
+EXCLUDED: dict[str, Callable[[Case], bool]] = {
+    "other columns of one name": _names_met,
+    "column conflicts": lambda case: bool(case.merged.column_clashes),
+    "columns of theirs that changed": _columns_changed,
+    "columns that were renamed": lambda case: _names_moved(case) and not case.is_ahead,
+    "columns that were cast": lambda case: _types_moved(case) and not case.is_ahead,
+    "a branch without versions of its own": lambda case: case.is_fork_point,
+    "several bases": lambda case: len(case.bases) > 1,
+    "the base was cleaned up": lambda case: not case.bases_are_there,
+}
+#: how many merges were left out for each reason, and how many of each kind were compared
+left_out: Counter[str] = Counter()
+compared: Counter[str] = Counter()
 
-    # ---- what is put together
 
-    def put_together(
-        self, target: str | None, base: Ref, theirs: Ref, by: str, whose: str, work: Any
-    ) -> None:
-        """Do what is refused, or makes of three versions what the model makes of them."""
-        ds = self.handle(lk, target, lag=False)
-        ours = (target, ds.version)
-        states = [self.state(ref) for ref in (base, theirs, ours)]
-        schemas = [ds.checkout_version(ref).schema for ref in (base, theirs, ours)]
-        if not schemas[0] == schemas[1] == schemas[2]:
-            try:
-                work(ds)
-            except (errors.SchemaMismatchError, errors.InvalidArgumentError):
-                self.unchanged(target)
-            else:  # columns of one side alone: whatever has become of the rows
-                self.lines[target][ds.version] = state_of(ds)
-            return
-        work(ds)
-        expected = merged(*(state.rows for state in states), by, whose)
-        self.land(target, ds, states[2].having(expected.rows))
+class BranchMachine(BranchedTable):
+    """Merges of all kinds between the branches of a table."""
 
-    @precondition(lambda self: len(self.lines) > 1)
-    @rule(by=BY, whose=WHOSE, data=st.data())
-    def merge(self, by: str, whose: str, data: Any) -> None:
-        source = data.draw(st.sampled_from(sorted(set(self.lines) - {None})), label="source")
-        target = data.draw(st.sampled_from([b for b in self.lines if b != source]), label="target")
-        root = lk.dataset(self.path)
-        ends = [root.checkout_version((b, None))._snapshot for b in (source, target)]
+    def case(
+        self,
+        doing: str,
+        bases: Sequence[Node],
+        theirs: Node,
+        ours: Node,
+        whose: str,
+        source: Line | None = None,
+    ) -> Case | None:
+        """Return what a merge should do; `None` if it is left out."""
+        tables = [node.table for node in bases]
+        if len(bases) == 1 and tables[0] == theirs.table and doing not in ("merge", "rebase"):
+            return None  # nothing happened there
         try:
-            found = merge_base(*ends)
-        except (errors.InvalidArgumentError, errors.VersionNotFoundError):
-            return  # which they come from is gone
-        base = (found.snapshot.branch, found.snapshot.version)
-        theirs = (source, ends[0].version)
-        if base[1] not in self.lines.get(base[0], {}):
+            merged = three_way(
+                tables, theirs.table, ours.table, "theirs" if whose == "theirs" else "ours"
+            )
+        except Ambiguous as error:
+            left_out[str(error)] += 1
+            return None
+        there = {id(node) for line in self.lines.values() for node in line.nodes.values()}
+        is_there = all(id(node) in there for node in bases)
+        case = Case(doing, bases, theirs, ours, whose, merged, is_there, source)
+        reasons = [name for name, holds in EXCLUDED.items() if holds(case)]
+        left_out.update(reasons[:1])
+        return None if reasons else case
+
+    def put_together(self, line: Line, case: Case, work: Callable[[Any], Any]) -> Any:
+        """Do what is refused, or makes what the model makes, in one commit."""
+        ds = self.handle(lk, line)
+        note(f"{line.name}: {case.doing}, conflicts={case.whose}")
+        if case.refused:
+            self.refused(line, case, lambda: work(ds))
+            return None
+        result = work(ds)
+        compared[f"{case.doing.split()[0]} {result.how}"] += 1
+        assert result.read_version == line.last
+        self.landed(line, case.node, least=int(case.merged.table != case.ours.table))
+        assert ds.version == line.last == result.version
+        check_counts(result, case)
+        check(ds, case.merged.table)
+        return result
+
+    def refused(self, line: Line, case: Case, work: Callable[[], Any]) -> None:
+        with pytest.raises((errors.MergeConflictError, errors.SchemaMismatchError)) as raised:
+            work()
+        compared[f"{case.doing.split()[0]} refused"] += 1
+        if "conflicts" in raised.value.context:
+            check_conflicts(raised.value.context["conflicts"], case)
+        self.unchanged(line)
+
+    def bring(self, source: Line, target: Line, doing: str, whose: str, work: Any) -> None:
+        """Merge or rebase, once: the second time there is nothing to do."""
+        bases = merge_bases(source.newest, target.newest)
+        case = self.case(doing, bases, source.newest, target.newest, whose, source)
+        if case is None:
             return
+        ds = self.handle(lk, target)
+        plan = ds.branches.merge(source.branch, conflicts=whose, dry_run=True)
+        self.unchanged(target)
+        check_conflicts(plan.conflicts, case)
+        result = self.put_together(target, case, work)
+        if result is None:
+            return
+        assert (plan.how, counts_of(plan)) == (result.how, counts_of(result))
+        work(ds)
+        self.unchanged(target)
 
-        def work(ds: Any) -> None:
-            ds.branches.merge(source, by=by, conflicts=whose)
-            once = ds.version
-            ds.branches.merge(source, by=by, conflicts=whose)
-            assert ds.version == once, "a merge lands once"
+    def draw_pair(self, data: Any) -> tuple[Line, Line] | None:
+        """Return a branch that has something new for another, and the other."""
+        pairs = [
+            f"{one.name} into {other.name}"
+            for one in self.branches
+            for other in self.branches
+            if one is not other and one.newest not in other.newest.contains
+        ]
+        if not pairs:
+            return None
+        one, other = data.draw(st.sampled_from(pairs), label="merge").split(" into ")
+        return self.lines[one], self.lines[other]
 
-        self.put_together(target, base, theirs, by, whose, work)
+    @precondition(lambda self: len(self.branches) > 1)
+    @rule(whose=SETTLE, data=st.data())
+    def merge(self, whose: str, data: Any) -> None:
+        pair = self.draw_pair(data)
+        if pair is not None:
+            self.bring(
+                *pair, "merge", whose,
+                lambda ds: ds.branches.merge(pair[0].branch, conflicts=whose),
+            )  # fmt: skip
 
-    @rule(whose=WHOSE, data=st.data())
+    @precondition(lambda self: len(self.branches) > 1)
+    @rule(whose=SETTLE, data=st.data())
+    def rebase(self, whose: str, data: Any) -> None:
+        names = [line.name for line in self.branches if line.parent]
+        line = self.lines[data.draw(st.sampled_from(names), label="branch")]
+        self.bring(
+            self.lines[str(line.parent)], line, "rebase", whose,
+            lambda ds: ds.branches.rebase(line.branch, conflicts=whose),
+        )  # fmt: skip
+
+    @precondition(lambda self: len(self.branches) > 1)
+    @rule(whose=SETTLE, on_target=st.booleans(), data=st.data())
+    def merge_while_another_lands(self, whose: str, on_target: bool, data: Any) -> None:
+        """A change lands after the branches were read, and before the merge writes anything."""
+        pair = self.draw_pair(data)
+        if pair is None:
+            return
+        source, target = pair
+        moved = target if on_target else source
+        found = self.draw_step(data, [*ROW_STEPS, *COLUMN_STEPS, steps.compact], moved)
+        if found is None:
+            return
+        theirs, before = source.newest, target.newest
+        after = before.follow(found[1].table) if on_target else before
+        bases = merge_bases(theirs, before)
+        cases = [self.case("merge", bases, theirs, ours, whose, source) for ours in (before, after)]
+        if None in cases or cases[0].refused:
+            return
+        note(f"{target.name}: merge of {source.name}, conflicts={whose}, while ...")
+        result = self.merge_while(source, target, whose, lambda: self.take(moved, *found), cases[1])
+        if result is None:
+            return
+        case = self.case("merge", bases, theirs, target.newest, whose, source)
+        assert case is not None
+        compared[f"raced {result.how}"] += 1
+        self.landed(target, case.node, least=int(case.merged.table != case.ours.table))
+        check_counts(result, case)
+
+    def merge_while(
+        self, source: Line, target: Line, whose: str, other: Callable[[], None], case: Case | None
+    ) -> Any:
+        """Let another writer in when the merge is about to write; `None` if it is refused then."""
+        faults = Faults()
+
+        def let_in(call: Call) -> None:
+            if call.kind in ("put", "put_if_absent", "create", "adopt"):
+                faults.before = None
+                other()
+
+        with injected(faults):
+            ds = self.handle(lk, target)
+            faults.before = let_in
+            try:
+                return ds.branches.merge(source.branch, conflicts=whose)
+            except errors.CommitConflictError:
+                assert faults.before is None
+            except errors.MergeConflictError as error:
+                assert case is not None
+                assert case.refused
+                check_conflicts(error.context["conflicts"], case)
+        self.unchanged(target)
+        return None
+
+    @precondition(lambda self: len(self.branches) > 1)
+    @rule(whose=SETTLE, data=st.data())
+    def merge_both_ways_at_once(self, whose: str, data: Any) -> None:
+        """Each branch gets what the other was before: the next merge has two bases."""
+        names = [line.name for line in self.branches]
+        one, other = (self.lines[name] for name in data.draw(st.permutations(names))[:2])
+        ends = one.newest, other.newest
+        bases = merge_bases(*ends)
+        case = self.case("merge", bases, *ends, whose, one)
+        back = self.case("merge", bases, *ends[::-1], whose, other)
+        if case is None or back is None or case.refused or back.refused:
+            return
+        note(f"{other.name}: merge of {one.name}, conflicts={whose}, while ...")
+        result = self.merge_while(
+            one, other, whose,
+            lambda: self.put_together(
+                one, back, lambda ds: ds.branches.merge(other.branch, conflicts=whose)
+            ),
+            case,
+        )  # fmt: skip
+        compared[f"both ways {result.how}"] += 1
+        self.landed(other, case.node, least=int(case.merged.table != case.ours.table))
+
+    @precondition(lambda self: len(self.branches) > 1)
+    @rule(whose=SETTLE, data=st.data())
     def cherry_pick(self, whose: str, data: Any) -> None:
-        source, target = self.branch(data), self.branch(data)
-        version = self.version(data, source)
-        if version - 1 in self.lines[source] and source is not None:
+        names = [line.name for line in self.branches]
+        source, target = (self.lines[name] for name in data.draw(st.permutations(names))[:2])
+        version = self.draw_version(data, source, after=1)
+        if version is None:
+            return
+        ends = source.nodes[version - 1], source.nodes[version]
+        doing = f"pick of {source.name}@{version}"
+        case = self.case(doing, [ends[0]], ends[1], target.newest, whose)
+        if case is not None:
             self.put_together(
-                target, (source, version - 1), (source, version), "cell", whose,
-                lambda ds: ds.branches.cherry_pick(source, version, conflicts=whose),
+                target, case,
+                lambda ds: ds.branches.cherry_pick(source.branch, version, conflicts=whose),
             )  # fmt: skip
 
-    @rule(whose=WHOSE, data=st.data())
+    @rule(whose=SETTLE, data=st.data())
     def revert(self, whose: str, data: Any) -> None:
-        branch = self.branch(data)
-        version = self.version(data, branch)
-        if version - 1 in self.lines[branch]:
-            self.put_together(
-                branch, (branch, version), (branch, version - 1), "cell", whose,
-                lambda ds: ds.revert(version, conflicts=whose),
-            )  # fmt: skip
+        line = self.draw_line(data)
+        version = self.draw_version(data, line, after=1)
+        if version is None:
+            return
+        ends = line.nodes[version], line.nodes[version - 1]
+        case = self.case(f"revert of {version}", [ends[0]], ends[1], line.newest, whose)
+        if case is not None:
+            self.put_together(line, case, lambda ds: ds.revert(version, conflicts=whose))
 
-    @rule(data=st.data())
-    def undo(self, data: Any) -> None:
-        branch = self.branch(data)
-        line = self.lines[branch]
-        if max(line) - 1 in line:
-            ds = self.handle(lk, branch, lag=False)
-            before = line[max(line) - 1]
-            ds.undo()
-            line[ds.version] = before
-            self.unchanged(branch)
-
-    # ---- what is kept
-
-    @rule(side=SIDES, data=st.data())
-    def clean_up(self, side: Any, data: Any) -> None:
-        """What tags and branches need stays, and so does all that can still be read."""
-        branch = self.branch(data)
-        line = self.lines[branch]
-        ds = self.handle(side, branch, lag=False)
-        ds.cleanup_old_versions(older_than=timedelta(0), error_if_tagged_old_versions=False)
-        left = {entry["version"] for entry in self.handle(lk, branch, lag=False).versions()}
-        assert left <= set(line)
-        needed = {max(line)} | {v for b, v in self.tags.values() if b == branch}
-        needed |= {min(self.lines[name]) for name, of in self.parents.items()
-                   if of == branch and min(self.lines[name]) in line}  # fmt: skip
-        assert needed <= left
-        self.lines[branch] = {version: line[version] for version in sorted(left)}
-        for library in ("lancekit", "lance"):  # what they are at may be gone
-            self.lagging.pop(f"{library} {branch}", None)
-
-    @rule(data=st.data())
-    def forbid(self, data: Any) -> None:
-        """A constraint is kept by what lancekit writes, and said of what it does not meet."""
-        branch = self.branch(data)
-        ds = self.handle(lk, branch, lag=False)
-        if not ds.constraints.list():
-            ds.constraints.add("nothing forbidden", f"v <> '{FORBIDDEN}'")
-            line = self.lines[branch]
-            line[ds.version] = replace(line[max(line)], config=dict(ds.config()))
-        before = self.lines[branch][ds.version]
-        if before.rows:
-            with pytest.raises(errors.ConstraintViolationError):
-                ds.update({"v": f"'{FORBIDDEN}'"})
-        self.unchanged(branch)
-        assert all(found.holds for found in ds.constraints.run())
+    @rule(whose=SETTLE, data=st.data())
+    def apply(self, whose: str, data: Any) -> None:
+        """What happened between two versions, one of which comes from the other, on a third."""
+        old, new, target = (self.draw_line(data) for _ in range(3))
+        first, last = self.draw_version(data, old), self.draw_version(data, new)
+        assert first is not None
+        assert last is not None
+        ends = old.nodes[first], new.nodes[last]
+        if ends[0] not in ends[1].contains and ends[1] not in ends[0].contains:
+            return
+        doing = f"apply of {old.name}@{first} to {new.name}@{last}"
+        case = self.case(doing, [ends[0]], ends[1], target.newest, whose)
+        if case is None:
+            return
+        handles = [
+            side.checkout_version((line.branch, version))
+            for line, version in ((old, first), (new, last))
+            for side in [lk.dataset(line.path)]
+        ]
+        diff = lk.diff(*handles)
+        before, after = ends[0].table.rows.keys(), ends[1].table.rows.keys()
+        assert diff.counts.inserted == len(after - before)
+        assert diff.counts.deleted == len(before - after)
+        self.put_together(target, case, lambda ds: diff.apply(ds, conflicts=whose))
 
 
 @pytest.mark.torture
-@pytest.mark.filterwarnings("ignore:Version .* had no constraint")  # what is taken back may be one
-def test_any_order_of_what_is_asked_of_a_history(whole: bool) -> None:
-    run_state_machine_as_test(
-        LineageMachine,
-        settings=settings(
-            max_examples=200 if whole else 5,
-            stateful_step_count=40 if whole else 20,
-            deadline=None,
-            derandomize=not whole,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+def test_any_order_of_branches_and_merges(whole: bool) -> None:
+    with lk.options(fsync=False):
+        run_state_machine_as_test(
+            BranchMachine,
+            settings=settings(
+                max_examples=250 if whole else 20,
+                stateful_step_count=40 if whole else 25,
+                deadline=None,
+                derandomize=True,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )

@@ -1,0 +1,128 @@
+"""One merge of branches: what it should make of three versions, and what is compared with that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tests.support.branch_model import Column, Merged, Node, Table
+
+__all__ = [
+    "MAIN",
+    "Case",
+    "Line",
+    "_without_edge",
+    "check",
+    "check_conflicts",
+    "check_counts",
+    "counts_of",
+]
+
+MAIN = "main"
+
+
+@dataclass
+class Line:
+    """A branch of a dataset or a clone: its path, its parent, and the versions that are there."""
+
+    name: str
+    path: str
+    branch: str = MAIN
+    parent: str | None = None
+    fork: Node | None = None
+    nodes: dict[int, Node] = field(default_factory=dict)
+    #: this line's versions and those that it forked from, also after a cleanup
+    chain: list[Node] = field(default_factory=list)
+
+    @property
+    def last(self) -> int:
+        return max(self.nodes)
+
+    @property
+    def newest(self) -> Node:
+        return self.nodes[self.last]
+
+    def put(self, version: int, node: Node) -> None:
+        self.nodes[version] = node
+        self.chain.append(node)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A merge, a rebase, a pick or a revert: three versions, and what comes of them."""
+
+    doing: str
+    bases: Sequence[Node]
+    theirs: Node
+    ours: Node
+    whose: str
+    merged: Merged
+    bases_are_there: bool
+    #: the branch that is merged
+    source: Line | None = None
+
+    @property
+    def is_edge(self) -> bool:
+        """Whether the new version contains theirs."""
+        return self.doing in ("merge", "rebase")
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether ours did not move since the branch forked from it."""
+        base = [*self.bases] == [self.ours]
+        return base and self.source is not None and self.ours in self.source.chain
+
+    @property
+    def is_fork_point(self) -> bool:
+        """Whether the branch that is merged has no version of its own."""
+        return self.source is not None and self.theirs is self.source.fork
+
+    @property
+    def refused(self) -> bool:
+        return self.whose == "fail" and bool(self.merged.clashes or self.merged.column_clashes)
+
+    @property
+    def node(self) -> Node:
+        """The version that comes of it."""
+        node = self.ours.follow(self.merged.table, *([self.theirs] if self.is_edge else []))
+        return node if self.is_edge else _without_edge(node, self.ours)
+
+
+def _without_edge(node: Node, ours: Node) -> Node:
+    """Give the columns that a pick brought identities of their own: it is no merge."""
+    known = {id_ for column in ours.table.columns.values() for id_ in column.ids}
+    columns = {
+        name: replace(column, ids=column.ids & known) if column.ids & known else Column(column.type)
+        for name, column in node.table.columns.items()
+    }
+    return Node(Table(columns, node.table.rows), node.contains)
+
+
+def check(ds: Any, table: Table) -> None:
+    """Compare what a library reads with the model: names, types, rows in any order."""
+    read = ds.to_table()
+    rows = {row["k"]: row for row in read.to_pylist()}
+    assert len(rows) == read.num_rows == ds.count_rows(), "a key occurs twice"
+    found = {f.name: str(f.type) for f in read.schema}, rows
+    assert found == table.seen, f"read:\n{found}\nwant:\n{table.seen}"
+
+
+def counts_of(found: Any) -> tuple[int, int, int]:
+    return found.num_inserted_rows, found.num_updated_rows, found.num_deleted_rows
+
+
+def check_counts(result: Any, case: Case) -> None:
+    found, expected = counts_of(result), case.merged.counts
+    if result.how == "fast-forward":
+        # counted by metadata: a row that got the value that it had counts, too
+        found, expected = ((i - d, 0, 0) for i, _, d in (found, expected))
+    assert found == expected, f"inserted, updated, deleted: {found}, want {expected} ({result.how})"
+
+
+def check_conflicts(found: Any, case: Case) -> None:
+    cells = set()
+    for row in found.to_table().to_pylist():
+        names = row["_columns"] if row["_conflict"] == "update/update" else [None]
+        cells |= {(row["k"], name) for name in names}
+    assert cells == case.merged.clashes, f"conflicts: {cells}, want {set(case.merged.clashes)}"

@@ -1,0 +1,366 @@
+"""Versions of a table, branches and merges of them, in plain Python: rows, columns, and a graph.
+
+A row is the same row on two sides if its key is equal.  A column is the same column if the two
+sides share an identity, whatever its names: an added column gets a new identity, and a merge of two
+columns that both sides added alike has the identities of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, Literal
+
+__all__ = ["Ambiguous", "Column", "Merged", "Node", "Table", "merge_bases", "three_way"]
+
+Whose = Literal["ours", "theirs"]
+Cells = Mapping[str, Any]
+#: what one side has of a row, a column or a cell; ABSENT if it has none
+ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
+
+_identities = count()
+
+
+class Ambiguous(Exception):
+    """The rules do not say what comes of it."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its identities, its type, and whether it may be null."""
+
+    type: str
+    nullable: bool = True
+    ids: frozenset[int] = field(default_factory=lambda: frozenset([next(_identities)]))
+
+    def is_same(self, other: Column) -> bool:
+        return bool(self.ids & other.ids)
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a version holds: columns by their names, rows by their keys."""
+
+    columns: Mapping[str, Column]
+    rows: Mapping[int, Cells]
+
+    def __eq__(self, other: object) -> bool:
+        """Compare what a reader sees: names, types, rows, in any order."""
+        return isinstance(other, Table) and self.seen == other.seen
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def seen(self) -> tuple[dict[str, str], dict[int, dict[str, Any]]]:
+        types = {name: column.type for name, column in self.columns.items()}
+        return types, {key: dict(row) for key, row in self.rows.items()}
+
+    # ---- changes of one side
+
+    def upserted(self, rows: Iterable[Cells]) -> Table:
+        """Replace rows of the same key, insert the others; columns that a row lacks are kept."""
+        new = dict(self.rows)
+        for row in rows:
+            old = new.get(row["k"], dict.fromkeys(self.columns))
+            new[row["k"]] = {**old, **row}
+        return replace(self, rows=new)
+
+    def updated(self, keys: Iterable[int], values: Cells) -> Table:
+        changed = {key: {**self.rows[key], **values} for key in keys if key in self.rows}
+        return replace(self, rows={**self.rows, **changed})
+
+    def deleted(self, keys: Iterable[int]) -> Table:
+        gone = set(keys)
+        return replace(self, rows={k: row for k, row in self.rows.items() if k not in gone})
+
+    def added(self, name: str, column: Column, values: Mapping[int, Any]) -> Table:
+        rows = {key: {**row, name: values.get(key)} for key, row in self.rows.items()}
+        return Table({**self.columns, name: column}, rows)
+
+    def dropped(self, name: str) -> Table:
+        rows = {k: {n: v for n, v in row.items() if n != name} for k, row in self.rows.items()}
+        return Table({n: c for n, c in self.columns.items() if n != name}, rows)
+
+    def renamed(self, names: Mapping[str, str]) -> Table:
+        def new(cells: Mapping[str, Any]) -> dict[str, Any]:
+            return {names.get(name, name): value for name, value in cells.items()}
+
+        return Table(new(self.columns), {key: new(row) for key, row in self.rows.items()})
+
+    def cast(self, name: str, to: str) -> Table:
+        return replace(self, columns={**self.columns, name: replace(self.columns[name], type=to)})
+
+
+# ---- the graph
+
+
+@dataclass(eq=False)
+class Node:
+    """A version: its table, and all versions that it contains."""
+
+    table: Table
+    contains: frozenset[Node] = frozenset()
+
+    def follow(self, table: Table, *merged: Node) -> Node:
+        """Return the next version; of merged ones it contains what they do."""
+        known = self.contains | {self}
+        for other in merged:
+            known |= other.contains | {other}
+        return Node(table, known)
+
+    def restored(self, old: Node, chain: Iterable[Node]) -> Node:
+        """Return the next version with an old table: what was merged since is taken back.
+
+        `chain` are the versions of this line and of those that it forked from.
+        """
+        return Node(old.table, old.contains | {old} | set(chain))
+
+
+def merge_bases(one: Node, other: Node) -> list[Node]:
+    """Return the nearest versions that both contain."""
+    common = (one.contains | {one}) & (other.contains | {other})
+    return [node for node in common if not any(node in found.contains for found in common)]
+
+
+# ---- merges
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a merge makes of three versions.
+
+    `clashes` are cells by key and column, with no column for a row that one side lacks or that both
+    inserted; `column_clashes` are names of columns.  `counts` are rows inserted, updated, deleted.
+    """
+
+    table: Table
+    clashes: frozenset[tuple[int, str | None]]
+    column_clashes: frozenset[str]
+    counts: tuple[int, int, int]
+    added: frozenset[str] = frozenset()
+    dropped: frozenset[str] = frozenset()
+    renamed: frozenset[tuple[str, str]] = frozenset()
+    cast: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class _Track:
+    """One column through all versions: its name in each base, in theirs, and in ours."""
+
+    bases: tuple[str | None, ...]
+    theirs: str | None
+    ours: str | None
+
+
+def _decided(bases: Sequence[Any], theirs: Any, ours: Any) -> Any:
+    """Return the side that counts, "both" if they are equal, `None` for a conflict.
+
+    A change counts only if it is new with regard to each base.
+    """
+    if theirs == ours:
+        return "both"
+    new_there, new_here = (all(side != base for base in bases) for side in (theirs, ours))
+    if new_there != new_here:
+        return "theirs" if new_there else "ours"
+    return None
+
+
+def _tracks(bases: Sequence[Table], theirs: Table, ours: Table) -> list[_Track]:
+    versions = [*bases, theirs, ours]
+    groups: list[tuple[set[int], list[str | None]]] = []
+    for at, version in enumerate(versions):
+        for name, column in version.columns.items():
+            found = [group for group in groups if group[0] & column.ids]
+            if len(found) > 1 or (found and found[0][1][at] is not None):
+                raise Ambiguous("one column is two on another side")
+            if not found:
+                found = [(set(), [None] * len(versions))]
+                groups += found
+            found[0][0].update(column.ids)
+            found[0][1][at] = name
+    tracks = [_Track(tuple(names[:-2]), names[-2], names[-1]) for _, names in groups]
+    return list(_added_alike(tracks, theirs, ours))
+
+
+def _added_alike(tracks: list[_Track], theirs: Table, ours: Table) -> Iterator[_Track]:
+    """Make one of two columns that both sides added under one name, of one type."""
+    there = {t.theirs: t for t in tracks if t.ours is None and not any(t.bases)}
+    for track in tracks:
+        mate = None if any(track.bases) or track.theirs else there.get(track.ours)
+        if mate and theirs.columns[str(mate.theirs)].type == ours.columns[str(track.ours)].type:
+            del there[track.ours]
+            yield replace(track, theirs=mate.theirs)
+        elif there.get(track.theirs) is not track:
+            yield track
+    yield from there.values()
+
+
+class _ThreeWay:
+    def __init__(self, bases: Sequence[Table], theirs: Table, ours: Table, whose: Whose) -> None:
+        self.bases, self.theirs, self.ours, self.whose = bases, theirs, ours, whose
+        self.tracks = _tracks(bases, theirs, ours)
+        self.column_clashes: set[str] = set()
+        self.clashes: set[tuple[int, str | None]] = set()
+
+    # ---- columns
+
+    def columns(self) -> dict[str, tuple[_Track, Column]]:
+        """Return the columns that come of it, by name."""
+        found: dict[str, tuple[_Track, Column]] = {}
+        for track in self.tracks:
+            column = self._column(track)
+            if column is None:
+                continue
+            name, made = column
+            if name in found:
+                self.column_clashes.add(name)
+            found[name] = (track, made)
+        return found
+
+    def _column(self, track: _Track) -> tuple[str, Column] | None:
+        names = track.theirs, track.ours
+        here = None if track.ours is None else self.ours.columns[track.ours]
+        there = None if track.theirs is None else self.theirs.columns[track.theirs]
+        if here is None or there is None:
+            return self._of_one_side(track)
+        name = self._attribute(track, track.bases, *names)
+        types = [None if n is None else self.bases[at].columns[n].type
+                 for at, n in enumerate(track.bases)]  # fmt: skip
+        kind = self._attribute(track, types, there.type, here.type)
+        column = Column(kind, here.nullable and there.nullable, here.ids | there.ids)
+        return name, column
+
+    def _attribute(self, track: _Track, bases: Sequence[Any], theirs: Any, ours: Any) -> Any:
+        side = _decided(bases, theirs, ours)
+        if side is None:
+            self.column_clashes.add(str(track.ours))
+            side = self.whose
+        return theirs if side == "theirs" else ours
+
+    def _of_one_side(self, track: _Track) -> tuple[str, Column] | None:
+        """Return a column that one side has, unless the other dropped it."""
+        side, table = ("theirs", self.theirs) if track.ours is None else ("ours", self.ours)
+        name = track.theirs or track.ours
+        if name is None:
+            return None  # both dropped it
+        there = [n is not None for n in track.bases]
+        if any(there):
+            if not all(there):
+                raise Ambiguous("a column that some bases have, and one side")
+            if not self._is_changed(track, name, table):
+                return None
+            self.column_clashes.add(name)
+            if side != self.whose:
+                return None
+        return name, table.columns[name]
+
+    def _is_changed(self, track: _Track, name: str, table: Table) -> bool:
+        """Tell whether a side changed values of a column that the other one dropped."""
+        for at, base in enumerate(self.bases):
+            was = str(track.bases[at])
+            if (was, base.columns[was].type) != (name, table.columns[name].type):
+                raise Ambiguous("a column dropped by one side, renamed or cast by the other")
+        return any(
+            all(key in base.rows and base.rows[key][str(track.bases[at])] != row[name]
+                for at, base in enumerate(self.bases))
+            for key, row in table.rows.items()
+        )  # fmt: skip
+
+    # ---- rows
+
+    def run(self) -> Merged:
+        columns = self.columns()
+        rows, counts = {}, [0, 0, 0]
+        for key in {key for table in (self.theirs, self.ours) for key in table.rows}:
+            row = self._row(key, columns)
+            before = self.ours.rows.get(key)
+            if row is not None:
+                rows[key] = row
+            if before is None or row is None:
+                counts[0] += before is None and row is not None
+                counts[2] += row is None and before is not None
+            else:
+                counts[1] += any(
+                    track.ours is not None and before[track.ours] != row[name]
+                    for name, (track, _) in columns.items()
+                )
+        both = [(name, track) for name, (track, _) in columns.items()]
+        kept = {track.ours for _, track in both}
+        return Merged(
+            Table({name: column for name, (_, column) in columns.items()}, rows),
+            frozenset(self.clashes),
+            frozenset(self.column_clashes),
+            (counts[0], counts[1], counts[2]),
+            added=frozenset(name for name, track in both if track.ours is None),
+            dropped=frozenset(set(self.ours.columns) - kept),
+            renamed=frozenset((t.ours, n) for n, t in both if t.ours not in (None, n)),
+            cast=frozenset(
+                name
+                for name, (track, column) in columns.items()
+                if track.ours is not None and self.ours.columns[track.ours].type != column.type
+            ),
+        )
+
+    def _row(self, key: int, columns: Mapping[str, tuple[_Track, Column]]) -> Cells | None:
+        bases = [base.rows.get(key) for base in self.bases]
+        left, right = self.theirs.rows.get(key), self.ours.rows.get(key)
+        if left is None or right is None:
+            return self._row_of_one_side(key, columns)
+        if not any(base is not None for base in bases):
+            alike = all(
+                left[track.theirs] == right[track.ours]
+                for track, _ in columns.values()
+                if track.theirs is not None and track.ours is not None
+            )
+            if not alike:
+                self.clashes.add((key, None))
+        out = {}
+        for name, (track, _) in columns.items():
+            if track.theirs is None or track.ours is None:
+                out[name] = left[track.theirs] if track.theirs else right[str(track.ours)]
+                continue
+            there, here = left[track.theirs], right[track.ours]
+            known = [ABSENT if base is None or was is None else base[was]
+                     for base, was in zip(bases, track.bases, strict=True)]  # fmt: skip
+            side = _decided(known, there, here)
+            both_there = any(base is not None for base in bases)
+            if side is None and both_there and not any(track.bases) and None in (there, here):
+                side = "ours" if there is None else "theirs"  # nulls do not overwrite
+            if side is None:
+                side = self.whose
+                if both_there:
+                    self.clashes.add((key, track.ours))
+            out[name] = there if side == "theirs" else here
+        return out
+
+    def _row_of_one_side(
+        self, key: int, columns: Mapping[str, tuple[_Track, Column]]
+    ) -> Cells | None:
+        mine = key in self.ours.rows
+        row = (self.ours if mine else self.theirs).rows[key]
+        names = [(track.ours if mine else track.theirs, name)
+                 for name, (track, _) in columns.items()]  # fmt: skip
+        out = {name: None if own is None else row[own] for own, name in names}
+        bases = [base.rows.get(key) for base in self.bases]
+        # the row is new if it is unlike each base, its absence if each base has it
+        changed = all(base is None or self._differs(at, key, mine) for at, base in enumerate(bases))
+        gone = all(base is not None for base in bases)
+        side = "ours" if mine else "theirs"
+        if changed == gone:
+            self.clashes.add((key, None))
+            return out if side == self.whose else None
+        return out if changed else None
+
+    def _differs(self, at: int, key: int, mine: bool) -> bool:
+        row = (self.ours if mine else self.theirs).rows[key]
+        for track in self.tracks:
+            was, now = track.bases[at], track.ours if mine else track.theirs
+            if was is not None and now is not None and self.bases[at].rows[key][was] != row[now]:
+                return True
+        return False
+
+
+def three_way(bases: Sequence[Table], theirs: Table, ours: Table, whose: Whose) -> Merged:
+    """Merge rows and columns by identity; a change counts only if it is new to each base."""
+    return _ThreeWay(bases, theirs, ours, whose).run()
