@@ -20,6 +20,7 @@ from lancekit.format.schema import LanceSchema
 from lancekit.legible import count, literals, python_value
 from lancekit.operations.lineage.column_plan import Choose, ColumnPlan, plan_columns
 from lancekit.operations.lineage.columns import pairs_through
+from lancekit.operations.lineage.contained_columns import contained_columns
 from lancekit.operations.lineage.diff import Changes, compare_rows, find_changes, read_sides
 from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
 from lancekit.operations.lineage.rows import read_rows
@@ -155,7 +156,10 @@ def three_way(
         Conflicts of columns are not settled.
     """
     start = twin or base
-    to_theirs, to_ours = plan_diff(base, theirs, on=on), plan_diff(start, ours, on=on)
+    to_theirs, to_ours = (
+        plan_diff(old, new, on=on, pairs=contained_columns(old, new))
+        for old, new in ((base, theirs), (start, ours))
+    )
     sides, pairs = (base, theirs, ours), (to_theirs.columns, to_ours.columns)
     columns = plan_columns(sides, *pairs, choose)
     if refuse:
