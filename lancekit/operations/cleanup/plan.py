@@ -23,6 +23,7 @@ from lancekit.format.fragment import Fragment, FragmentList
 from lancekit.legible import shown
 from lancekit.operations.cleanup.blobs import NamedBlobs, is_blob_file, named_blobs
 from lancekit.operations.cleanup.files import list_files
+from lancekit.operations.cleanup.merge_bases import merge_bases_among
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.storage import ObjectInfo
 from lancekit.versions.borrowers import borrowers
@@ -52,7 +53,7 @@ class CleanupRequest:
     """What to remove.  A version has to fulfil every condition that is set.
 
     `keep_from` is the first version that stays whatever the conditions say; the handle's own if
-    it is not set.
+    it is not set.  `keep_merge_bases` keeps the versions that the next merge of two branches needs.
     """
 
     older_than: timedelta | None = None
@@ -61,6 +62,7 @@ class CleanupRequest:
     delete_unverified: bool = False
     error_if_tagged_old_versions: bool = True
     keep_from: int | None = None
+    keep_merge_bases: bool = True
 
 
 #: what goes if nothing else is asked for
@@ -73,6 +75,7 @@ def cleanup_request(
     delete_unverified: bool,
     error_if_tagged: bool,
     versions: Any,
+    keep_merge_bases: bool = True,
 ) -> CleanupRequest:
     """Check what was asked for.
 
@@ -109,6 +112,7 @@ def cleanup_request(
         versions=wanted,
         delete_unverified=delete_unverified,
         error_if_tagged_old_versions=error_if_tagged,
+        keep_merge_bases=keep_merge_bases,
     )
 
 
@@ -187,19 +191,21 @@ class CleanupPlan:
     branches: tuple[CleanupBranch, ...] = ()
     tagged: Mapping[str, int] = field(default_factory=dict)
     left_alone: Mapping[str, str] = field(default_factory=dict)
+    merge_bases: Mapping[int, tuple[str, str]] = field(default_factory=dict)
 
 
 def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
     """Work out what to remove; nothing is.
 
     Never removed are versions from the handle's own on, tagged ones, those that branches forked
-    from, detached ones, and what any of these refers to; nor anything outside of the line's own
-    folder.
+    from, merge bases of two branches, detached ones, and what any of these refers to; nor anything
+    outside of the line's own folder.
 
     Raises
     ------
     RefConflictError
-        A version that is old enough is tagged, and that was not to be passed over.
+        A version that is old enough is tagged, and that was not to be passed over; or a version
+        that was named is a merge base.
     FormatError
         A version cannot be read, so it is not known what it needs.
     """
@@ -222,6 +228,10 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
     forked = _forks(line, old)
     removed = old - set(tagged.values()) - {branch.referenced_version for branch in forked}
     removed -= _unlisted_forks(line)
+    bases = merge_bases_among(line, removed) if request.keep_merge_bases else {}
+    removed -= bases.keys()
+    if request.versions is not None and bases:
+        raise _needed_by_merges(line, bases)
     kept = [s for s in loaded if s.version not in removed] + _detached(line)
     needed = references([*kept, *borrowing(line)])
     verified = references((s for s in loaded if s.version in removed), own=True)
@@ -250,6 +260,18 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
         branches=tuple(forked),
         tagged=tagged,
         left_alone=listed.left_alone,
+        merge_bases=bases,
+    )
+
+
+def _needed_by_merges(line: Line, bases: Mapping[int, tuple[str, str]]) -> RefConflictError:
+    version, (one, other) = min(bases.items())
+    more = f", and {len(bases) - 1} more" if len(bases) > 1 else ""
+    return RefConflictError(
+        f"Version {version} of {line.name} is the merge base of {one} and {other}{more}: their "
+        "next merge compares with it.",
+        hint="Leave it out, or merge first; keep_merge_bases=False removes it all the same.",
+        versions=sorted(bases),
     )
 
 

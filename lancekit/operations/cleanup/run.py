@@ -19,6 +19,7 @@ from lancekit.format import names
 from lancekit.interrupts import attempted
 from lancekit.legible import clean
 from lancekit.operations.cleanup.files import file_key
+from lancekit.operations.cleanup.merge_bases import merge_bases_among
 from lancekit.operations.cleanup.plan import (
     CleanupBranch,
     CleanupFile,
@@ -106,6 +107,10 @@ def explain_cleanup(
             "cleanup_old_versions() refuses to start because of these tags: pass "
             "error_if_tagged_old_versions=False to keep the tagged versions and remove the others"
         )
+    warnings += [
+        f"the next merge of {one} and {other} keeps version {version}, their merge base"
+        for version, (one, other) in sorted(plan.merge_bases.items())
+    ]
     left = sorted(plan.left_alone.items())
     warnings += [f"{clean(name)} is left alone: {why}" for name, why in left]
     if cut:
@@ -142,7 +147,7 @@ def clean_up(
     """
     line = snapshot.line
     plan = plan_cleanup(snapshot, request)
-    kept = _needed_since(line, plan)
+    kept = _needed_since(line, plan, merge_bases=request.keep_merge_bases)
     files = [file for file in plan.files if not kept(file.path)]
     manifests = [file for file in files if file.kind == "manifest"]
     # names of the newer scheme descend with their versions
@@ -195,16 +200,18 @@ def _age(path: str) -> int:
     return -parsed[0] if parsed else 0
 
 
-def _needed_since(line: Line, plan: CleanupPlan) -> Callable[[str], bool]:
+def _needed_since(line: Line, plan: CleanupPlan, *, merge_bases: bool) -> Callable[[str], bool]:
     """Return what tells files that came to be needed since the plan was made.
 
-    By new versions, tags and branches, and by lines that read files where they are.
+    By new versions, tags, branches and merges, and by lines that read files where they are.
     """
     found = [v for v in list_versions(line).versions if v > plan.latest]
     tags = [t.version for t in all_tags(line.root).values() if t.branch == line.branch]
     forks = all_branches(line.root)
     parents = [b.parent_version for b in forks.values() if b.parent_branch == line.branch]
-    again = sorted({*tags, *parents} & set(plan.versions))
+    planned = set(plan.versions)
+    bases = merge_bases_among(line, planned) if merge_bases else {}
+    again = sorted({*tags, *parents, *bases} & planned)
     snapshots = [load_snapshot(line, version) for version in (*found, *again)]
     kept = references([*snapshots, *borrowing(line)]) | {
         snapshot.manifest_name for snapshot in snapshots

@@ -1,0 +1,104 @@
+"""Cleanups keep the versions that the next merge of two branches compares with."""
+
+from __future__ import annotations
+
+import warnings
+from datetime import timedelta
+from pathlib import Path
+
+import lance
+import pytest
+
+import lancekit as lk
+from lancekit.errors import RefConflictError, VersionNotFoundError
+
+NOW = timedelta(0)
+
+
+def versions(ds: lk.LanceDataset) -> list[int]:
+    return [entry["version"] for entry in ds.versions()]
+
+
+def merged_once(folder: Path) -> tuple[lk.LanceDataset, lk.LanceDataset]:
+    """Return main and a branch whose version 2 was merged, and which has a version 3."""
+    ds = lk.write_dataset({"id": [1, 2], "n": [1, 2]}, folder / "t", primary_key="id")
+    exp = ds.create_branch("exp")
+    exp.update({"n": "10"}, where="id = 1")
+    ds.update({"n": "20"}, where="id = 2")
+    ds.branches.merge("exp")
+    exp.update({"n": "11"}, where="id = 1")
+    return ds, exp
+
+
+def test_a_cleanup_keeps_the_base_of_the_next_merge(tmp_path: Path) -> None:
+    ds, exp = merged_once(tmp_path)
+    told = exp.explain_cleanup_old_versions(NOW, delete_unverified=True)
+    assert told.warnings == ["the next merge of main and exp keeps version 2, their merge base"]
+    assert exp.cleanup_old_versions(NOW, delete_unverified=True).old_versions == 1
+    assert versions(exp) == [2, 3]
+    ds.branches.merge("exp")
+    assert sorted(ds.to_table()["n"].to_pylist()) == [11, 20]
+    # the next merge compares with version 3
+    exp.update({"n": "12"}, where="id = 1")
+    assert exp.cleanup_old_versions(NOW).old_versions == 1
+    assert versions(exp) == [3, 4]
+    ds.branches.merge("exp")
+    assert lance.dataset(ds.uri).to_table(filter="id = 1")["n"].to_pylist() == [12]
+
+
+def test_a_base_that_is_named(tmp_path: Path) -> None:
+    ds, exp = merged_once(tmp_path)
+    for call in (exp.cleanup_old_versions, exp.explain_cleanup_old_versions):
+        with pytest.raises(RefConflictError, match="Version 2 of exp is the merge base of main"):
+            call(versions=[1, 2])
+    assert versions(exp) == [1, 2, 3]
+    assert exp.cleanup_old_versions(versions=[1]).old_versions == 1
+    assert exp.cleanup_old_versions(versions=[2], keep_merge_bases=False).old_versions == 1
+    with pytest.raises(VersionNotFoundError, match="version 2 of exp, up to which it was merged"):
+        ds.branches.merge("exp")
+
+
+def test_automatic_cleanups_keep_it_too(tmp_path: Path) -> None:
+    ds, exp = merged_once(tmp_path)
+    exp.update_config(
+        {"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.retain_versions": "1"}
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number in range(4):
+            exp.update({"n": str(100 + number)}, where="id = 1")
+    assert 2 in versions(exp)
+    assert len(versions(exp)) <= 4
+    ds.branches.merge("exp")
+    assert lance.dataset(ds.uri).to_table(filter="id = 1")["n"].to_pylist() == [103]
+
+
+def test_a_base_of_two_other_branches(tmp_path: Path) -> None:
+    """Both merged a version of main, and neither is main."""
+    ds = lk.write_dataset({"id": [1, 2], "n": [1, 2]}, tmp_path / "t", primary_key="id")
+    one, other = ds.create_branch("one"), ds.create_branch("other")
+    ds.update({"n": "20"}, where="id = 2")  # version 2, the base of the two branches
+    for line in (one, other):
+        line.branches.rebase(line.branch or "")
+        line.checkout_latest()
+    ds.update({"n": "30"}, where="id = 2")
+    ds.update({"n": "40"}, where="id = 2")
+    one.update({"n": "3"}, where="id = 1")
+    ds.cleanup_old_versions(NOW)
+    assert versions(ds) == [1, 2, 4]
+    assert other.branches.compare("one").base == ("main", 2)
+    other.update({"n": "2"}, where="id = 2")
+    other.branches.merge("one", into="other")
+    other.checkout_latest()
+    assert sorted(other.to_table()["n"].to_pylist()) == [2, 3]
+
+
+def test_branches_that_were_never_merged_keep_where_they_forked(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1], "n": [1]}, tmp_path / "t", primary_key="id")
+    for number in range(3):
+        ds.create_branch(f"b{number}").update({"n": str(number)})
+    for number in range(5):
+        ds.update({"n": str(number)})
+    assert ds.cleanup_old_versions(NOW).old_versions == 4
+    assert versions(ds) == [1, 6]
+    assert ds.explain_cleanup_old_versions(NOW).warnings == []
