@@ -343,6 +343,13 @@ def _attempt(
     based_on = latest.version if moves else read.version
     if pending.mark is not None:
         pending.mark.check_first(latest.manifest.config, latest.version)
+    if not pending.is_based_on(read.manifest.config, latest.manifest.config):
+        raise RetryableConflictError(
+            f"Another merge into {read.line.uri} landed since version {read.version} was read.",
+            hint="Open the newest version and do the merge again.",
+            read_version=read.version,
+            version=latest.version,
+        )
     built = _build(base, latest, rebased)
     if base.audit is not None:
         base.audit(latest, built.manifest, rebased.operation)

@@ -305,10 +305,8 @@ class CommitGraph:
         return [found[name] for name in bases]
 
     def _common(self, name: str, version: int, uuid: str) -> CommonVersion:
-        line = self._lines.get(name) or self._by_unique_name.get(name)
-        if line is not None:
-            self._lines[name] = line
-        snapshot = None if line is None else self._load(line, version)
+        line = self.line(name)
+        snapshot = None if line is None else self.load(line, version)
         if snapshot is not None and uuid and snapshot.transaction_uuid not in (uuid, ""):
             snapshot = None
         return CommonVersion(name, version, line, snapshot)
@@ -333,7 +331,14 @@ class CommitGraph:
         branches = read_branches(self._line.root).sound
         return {unique_of(name, branch): self._line.on(name) for name, branch in branches.items()}
 
-    def _load(self, line: Line, version: int) -> Snapshot | None:
+    def line(self, name: str) -> Line | None:
+        """Return the line of a unique name; ``None`` if that branch was deleted."""
+        if name not in self._lines and name in self._by_unique_name:
+            self._lines[name] = self._by_unique_name[name]
+        return self._lines.get(name)
+
+    def load(self, line: Line, version: int) -> Snapshot | None:
+        """Return a version; ``None`` if it is gone."""
         place = (line.branch, version)
         if place not in self._snapshots:
             try:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import random
+import shutil
 from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+import lance
 import pytest
 
 import lancekit as lk
-from lancekit.errors import FormatError
+from lancekit.errors import FormatError, VersionNotFoundError
 from lancekit.format.refs import MAIN
+from lancekit.operations.lineage import apply_changes
 from lancekit.versions.ancestor import unique_name
 from lancekit.versions.commit_graph import (
     CommitGraph,
@@ -19,6 +24,7 @@ from lancekit.versions.commit_graph import (
     merge_edges,
     not_contained,
 )
+from tests.support.forked import at_once
 
 Point = tuple[str, int]
 
@@ -223,3 +229,107 @@ def test_a_fork_of_a_version_without_changes_of_its_own() -> None:
     assert values(ds) == {1: 10, 2: 20, 3: 30}
     b0.branches.rebase("b0")
     assert values(b0) == values(ds)
+
+
+MERGE = """
+import sys
+import lancekit as lk
+ds = lk.dataset(sys.argv[1])
+ds.branches.merge(sys.argv[2])
+"""
+
+
+def test_merges_at_once_keep_the_keys_of_each_other(tmp_path: Path) -> None:
+    """Real processes; rows have no key, so what came with another merge must not come again."""
+    ds = lk.write_dataset({"v": [0]}, tmp_path / "t", enable_stable_row_ids=True)
+    shared = ds.create_branch("shared")
+    shared.insert({"v": [100]}, mode="append")
+    sources = [f"b{number}" for number in range(4)]
+    for number, name in enumerate(sources):
+        branch = ds.create_branch(name)
+        branch.branches.merge("shared", into=name)
+        branch.checkout_latest()
+        branch.insert({"v": [number + 1]}, mode="append")
+    ds.insert({"v": [50]}, mode="append")
+    errors = [error for _, error in at_once([(MERGE, ds.uri, name) for name in sources])]
+    assert errors == [""] * len(sources)
+    assert sorted(lance.dataset(ds.uri).to_table()["v"].to_pylist()) == [0, 1, 2, 3, 4, 50, 100]
+    ds.checkout_latest()
+    lines = [MAIN, *(unique_name(ds._line.on(name)) for name in [*sources, "shared"])]
+    assert set(ds.config()) == {f"lancekit.merge.{name}.main" for name in lines[1:]}
+    for name in sources:
+        (key,) = (key for key in ds.config() if unique_name(ds._line.on(name)) in key)
+        uuid = ds.checkout_version((name, None)).read_transaction(3).uuid
+        assert ds.config()[key].split()[:2] == ["3", uuid]
+        assert ds.branches.merge(name).how == "nothing to do"
+
+
+def test_a_merge_that_came_first_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ds = lk.write_dataset({"v": [0]}, tmp_path / "t", enable_stable_row_ids=True)
+    one = ds.create_branch("one")
+    one.insert({"v": [1]}, mode="append")
+    other = ds.create_branch("other")
+    other.branches.merge("one", into="other")
+    ds.insert({"v": [2]}, mode="append")
+    planned = apply_changes.planned
+    late = [lambda: lk.dataset(ds.uri).branches.merge("one")]
+
+    def after_another(*arguments: Any) -> Any:
+        plan = planned(*arguments)
+        if late:
+            late.pop()()
+        return plan
+
+    monkeypatch.setattr(apply_changes, "planned", after_another)
+    ds.branches.merge("other")
+    assert sorted(ds.to_table()["v"].to_pylist()) == [0, 1, 2]
+
+
+def test_a_base_that_another_version_replaced(tmp_path: Path) -> None:
+    """A branch that was put back from a copy gave out the number of its merged version again."""
+    ds = lk.write_dataset({"id": [1, 2], "n": [1, 2]}, tmp_path / "t", primary_key="id")
+    exp = ds.create_branch("exp")
+    shutil.copytree(exp._line.uri, tmp_path / "copy")
+    exp.update({"n": "10"}, where="id = 1")
+    ds.update({"n": "20"}, where="id = 2")
+    ds.branches.merge("exp")
+    shutil.rmtree(exp._line.uri)
+    shutil.copytree(tmp_path / "copy", exp._line.uri)
+    exp = lk.dataset(ds.uri).checkout_version(("exp", None))
+    exp.update({"n": "11"}, where="id = 1")
+    exp.update({"n": "12"}, where="id = 1")
+    assert exp.version == 3
+    with pytest.raises(VersionNotFoundError, match="another version has its number"):
+        ds.branches.merge("exp")
+
+
+def test_the_newest_manifests_know_the_next_merge_base(tmp_path: Path) -> None:
+    """The cleanup of the reference leaves these, and versions that branches forked from."""
+    ds, exp, sub = both_merged(tmp_path)
+    for line in (ds, exp, sub):
+        lance.dataset(line._line.uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
+    assert [len(line.versions()) for line in (ds, exp, sub)] == [2, 1, 1]
+    assert ds.branches.compare("exp").base == ("sub", 2)
+    ds.branches.merge("exp")
+    assert values(ds) == {1: 1, 2: 20}
+
+
+def test_a_deleted_branch_is_a_base_where_a_merge_took_it_over(tmp_path: Path) -> None:
+    ds, _, _ = both_merged(tmp_path)
+    lance.dataset(ds.uri).branches.delete("sub")
+    assert ds.branches.compare("exp").base == ("main", 2)
+    ds.branches.merge("exp")
+    assert values(ds) == {1: 1, 2: 20}
+
+
+def both_merged(folder: Path) -> list[lk.LanceDataset]:
+    """Return main and a branch that both merged a third branch, and that branch."""
+    ds = lk.write_dataset({"id": [1, 2], "n": [1, 2]}, folder / "t", primary_key="id")
+    exp, sub = ds.create_branch("exp"), ds.create_branch("sub")
+    sub.update({"n": "6"}, where="id = 1")
+    ds.branches.merge("sub")
+    exp.branches.merge("sub", into="exp")
+    exp.checkout_latest()
+    ds.update({"n": "1"}, where="id = 1")
+    exp.update({"n": "20"}, where="id = 2")
+    return [ds, exp, sub]

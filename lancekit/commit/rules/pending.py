@@ -41,7 +41,8 @@ class Pending:
 
     `doing` is what the user called, where the operation's name does not say it.  With a `mark` it
     lands at most once; `implied` are marks of other series whose changes it brings along, put
-    unless a later one is there.
+    unless a later one is there.  `based_on` is a prefix of config keys that the change was worked
+    out from: if another writer changed one of them, it has to be worked out again.
     """
 
     operation: Operation
@@ -51,6 +52,7 @@ class Pending:
     doing: str = ""
     mark: BatchMarker | None = None
     implied: tuple[BatchMarker, ...] = ()
+    based_on: str | None = None
     next_row_id: int | None = None
     moves_rows: bool = False
     covers: Mapping[UUID, BitMap] | None = None
@@ -63,6 +65,17 @@ class Pending:
         if self.mark is not None:
             marks.append(self.mark)
         return {mark.key: mark.text for mark in marks}
+
+    def is_based_on(self, read: Mapping[str, str], latest: Mapping[str, str]) -> bool:
+        """Return True if all config keys that matter are as they were read."""
+        prefix = self.based_on
+        if prefix is None:
+            return True
+        one, other = (
+            {key: text for key, text in config.items() if key.startswith(prefix)}
+            for config in (read, latest)
+        )
+        return one == other
 
     def transaction(self, read_version: int) -> Transaction:
         """Return what is stored of the change, based on a version."""

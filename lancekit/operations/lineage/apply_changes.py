@@ -26,9 +26,11 @@ from lancekit.operations.lineage.column_changes import ColumnChanges, takes_old_
 from lancekit.operations.lineage.conflicts import Conflicts, Named, Resolve
 from lancekit.operations.lineage.given_rows import settled_by
 from lancekit.operations.lineage.linked_files import commit_with_files
+from lancekit.operations.lineage.several_bases import combined
 from lancekit.operations.lineage.sides import Chosen, Sides, choose_sides, settle
 from lancekit.operations.lineage.three_way import By, Settled, ThreeWay, three_way
 from lancekit.operations.lineage.write_rows import Given, RowsWork, write_rows
+from lancekit.versions.commit_graph import MERGE_KEYS
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot
 
@@ -71,7 +73,8 @@ class How:
 class Changed:
     """Whose changes come, and since when; what the commit says of that.
 
-    `twin` is a version of ours that took the base over as it was; `unmerged` tells that the base is
+    `further` are more bases, with regard to each of which a change has to be new.  `twin` is a
+    version of ours that took the base over as it was; `unmerged` tells that the base is
     where both lines part.  With a `mark` they come at most once; `implied` as of `Pending`.
     """
 
@@ -79,6 +82,7 @@ class Changed:
     theirs: Snapshot
     properties: Mapping[str, str] = field(default_factory=dict)
     twin: Snapshot | None = None
+    further: tuple[Snapshot, ...] = ()
     unmerged: bool = False
     mark: BatchMarker | None = None
     implied: tuple[BatchMarker, ...] = ()
@@ -183,6 +187,7 @@ def _commit_rows(
             properties=said_in(change, how),
             mark=change.mark,
             implied=change.implied,
+            based_on=MERGE_KEYS if change.mark else None,
         )
         try:
             return commit(ours, pending)
@@ -250,16 +255,21 @@ def planned(change: Changed, ours: Snapshot, how: How, *, refuse: bool = False) 
         A conflict of columns is not settled.
     """
     sides = Sides() if callable(how.conflicts) else sides_of(how.conflicts)
-    return three_way(
-        change.base,
-        change.theirs,
-        ours,
-        on=how.on,
-        by=how.by,
-        twin=change.twin,
-        choose=lambda name: sides.columns.get(name, sides.default),
-        refuse=refuse,
-    )
+    bases = [(change.base, change.twin), *((base, None) for base in change.further)]
+    plans = [
+        three_way(
+            base,
+            change.theirs,
+            ours,
+            on=how.on,
+            by=how.by,
+            twin=twin,
+            choose=lambda name: sides.columns.get(name, sides.default),
+            refuse=refuse,
+        )
+        for base, twin in bases
+    ]
+    return plans[0] if len(plans) == 1 else combined(plans, how.by)
 
 
 def settled_rows(plan: ThreeWay, conflicts: Resolve) -> tuple[Settled, Given | None]:

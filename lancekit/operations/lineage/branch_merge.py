@@ -172,6 +172,7 @@ def changes_of(source: Line, target: Snapshot) -> Changed:
         theirs=theirs,
         properties=properties,
         twin=base.twin,
+        further=base.further,
         unmerged=base.unmerged,
         mark=base.mark,
         implied=base.implied,

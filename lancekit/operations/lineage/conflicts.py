@@ -158,7 +158,7 @@ class Conflicts(Displayed):
 
     def _kinds(self, part: Part = slice(None)) -> npt.NDArray[np.int64]:
         base, theirs, ours = (rows[part] != NOWHERE for rows in self._addresses)
-        conditions = [base & theirs & ours, base & ~theirs, base & ~ours]
+        conditions = [base & theirs & ours, ~theirs, ~ours]
         return np.select(conditions, [0, 1, 2], 3).astype(np.int64)
 
     @property
@@ -196,7 +196,12 @@ class Conflicts(Displayed):
         if not plan.key:
             ids = np.zeros(len(base), np.uint64)
             new = base == NOWHERE
-            for side, rows, mask in ((plan.base, base, ~new), (plan.ours, ours, new)):
+            here = ours != NOWHERE
+            for side, rows, mask in (
+                (plan.base, base, ~new),
+                (plan.ours, ours, new & here),
+                (plan.theirs, theirs, new & ~here),
+            ):
                 if mask.any():
                     some = rows[mask]
                     ids[mask] = read_rows(side, some).read(["_rowid"], some)["_rowid"].to_numpy()

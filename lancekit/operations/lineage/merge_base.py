@@ -20,7 +20,7 @@ from lancekit.versions.commit_graph import (
     VersionVector,
     merge_edges,
 )
-from lancekit.versions.snapshot import Snapshot, load_snapshot
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["MergeBase", "commits_unmerged", "merge_base", "taken_mark"]
 
@@ -29,6 +29,7 @@ __all__ = ["MergeBase", "commits_unmerged", "merge_base", "taken_mark"]
 class MergeBase:
     """The newest version that both sides contain.
 
+    `further` are more such versions, none of which contains another: criss-cross merges leave them.
     `twin` is the version of ours that took it over as it was, if one did and is still there;
     `unmerged` tells that it is where the lines part: neither was merged into the other yet.
     `mark` says in the config of ours that theirs was merged, `implied` that other lines came with
@@ -37,6 +38,7 @@ class MergeBase:
 
     snapshot: Snapshot
     twin: Snapshot | None
+    further: tuple[Snapshot, ...]
     unmerged: bool
     mark: BatchMarker | None
     implied: tuple[BatchMarker, ...]
@@ -53,36 +55,34 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
     Raises
     ------
     InvalidArgumentError
-        They have nothing in common, or each was merged into the other at the same time.
+        They have nothing in common.
     VersionNotFoundError
         The version that was merged last is gone.
     """
     graph = CommitGraph(ours.line)
     left, right = graph.vector(theirs), graph.vector(ours)
     bases = graph.merge_bases(theirs, ours)
-    there = [(base, base.snapshot) for base in bases if base.snapshot is not None]
+    there = []
     for base in bases:
-        if base.snapshot is None:
+        snapshot = base.snapshot or _taken_over(base, left, right, graph)
+        if snapshot is None:
             raise _gone(base, theirs, ours, forked=_is_forked(base, left, right))
-    if len(bases) > 1 and {theirs.line, ours.line} <= {one.line for one in bases}:
-        raise InvalidArgumentError(
-            f"{theirs.line.name} and {ours.line.name} were each merged into the other at the same "
-            "time, so that no one version has what both had in common.",
-            hint="Put the changes together yourself: ds.diff(old, new).apply(handle).",
-        )
-    # several that none has all of: what was merged from one of them to the other says most
+        there.append((base, snapshot))
+    # the first is the one that is shown
     order = [theirs.line, ours.line]
-    base, snapshot = min(
-        there, key=lambda one: order.index(one[0].line) if one[0].line in order else 2
-    )
+    there.sort(key=lambda one: order.index(one[0].line) if one[0].line in order else 2)
+    base, snapshot = there[0]
     edge = right.edges.get(base.name)
-    taken = None if edge is None or edge.version != base.version else _twin(ours, edge)
+    twin = None
+    if base.snapshot is not None and edge is not None and edge.version == base.version:
+        twin = _taken_by(edge, ours, graph)
     edges = merge_edges(left, theirs.transaction_uuid, right, unique_name(ours.line))
     marks = [BatchMarker(key=one.key, number=one.version, origin=one.origin) for one in edges]
     return MergeBase(
         snapshot,
-        taken,
-        unmerged=_is_forked(base, left, right),
+        twin=twin,
+        further=tuple(found for _, found in there[1:]),
+        unmerged=len(there) == 1 and _is_forked(base, left, right),
         mark=marks[0] if marks else None,
         implied=tuple(marks[1:]),
     )
@@ -104,7 +104,7 @@ def _gone(base: CommonVersion, theirs: Snapshot, ours: Snapshot, *, forked: bool
         )
     return VersionNotFoundError(
         f"The merge base of {theirs.called} and {ours.called} is gone: {base.called}, up to which "
-        "it was merged, was cleaned up.",
+        "it was merged, was cleaned up, or another version has its number.",
         hint="Put the changes together yourself: ds.diff(old, new).apply(handle); a tag keeps "
         "the version from a cleanup.",
         version=base.version,
@@ -124,11 +124,24 @@ def commits_unmerged(source: Snapshot, target: Snapshot) -> int:
     return source.version - max(there, default=source.version)
 
 
-def _twin(ours: Snapshot, edge: MergeEdge) -> Snapshot | None:
-    version = edge.taken_by
-    try:
-        if version is None or version == ours.version:
-            return None if version is None else ours
-        return load_snapshot(ours.line, version)
-    except VersionNotFoundError:
+def _taken_over(
+    base: CommonVersion, left: VersionVector, right: VersionVector, graph: CommitGraph
+) -> Snapshot | None:
+    """Return a version with the rows of a base that is gone: a fast-forward took them over."""
+    for side in (right, left):
+        edge = side.edges.get(base.name)
+        if edge is not None and edge.version == base.version:
+            found = _taken_by(edge, None, graph)
+            if found is not None:
+                return found
+    return None
+
+
+def _taken_by(edge: MergeEdge, ours: Snapshot | None, graph: CommitGraph) -> Snapshot | None:
+    """Return the version that took over what was merged as it was."""
+    if edge.taken_by is None:
         return None
+    if ours is not None and edge.taken_by == ours.version:
+        return ours
+    line = graph.line(edge.target) if edge.target or ours is None else ours.line
+    return None if line is None else graph.load(line, edge.taken_by)

@@ -169,8 +169,15 @@ def test_each_merged_into_the_other_at_once(ds: lk.LanceDataset) -> None:
     # as if both had read what was there before
     shutil.rmtree(exp._line.uri)
     shutil.copytree(ds.uri + "-2/tree/exp", exp._line.uri)
-    with pytest.raises(InvalidArgumentError, match="at the same time"):
-        ds.branches.merge("exp")
+    assert ds.branches.merge("exp").num_conflicts == 0
+    ds.update({"age": "50"}, where="id = 5")
+    exp = lk.dataset(ds.uri).checkout_version(("exp", None))
+    exp.update({"age": "60"}, where="id = 6")
+    ds.branches.merge("exp")
+    ds.branches.rebase("exp")
+    exp.checkout_latest()
+    assert by_id(ds) == by_id(exp)
+    assert (by_id(ds)[5], by_id(ds)[6]) == (("e", 50), ("m", 60))
 
 
 def test_conflicts_and_a_plan(ds: lk.LanceDataset) -> None:
@@ -225,7 +232,7 @@ def test_what_was_merged_last_is_gone(ds: lk.LanceDataset) -> None:
     ds.delete("id = 2")
     ds.branches.merge("exp")
     exp.delete("id = 3")
-    exp.cleanup_old_versions(timedelta(0))
+    exp.cleanup_old_versions(timedelta(0), keep_merge_bases=False)
     with pytest.raises(VersionNotFoundError, match="up to which it was merged"):
         ds.branches.merge("exp")
 

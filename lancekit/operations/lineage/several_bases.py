@@ -1,0 +1,182 @@
+"""A three-way merge of versions that have several merge bases, as criss-cross merges leave them.
+
+A change counts only if it is new with regard to each base.  So a value of theirs is taken if it
+differs from every base and ours does not; a value of ours stays if it differs from every base and
+theirs does not.  All other cells where the sides differ are conflicts, also those where each side
+has the value of another base.
+
+Each base has a plan of its own, which says of a cell: take, keep or conflict.  A cell that one plan
+takes and no plan keeps is taken, and the other way round.  A conflict of one plan is settled by
+another base: there one side has the value of the base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from lancekit.errors import InvalidArgumentError
+from lancekit.operations.lineage.rows import read_rows
+from lancekit.operations.lineage.three_way import (
+    NOWHERE,
+    By,
+    Cells,
+    Clashes,
+    Rewritten,
+    Settled,
+    ThreeWay,
+)
+from lancekit.pipeline.diff.row_values import row_values, rows_at_a_time
+from lancekit.pipeline.diff.side import Addresses
+from lancekit.pipeline.diff.values import differing
+
+__all__ = ["combined"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows that a plan decides, each as an address of theirs and of ours, with what it says."""
+
+    theirs: Addresses
+    ours: Addresses
+    take: Cells
+    conflict: Cells
+    base: Addresses
+
+
+def combined(plans: Sequence[ThreeWay], by: By) -> ThreeWay:
+    """Return one plan of the plans for each merge base, the first of which names the base.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The bases match the rows or the columns of the two sides differently.
+    """
+    plan, width = plans[0], len(plans[0].columns)
+    if any(_columns(one) != _columns(plan) for one in plans):
+        raise InvalidArgumentError(
+            f"{plan.theirs.called} and {plan.ours.called} have several merge bases, between which "
+            "columns changed.",
+            hint="Name one of them: base=(branch, version).",
+        )
+    decided = [_joined(list(_rows_of(one, width))) for one in plans]
+    pairs, places = np.unique(
+        np.concatenate([np.stack([rows.theirs, rows.ours], axis=1) for rows in decided]),
+        axis=0,
+        return_inverse=True,
+    )
+    theirs, ours = pairs[:, 0], pairs[:, 1]
+    _check_pairs(plan, theirs, ours)
+    places = places.reshape(-1)
+    take, keep = np.zeros((len(pairs), width), bool), np.zeros((len(pairs), width), bool)
+    base, start = np.full(len(pairs), NOWHERE), 0
+    for number, rows in enumerate(decided):
+        at = places[start : start + len(rows.theirs)]
+        start += len(rows.theirs)
+        kept = np.ones_like(keep)  # what a plan does not list stays as it is
+        if by == "cell":
+            taken, clash = rows.take, rows.conflict
+        else:
+            clash = _whole(rows.conflict)
+            taken = _whole(rows.take) & ~clash
+        kept[at] = ~(taken | clash)
+        keep |= kept
+        take[at] |= taken
+        if number == 0:
+            base[at] = rows.base
+    apart = _apart(plan, theirs, ours)
+    taken, clash = take & ~keep & apart, (take == keep) & apart
+    agreed, clashes = _decided(theirs, ours, base, taken, clash)
+    return replace(plan, agreed=agreed, clashes=clashes)
+
+
+def _columns(plan: ThreeWay) -> tuple[object, ...]:
+    return plan.schema, [(pair.name, pair.old, pair.new) for pair in plan.columns]
+
+
+def _whole(cells: Cells) -> Cells:
+    """Return whole rows where a cell is set."""
+    rows: npt.NDArray[np.bool_] = np.logical_or.reduce(cells, axis=1)
+    return np.broadcast_to(rows[:, np.newaxis], cells.shape)
+
+
+def _rows_of(plan: ThreeWay, width: int) -> Iterator[_Rows]:
+    """Yield the rows that a plan lists."""
+    agreed, clashes = plan.agreed, plan.clashes
+
+    def rows(theirs: Addresses, ours: Addresses, take: Cells | None = None) -> _Rows:
+        none = np.zeros((len(theirs), width), bool)
+        nowhere = _nowhere(theirs)
+        return _Rows(theirs, ours, ~none if take is None else take, none, nowhere)
+
+    yield rows(_nowhere(agreed.deleted), agreed.deleted)
+    yield rows(agreed.inserted, _nowhere(agreed.inserted))
+    for part in agreed.rewritten:
+        yield rows(part.theirs, part.ours, part.taken)
+    yield _Rows(clashes.theirs, clashes.ours, clashes.taken, clashes.cells, clashes.base)
+
+
+def _nowhere(rows: Addresses) -> Addresses:
+    return np.full(len(rows), NOWHERE)
+
+
+def _joined(parts: Sequence[_Rows]) -> _Rows:
+    return _Rows(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in _Rows.__slots__)
+    )
+
+
+def _check_pairs(plan: ThreeWay, theirs: Addresses, ours: Addresses) -> None:
+    for rows in (theirs, ours):
+        there = rows[rows != NOWHERE]
+        if len(np.unique(there)) != len(there):
+            raise InvalidArgumentError(
+                f"{plan.theirs.called} and {plan.ours.called} have several merge bases, which "
+                "match their rows differently.",
+                hint="Name one of them: base=(branch, version); or match rows by columns: on=.",
+            )
+
+
+def _apart(plan: ThreeWay, theirs: Addresses, ours: Addresses) -> Cells:
+    """Return the cells that differ; all of a row that one side lacks."""
+    both = np.flatnonzero((theirs != NOWHERE) & (ours != NOWHERE))
+    out = np.ones((len(theirs), len(plan.columns)), bool)
+    lefts, rights = read_rows(plan.theirs, theirs[both]), read_rows(plan.ours, ours[both])
+    step = rows_at_a_time(plan.columns)
+    for start in range(0, len(both), step):
+        part = both[start : start + step]
+        left = row_values(plan.columns, lefts, theirs[part], new=False)
+        right = row_values(plan.columns, rights, ours[part], new=True)
+        for at, pair in enumerate(plan.columns):
+            shared = pair.old is not None and not pair.is_lacked
+            out[part, at] = differing(left[at], right[at]) if shared else False
+    return out
+
+
+def _decided(
+    theirs: Addresses,
+    ours: Addresses,
+    base: Addresses,
+    taken: npt.NDArray[np.bool_],
+    cells: npt.NDArray[np.bool_],
+) -> tuple[Settled, Clashes]:
+    clash: npt.NDArray[np.bool_] = np.logical_or.reduce(cells, axis=1)
+    comes = np.logical_or.reduce(taken, axis=1) & ~clash
+    here, there = ours != NOWHERE, theirs != NOWHERE
+    both = comes & here & there
+    agreed = Settled(
+        deleted=np.sort(ours[comes & ~there]),
+        rewritten=(Rewritten(theirs[both], ours[both], taken[both]),),
+        inserted=theirs[comes & ~here],
+    )
+    clashes = Clashes(
+        base=base[clash],
+        theirs=theirs[clash],
+        ours=ours[clash],
+        cells=cells[clash],
+        taken=taken[clash],
+    )
+    return agreed, clashes
