@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypeVar, overload
 
 from lancekit.api._handle import Handle
@@ -188,6 +189,7 @@ class Branches(Displayed):
         by: By = "cell",
         conflicts: Resolve = "fail",
         files: Literal["link", "reference"] = "link",
+        base: int | str | tuple[str | None, int | None] | None = None,
         dry_run: Literal[False] = False,
     ) -> ApplyResult: ...
     @overload
@@ -200,6 +202,7 @@ class Branches(Displayed):
         by: By = "cell",
         conflicts: Resolve = "fail",
         files: Literal["link", "reference"] = "link",
+        base: int | str | tuple[str | None, int | None] | None = None,
         dry_run: Literal[True],
     ) -> BranchMergePlan: ...
     def merge(
@@ -211,6 +214,7 @@ class Branches(Displayed):
         by: By = "cell",
         conflicts: Resolve = "fail",
         files: Literal["link", "reference"] = "link",
+        base: int | str | tuple[str | None, int | None] | None = None,
         dry_run: bool = False,
     ) -> ApplyResult | BranchMergePlan:
         """Bring home what a branch changed since it forked, or since it was merged last.
@@ -234,6 +238,11 @@ class Branches(Displayed):
             What becomes of the branch's files where the target did not move: ``"link"`` gives it
             names or copies of its own, ``"reference"`` has it read them where they are, so that
             it needs the branch.
+        base
+            The version from which changes count, if the merge base that lancekit finds is not
+            meant or is gone: a version of the handle's branch, a tag, or a pair of a branch and a
+            version. Both branches must contain it. 0 merges by key without a base: rows that only
+            the source has come in, rows that differ are conflicts, and no row is deleted.
         dry_run
             Return a plan, and write nothing; its ``apply()`` does the merge.
 
@@ -244,9 +253,9 @@ class Branches(Displayed):
         BranchNotFoundError
             There is no such branch.
         InvalidArgumentError
-            Nothing tells which rows are the same, or from which version both come.
+            Nothing tells which rows are the same, or one branch does not contain ``base``.
         VersionNotFoundError
-            The version that was merged last was cleaned up.
+            The merge base was cleaned up.
         SchemaMismatchError
             Columns changed, too.
 
@@ -262,7 +271,7 @@ class Branches(Displayed):
         >>> sorted(ds.to_table()["id"].to_pylist())
         [2, 3]
         """
-        how = check_how("merge", on, by, conflicts, files)
+        how = self._from(base, check_how("merge", on, by, conflicts, files))
         theirs, target = self._other(source), self._line() if into is None else self._other(into)
         if theirs == target:
             raise InvalidArgumentError(
@@ -279,6 +288,7 @@ class Branches(Displayed):
         on: str | Sequence[str] | None = None,
         by: By = "cell",
         conflicts: Resolve = "fail",
+        base: int | str | tuple[str | None, int | None] | None = None,
     ) -> ApplyResult:
         """Bring a branch up to date: what its parent changed comes into it, as one commit.
 
@@ -288,7 +298,7 @@ class Branches(Displayed):
         ----------
         branch
             The branch.
-        on, by, conflicts
+        on, by, conflicts, base
             As of `merge`; *ours* is the branch, *theirs* its parent.
 
         Raises
@@ -305,7 +315,7 @@ class Branches(Displayed):
         >>> dict(trial.branches.rebase("trial"))["num_deleted_rows"]
         1
         """
-        how = check_how("rebase", on, by, conflicts)
+        how = self._from(base, check_how("rebase", on, by, conflicts))
         line = self._other(branch)
         if line.branch is None:
             raise InvalidArgumentError(
@@ -336,6 +346,10 @@ class Branches(Displayed):
         if dry_run:
             return plan_merge(source, target, how, land)
         return land(lambda newest: merge_branch(source, newest, how, RetryPolicy()))
+
+    def _from(self, base: object, how: How) -> How:
+        """Return how to merge since a version that the user names."""
+        return how if base is None else replace(how, base=parse_reference(base, self._line()))
 
     def _other(self, branch: str) -> Line:
         """Return the line of a branch that is there."""

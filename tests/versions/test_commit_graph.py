@@ -13,7 +13,7 @@ import lance
 import pytest
 
 import lancekit as lk
-from lancekit.errors import FormatError, VersionNotFoundError
+from lancekit.errors import FormatError, UnsupportedFeatureError, VersionNotFoundError
 from lancekit.format.refs import MAIN
 from lancekit.operations.lineage import apply_changes
 from lancekit.versions.ancestor import unique_name
@@ -333,3 +333,53 @@ def both_merged(folder: Path) -> list[lk.LanceDataset]:
     ds.update({"n": "1"}, where="id = 1")
     exp.update({"n": "20"}, where="id = 2")
     return [ds, exp, sub]
+
+
+def test_a_table_may_require_a_newer_lancekit() -> None:
+    ds = table("requires", {"id": [1], "n": [1]})
+    exp = ds.create_branch("exp")
+    exp.update({"n": "2"})
+    ds.update_config({"lancekit.requires": "merge-keys"})
+    ds.branches.merge("exp")
+    exp.update({"n": "3"})
+    ds.update_config({"lancekit.requires": "merge-keys octopus"})
+    for call in (
+        lambda: ds.branches.merge("exp"),
+        lambda: ds.branches.merge("exp", dry_run=True),
+        lambda: exp.branches.rebase("exp"),
+        lambda: ds.cleanup_old_versions(timedelta(0)),
+        lambda: ds.explain_cleanup_old_versions(timedelta(0)),
+    ):
+        with pytest.raises(UnsupportedFeatureError, match="'octopus', which this release"):
+            call()
+    assert values(ds) == {1: 2}
+    assert len(ds.versions()) == ds.version
+
+
+def test_commits_record_their_parents(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1, 2], "n": [1, 2]}, tmp_path / "t", primary_key="id")
+    exp = ds.create_branch("exp")
+    for number in range(3):
+        exp.update({"n": str(number)}, where="id = 1")
+    ds.update({"n": "7"}, where="id = 2")
+
+    def said(handle: lk.LanceDataset, name: str) -> str:
+        handle.checkout_latest()
+        properties = handle.read_transaction(handle.version).transaction_properties
+        return properties[f"lancekit.apply.{name}.commit"]
+
+    def commit(handle: lk.LanceDataset, version: int) -> str:
+        uuid = handle.read_transaction(version).uuid
+        return f"{unique_name(handle._line)} {version} {uuid}"
+
+    ds.branches.cherry_pick("exp", 2)
+    assert (said(ds, "base"), said(ds, "theirs")) == (commit(exp, 1), commit(exp, 2))
+    ds.revert(3)
+    assert (said(ds, "base"), said(ds, "theirs")) == (commit(ds, 3), commit(ds, 2))
+    ds.branches.merge("exp", conflicts="theirs")
+    assert said(ds, "theirs") == commit(exp, 4)
+    ds.update({"n": "8"}, where="id = 2")
+    exp.branches.rebase("exp")
+    assert (said(exp, "base"), said(exp, "theirs")) == (commit(exp, 4), commit(ds, ds.version))
+    ds.diff(1, 2).apply(exp, conflicts="theirs")
+    assert said(exp, "theirs") in (commit(ds, 1), commit(ds, 2))

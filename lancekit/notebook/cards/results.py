@@ -133,7 +133,7 @@ def apply_card(result: ApplyResult, _now: datetime) -> Card:
         facts=(
             *facts(
                 ("changes of", ref(*result.theirs)),
-                ("since", ref(*result.base)),
+                ("since", _since(result.base)),
                 ("how", result.how),
                 ("conflicts", f"{count(result.num_conflicts)}" if result.num_conflicts else ""),
                 *_columns(result),
@@ -168,7 +168,7 @@ _DOINGS = {
 
 
 def branch_plan_card(plan: BranchMergePlan, _now: datetime) -> Card:
-    ends = (("ours", plan.ours), ("theirs", plan.theirs), ("since", plan.base))
+    ends = (("ours", plan.ours), ("theirs", plan.theirs))
     clashes = (f"{count(number)} {kind}" for kind, number in plan.conflicts.counts.items())
     return Card(
         kind="Merge plan",
@@ -182,11 +182,22 @@ def branch_plan_card(plan: BranchMergePlan, _now: datetime) -> Card:
         facts=(
             *facts(
                 *((name, ref(*end)) for name, end in ends),
+                ("since", _since(plan.base)),
                 ("conflicts", listing(clashes, NAMES)),
                 *_columns(plan),
             ),
             Fact("next", f"plan.{'interactive' if plan.num_conflicts else 'apply'}()", code=True),
         ),
+    )
+
+
+def _since(base: tuple[str, int]) -> str:
+    """Return the merge base in words; version 0 is none."""
+    if base[1] > 0:
+        return ref(*base)
+    return (
+        "no base: rows that only theirs has come in, rows that differ are conflicts, no row is "
+        "deleted"
     )
 
 

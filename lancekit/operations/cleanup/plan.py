@@ -30,6 +30,7 @@ from lancekit.versions.borrowers import borrowers
 from lancekit.versions.line import Line
 from lancekit.versions.listing import list_versions
 from lancekit.versions.reference_files import all_branches, all_tags
+from lancekit.versions.requirements import check_requirements
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = [
@@ -207,13 +208,16 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
         A version that is old enough is tagged, and that was not to be passed over; or a version
         that was named is a merge base.
     FormatError
-        A version cannot be read, so it is not known what it needs.
+        A version cannot be read, so it is not known what it needs; or the table requires a newer
+        lancekit.
     """
     line = snapshot.line
     now = time.time()
     listed = list_files(line)
     listing = list_versions(line)
     loaded = LocalRunner().map(lambda v: load_snapshot(line, v), listing.versions)
+    for one in (snapshot, *loaded[-1:]):
+        check_requirements(one, "A cleanup")
     old = {s.version for s in loaded if _is_old(s, snapshot, request, listing.versions, now)}
     tags = {name: t.version for name, t in all_tags(line.root).items() if t.branch == line.branch}
     tagged = {name: version for name, version in tags.items() if version in old}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -13,7 +14,7 @@ from lancekit.commit.manifest.draft import numbered
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.commit.rules.pending import Pending
-from lancekit.errors import IncompatibleConflictError
+from lancekit.errors import IncompatibleConflictError, LancekitError
 from lancekit.format.fragment import Fragment
 from lancekit.format.operations import Merge
 from lancekit.format.transaction import COMMIT_MESSAGE
@@ -30,8 +31,10 @@ from lancekit.operations.lineage.several_bases import combined
 from lancekit.operations.lineage.sides import Chosen, Sides, choose_sides, settle
 from lancekit.operations.lineage.three_way import By, Settled, ThreeWay, three_way
 from lancekit.operations.lineage.write_rows import Given, RowsWork, write_rows
+from lancekit.versions.ancestor import unique_name
 from lancekit.versions.commit_graph import MERGE_KEYS
 from lancekit.versions.listing import latest_snapshot
+from lancekit.versions.references import Reference
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
@@ -59,7 +62,8 @@ PROPERTY = "lancekit.apply"
 class How:
     """How changes are put into a version; `doing` is what the user called.
 
-    `files` says how files of rows that are taken over as they are come into it.
+    `files` says how files of rows that are taken over as they are come into it; `base` is the merge
+    base that the user names.
     """
 
     doing: str
@@ -67,6 +71,7 @@ class How:
     by: By = "cell"
     conflicts: Resolve = "fail"
     files: Files = "link"
+    base: Reference | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,9 +118,20 @@ def said_in(change: Changed, how: How) -> dict[str, str]:
 
 
 def said_of(base: Snapshot, theirs: Snapshot) -> dict[str, str]:
-    """Return what a transaction says of the changes that it brought: (branch, version) of both."""
-    ends = {"base": base, "theirs": theirs}
-    return {f"{PROPERTY}.{name}": f"{side.line.name}@{side.version}" for name, side in ends.items()}
+    """Return what a transaction says of the changes that it brought.
+
+    Of both ends the (branch, version), and the commit: the unique name of the branch, the version
+    and its transaction.
+    """
+    said = {}
+    for name, side in (("base", base), ("theirs", theirs)):
+        said[f"{PROPERTY}.{name}"] = f"{side.line.name}@{side.version}"
+        with suppress(LancekitError):  # of a branch that was deleted nothing has the id
+            if side.version:
+                unique = unique_name(side.line)
+                commit = f"{unique} {side.version} {side.transaction_uuid}"
+                said[f"{PROPERTY}.{name}.commit"] = commit
+    return said
 
 
 def apply_changes(

@@ -27,12 +27,14 @@ from lancekit.operations.lineage.fast_forward import (
     result_of_taken,
     what_is_taken,
 )
-from lancekit.operations.lineage.merge_base import merge_base
+from lancekit.operations.lineage.merge_base import merge_base, named_base
 from lancekit.operations.lineage.sides import settle
 from lancekit.operations.unmerged.waiting import check_merged
 from lancekit.versions.ancestor import unique_name
 from lancekit.versions.line import Line
 from lancekit.versions.listing import latest_snapshot
+from lancekit.versions.references import Reference
+from lancekit.versions.requirements import check_requirements
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["BranchMergePlan", "changes_of", "merge_branch", "plan_merge"]
@@ -54,7 +56,7 @@ class BranchMergePlan(Counts):
     columns_added, columns_dropped, columns_renamed, columns_cast, columns_altered
         What would become of columns, as of `ApplyResult`.
     base
-        The (branch, version) from which changes count.
+        The (branch, version) from which changes count; version 0 is a table without rows.
     theirs, ours
         The (branch, version) of both sides.
     conflicts
@@ -125,7 +127,8 @@ class BranchMergePlan(Counts):
         (2, 1)
         """
         how = self._how
-        how = check_how(how.doing, how.on, how.by, conflicts, how.files)
+        checked = check_how(how.doing, how.on, how.by, conflicts, how.files)
+        how = replace(checked, base=how.base)
         return plan_merge(self._source, self._target, how, self._land)
 
     def interactive(self) -> Any:
@@ -152,8 +155,10 @@ def _elsewhere(_: object) -> NoReturn:
     )
 
 
-def changes_of(source: Line, target: Snapshot) -> Changed:
+def changes_of(source: Line, target: Snapshot, named: Reference | None = None) -> Changed:
     """Return what a branch has that a version of another does not have yet.
+
+    ``named`` is the merge base that the user names.
 
     Raises
     ------
@@ -161,8 +166,10 @@ def changes_of(source: Line, target: Snapshot) -> Changed:
         Nobody can tell since when, or the branch has rows in shards that its versions lack.
     """
     theirs = latest_snapshot(source)
+    for side in (theirs, target):
+        check_requirements(side, "A merge")
     check_merged(theirs, f"To merge branch {source.name!r}", drained=False)
-    base = merge_base(theirs, target)
+    base = merge_base(theirs, target) if named is None else named_base(theirs, target, named)
     properties = {
         **said_of(base.snapshot, theirs),
         "lancekit.apply.branch": unique_name(theirs.line),
@@ -189,9 +196,25 @@ def merge_branch(
     MergeConflictError, InvalidArgumentError, SchemaMismatchError
         As of `apply_changes`.
     """
+    how = _with_key(how, target)
     return apply_changes(
-        target, lambda ours: changes_of(source, ours), how, policy, quick=fast_forward
+        target, lambda ours: changes_of(source, ours, how.base), how, policy, quick=fast_forward
     )
+
+
+def _with_key(how: How, ours: Snapshot) -> How:
+    """Return how to merge; without a base nothing but a key tells which rows are the same."""
+    if how.base is None or how.base.version != 0 or how.on is not None:
+        return how
+    key = tuple(field.name for field in ours.manifest.schema.primary_key)
+    if not key:
+        raise InvalidArgumentError(
+            f"A merge without a base (base=0) matches rows by a key, and {ours.line.name} has no "
+            "primary key.",
+            hint='Name columns that tell the rows: on=["id"].',
+            argument="on",
+        )
+    return replace(how, on=key)
 
 
 def plan_merge(source: Line, line: Line, how: How, land: Land) -> BranchMergePlan:
@@ -200,7 +223,8 @@ def plan_merge(source: Line, line: Line, how: How, land: Land) -> BranchMergePla
     ``land`` runs a change on that version, and moves the handles that have to.
     """
     target = latest_snapshot(line)
-    change = changes_of(source, target)
+    how = _with_key(how, target)
+    change = changes_of(source, target, how.base)
     taken = what_is_taken(change, target)
     left = 0
     if taken is not None:

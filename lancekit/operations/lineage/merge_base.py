@@ -7,10 +7,13 @@ there.  `lancekit.versions.commit_graph` has how merge bases are found.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, replace
 
 from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.errors import InvalidArgumentError, VersionNotFoundError
+from lancekit.format.fragment import FragmentList
+from lancekit.operations.lineage.columns import column_pairs
 from lancekit.versions.ancestor import unique_name
 from lancekit.versions.commit_graph import (
     FAST_FORWARD,
@@ -20,9 +23,10 @@ from lancekit.versions.commit_graph import (
     VersionVector,
     merge_edges,
 )
+from lancekit.versions.references import Reference, resolve
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["MergeBase", "commits_unmerged", "merge_base", "taken_mark"]
+__all__ = ["MergeBase", "commits_unmerged", "merge_base", "named_base", "taken_mark"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +58,8 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
 
     Raises
     ------
-    InvalidArgumentError
-        They have nothing in common.
     VersionNotFoundError
-        The version that was merged last is gone.
+        It is gone.
     """
     graph = CommitGraph(ours.line)
     left, right = graph.vector(theirs), graph.vector(ours)
@@ -66,7 +68,7 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
     for base in bases:
         snapshot = base.snapshot or _taken_over(base, left, right, graph)
         if snapshot is None:
-            raise _gone(base, theirs, ours, forked=_is_forked(base, left, right))
+            raise _gone(base, theirs, ours, graph)
         there.append((base, snapshot))
     # the first is the one that is shown
     order = [theirs.line, ours.line]
@@ -76,13 +78,77 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
     twin = None
     if base.snapshot is not None and edge is not None and edge.version == base.version:
         twin = _taken_by(edge, ours, graph)
-    edges = merge_edges(left, theirs.transaction_uuid, right, unique_name(ours.line))
-    marks = [BatchMarker(key=one.key, number=one.version, origin=one.origin) for one in edges]
-    return MergeBase(
+    return _based_on(
         snapshot,
+        theirs,
+        ours,
+        graph,
         twin=twin,
         further=tuple(found for _, found in there[1:]),
         unmerged=len(there) == 1 and _is_forked(base, left, right),
+    )
+
+
+def named_base(theirs: Snapshot, ours: Snapshot, reference: Reference) -> MergeBase:
+    """Return the merge base that the user names; version 0 is a table without rows.
+
+    Raises
+    ------
+    InvalidArgumentError
+        One of the sides does not contain it.
+    VersionNotFoundError, BranchNotFoundError, TagNotFoundError
+        There is no such version.
+    """
+    graph = CommitGraph(ours.line)
+    if reference.version == 0:
+        pairs = [pair for pair in column_pairs(theirs, ours) if pair.old is not None]
+        base = _emptied(theirs, {pair.old.name for pair in pairs if pair.old is not None})
+        return _based_on(base, theirs, ours, graph, twin=_emptied(ours, {p.name for p in pairs}))
+    base = resolve(ours.line, reference)
+    name, version = graph.vector(base).point
+    for side in (theirs, ours):
+        if not graph.vector(side).contains(name, version):
+            raise InvalidArgumentError(
+                f"{base.called} cannot be the merge base: {side.called} does not contain it.",
+                hint="Name a version that both branches come from or merged; base=0 merges by key "
+                "without a base.",
+                base=base.reference,
+            )
+    return _based_on(base, theirs, ours, graph)
+
+
+def _emptied(side: Snapshot, columns: Set[str]) -> Snapshot:
+    """Return version 0 of a line: no rows, and some of the columns of a version."""
+    schema = side.manifest.schema
+    fields = tuple(field for field in schema.fields if field.name in columns)
+    manifest = replace(
+        side.manifest,
+        version=0,
+        fragments=FragmentList(),
+        schema=replace(schema, fields=fields),
+        index_section=None,
+    )
+    return replace(side, manifest=manifest)
+
+
+def _based_on(
+    base: Snapshot,
+    theirs: Snapshot,
+    ours: Snapshot,
+    graph: CommitGraph,
+    *,
+    twin: Snapshot | None = None,
+    further: tuple[Snapshot, ...] = (),
+    unmerged: bool = False,
+) -> MergeBase:
+    left, right = graph.vector(theirs), graph.vector(ours)
+    edges = merge_edges(left, theirs.transaction_uuid, right, unique_name(ours.line))
+    marks = [BatchMarker(key=one.key, number=one.version, origin=one.origin) for one in edges]
+    return MergeBase(
+        base,
+        twin=twin,
+        further=further,
+        unmerged=unmerged,
         mark=marks[0] if marks else None,
         implied=tuple(marks[1:]),
     )
@@ -95,18 +161,27 @@ def _is_forked(base: CommonVersion, left: VersionVector, right: VersionVector) -
     return len(known) == 2 and base.version == min(known)
 
 
-def _gone(base: CommonVersion, theirs: Snapshot, ours: Snapshot, *, forked: bool) -> Exception:
-    if forked:
-        return InvalidArgumentError(
-            f"No version is known that {theirs.called} and {ours.called} both come from, or it was "
-            "cleaned up.",
-            hint="Put the changes together by a key: ds.diff(old, new, on=...).apply(handle).",
-        )
+def _gone(
+    base: CommonVersion, theirs: Snapshot, ours: Snapshot, graph: CommitGraph
+) -> VersionNotFoundError:
+    """Return the error for a merge base that cannot be read."""
+    left, right = graph.vector(theirs), graph.vector(ours)
+    merged = "" if _is_forked(base, left, right) else ", up to which it was merged"
+    hint = (
+        "base=0 merges by key without a base: rows that only the source has come in, rows that "
+        "differ are conflicts, and no row is deleted."
+    )
+    for name in [*left.chain, *right.chain]:
+        version = min(left.versions.get(name, 0), right.versions.get(name, 0))
+        line = graph.line(name)
+        if version and line is not None and graph.load(line, version) is not None:
+            older = f"base={(line.name, version)!r}"
+            hint = f"{older} counts what both got since as changed by both. {hint}"
+            break
     return VersionNotFoundError(
-        f"The merge base of {theirs.called} and {ours.called} is gone: {base.called}, up to which "
-        "it was merged, was cleaned up, or another version has its number.",
-        hint="Put the changes together yourself: ds.diff(old, new).apply(handle); a tag keeps "
-        "the version from a cleanup.",
+        f"The merge base of {theirs.called} and {ours.called} is gone: {base.called}{merged}, was "
+        "cleaned up, or another version has its number.",
+        hint=f"{hint} A tag keeps a version from pylance's cleanup.",
         version=base.version,
     )
 

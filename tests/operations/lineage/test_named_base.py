@@ -1,0 +1,134 @@
+"""Merges since a version that the user names, and merges by key without a base."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import lance
+import pytest
+
+import lancekit as lk
+from lancekit.errors import (
+    InvalidArgumentError,
+    MergeConflictError,
+    TagNotFoundError,
+    VersionNotFoundError,
+)
+
+
+def rows(ds: lk.LanceDataset) -> dict[int, int]:
+    found = lance.dataset(ds._line.uri).to_table().to_pydict()
+    return dict(zip(found["id"], found["n"], strict=True))
+
+
+@pytest.fixture(params=[False, True], ids=["addresses", "stable"])
+def gone(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[lk.LanceDataset, lk.LanceDataset]:
+    """Return main and a branch whose merge base the cleanup of the reference removed."""
+    table = {"id": [1, 2, 3, 4], "n": [1, 2, 3, 4]}
+    ds = lk.write_dataset(
+        table, tmp_path / "t", primary_key="id", enable_stable_row_ids=request.param
+    )
+    exp = ds.create_branch("exp")
+    exp.update({"n": "10"}, where="id = 1")
+    ds.update({"n": "20"}, where="id = 2")
+    ds.branches.merge("exp")
+    exp.update({"n": "11"}, where="id = 1")
+    exp.insert({"id": [5], "n": [5]}, mode="append")
+    exp.delete("id = 3")
+    ds.delete("id = 4")
+    lance.dataset(exp._line.uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
+    return ds, exp
+
+
+def test_the_error_names_the_base_that_is_gone(
+    gone: tuple[lk.LanceDataset, lk.LanceDataset],
+) -> None:
+    ds, _ = gone
+    with pytest.raises(VersionNotFoundError) as told:
+        ds.branches.merge("exp")
+    assert "version 2 of exp, up to which it was merged, was cleaned up" in told.value.message
+    assert told.value.hint is not None
+    assert "base=('main', 1)" in told.value.hint
+    assert "base=0" in told.value.hint
+
+
+def test_an_older_base(gone: tuple[lk.LanceDataset, lk.LanceDataset]) -> None:
+    ds, exp = gone
+    with pytest.raises(MergeConflictError):  # both sides have changed n of row 1 since
+        ds.branches.merge("exp", base=("main", 1))
+    plan = ds.branches.merge("exp", base=1, conflicts="theirs", dry_run=True)
+    assert plan.base == ("main", 1)
+    result = ds.branches.merge("exp", base=1, conflicts="theirs")
+    assert dict(result) == {key: plan[key] for key in result}
+    assert rows(ds) == {1: 11, 2: 20, 5: 5}
+    # the next merge has a base again
+    exp.update({"n": "12"}, where="id = 1")
+    assert ds.branches.compare("exp").base == ("exp", 5)
+    ds.branches.merge("exp")
+    assert rows(ds) == {1: 12, 2: 20, 5: 5}
+
+
+def test_no_base(gone: tuple[lk.LanceDataset, lk.LanceDataset]) -> None:
+    ds, _ = gone
+    plan = ds.branches.merge("exp", base=0, dry_run=True)
+    assert "no base: rows that only theirs has come in" in repr(plan)
+    # row 4 was deleted here, and row 2 changed there to what it was
+    assert dict(plan) == {
+        "num_inserted_rows": 2,
+        "num_updated_rows": 0,
+        "num_deleted_rows": 0,
+        "num_conflicts": 2,
+    }
+    with pytest.raises(MergeConflictError):
+        plan.apply()
+    plan = plan.resolved(lk.Sides("ours", rows={1: "theirs"}))
+    assert plan.base[1] == 0
+    result = plan.apply()
+    assert dict(result) == {key: plan[key] for key in result}
+    assert rows(ds) == {1: 11, 2: 20, 3: 3, 4: 4, 5: 5}
+    assert ds.branches.merge("exp").how == "nothing to do"
+
+
+def test_no_base_and_a_new_column(gone: tuple[lk.LanceDataset, lk.LanceDataset]) -> None:
+    ds, exp = gone
+    exp.add_columns({"twice": "n * 2"})
+    ds.add_columns({"mine": "n * 3"})
+    ds.branches.merge("exp", base=0, conflicts="theirs")
+    found = lance.dataset(ds.uri).to_table().to_pylist()
+    assert {row["id"]: (row["n"], row["mine"], row["twice"]) for row in found} == {
+        1: (11, 30, 22),
+        2: (2, 60, 4),
+        3: (3, 9, None),
+        4: (4, None, 8),
+        5: (5, None, 10),
+    }
+
+
+def test_no_base_and_no_key(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1], "n": [1]}, tmp_path / "t")
+    exp = ds.create_branch("exp")
+    exp.insert({"id": [2], "n": [2]}, mode="append")
+    ds.insert({"id": [3], "n": [3]}, mode="append")
+    with pytest.raises(InvalidArgumentError, match="has no primary key"):
+        ds.branches.merge("exp", base=0)
+    ds.branches.merge("exp", base=0, on="id")
+    assert rows(ds) == {1: 1, 2: 2, 3: 3}
+
+
+def test_a_base_that_cannot_be(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1], "n": [1]}, tmp_path / "t", primary_key="id")
+    exp = ds.create_branch("exp")
+    exp.update({"n": "2"})
+    ds.insert({"id": [3], "n": [3]}, mode="append")
+    with pytest.raises(InvalidArgumentError, match=r"version 2 of exp does not contain it"):
+        ds.branches.merge("exp", base=2)
+    with pytest.raises(InvalidArgumentError, match=r"version 2 of main does not contain it"):
+        ds.branches.merge("exp", base=("exp", 2))
+    with pytest.raises(TagNotFoundError):
+        ds.branches.merge("exp", base="before")
+    with pytest.raises(VersionNotFoundError):
+        ds.branches.merge("exp", base=7)
+    ds.tags.create("before", 1)
+    assert exp.branches.rebase("exp", base="before").base == ("main", 1)
+    assert rows(exp) == {1: 2, 3: 3}
