@@ -23,6 +23,13 @@ class Reference:
     branch: str | None = None
     tag: str | None = None
 
+    @property
+    def value(self) -> str | int | tuple[str, int | None]:
+        """What a user passes for it on any branch."""
+        if self.tag is not None:
+            return self.tag
+        return 0 if self.version == 0 else (self.branch or MAIN, self.version)
+
 
 def parse_reference(value: object, current: Line) -> Reference:
     """Turn what a user passes for a version into a `Reference`.

@@ -78,6 +78,7 @@ def code_of(plan: BranchMergePlan, picks: Picks) -> str:
         **({} if how.on is None else {"on": list(how.on)}),
         **({} if how.by == "cell" else {"by": how.by}),
         **({} if how.files == "link" else {"files": how.files}),
+        **({} if how.base is None else {"base": how.base.value}),
     }
     call = called("merge", plan.theirs[0], **arguments)
     if picks != Picks():

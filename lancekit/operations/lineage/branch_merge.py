@@ -206,8 +206,9 @@ def _with_key(how: How, ours: Snapshot) -> How:
     """Return how to merge; without a base nothing but a key tells which rows are the same."""
     if how.base is None or how.base.version != 0 or how.on is not None:
         return how
-    key = tuple(field.name for field in ours.manifest.schema.primary_key)
-    if not key:
+    schema = ours.manifest.schema
+    key = tuple(field.name for field in schema.primary_key)
+    if not key or not set(schema.names).issuperset(key):
         raise InvalidArgumentError(
             f"A merge without a base (base=0) matches rows by a key, and {ours.line.name} has no "
             "primary key.",
@@ -223,7 +224,7 @@ def plan_merge(source: Line, line: Line, how: How, land: Land) -> BranchMergePla
     ``land`` runs a change on that version, and moves the handles that have to.
     """
     target = latest_snapshot(line)
-    how = _with_key(how, target)
+    asked, how = how, _with_key(how, target)
     change = changes_of(source, target, how.base)
     taken = what_is_taken(change, target)
     left = 0
@@ -262,6 +263,6 @@ def plan_merge(source: Line, line: Line, how: How, land: Land) -> BranchMergePla
         num_unsettled=left,
         _source=source,
         _target=line,
-        _how=how,
+        _how=asked,
         _land=land,
     )

@@ -14,7 +14,6 @@ from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.errors import InvalidArgumentError, VersionNotFoundError
 from lancekit.format.fragment import FragmentList
 from lancekit.operations.lineage.columns import column_pairs
-from lancekit.versions.ancestor import unique_name
 from lancekit.versions.commit_graph import (
     FAST_FORWARD,
     CommitGraph,
@@ -142,7 +141,8 @@ def _based_on(
     unmerged: bool = False,
 ) -> MergeBase:
     left, right = graph.vector(theirs), graph.vector(ours)
-    edges = merge_edges(left, theirs.transaction_uuid, right, unique_name(ours.line))
+    target = graph.chain(ours.line, ours.version)[0][1]
+    edges = merge_edges(left, theirs.transaction_uuid, right, target)
     marks = [BatchMarker(key=one.key, number=one.version, origin=one.origin) for one in edges]
     return MergeBase(
         base,

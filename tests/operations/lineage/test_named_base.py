@@ -15,6 +15,7 @@ from lancekit.errors import (
     TagNotFoundError,
     VersionNotFoundError,
 )
+from lancekit.notebook.workbench.picks import Picks, code_of
 
 
 def rows(ds: lk.LanceDataset) -> dict[int, int]:
@@ -80,6 +81,7 @@ def test_no_base(gone: tuple[lk.LanceDataset, lk.LanceDataset]) -> None:
         "num_deleted_rows": 0,
         "num_conflicts": 2,
     }
+    assert "base=0" in code_of(plan, Picks())
     with pytest.raises(MergeConflictError):
         plan.apply()
     plan = plan.resolved(lk.Sides("ours", rows={1: "theirs"}))
