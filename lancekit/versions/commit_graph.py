@@ -219,12 +219,15 @@ class CommonVersion:
         Its line; ``None`` if that branch was deleted.
     snapshot
         The version; ``None`` if it is gone, or another version has its number.
+    stands_in
+        True if the version is gone, and `snapshot` is one that took over its rows as they were.
     """
 
     name: str
     version: int
     line: Line | None
     snapshot: Snapshot | None
+    stands_in: bool = False
 
     @property
     def called(self) -> str:
@@ -280,7 +283,6 @@ class CommitGraph:
             for name, version in left.versions.items()
             if name in right.versions
         }
-        uuids = _uuids(common, (left, right))
         found = {
             name: CommonVersion(name, version, side.line, side)
             for side, (name, version) in ((theirs, left.point), (ours, right.point))
@@ -292,7 +294,7 @@ class CommitGraph:
         while wanted:
             for name in wanted:
                 if name not in found:
-                    found[name] = self._common(name, common[name], uuids.get(name, ""))
+                    found[name] = self._common(name, common[name], (right, left))
             # a branch has no version of its own up to its fork
             common = {n: v for n, v in common.items() if n not in found or not self._void(n, v)}
             vectors = {
@@ -304,12 +306,25 @@ class CommitGraph:
             wanted = [name for name in bases if name not in found]
         return [found[name] for name in bases]
 
-    def _common(self, name: str, version: int, uuid: str) -> CommonVersion:
+    def _common(self, name: str, version: int, sides: Sequence[VersionVector]) -> CommonVersion:
         line = self.line(name)
         snapshot = None if line is None else self.load(line, version)
-        if snapshot is not None and uuid and snapshot.transaction_uuid not in (uuid, ""):
+        edges = [side.edges[name] for side in sides if name in side.edges]
+        edges = [edge for edge in edges if edge.version == version]
+        uuids = {"", *(edge.uuid for edge in edges)}
+        if snapshot is not None and len(uuids) > 1 and snapshot.transaction_uuid not in uuids:
             snapshot = None
-        return CommonVersion(name, version, line, snapshot)
+        if snapshot is not None:
+            return CommonVersion(name, version, line, snapshot)
+        taken = next(filter(None, map(self.taken_by, edges)), None)
+        return CommonVersion(name, version, line, taken, stands_in=taken is not None)
+
+    def taken_by(self, edge: MergeEdge) -> Snapshot | None:
+        """Return the version that took over what was merged as it was, if it is there."""
+        line = self.line(edge.target) if edge.target else None
+        if line is None or edge.taken_by is None:
+            return None
+        return self.load(line, edge.taken_by)
 
     def _known_of(self, found: CommonVersion) -> VersionVector | None:
         """Return what a version contains: of one that is gone, where its line forked."""
@@ -346,13 +361,3 @@ class CommitGraph:
             except (VersionNotFoundError, DatasetNotFoundError):
                 self._snapshots[place] = None
         return self._snapshots[place]
-
-
-def _uuids(common: Mapping[str, int], sides: Sequence[VersionVector]) -> dict[str, str]:
-    """Return the transactions of common versions, as far as merges recorded them."""
-    return {
-        edge.source: edge.uuid
-        for side in sides
-        for edge in side.edges.values()
-        if edge.uuid and common.get(edge.source) == edge.version
-    }

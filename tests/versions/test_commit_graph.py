@@ -322,6 +322,24 @@ def test_a_deleted_branch_is_a_base_where_a_merge_took_it_over(tmp_path: Path) -
     assert values(ds) == {1: 1, 2: 20}
 
 
+def test_a_hotfix_that_was_merged_twice_and_deleted() -> None:
+    """One merge was a fast-forward: its version stands in, and contains the other candidates."""
+    ds = table("hotfix", {"id": [1, 2, 3], "n": [1, 2, 3]})
+    dev = ds.create_branch("dev")
+    ds.update({"n": "7"}, where="id = 3")
+    hotfix = ds.create_branch("hotfix")
+    hotfix.update({"n": "10"}, where="id = 1")
+    ds.update({"n": "8"}, where="id = 3")
+    ways = [ds.branches.merge("hotfix", into=into).how for into in ("main", "dev")]
+    assert ways == ["three-way", "fast-forward"]
+    dev.checkout_latest()
+    dev.update({"n": "20"}, where="id = 2")
+    ds.branches.delete("hotfix")
+    assert ds.branches.compare("dev").base == ("dev", 2)
+    ds.branches.merge("dev")
+    assert values(ds) == {1: 10, 2: 20, 3: 8}
+
+
 def both_merged(folder: Path) -> list[lk.LanceDataset]:
     """Return main and a branch that both merged a third branch, and that branch."""
     ds = lk.write_dataset({"id": [1, 2], "n": [1, 2]}, folder / "t", primary_key="id")

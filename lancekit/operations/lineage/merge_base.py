@@ -65,17 +65,16 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
     bases = graph.merge_bases(theirs, ours)
     there = []
     for base in bases:
-        snapshot = base.snapshot or _taken_over(base, left, right, graph)
-        if snapshot is None:
+        if base.snapshot is None:
             raise _gone(base, theirs, ours, graph)
-        there.append((base, snapshot))
+        there.append((base, base.snapshot))
     # the first is the one that is shown
     order = [theirs.line, ours.line]
     there.sort(key=lambda one: order.index(one[0].line) if one[0].line in order else 2)
     base, snapshot = there[0]
     edge = right.edges.get(base.name)
     twin = None
-    if base.snapshot is not None and edge is not None and edge.version == base.version:
+    if not base.stands_in and edge is not None and edge.version == base.version:
         twin = _taken_by(edge, ours, graph)
     return _based_on(
         snapshot,
@@ -199,24 +198,8 @@ def commits_unmerged(source: Snapshot, target: Snapshot) -> int:
     return source.version - max(there, default=source.version)
 
 
-def _taken_over(
-    base: CommonVersion, left: VersionVector, right: VersionVector, graph: CommitGraph
-) -> Snapshot | None:
-    """Return a version with the rows of a base that is gone: a fast-forward took them over."""
-    for side in (right, left):
-        edge = side.edges.get(base.name)
-        if edge is not None and edge.version == base.version:
-            found = _taken_by(edge, None, graph)
-            if found is not None:
-                return found
-    return None
-
-
-def _taken_by(edge: MergeEdge, ours: Snapshot | None, graph: CommitGraph) -> Snapshot | None:
-    """Return the version that took over what was merged as it was."""
-    if edge.taken_by is None:
-        return None
-    if ours is not None and edge.taken_by == ours.version:
-        return ours
-    line = graph.line(edge.target) if edge.target or ours is None else ours.line
-    return None if line is None else graph.load(line, edge.taken_by)
+def _taken_by(edge: MergeEdge, ours: Snapshot, graph: CommitGraph) -> Snapshot | None:
+    """Return the version of ours that took over what was merged as it was."""
+    if edge.taken_by is None or edge.taken_by == ours.version:
+        return None if edge.taken_by is None else ours
+    return graph.taken_by(edge) if edge.target else graph.load(ours.line, edge.taken_by)
