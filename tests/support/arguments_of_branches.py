@@ -65,6 +65,8 @@ def _resolved(**arguments: Any) -> Any:
 
 
 WAYS = {"on": Value(["x"]), "by": Value("row"), "conflicts": Value("theirs")}
+#: by key, without a base
+NONE = Value(0, {"on": ["id"]})
 
 BRANCHES = {
     "BranchMergePlan.resolved": Method(_resolved, {"conflicts": Value("theirs")}),
@@ -94,13 +96,14 @@ BRANCHES = {
             "into": Value("c"),
             "dry_run": Value(True),
             "files": Value("reference"),
+            "base": NONE,
             **WAYS,
         },
         {"source": "b", "conflicts": "ours"},
     ),
     "Branches.rebase": Method(
         _seen(_rebased),
-        {"branch": Value("c"), **WAYS},
+        {"branch": Value("c"), "base": NONE, **WAYS},
         {"branch": "b", "conflicts": "ours"},
     ),
 }
