@@ -6,11 +6,16 @@ from collections.abc import Mapping, Set
 from contextlib import suppress
 from itertools import combinations
 
-from lancekit.errors import DatasetNotFoundError, FormatError, VersionNotFoundError
+from lancekit.errors import (
+    BranchNotFoundError,
+    DatasetNotFoundError,
+    FormatError,
+    VersionNotFoundError,
+)
 from lancekit.format.refs import MAIN
 from lancekit.versions.ancestor import unique_name
 from lancekit.versions.at_once import at_once
-from lancekit.versions.commit_graph import CommitGraph
+from lancekit.versions.commit_graph import CommitGraph, VersionVector
 from lancekit.versions.line import Line
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.reference_files import branch_files
@@ -29,11 +34,13 @@ def merge_bases_among(line: Line, versions: Set[int]) -> Mapping[int, tuple[str,
     names = branch_files(line.root)
     if not versions or not names:
         return {}
-    heads = [head for head in at_once(_newest, [line.on(n) for n in (MAIN, *names)]) if head]
     graph, own = CommitGraph(line), unique_name(line)
+    heads: list[tuple[Snapshot, VersionVector]] = []
+    for head in at_once(_newest, [line.on(name) for name in (MAIN, *names)]):
+        with suppress(BranchNotFoundError):  # deleted meanwhile
+            heads += [] if head is None else [(head, graph.vector(head))]
     found: dict[int, tuple[str, str]] = {}
-    for one, other in combinations(heads, 2):
-        left, right = graph.vector(one), graph.vector(other)
+    for (one, left), (other, right) in combinations(heads, 2):
         common = min(left.versions.get(own, 0), right.versions.get(own, 0))
         if common not in versions or not (left.edges or right.edges):
             continue
