@@ -91,7 +91,6 @@ class Maintenance(Handle):
         delete_rate_limit: int | None = None,
         versions: list[int] | None = None,
         delete_concurrency: int | None = None,
-        keep_merge_bases: bool = True,
     ) -> CleanupStats:
         """Remove old versions of the handle's branch, and files that no version needs.
 
@@ -114,9 +113,6 @@ class Maintenance(Handle):
             The most files to remove in a second, and at a time.
         versions
             Remove only these versions.
-        keep_merge_bases
-            Keep the versions that the next merge of two branches compares with; such a version in
-            ``versions`` is an error.  False removes them: that merge has to be told another base.
 
         Raises
         ------
@@ -134,12 +130,7 @@ class Maintenance(Handle):
         1
         """
         request = _cleanup(
-            older_than,
-            retain_versions,
-            delete_unverified,
-            error_if_tagged_old_versions,
-            versions,
-            keep_merge_bases,
+            older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, versions
         )
         limits = {
             "delete_rate_limit": delete_rate_limit,
@@ -163,7 +154,6 @@ class Maintenance(Handle):
         versions: list[int] | None = None,
         include_files: bool = False,
         max_files: int = 1000,
-        keep_merge_bases: bool = True,
     ) -> CleanupExplanation:
         """Tell what `cleanup_old_versions` would remove; nothing is, before `apply` is called.
 
@@ -176,12 +166,7 @@ class Maintenance(Handle):
         """
         check_hints(delete_rate_limit=delete_rate_limit)  # nothing is removed
         request = _cleanup(
-            older_than,
-            retain_versions,
-            delete_unverified,
-            error_if_tagged_old_versions,
-            versions,
-            keep_merge_bases,
+            older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, versions
         )
         most = check_count("max_files", max_files, least=1)
         told = explain_cleanup(self._snapshot, request, include_files=include_files, max_files=most)
@@ -193,7 +178,6 @@ class Maintenance(Handle):
             error_if_tagged_old_versions=error_if_tagged_old_versions,
             delete_rate_limit=delete_rate_limit,
             versions=versions,
-            keep_merge_bases=keep_merge_bases,
         )
         return replace(told, _call=call)
 
@@ -365,9 +349,8 @@ class Maintenance(Handle):
 
 
 def _cleanup(
-    older_than: Any, retain_versions: Any, unverified: Any, tagged: Any, versions: Any, bases: Any
+    older_than: Any, retain_versions: Any, unverified: Any, tagged: Any, versions: Any
 ) -> CleanupRequest:
     check_flag("delete_unverified", unverified)
     check_flag("error_if_tagged_old_versions", tagged)
-    check_flag("keep_merge_bases", bases)
-    return cleanup_request(older_than, retain_versions, unverified, tagged, versions, bases)
+    return cleanup_request(older_than, retain_versions, unverified, tagged, versions)

@@ -149,7 +149,6 @@ def _cleanup(ds: Handle, given: Arguments) -> CleanupExplanation:
         given["delete_unverified"],
         given["error_if_tagged_old_versions"],
         given["versions"],
-        check_flag("keep_merge_bases", given["keep_merge_bases"]),
     )
     return explain_cleanup(
         ds._snapshot, request, include_files=False, max_files=1000, tags_are_warnings=True

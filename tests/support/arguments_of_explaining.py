@@ -53,7 +53,6 @@ WRONG: dict[str, Check] = {
     "delete_rate_limit": Refused(0),
     "delete_unverified": NOT_ONE,
     "include_deleted_rows": NOT_ONE,
-    "keep_merge_bases": NOT_ONE,
     "materialize_deletions_threshold": NOT_ONE,
     "num_threads": NOT_ONE,
     "offset": Refused(-1),

@@ -120,7 +120,6 @@ CLEANING: dict[str, Check] = {
     "delete_unverified": Refused("x"),
     "error_if_tagged_old_versions": Value(True),
     "versions": Value([2], {"older_than": None}),
-    "keep_merge_bases": Refused("x"),
 }
 
 ALL: dict[str, Any] = {"older_than": dt.timedelta(0), "error_if_tagged_old_versions": False}

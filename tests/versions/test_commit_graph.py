@@ -240,39 +240,44 @@ ds.branches.merge(sys.argv[2])
 
 
 def test_merges_at_once_keep_the_keys_of_each_other(tmp_path: Path) -> None:
-    """Real processes; rows have no key, so what came with another merge must not come again."""
-    ds = lk.write_dataset({"v": [0]}, tmp_path / "t", enable_stable_row_ids=True)
+    """Real processes, and branches that all merged another one."""
+    ds = lk.write_dataset({"id": [0], "n": [0]}, tmp_path / "t", primary_key="id")
     shared = ds.create_branch("shared")
-    shared.insert({"v": [100]}, mode="append")
+    shared.insert({"id": [100], "n": [1]}, mode="append")
     sources = [f"b{number}" for number in range(4)]
     for number, name in enumerate(sources):
         branch = ds.create_branch(name)
         branch.branches.merge("shared", into=name)
         branch.checkout_latest()
-        branch.insert({"v": [number + 1]}, mode="append")
-    ds.insert({"v": [50]}, mode="append")
+        branch.insert({"id": [number + 1], "n": [1]}, mode="append")
+    ds.insert({"id": [50], "n": [1]}, mode="append")
     errors = [error for _, error in at_once([(MERGE, ds.uri, name) for name in sources])]
     assert errors == [""] * len(sources)
-    assert sorted(lance.dataset(ds.uri).to_table()["v"].to_pylist()) == [0, 1, 2, 3, 4, 50, 100]
+    assert sorted(lance.dataset(ds.uri).to_table()["id"].to_pylist()) == [0, 1, 2, 3, 4, 50, 100]
     ds.checkout_latest()
-    lines = [MAIN, *(unique_name(ds._line.on(name)) for name in [*sources, "shared"])]
-    assert set(ds.config()) == {f"lancekit.merge.{name}.main" for name in lines[1:]}
+    names = [unique_name(ds._line.on(name)) for name in [*sources, "shared"]]
+    assert set(ds.config()) == {f"lancekit.merge.{name}.main" for name in names}
     for name in sources:
-        (key,) = (key for key in ds.config() if unique_name(ds._line.on(name)) in key)
+        key = f"lancekit.merge.{unique_name(ds._line.on(name))}.main"
         uuid = ds.checkout_version((name, None)).read_transaction(3).uuid
         assert ds.config()[key].split()[:2] == ["3", uuid]
         assert ds.branches.merge(name).how == "nothing to do"
 
 
-def test_a_merge_that_came_first_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ds = lk.write_dataset({"v": [0]}, tmp_path / "t", enable_stable_row_ids=True)
-    one = ds.create_branch("one")
-    one.insert({"v": [1]}, mode="append")
-    other = ds.create_branch("other")
-    other.branches.merge("one", into="other")
-    ds.insert({"v": [2]}, mode="append")
+def test_a_merge_that_came_first_moves_the_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another merge brings a later version of what both have, which took a change back."""
+    ds = lk.write_dataset({"id": [1, 2], "n": [1, 2]}, tmp_path / "t", primary_key="id")
+    shared, one, other = (ds.create_branch(name) for name in ("shared", "one", "other"))
+    shared.update({"n": "6"}, where="id = 1")
+    one.branches.merge("shared", into="one")
+    shared.update({"n": "1"}, where="id = 1")
+    shared.insert({"id": [3], "n": [3]}, mode="append")
+    other.branches.merge("shared", into="other")
+    ds.insert({"id": [4], "n": [4]}, mode="append")
     planned = apply_changes.planned
-    late = [lambda: lk.dataset(ds.uri).branches.merge("one")]
+    late = [lambda: lk.dataset(ds.uri).branches.merge("other")]
 
     def after_another(*arguments: Any) -> Any:
         plan = planned(*arguments)
@@ -281,8 +286,8 @@ def test_a_merge_that_came_first_is_seen(tmp_path: Path, monkeypatch: pytest.Mon
         return plan
 
     monkeypatch.setattr(apply_changes, "planned", after_another)
-    ds.branches.merge("other")
-    assert sorted(ds.to_table()["v"].to_pylist()) == [0, 1, 2]
+    ds.branches.merge("one")
+    assert values(ds) == {1: 1, 2: 2, 3: 3, 4: 4}
 
 
 def test_a_base_that_another_version_replaced(tmp_path: Path) -> None:

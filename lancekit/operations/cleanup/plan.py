@@ -54,7 +54,7 @@ class CleanupRequest:
     """What to remove.  A version has to fulfil every condition that is set.
 
     `keep_from` is the first version that stays whatever the conditions say; the handle's own if
-    it is not set.  `keep_merge_bases` keeps the versions that the next merge of two branches needs.
+    it is not set.
     """
 
     older_than: timedelta | None = None
@@ -63,7 +63,6 @@ class CleanupRequest:
     delete_unverified: bool = False
     error_if_tagged_old_versions: bool = True
     keep_from: int | None = None
-    keep_merge_bases: bool = True
 
 
 #: what goes if nothing else is asked for
@@ -76,7 +75,6 @@ def cleanup_request(
     delete_unverified: bool,
     error_if_tagged: bool,
     versions: Any,
-    keep_merge_bases: bool = True,
 ) -> CleanupRequest:
     """Check what was asked for.
 
@@ -113,7 +111,6 @@ def cleanup_request(
         versions=wanted,
         delete_unverified=delete_unverified,
         error_if_tagged_old_versions=error_if_tagged,
-        keep_merge_bases=keep_merge_bases,
     )
 
 
@@ -232,7 +229,7 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
     forked = _forks(line, old)
     removed = old - set(tagged.values()) - {branch.referenced_version for branch in forked}
     removed -= _unlisted_forks(line)
-    bases = merge_bases_among(line, removed) if request.keep_merge_bases else {}
+    bases = merge_bases_among(line, removed)
     removed -= bases.keys()
     if request.versions is not None and bases:
         raise _needed_by_merges(line, bases)
@@ -274,7 +271,7 @@ def _needed_by_merges(line: Line, bases: Mapping[int, tuple[str, str]]) -> RefCo
     return RefConflictError(
         f"Version {version} of {line.name} is the merge base of {one} and {other}{more}: their "
         "next merge compares with it.",
-        hint="Leave it out, or merge first; keep_merge_bases=False removes it all the same.",
+        hint="Leave it out, merge them first, or delete the branch that is not merged any more.",
         versions=sorted(bases),
     )
 

@@ -147,7 +147,7 @@ def clean_up(
     """
     line = snapshot.line
     plan = plan_cleanup(snapshot, request)
-    kept = _needed_since(line, plan, merge_bases=request.keep_merge_bases)
+    kept = _needed_since(line, plan)
     files = [file for file in plan.files if not kept(file.path)]
     manifests = [file for file in files if file.kind == "manifest"]
     # names of the newer scheme descend with their versions
@@ -200,7 +200,7 @@ def _age(path: str) -> int:
     return -parsed[0] if parsed else 0
 
 
-def _needed_since(line: Line, plan: CleanupPlan, *, merge_bases: bool) -> Callable[[str], bool]:
+def _needed_since(line: Line, plan: CleanupPlan) -> Callable[[str], bool]:
     """Return what tells files that came to be needed since the plan was made.
 
     By new versions, tags, branches and merges, and by lines that read files where they are.
@@ -210,7 +210,7 @@ def _needed_since(line: Line, plan: CleanupPlan, *, merge_bases: bool) -> Callab
     forks = all_branches(line.root)
     parents = [b.parent_version for b in forks.values() if b.parent_branch == line.branch]
     planned = set(plan.versions)
-    bases = merge_bases_among(line, planned) if merge_bases else {}
+    bases = merge_bases_among(line, planned)
     again = sorted({*tags, *parents, *bases} & planned)
     snapshots = [load_snapshot(line, version) for version in (*found, *again)]
     kept = references([*snapshots, *borrowing(line)]) | {
