@@ -279,8 +279,8 @@ def test_a_merge_that_came_first_moves_the_base(
     planned = apply_changes.planned
     late = [lambda: lk.dataset(ds.uri).branches.merge("other")]
 
-    def after_another(*arguments: Any) -> Any:
-        plan = planned(*arguments)
+    def after_another(*arguments: Any, **options: Any) -> Any:
+        plan = planned(*arguments, **options)
         if late:
             late.pop()()
         return plan
