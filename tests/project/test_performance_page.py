@@ -51,11 +51,13 @@ def test_the_page_names_no_place() -> None:
 
 
 @pytest.mark.torture
-def test_requests_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for word in ("open version", "append"):
+def test_requests_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], whole: bool
+) -> None:
+    for word in ("open version", "append") if whole else ("append",):
         found = measured(tmp_path, "requests", word)
     assert "Requests to an object store" in well_formed(capsys.readouterr().out)
-    assert len(found) == 3  # the second run is added to the first
+    assert len(found) == 3 or not whole  # the second run is added to the first
     for sides in found.values():
         assert all(sum(count.values()) > 0 for counts in sides.values() for count in counts)
         assert sides["lancekit"][0]["GET"] > 0  # nothing is remembered yet

@@ -6,6 +6,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -18,13 +19,17 @@ pytestmark = pytest.mark.classic
 
 
 def refused(program: str, *arguments: str) -> str:
-    """Return what a session is refused with; neither Spark nor PySpark says a word."""
+    """Return what a session is refused with, a line for each argument, which the program calls so.
+
+    Neither Spark nor PySpark says a word.
+    """
     done = run(
         "import sys, lancekit as lk\n"
         "from lancekit.errors import SessionError\n"
-        f"try: {program}\n"
-        "except SessionError as error: print(error)\n"
-        "assert lk.session_info().state == 'none'\n",
+        "for argument in sys.argv[1:] or ['']:\n"
+        f"    try: {program}\n"
+        "    except SessionError as error: print(error)\n"
+        "    assert lk.session_info().state == 'none'\n",
         *arguments,
     )
     assert done.stderr == ""
@@ -101,16 +106,15 @@ def test_servers_that_are_none(silent_port: int) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         closed = unused.getsockname()[1]
-        said = refused(f"lk.spark_session(remote='sc://localhost:{closed}')")
+        remotes = [f"sc://localhost:{closed}", f"sc://localhost:{silent_port}/"]
+        said, other = refused("lk.spark_session(remote=argument)", *remotes).split("\n")
     assert said.startswith(f"No Spark Connect server can be reached at sc://localhost:{closed}: ")
-    said = refused(f"lk.spark_session(remote='sc://localhost:{silent_port}/')")
-    assert said.startswith(f"What listens at sc://localhost:{silent_port} does not answer as a")
-    assert "\n" not in said
+    assert other.startswith(f"What listens at sc://localhost:{silent_port} does not answer as a")
 
 
-@pytest.mark.parametrize("version", ["3.5.1", "4.0.2", "5.0.0"])
-def test_a_server_of_another_spark(version: str) -> None:
-    pytest.importorskip("grpc_status", reason="needs the extra connect")
+@contextmanager
+def server_of_spark(version: str) -> Iterator[int]:
+    """Serve what says that it is of another Spark; yield the port."""
     import grpc
     from pyspark.sql.connect.proto import base_pb2, base_pb2_grpc
 
@@ -127,11 +131,21 @@ def test_a_server_of_another_spark(version: str) -> None:
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
-        said = refused(f"lk.spark_session(remote='sc://localhost:{port}')")
+        yield port
     finally:
         server.stop(None).wait()
-    assert f"The server at sc://localhost:{port} runs Spark {version}, and this Python" in said
-    assert said.endswith(f'pip install "pyspark[connect]=={version}".')
+
+
+def test_a_server_of_another_spark() -> None:
+    pytest.importorskip("grpc_status", reason="needs the extra connect")
+    versions = ["3.5.1", "4.0.2", "5.0.0"]
+    with ExitStack() as stack:
+        ports = [stack.enter_context(server_of_spark(version)) for version in versions]
+        remotes = [f"sc://localhost:{port}" for port in ports]
+        said = refused("lk.spark_session(remote=argument)", *remotes).split("\n")
+    for line, remote, version in zip(said, remotes, versions, strict=True):
+        assert f"The server at {remote} runs Spark {version}, and this Python" in line
+        assert line.endswith(f'pip install "pyspark[connect]=={version}".')
 
 
 OTHER_PYTHON = """\
@@ -152,7 +166,7 @@ def test_workers_of_another_python(tmp_path) -> None:
     other.chmod(0o755)
     said = refused(
         "lk.spark_session(master='local[1]', memory='1g', "
-        "config={'spark.pyspark.python': sys.argv[1]})",
+        "config={'spark.pyspark.python': argument})",
         str(other),
     )
     ours = f"{sys.version_info.major}.{sys.version_info.minor}"
