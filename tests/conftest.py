@@ -36,6 +36,7 @@ QUICK_JAVA = (
 """Without the optimising compiler, and without proofs that its classes are well formed, a short
 session takes less than half of the processor's time."""
 OVER_CONNECT = os.environ.get("LANCEKIT_TEST_SPARK")
+TESTS = Path(__file__).parent
 
 
 # A busy machine is no fault of the code, under CI either, where hypothesis has its own profile.
@@ -57,16 +58,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("patient" if config.getoption("--whole") else "short")
+    config.pluginmanager.register(_Examples())
     if not config.getoption("--whole"):
         # What is drawn does not depend on which modules are there by then; and to look for the
         # constants of all of them takes each worker seconds, in a fresh clone.
         providers.is_local_module_file = lambda _: False
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Look for no examples in tests, of which none has any: it takes a tenth of the collection."""
-    return [found for found in (yield) if not isinstance(found, DoctestModule)]
+class _Examples:
+    """Looks for examples of docstrings only in modules that have any, which no test has.
+
+    To look at every object of every module takes a good part of the collection.  It is a plugin of
+    its own, because the hooks of this file are for tests alone.
+    """
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(
+        self, file_path: Path
+    ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+        collectors = yield
+        if file_path.is_relative_to(TESTS) or b">>> " not in file_path.read_bytes():
+            return [one for one in collectors if not isinstance(one, DoctestModule)]
+        return collectors
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist looks at the groups in this hook, too
