@@ -23,7 +23,7 @@ from lancekit.errors import (
 from lancekit.notebook import show_html, show_text
 from lancekit.notebook.cards import card
 from tests.notebook.conftest import NOW
-from tests.support.numbers import ungrouped
+from tests.support.number_texts import ungrouped
 
 
 def loads(path: Path, *values: int) -> lk.LanceDataset:

@@ -16,7 +16,7 @@ from lancekit.api import sampled_rows
 from lancekit.errors import ColumnNotFoundError, InvalidArgumentError, InvalidTypeError
 from lancekit.notebook import show_html, show_text
 from tests.support.faults import Faults, injected
-from tests.support.numbers import ungrouped
+from tests.support.number_texts import ungrouped
 
 
 def test_what_a_column_is(tmp_path: Path) -> None:

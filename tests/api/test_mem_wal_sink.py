@@ -25,7 +25,7 @@ from lancekit.errors import (
 )
 from lancekit.operations.mem_wal.log_writer import LogWriter
 from lancekit.operations.mem_wal.writer import Writer
-from tests.support.numbers import ungrouped
+from tests.support.number_texts import ungrouped
 
 
 def made(place: Path, *, key: str | None = "id", **initial: object) -> lk.LanceDataset:

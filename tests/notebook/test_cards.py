@@ -20,7 +20,7 @@ from lancekit.notebook import show_text
 from lancekit.notebook.cards import CARDS, card
 from lancekit.notebook.cards.common import OPERATIONS as WORDS
 from tests.notebook.conftest import NOW, rows
-from tests.support.numbers import ungrouped
+from tests.support.number_texts import ungrouped
 
 
 def lines(value):

@@ -17,7 +17,7 @@ from lancekit.display import TEXT, Displayed
 from lancekit.notebook import show_text
 from lancekit.notebook.cards import CARDS
 from tests.support.faults import Faults, injected
-from tests.support.numbers import ungrouped
+from tests.support.number_texts import ungrouped
 
 #: what a person makes no object of, or writes a class of
 NOT_OBJECTS = {"FragmentWriteProgress", "LanceOperation", "ExecutionPlan"}

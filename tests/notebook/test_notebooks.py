@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from tests.support.numbers import ungrouped
+from tests.support.number_texts import ungrouped
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 NAMES = [

@@ -7,7 +7,7 @@ import pytest
 
 import lancekit as lk
 from lancekit.operations.explain import advice
-from tests.support.numbers import ungrouped
+from tests.support.number_texts import ungrouped
 
 
 @pytest.fixture

@@ -337,3 +337,9 @@ def test_no_property_holds_a_lock_of_all_objects() -> None:
         if name != "lancekit.lazy" and any(text in path.read_text() for text in held)
     ]
     assert others == []
+
+
+def test_no_module_of_the_tests_hides_one_of_python() -> None:
+    """Programs in `tests/support` run as scripts, so that its modules come first."""
+    names = {path.stem for path in (TESTS / "support").glob("*.py")}
+    assert not names & sys.stdlib_module_names
