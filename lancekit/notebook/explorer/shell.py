@@ -144,6 +144,7 @@ class Shell:
         self.unpin = self._button("unpin", "compare with the version before again", Pin(on=False))
         self.filter = self._text("where", "Enter reads all rows that meet it, such as x > 3")
         self.sort = self._text("sort by", "sort all rows by a column", w.Combobox)
+        self.sort.placeholder = "a column"
         self.way = self._made(w.Dropdown, "order", "which values come first", options=_WAYS)
         self._on(self.filter, lambda text: self.send(Filter(text)))
         self._on(self.sort, lambda _: self._sorted())
