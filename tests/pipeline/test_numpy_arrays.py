@@ -74,7 +74,7 @@ def test_spans_in_any_unit() -> None:
         (np.array([-(1 << 62)], "m8[h]"), "in row 0 is beyond the range of s of 64 bits"),
         (np.array([1], "M8[ps]"), r"no moments in units of ps. .*astype\('M8\[us\]'\)"),
         (np.array([1], "m8[M]"), "no spans in units of M"),
-        (np.array([1], "m8"), "no spans in units of generic"),
+        (np.array([1]).view("m8"), "no spans in units of generic"),
     ],
 )
 def test_moments_that_no_type_holds_are_refused(values: Any, message: str) -> None:
