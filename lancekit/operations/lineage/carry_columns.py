@@ -145,11 +145,13 @@ class _Places:
     def is_alike(self, column: MergedColumn, id_: int, *, moved: bool) -> bool:
         """Whether a fragment of theirs has the values of a column for the rows of ours.
 
-        Values that theirs cast are those of the rows that ours has not changed in place; others are
-        where theirs has the row now.
+        The file of theirs has no values for rows that theirs moved, even if their values stayed.  A
+        cast column holds the values of ours only if ours has not changed it in place.
         """
+        if moved:
+            return False
         if column.ours is None or column.base is None:
-            return not moved
+            return True
         base, start = self._base_of[id_], self._plan.to_ours.old
         known = start.manifest.schema.field(column.base.name)
         return _held(self._plan.ours, id_, column.ours) == _held(start, base, known)

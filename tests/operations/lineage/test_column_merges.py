@@ -685,3 +685,20 @@ def test_outcomes_of_the_page(ds: lk.LanceDataset, key: tuple[str, str]) -> None
             here.checkout_latest()
             found = rows_of(here)[0]
             assert found == {"id": 1, "name": "a", **wanted}
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_a_cast_beside_rows_that_moved_without_a_change(tmp_path: Path, stable: bool) -> None:
+    rows = {"id": [0, 1, 2], "n": [2, None, 3]}
+    ds = lk.write_dataset(
+        rows, tmp_path / "t", primary_key="id", enable_stable_row_ids=stable, max_rows_per_file=3
+    )
+    exp = ds.create_branch("exp")
+    ds.update({"n": "nullif(1, 1)"}, where="id = 1")
+    ds.alter_columns({"path": "n", "data_type": pa.int32()})
+    exp.update({"n": "7"}, where="id = 2")
+    exp.branches.rebase("exp")
+    wanted = [{"id": 0, "n": 2}, {"id": 1, "n": None}, {"id": 2, "n": 7}]
+    for side in (lk, lance):
+        found = side.dataset(ds.uri).checkout_version(("exp", None)).to_table()
+        assert found.sort_by("id").to_pylist() == wanted
