@@ -138,6 +138,8 @@ class Merged:
     clashes: frozenset[tuple[int, str | None]]
     column_clashes: frozenset[str]
     counts: tuple[int, int, int]
+    #: why the rules do not say what a settled conflict leaves
+    unclear: str = ""
     added: frozenset[str] = frozenset()
     dropped: frozenset[str] = frozenset()
     renamed: frozenset[tuple[str, str]] = frozenset()
@@ -201,6 +203,7 @@ class _ThreeWay:
         self.bases, self.theirs, self.ours, self.whose = bases, theirs, ours, whose
         self.tracks = _tracks(bases, theirs, ours)
         self.column_clashes: set[str] = set()
+        self.unclear = ""
         self.clashes: set[tuple[int, str | None]] = set()
 
     # ---- columns
@@ -215,6 +218,7 @@ class _ThreeWay:
             name, made = column
             if name in found:
                 self.column_clashes.add(name)
+                self.unclear = "two columns of one name"
             found[name] = (track, made)
         return found
 
@@ -257,10 +261,10 @@ class _ThreeWay:
 
     def _is_changed(self, track: _Track, name: str, table: Table) -> bool:
         """Tell whether a side changed values of a column that the other one dropped."""
-        for at, base in enumerate(self.bases):
-            was = str(track.bases[at])
-            if (was, base.columns[was].type) != (name, table.columns[name].type):
-                raise Ambiguous("a column dropped by one side, renamed or cast by the other")
+        kinds = [(was, base.columns[str(was)].type)
+                 for was, base in zip(track.bases, self.bases, strict=True)]  # fmt: skip
+        if (name, table.columns[name].type) not in kinds:
+            return True
         return any(
             all(key in base.rows and base.rows[key][str(track.bases[at])] != row[name]
                 for at, base in enumerate(self.bases))
@@ -292,6 +296,7 @@ class _ThreeWay:
             frozenset(self.clashes),
             frozenset(self.column_clashes),
             (counts[0], counts[1], counts[2]),
+            self.unclear,
             added=frozenset(name for name, track in both if track.ours is None),
             dropped=frozenset(set(self.ours.columns) - kept),
             renamed=frozenset((t.ours, n) for n, t in both if t.ours not in (None, n)),
@@ -330,7 +335,7 @@ class _ThreeWay:
             if side is None:
                 side = self.whose
                 if both_there:
-                    self.clashes.add((key, track.ours))
+                    self.clashes.add((key, name))
             out[name] = there if side == "theirs" else here
         return out
 
