@@ -22,6 +22,7 @@ import lancekit
 from lancekit.compiled import state, store
 from tests.support import pylance4 as pylance4_process
 from tests.support.java import path_without_java
+from tests.support.quick_spark import SETTINGS
 from tests.support.recorded_kernels import called
 from tests.support.remembering import all_remembered
 from tests.support.s3 import S3Server, s3_server
@@ -298,7 +299,8 @@ def spark() -> Iterator[SparkSession]:
     if OVER_CONNECT and OVER_CONNECT != "connect":
         yield spark_session(remote=OVER_CONNECT)
     else:
-        yield spark_session(remote="local[2,4]" if OVER_CONNECT else None, memory="1g")
+        remote = "local[2,4]" if OVER_CONNECT else None
+        yield spark_session(remote=remote, memory="1g", config=SETTINGS)
     stop_spark()
 
 

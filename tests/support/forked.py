@@ -18,7 +18,7 @@ import pyarrow as pa
 import lancekit as lk
 from tests.support.patience import HANG_SECONDS
 
-_LOADED = (lk.LanceDataset, lk.write_dataset, pa.array([0]))  # the last one loads pandas
+LOADED = (lk.LanceDataset, lk.write_dataset, pa.array([0]))  # the last one loads pandas
 _FORKED = get_context("forkserver")
 _FORKED.set_forkserver_preload([__name__])
 _others: Any = None
