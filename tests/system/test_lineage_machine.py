@@ -226,10 +226,11 @@ class BranchMachine(BranchedTable):
                 return ds.branches.merge(source.branch, conflicts=whose)
             except errors.CommitConflictError:
                 assert faults.before is None
-            except errors.MergeConflictError as error:
+            except (errors.MergeConflictError, errors.SchemaMismatchError) as error:
                 assert case is not None
                 assert case.refused
-                check_conflicts(error.context["conflicts"], case)
+                if isinstance(error, errors.MergeConflictError):
+                    check_conflicts(error.context["conflicts"], case)
         self.unchanged(target)
         return None
 

@@ -135,12 +135,12 @@ class _Places:
 
     def has_moved(self, id_: int, dead: BitMap) -> bool:
         """Whether theirs moved or deleted rows that stay where they are in a fragment of ours."""
-        base, fragment = self._base_of.get(id_), self._plan.ours.fragment(id_)
-        if base is None or fragment is None:
+        mate, fragment = self.mate(id_), self._plan.ours.fragment(id_)
+        if mate is None or fragment is None:
             return False
-        rows = np.concatenate([self._from_base.keys, self._plan.changes.deleted])
-        moved = BitMap(row_address.offsets(rows[row_address.fragment_ids(rows) == base]))
-        return bool(moved - dead - self._plan.ours.deleted_rows(fragment))
+        # also those that it moved before the base
+        gone = self._plan.theirs.deleted_rows(mate)
+        return bool(gone - dead - self._plan.ours.deleted_rows(fragment))
 
     def is_alike(self, column: MergedColumn, id_: int, *, moved: bool) -> bool:
         """Whether a fragment of theirs has the values of a column for the rows of ours.

@@ -702,3 +702,15 @@ def test_a_cast_beside_rows_that_moved_without_a_change(tmp_path: Path, stable: 
     for side in (lk, lance):
         found = side.dataset(ds.uri).checkout_version(("exp", None)).to_table()
         assert found.sort_by("id").to_pylist() == wanted
+
+
+def test_a_picked_cast_of_rows_that_had_moved_before(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [0, 1, 2], "n": [2, 0, 3]}, tmp_path / "t", primary_key="id")
+    exp = ds.create_branch("exp")
+    ds.update({"n": "5"}, where="id = 1")
+    ds.alter_columns({"path": "n", "data_type": pa.int32()})
+    exp.branches.cherry_pick("main", ds.version)
+    wanted = [{"id": 0, "n": 2}, {"id": 1, "n": 0}, {"id": 2, "n": 3}]
+    for side in (lk, lance):
+        found = side.dataset(ds.uri).checkout_version(("exp", None)).to_table()
+        assert found.sort_by("id").to_pylist() == wanted
