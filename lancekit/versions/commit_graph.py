@@ -328,7 +328,8 @@ class CommitGraph:
 
     def _known_of(self, found: CommonVersion) -> VersionVector | None:
         """Return what a version contains: of one that is gone, where its line forked."""
-        if found.snapshot is not None:
+        # one that stands in contains the history of its own line, too
+        if found.snapshot is not None and not found.stands_in:
             return self.vector(found.snapshot)
         if found.line is None:
             return None

@@ -231,6 +231,19 @@ def test_a_fork_of_a_version_without_changes_of_its_own() -> None:
     assert values(b0) == values(ds)
 
 
+def test_a_merge_of_a_branch_without_versions_of_its_own() -> None:
+    ds = table("nothing-of-its-own", {"id": [1, 2, 3], "n": [1, 2, 3]})
+    ds.update({"n": "5"}, where="id = 1")
+    ds.update({"n": "6"}, where="id = 2")
+    one = ds.create_branch("one", 2)
+    ds.create_branch("two", 3)
+    one.update({"n": "7"}, where="id = 3")
+    one.branches.merge("two", into="one")
+    ds.update({"n": "8"}, where="id = 2")
+    ds.branches.merge("one")
+    assert values(ds) == {1: 5, 2: 8, 3: 7}
+
+
 MERGE = """
 import sys
 import lancekit as lk

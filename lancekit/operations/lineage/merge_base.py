@@ -141,7 +141,10 @@ def _based_on(
 ) -> MergeBase:
     left, right = graph.vector(theirs), graph.vector(ours)
     target = graph.chain(ours.line, ours.version)[0][1]
-    edges = merge_edges(left, theirs.transaction_uuid, right, target)
+    # a branch without versions of its own is the version that it forked from, of another commit
+    own = graph.chain(theirs.line, theirs.version)[0][1]
+    uuid = theirs.transaction_uuid if left.point[0] == own else ""
+    edges = merge_edges(left, uuid, right, target)
     marks = [BatchMarker(key=one.key, number=one.version, origin=one.origin) for one in edges]
     return MergeBase(
         base,
