@@ -1,17 +1,20 @@
 """Which columns of an earlier version a later one still has, whatever their names are by now.
 
 A field id alone does not tell: once no file holds a dropped column, both libraries give its id to
-the next new one.  What tells is that the id stood in every version between.
+the next new one.  What tells is that the id stood in every version between.  A cast gives a column
+a new id, in the version that makes the cast.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lancekit.errors import LancekitError
-from lancekit.format.operations import Overwrite, Restore, UnknownOperation
+from lancekit.format.operations import Merge, Overwrite, Restore, UnknownOperation
 from lancekit.format.schema import LanceField
 from lancekit.lazy import cached_property
+from lancekit.pipeline.diff.retyped import can_be_retyped
 from lancekit.versions.ancestor import origins, unique_name
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot
@@ -21,7 +24,8 @@ __all__ = ["KeptColumns"]
 #: a history longer than this is not read
 _READ_VERSIONS = 1000
 
-Ids = frozenset[int]
+#: the field ids of a version, each with the id that the column had in the ancestor
+Ids = Mapping[int, int]
 
 
 class KeptColumns:
@@ -40,7 +44,14 @@ class KeptColumns:
             return id_ in _fields(self._side)
         if not all(id_ in _fields(one) for one in (self._ancestor, self._side)):
             return False
-        return id_ <= self._held or id_ in self._followed
+        return id_ <= self._held or self._followed.get(id_) == id_
+
+    def origin(self, id_: int) -> int | None:
+        """Return the id that a column had in the ancestor; ``None`` for a new one.
+
+        Other than `has`, it follows casts; for that the versions between are looked at.
+        """
+        return id_ if self._side is self._ancestor or self.has(id_) else self._followed.get(id_)
 
     @cached_property
     def _held(self) -> int:
@@ -85,11 +96,11 @@ class _Span:
 
 
 def _followed(ancestor: Snapshot, side: Snapshot) -> Ids:
-    """Return the ids that stood in every version from an ancestor to a version."""
+    """Return the columns that stood in every version from an ancestor to a version."""
     spans = _spans(ancestor, side)
     if spans is None or sum(len(span.versions) for span in spans) > _READ_VERSIONS:
-        return frozenset()
-    kept = {ancestor.version: frozenset(_fields(ancestor))}
+        return {}
+    kept: dict[int, Ids] = {ancestor.version: {id_: id_ for id_ in _fields(ancestor)}}
     last = ancestor
     for span in spans:
         for version in span.versions:
@@ -98,29 +109,54 @@ def _followed(ancestor: Snapshot, side: Snapshot) -> Ids:
             if at is not None:
                 kept[version] = _kept_by(at, last, kept, ancestor)
                 last = at
-    return kept.get(side.version, frozenset())
+    return kept.get(side.version, {})
 
 
 def _kept_by(at: Snapshot, last: Snapshot, kept: dict[int, Ids], ancestor: Snapshot) -> Ids:
-    """Return the ids that a version still has of the ancestor.
+    """Return the columns that a version still has of the ancestor.
 
     `kept` tells those of the versions before it, of which `last` is the newest that is there.
     """
-    there = kept[last.version] & _fields(at).keys()
+    before, after = _fields(last), _fields(at)
+    there = {id_: origin for id_, origin in kept[last.version].items() if id_ in after}
     done = UnknownOperation() if at.transaction is None else at.transaction.operation
     if isinstance(done, Restore):
         if done.version in kept:
-            return kept[done.version] & _fields(at).keys()
+            return kept[done.version]
         old = _loaded(at.line, done.version)
-        return frozenset() if old is None else _followed(old, ancestor)
+        found = {} if old is None else _followed(old, ancestor)
+        return {then: now for now, then in found.items()}
     if isinstance(done, Overwrite):
-        return frozenset()  # it gives out all ids anew
+        return {}  # it gives out all ids anew
     if at.version == last.version + 1 and not isinstance(done, UnknownOperation):
+        if isinstance(done, Merge):
+            known = kept[last.version]
+            there |= {id_: known[old] for id_, old in _cast(before, after) if old in known}
         return there
-    before, after, held = _fields(last), _fields(at), _highest_held(last, at)
-    return frozenset(
-        id_ for id_ in there if id_ <= held or _called(before[id_]) == _called(after[id_])
-    )
+    held = _highest_held(last, at)
+    return {
+        id_: origin
+        for id_, origin in there.items()
+        if id_ <= held or _called(before[id_]) == _called(after[id_])
+    }
+
+
+def _cast(
+    before: Mapping[int, LanceField], after: Mapping[int, LanceField]
+) -> Iterator[tuple[int, int]]:
+    """Yield the new id and the old one of each column that a commit cast.
+
+    Such a column keeps its place, and its name unless the same call renamed it.
+    """
+    if len(before) != len(after):
+        return
+    for old, new in zip(before.values(), after.values(), strict=True):
+        if (
+            old.id not in after
+            and new.id not in before
+            and (old.name == new.name or can_be_retyped(old.to_arrow().type, new.to_arrow().type))
+        ):
+            yield new.id, old.id
 
 
 def _called(field: LanceField) -> tuple[str, str]:

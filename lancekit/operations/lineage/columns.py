@@ -26,13 +26,8 @@ def pairs_since(old: Snapshot, new: Snapshot, ancestor: Snapshot | None) -> list
     """Do the same where it is known from which version both come."""
     before, after = seen(old), seen(new)
     if ancestor is None:
-        return pair_columns(before, after, _has_none, _has_none)
-    sides = KeptColumns(ancestor, old), KeptColumns(ancestor, new)
-    return pair_columns(before, after, sides[0].has, sides[1].has)
-
-
-def _has_none(_: int) -> bool:
-    return False
+        return pair_columns(before, after)
+    return pair_columns(before, after, KeptColumns(ancestor, old), KeptColumns(ancestor, new))
 
 
 def pairs_through(to_old: Sequence[ColumnPair], to_new: Sequence[ColumnPair]) -> list[ColumnPair]:

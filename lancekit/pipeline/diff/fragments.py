@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -58,39 +59,69 @@ class Shared:
     rows: int = 0
 
 
+class Origins(Protocol):
+    """Tells which columns of a version are those of an ancestor, by their ids."""
+
+    def has(self, id_: int) -> bool:
+        """Return True if the column of an id is that of the ancestor."""
+
+    def origin(self, id_: int) -> int | None:
+        """Return the id that a column had in the ancestor, casts included; this is dearer."""
+
+
+class _NoAncestor:
+    def has(self, _: int) -> bool:
+        return False
+
+    def origin(self, _: int) -> None:
+        return None
+
+
+_NO_ANCESTOR = _NoAncestor()
+
+
 def pair_columns(
     old: LanceSchema,
     new: LanceSchema,
-    old_keeps: Callable[[int], bool],
-    new_keeps: Callable[[int], bool],
+    of_old: Origins = _NO_ANCESTOR,
+    of_new: Origins = _NO_ANCESTOR,
 ) -> list[ColumnPair]:
     """Return each column of the new side with that of the old one.
 
     It is the one of the same id, if both sides have kept that of a version that both come from, or
-    else the one of the same name, unless both are other columns of that version.  Values of its
-    type have to be values of the new one's, too.
+    else the one that was cast since, or else the one of the same name, unless both are other
+    columns of that version.  Values of its type have to be values of the new one's, too.
 
     Parameters
     ----------
     old, new
         The columns of both sides.
-    old_keeps, new_keeps
-        Tell whether the column of an id is one of the version that both come from.
+    of_old, of_new
+        Tell which of them are columns of the version that both come from.
     """
     by_id = {field.id: field for field in old.fields}
     same = {
         field.id: by_id[field.id]
         for field in new.fields
         if field.id in by_id
-        and (_called(by_id[field.id]) == _called(field) or _all(field.id, old_keeps, new_keeps))
+        and (
+            _called(by_id[field.id]) == _called(field)
+            or (of_old.has(field.id) and of_new.has(field.id))
+        )
     }
-    by_name = {field.name: field for field in old.fields if field.id not in same}
+    left = [field for field in old.fields if field.id not in same]
+    news = [field.id for field in new.fields if field.id not in same] if left else []
+    came = {id_: of_new.origin(id_) for id_ in news}
+    were = {field.id: of_old.origin(field.id) for field in left} if news else {}
+    cast = {origin: by_id[id_] for id_, origin in were.items() if origin is not None}
+    followed = {cast[origin].id for origin in came.values() if origin in cast}
+    by_name = {field.name: field for field in left if field.id not in followed}
     found = []
     for field in new.fields:
-        kind = field.to_arrow().type
-        match = same.get(field.id) or by_name.get(field.name)
-        if match is not None and match.id != field.id and old_keeps(match.id):
-            match = None if new_keeps(field.id) else match
+        kind, origin = field.to_arrow().type, came.get(field.id)
+        match = same.get(field.id) or (None if origin is None else cast.get(origin))
+        if match is None and (match := by_name.get(field.name)) is not None:
+            match = None if origin is not None and were[match.id] is not None else match
         if match is not None and not can_be_retyped(match.to_arrow().type, kind):
             match = None
         found.append(ColumnPair(field.name, kind, match, field))
@@ -99,10 +130,6 @@ def pair_columns(
 
 def _called(field: LanceField) -> tuple[str, str]:
     return field.name, field.logical_type
-
-
-def _all(id_: int, *keep: Callable[[int], bool]) -> bool:
-    return all(keeps(id_) for keeps in keep)
 
 
 def shared(

@@ -18,7 +18,8 @@ from lancekit.operations.lineage.columns import column_pairs
 from tests.system.test_equivalence import runs
 
 NAMES = "abcde"
-STEPS = ("rename", "swap", "drop", "add", "compact", "update", "restore")
+TYPES = [pa.int16(), pa.int32(), pa.int64()]
+STEPS = ("rename", "swap", "cast", "drop", "add", "compact", "update", "restore")
 
 
 class Side:
@@ -31,9 +32,7 @@ class Side:
         self.past = {ds.version: dict(columns)}
 
     def step(self, draw: Callable[..., Any]) -> None:
-        what = draw(
-            st.sampled_from(["rename", "swap", "drop", "add", "compact", "update", "restore"])
-        )
+        what = draw(st.sampled_from(STEPS))
         library = draw(st.sampled_from(["lancekit", "pylance"]))
         handle: Any = self.ds if library == "lancekit" else lance.dataset(self.ds._line.uri)
         free = [name for name in NAMES if name not in self.columns.values()]
@@ -49,6 +48,12 @@ class Side:
                 {"path": names[0], "name": names[1]}, {"path": names[1], "name": names[0]}
             )
             self.columns[two], self.columns[one] = names
+        elif what == "cast" and known:
+            one = draw(st.sampled_from(known))
+            change = {"path": self.columns[one], "data_type": draw(st.sampled_from(TYPES))}
+            if free and draw(st.booleans()):
+                self.columns[one] = change["name"] = draw(st.sampled_from(free))
+            handle.alter_columns(change)
         elif what == "drop" and known:
             one = draw(st.sampled_from(known))
             handle.drop_columns([self.columns.pop(one)])

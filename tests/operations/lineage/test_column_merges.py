@@ -589,6 +589,26 @@ def test_a_column_that_a_merge_brought_is_followed_when_it_is_renamed(
     assert "y" not in exp.schema.names
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_a_column_that_one_side_cast_and_renamed(
+    ds: lk.LanceDataset, side: str, at_once: bool
+) -> None:
+    exp = ds.create_branch("exp")
+    one, other = (ds, exp) if side == "ours" else (exp, ds)
+    if at_once:
+        one.alter_columns({"path": "age", "name": "years", "data_type": pa.int16()})
+    else:
+        one.alter_columns({"path": "age", "data_type": pa.int16()})
+        one.alter_columns({"path": "age", "name": "years"})
+    other.update({"age": "9"}, where="id = 1")
+    result = ds.branches.merge("exp")
+    assert ds.schema.field("years").type == pa.int16()
+    assert [one["years"] for one in rows_of(ds)] == [9, 2, 3, 4]
+    if side == "theirs":
+        assert (result.columns_renamed, result.columns_cast) == ((("age", "years"),), ("years",))
+
+
 # ---- the table of the page
 
 
