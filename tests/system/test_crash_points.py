@@ -46,7 +46,6 @@ CHANGES: dict[str, Change] = {
     "merge a branch": Change(lambda ds, at: ds.branches.merge("b")),
     "merge a branch with a column": Change(
         lambda ds, at: ds.branches.merge("b"),
-        commits=2,
         prepare=lambda ds, at: ds.checkout_version(("b", None)).add_columns({"w": "k * 2"}),
     ),
     "fast-forward a branch": Change(

@@ -26,7 +26,7 @@ from lancekit.operations.lineage.carry_columns import CarriedColumns, carry_colu
 from lancekit.operations.lineage.column_changes import ColumnChanges, takes_old_rows
 from lancekit.operations.lineage.conflicts import Conflicts, Named, Resolve
 from lancekit.operations.lineage.given_rows import settled_by
-from lancekit.operations.lineage.linked_files import commit_with_files
+from lancekit.operations.lineage.linked_files import bring_again, commit_with_files
 from lancekit.operations.lineage.several_bases import combined
 from lancekit.operations.lineage.sides import Chosen, Sides, choose_sides, settle
 from lancekit.operations.lineage.three_way import By, Settled, ThreeWay, three_way
@@ -243,7 +243,10 @@ def _commit_columns(
                 implied=change.implied,
                 moves_rows=True,
             )
-            return commit_with_files(pending, carried.copies, plan.theirs, ours)
+            landed = commit_with_files(pending, carried.copies, plan.theirs, ours)
+    # here, where an error no longer removes what was written
+    bring_again(carried.copies, plan.theirs, ours)
+    return landed
 
 
 def _merge_of(

@@ -38,7 +38,7 @@ from lancekit.operations.lineage.column_changes import (
     takes_old_rows,
 )
 from lancekit.operations.lineage.columns import column_pairs
-from lancekit.operations.lineage.linked_files import commit_with_files
+from lancekit.operations.lineage.linked_files import bring_again, commit_with_files
 from lancekit.operations.lineage.merge_base import taken_mark
 from lancekit.operations.maintenance.carried_fragments import (
     carried_fragments,
@@ -156,6 +156,7 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
         bases=tuple(bases),
     )
     landed = commit_with_files(pending, copies, theirs, ours)
+    bring_again(copies, theirs, ours)
     result = result_of_taken(taken, change, ours, how)
     return landed, replace(result, version=landed.version, line=landed.line)
 

@@ -17,7 +17,7 @@ from lancekit.operations.maintenance.copies import Copy, carry_out
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["commit_with_files"]
+__all__ = ["bring_again", "commit_with_files"]
 
 
 def commit_with_files(
@@ -44,9 +44,15 @@ def commit_with_files(
                 read_version=ours.version,
             ) from error
         raise
-    # a cleanup that had looked before the commit may have taken one for left over
-    _bring([copy for copy in copies if not store.exists(copy.name)], theirs, ours)
     return landed
+
+
+def bring_again(copies: Iterable[Copy], theirs: Snapshot, ours: Snapshot) -> None:
+    """Link or copy files once more that went after they were linked, when the commit has landed.
+
+    A cleanup that had looked before the commit may have taken one for left over.
+    """
+    _bring([copy for copy in copies if not ours.store.exists(copy.name)], theirs, ours)
 
 
 def _bring(copies: Iterable[Copy], theirs: Snapshot, ours: Snapshot) -> None:
