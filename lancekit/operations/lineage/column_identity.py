@@ -38,6 +38,10 @@ class KeptColumns:
     def __init__(self, ancestor: Snapshot, side: Snapshot) -> None:
         self._ancestor, self._side = ancestor, side
 
+    def had(self, id_: int) -> bool:
+        """Return True if the ancestor has a column of an id, be it another one."""
+        return id_ in _fields(self._ancestor)
+
     def has(self, id_: int) -> bool:
         """Return True if the column of an id is that of the ancestor."""
         if self._side is self._ancestor:

@@ -62,6 +62,9 @@ class Shared:
 class Origins(Protocol):
     """Tells which columns of a version are those of an ancestor, by their ids."""
 
+    def had(self, id_: int) -> bool:
+        """Return True if the ancestor has a column of an id, be it another one."""
+
     def has(self, id_: int) -> bool:
         """Return True if the column of an id is that of the ancestor."""
 
@@ -70,6 +73,9 @@ class Origins(Protocol):
 
 
 class _NoAncestor:
+    def had(self, _: int) -> bool:
+        return False
+
     def has(self, _: int) -> bool:
         return False
 
@@ -100,15 +106,16 @@ def pair_columns(
         Tell which of them are columns of the version that both come from.
     """
     by_id = {field.id: field for field in old.fields}
-    same = {
-        field.id: by_id[field.id]
-        for field in new.fields
-        if field.id in by_id
-        and (
-            _called(by_id[field.id]) == _called(field)
-            or (of_old.has(field.id) and of_new.has(field.id))
-        )
-    }
+
+    def are_same(one: LanceField, other: LanceField) -> bool:
+        id_ = one.id
+        if _called(one) != _called(other):
+            return of_old.has(id_) and of_new.has(id_)
+        # of two that came since, each may be a cast of another column
+        return of_old.had(id_) or of_old.origin(id_) == of_new.origin(id_)
+
+    known = [field for field in new.fields if field.id in by_id]
+    same = {field.id: by_id[field.id] for field in known if are_same(by_id[field.id], field)}
     left = [field for field in old.fields if field.id not in same]
     news = [field.id for field in new.fields if field.id not in same] if left else []
     came = {id_: of_new.origin(id_) for id_ in news}
