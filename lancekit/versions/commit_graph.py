@@ -329,7 +329,7 @@ class CommitGraph:
     def _known_of(self, found: CommonVersion) -> VersionVector | None:
         """Return what a version contains: of one that is gone, where its line forked."""
         # one that stands in contains the history of its own line, too
-        if found.snapshot is not None and not found.stands_in:
+        if found.snapshot is not None and not (found.stands_in and found.line is not None):
             return self.vector(found.snapshot)
         if found.line is None:
             return None

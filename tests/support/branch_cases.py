@@ -74,6 +74,11 @@ class Case:
         return base and self.source is not None and self.ours in self.source.chain
 
     @property
+    def is_fork_point(self) -> bool:
+        """Whether the branch that is merged has no version of its own."""
+        return self.source is not None and self.theirs is self.source.fork
+
+    @property
     def refused(self) -> bool:
         return self.whose == "fail" and bool(self.merged.clashes or self.merged.column_clashes)
 

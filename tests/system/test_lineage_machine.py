@@ -49,10 +49,23 @@ def _names_met(case: Case) -> bool:
     )
 
 
+def _renamed_and_cast(case: Case) -> bool:
+    """Tell whether one side renamed and cast a column."""
+    return any(
+        was.is_same(now) and name != other and was.type != now.type
+        for base in case.bases
+        for side in (case.theirs, case.ours)
+        for name, was in base.table.columns.items()
+        for other, now in side.table.columns.items()
+    )
+
+
 #: what main cannot do yet; each predicate tells the merges that are left out for it
 EXCLUDED: dict[str, Callable[[Case], bool]] = {
     "other columns of one name": _names_met,
+    "columns that one side renamed and cast": _renamed_and_cast,
     "settled conflicts of names": lambda case: bool(case.whose != "fail" and case.merged.unclear),
+    "a branch without versions of its own": lambda case: case.is_fork_point,
     "several bases": lambda case: len(case.bases) > 1,
     "the base was cleaned up": lambda case: not case.bases_are_there,
 }
