@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import lance
-from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -20,7 +21,13 @@ from tests.support.branch_cases import MAIN, Line, check
 from tests.support.branch_model import Node
 from tests.support.branch_steps import COLUMN_STEPS, ROW_STEPS, SIDES, Step
 
-__all__ = ["BranchedTable"]
+__all__ = ["BranchedTable", "note"]
+
+
+def note(text: str) -> None:
+    """Tell hypothesis of a step, unless a thread of lancekit's takes it."""
+    with suppress(hypothesis.errors.InvalidArgument):
+        hypothesis.note(text)
 
 
 class BranchedTable(RuleBasedStateMachine):
