@@ -142,9 +142,12 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
     if ours.manifest.has_stable_row_ids:
         stamps = _Stamps(ours, taken, change.base.version, version)
         carried = [stamps.on(fragment) for fragment in carried]
-    operate = _operation if taken.is_of_rows else _operation_on_columns
+    if taken.is_of_rows:
+        operation: Update | Merge = _operation(ours, taken, carried, deleted)
+    else:
+        operation = _operation_on_columns(ours, theirs, taken, carried, deleted)
     pending = Pending(
-        operation=operate(ours, theirs, taken, carried, deleted),
+        operation=operation,
         uuid=str(uuid.uuid4()),
         doing=how.doing,
         properties=said_in(change, how),
@@ -162,11 +165,7 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
 
 
 def _operation(
-    ours: Snapshot,
-    _: Snapshot,
-    taken: Taken,
-    new: Iterable[Fragment],
-    deleted: Iterable[Fragment],
+    ours: Snapshot, taken: Taken, new: Iterable[Fragment], deleted: Iterable[Fragment]
 ) -> Update:
     """Return the change that takes fragments over, and the deletions of those that are here."""
     return Update(

@@ -172,11 +172,5 @@ def _decided(
         rewritten=(Rewritten(theirs[both], ours[both], taken[both]),),
         inserted=theirs[comes & ~here],
     )
-    clashes = Clashes(
-        base=base[clash],
-        theirs=theirs[clash],
-        ours=ours[clash],
-        cells=cells[clash],
-        taken=taken[clash],
-    )
-    return agreed, clashes
+    decided = Clashes(base=base, theirs=theirs, ours=ours, cells=cells, taken=taken)
+    return agreed, decided.where(clash)

@@ -61,6 +61,10 @@ class Clashes:
     def __len__(self) -> int:
         return len(self.base)
 
+    def where(self, rows: npt.NDArray[np.bool_]) -> Clashes:
+        """Return those of some rows."""
+        return Clashes(**{name: getattr(self, name)[rows] for name in Clashes.__slots__})
+
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
@@ -362,16 +366,10 @@ class _Meeting:
                     changed[1, :, at] = differing(was[at], right[at])
                     changed[2, :, at] = differing(left[at], right[at])
             taken[part], cells[part] = _judged(*changed, by=self.by)
-        clash = cells.any(axis=1)
+        clash: npt.NDArray[np.bool_] = np.logical_or.reduce(cells, axis=1)
         merged = taken.any(axis=1) & ~clash
-        clashing = Clashes(
-            base=base[clash],
-            theirs=theirs[clash],
-            ours=ours[clash],
-            cells=cells[clash],
-            taken=taken[clash],
-        )
-        return Rewritten(theirs[merged], ours[merged], taken[merged]), clashing
+        compared = Clashes(base=base, theirs=theirs, ours=ours, cells=cells, taken=taken)
+        return Rewritten(theirs[merged], ours[merged], taken[merged]), compared.where(clash)
 
     def _clashes(
         self, base: Addresses | None, theirs: Addresses | None, ours: Addresses | None

@@ -20,26 +20,20 @@ from lancekit.pipeline.diff.retyped import retyped
 from lancekit.pipeline.diff.side import Addresses
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["check_settled", "columns_error", "merged_pairs", "values_of"]
+__all__ = ["check_settled", "merged_pairs", "values_of"]
 
 
 def check_settled(plan: ColumnPlan, base: Snapshot, theirs: Snapshot, ours: Snapshot) -> None:
     """Raise ``SchemaMismatchError`` if a conflict of columns is not settled."""
-    if plan.unsettled:
-        raise columns_error(plan, base, theirs, ours)
-
-
-def columns_error(
-    plan: ColumnPlan, base: Snapshot, theirs: Snapshot, ours: Snapshot
-) -> SchemaMismatchError:
-    """Return the error for conflicts of columns that are not settled."""
     conflicts = plan.unsettled
+    if not conflicts:
+        return
     ways = [side for side in ("ours", "theirs") if all(side in one.sides for one in conflicts)]
     hint = "Change the columns of one side to those of the other first"
     if ways:
         hint += "; or pass " + " or ".join(f'conflicts="{side}"' for side in ways)
         hint += ", or lk.Sides with a side for each column"
-    return SchemaMismatchError(
+    raise SchemaMismatchError(
         f"The columns of {ours.called} and {theirs.called} were changed in different ways since "
         f"{base.called}: {'; '.join(map(str, conflicts))}.",
         hint=f"{hint}.",
