@@ -9,9 +9,15 @@ newest manifest of a line says all that the line contains, whatever a cleanup re
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from lancekit.errors import DatasetNotFoundError, FormatError, VersionNotFoundError
+from lancekit.errors import (
+    DatasetNotFoundError,
+    FormatError,
+    LancekitError,
+    VersionNotFoundError,
+)
 from lancekit.format.refs import MAIN
 from lancekit.lazy import cached_property
 from lancekit.versions.ancestor import branch_origins, unique_of
@@ -19,13 +25,15 @@ from lancekit.versions.line import Line
 from lancekit.versions.reference_files import read_branches
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["FAST_FORWARD", "MERGE_KEYS", "CommitGraph", "CommonVersion", "MergeEdge"]
+__all__ = ["APPLIED", "FAST_FORWARD", "MERGE_KEYS", "CommitGraph", "CommonVersion", "MergeEdge"]
 __all__ += ["VersionVector", "merge_edges", "not_contained"]
 
 #: how the config keys of merges begin
 MERGE_KEYS = "lancekit.merge."
 #: the word before the version of the target that took the source over as it was
 FAST_FORWARD = "fast-forward"
+#: how the properties of transactions begin that name what a commit brought in
+APPLIED = "lancekit.apply"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,6 +278,50 @@ class CommitGraph:
             self._vectors[place] = VersionVector.of(own, snapshot.manifest.config)
             self._snapshots.setdefault(place, snapshot)
         return self._vectors[place]
+
+    def is_merged(self, theirs: Snapshot, ours: Snapshot) -> bool:
+        """Return True if a merge of theirs into ours has nothing to record.
+
+        Ours contains theirs, or a version that theirs repeats: a merge into a line without changes
+        of its own, for which git moves a reference.  Otherwise two lines that merge each other in
+        turn would record that for ever.
+        """
+        known, point = self.vector(ours), self.vector(theirs).point
+        seen: set[tuple[str, int]] = set()
+        while not known.contains(*point):
+            seen.add(point)
+            repeated = self._repeated(*point)
+            if repeated is None or repeated in seen:
+                return False
+            point = repeated
+        return True
+
+    def _repeated(self, name: str, version: int) -> tuple[str, int] | None:
+        """Return the version whose rows and columns a merge took over as a whole."""
+        line = self.line(name)
+        snapshot = None if line is None else self.load(line, version)
+        if snapshot is None:
+            return None
+        for edge in self.vector(snapshot).edges.values():
+            if edge.taken_by == version and edge.target in ("", name):
+                return self._point(edge.source, edge.version)
+        said: Mapping[str, str] = {}
+        with suppress(LancekitError):  # its file is gone
+            said = {} if (found := snapshot.transaction) is None else found.transaction_properties
+        base = said.get(f"{APPLIED}.base.commit", "").rsplit(" ", 2)
+        theirs = said.get(f"{APPLIED}.theirs.commit", "").rsplit(" ", 2)
+        is_merge = f"{APPLIED}.branch" in said and len(theirs) == 3
+        if not is_merge or base[:2] != [name, str(version - 1)]:
+            return None
+        return self._point(theirs[0], int(theirs[1]))
+
+    def _point(self, name: str, version: int) -> tuple[str, int]:
+        """Return the one name of a version: a branch begins with the version it forked from."""
+        line = self.line(name)
+        if line is None:
+            return name, version
+        chain = [(of, number) for _, of, number in self.chain(line, version)]
+        return VersionVector.of(chain, {}).point
 
     def merge_bases(self, theirs: Snapshot, ours: Snapshot) -> list[CommonVersion]:
         """Return the common versions of two versions that no other common version contains.

@@ -68,6 +68,11 @@ class Case:
         return self.doing in ("merge", "rebase")
 
     @property
+    def least(self) -> int:
+        """How many versions have to come of it: a merge is recorded, whatever it changes."""
+        return int(self.is_edge or self.merged.table != self.ours.table)
+
+    @property
     def is_ahead(self) -> bool:
         """Whether ours did not move since the branch forked from it."""
         base = [*self.bases] == [self.ours]

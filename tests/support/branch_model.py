@@ -97,17 +97,28 @@ class Table:
 
 @dataclass(eq=False)
 class Node:
-    """A version: its table, and all versions that it contains."""
+    """A version: its table, and all versions that it contains.
+
+    A merge into a version that the merged one contains makes the same once more: `repeats`.
+    """
 
     table: Table
     contains: frozenset[Node] = frozenset()
+    repeats: Node | None = None
 
     def follow(self, table: Table, *merged: Node) -> Node:
         """Return the next version; of merged ones it contains what they do."""
         known = self.contains | {self}
         for other in merged:
             known |= other.contains | {other}
-        return Node(table, known)
+        repeats = next((other for other in merged if self in other.contains), None)
+        return Node(table, known, repeats)
+
+    def is_merged_into(self, other: Node) -> bool:
+        """Tell whether a merge of this version into another one has nothing to record."""
+        if self in (other, *other.contains):
+            return True
+        return self.repeats is not None and self.repeats.is_merged_into(other)
 
     def restored(self, old: Node, chain: Iterable[Node]) -> Node:
         """Return the next version with an old table: what was merged since is taken back.

@@ -114,7 +114,7 @@ class BranchMachine(BranchedTable):
         result = work(ds)
         compared[f"{case.doing.split()[0]} {result.how}"] += 1
         assert result.read_version == line.last
-        self.landed(line, case.node, least=int(case.merged.table != case.ours.table))
+        self.landed(line, case.node, least=case.least)
         assert ds.version == line.last == result.version
         check_counts(result, case)
         check(ds, case.merged.table)
@@ -132,6 +132,14 @@ class BranchMachine(BranchedTable):
 
     def bring(self, source: Line, target: Line, doing: str, whose: str, work: Any) -> None:
         """Merge or rebase, once: the second time there is nothing to do."""
+        if source.newest.is_merged_into(target.newest):
+            ds = self.handle(lk, target)
+            note(f"{target.name}: {doing} of {source.name}, which is merged")
+            plan = ds.branches.merge(source.branch, conflicts=whose, dry_run=True)
+            assert (plan.how, work(ds).how) == ("nothing to do", "nothing to do")
+            compared[f"{doing} nothing to do"] += 1
+            self.unchanged(target)
+            return
         bases = merge_bases(source.newest, target.newest)
         case = self.case(doing, bases, source.newest, target.newest, whose, source)
         if case is None:
@@ -193,6 +201,8 @@ class BranchMachine(BranchedTable):
         if found is None:
             return
         theirs, before = source.newest, target.newest
+        if theirs.is_merged_into(before):
+            return
         after = before.follow(found[1].table) if on_target else before
         bases = merge_bases(theirs, before)
         cases = [self.case("merge", bases, theirs, ours, whose, source) for ours in (before, after)]
@@ -205,7 +215,7 @@ class BranchMachine(BranchedTable):
         case = self.case("merge", bases, theirs, target.newest, whose, source)
         assert case is not None
         compared[f"raced {result.how}"] += 1
-        self.landed(target, case.node, least=int(case.merged.table != case.ours.table))
+        self.landed(target, case.node, least=case.least)
         check_counts(result, case)
 
     def merge_while(
@@ -244,7 +254,8 @@ class BranchMachine(BranchedTable):
         bases = merge_bases(*ends)
         case = self.case("merge", bases, *ends, whose, one)
         back = self.case("merge", bases, *ends[::-1], whose, other)
-        if case is None or back is None or case.refused or back.refused:
+        merged = ends[0].is_merged_into(ends[1]) or ends[1].is_merged_into(ends[0])
+        if merged or case is None or back is None or case.refused or back.refused:
             return
         note(f"{other.name}: merge of {one.name}, conflicts={whose}, while ...")
         result = self.merge_while(
@@ -255,7 +266,7 @@ class BranchMachine(BranchedTable):
             case,
         )  # fmt: skip
         compared[f"both ways {result.how}"] += 1
-        self.landed(other, case.node, least=int(case.merged.table != case.ours.table))
+        self.landed(other, case.node, least=case.least)
 
     @precondition(lambda self: len(self.branches) > 1)
     @rule(whose=SETTLE, data=st.data())

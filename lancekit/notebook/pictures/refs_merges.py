@@ -12,8 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from lancekit.errors import LancekitError
-from lancekit.operations.lineage.apply_changes import PROPERTY
-from lancekit.versions.commit_graph import FAST_FORWARD, MERGE_KEYS
+from lancekit.versions.commit_graph import APPLIED, FAST_FORWARD, MERGE_KEYS
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
@@ -73,7 +72,7 @@ def _by(key: str, line: Line, versions: Sequence[int], reader: Reader) -> Iterat
         )
         found = reader.read(line, versions[place])
         said = found.transaction.transaction_properties if found and found.transaction else {}
-        source, _, version = said.get(f"{PROPERTY}.theirs", "").rpartition("@")
+        source, _, version = said.get(f"{APPLIED}.theirs", "").rpartition("@")
         if source and version == str(number):  # else it came along with another line's merge
             kind = "fast-forward" if taken else "merge"
             yield Merge(kind, source, number, versions[place])

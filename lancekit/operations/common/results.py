@@ -147,7 +147,8 @@ class ApplyResult(Counts):
     `columns_renamed` has pairs of the old name and the new one, `columns_altered` the columns that
     take nulls or no nulls from now on, or have other metadata.  Values of new columns are no
     updated rows.  `version` is `read_version` where there was nothing to do, and `how` says it:
-    ``"three-way"``, ``"fast-forward"`` or ``"nothing to do"``.
+    ``"three-way"``, ``"fast-forward"`` or ``"nothing to do"``.  A merge may make a version that
+    changes no row, and records what it contains.
     """
 
     _keys = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows")

@@ -16,7 +16,8 @@ from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import IncompatibleConflictError, LancekitError
 from lancekit.format.fragment import Fragment
-from lancekit.format.operations import Merge
+from lancekit.format.operation_parts import UpdateMap
+from lancekit.format.operations import Merge, UpdateConfig
 from lancekit.format.transaction import COMMIT_MESSAGE
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.results import ApplyResult
@@ -32,7 +33,7 @@ from lancekit.operations.lineage.sides import Chosen, Sides, choose_sides, settl
 from lancekit.operations.lineage.three_way import By, Settled, ThreeWay, three_way
 from lancekit.operations.lineage.write_rows import Given, RowsWork, write_rows
 from lancekit.versions.ancestor import unique_name
-from lancekit.versions.commit_graph import MERGE_KEYS
+from lancekit.versions.commit_graph import APPLIED, MERGE_KEYS
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.references import Reference
 from lancekit.versions.snapshot import Snapshot
@@ -43,6 +44,7 @@ __all__ = [
     "apply_changes",
     "check_how",
     "chosen_sides",
+    "edges_alone",
     "nothing_done",
     "planned",
     "result_of",
@@ -54,8 +56,6 @@ __all__ = [
 
 #: whether the target gets files of a branch for itself, or reads them where they are
 Files: TypeAlias = Literal["link", "reference"]
-#: how the properties of transactions begin that say what was brought in
-PROPERTY = "lancekit.apply"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +81,7 @@ class Changed:
     `further` are more bases, with regard to each of which a change has to be new.  `twin` is a
     version of ours that took the base over as it was; `unmerged` tells that the base is
     where both lines part.  With a `mark` they come at most once; `implied` as of `Pending`.
+    `is_merged` tells that ours contains theirs already.
     """
 
     base: Snapshot
@@ -91,6 +92,7 @@ class Changed:
     unmerged: bool = False
     mark: BatchMarker | None = None
     implied: tuple[BatchMarker, ...] = ()
+    is_merged: bool = False
 
 
 def check_how(doing: str, on: Any, by: Any, conflicts: Any, files: Any = "link") -> How:
@@ -125,12 +127,12 @@ def said_of(base: Snapshot, theirs: Snapshot) -> dict[str, str]:
     """
     said = {}
     for name, side in (("base", base), ("theirs", theirs)):
-        said[f"{PROPERTY}.{name}"] = f"{side.line.name}@{side.version}"
+        said[f"{APPLIED}.{name}"] = f"{side.line.name}@{side.version}"
         with suppress(LancekitError):  # of a branch that was deleted nothing has the id
             if side.version:
                 unique = unique_name(side.line)
                 commit = f"{unique} {side.version} {side.transaction_uuid}"
-                said[f"{PROPERTY}.{name}.commit"] = commit
+                said[f"{APPLIED}.{name}.commit"] = commit
     return said
 
 
@@ -170,15 +172,20 @@ def apply_changes(
     def attempt(current: Snapshot) -> tuple[Snapshot, ApplyResult]:
         check_writable(current)
         change = changed(current)
+        if change.is_merged:
+            return current, nothing_done(change, current, how)
         if quick is not None and (found := quick(change, current, how)):
             return found
         plan = planned(change, current, how, refuse=True)
         settled, given = settled_rows(plan, how.conflicts)
         result = result_of(plan, settled, given, change, how)
-        if plan.is_empty or not (settled or given or change.mark or plan.changes_columns):
+        if not (settled or given or change.mark or plan.changes_columns):
             return current, replace(result, how="nothing to do")
-        commit_plan = _commit_columns if plan.changes_columns else _commit_rows
-        landed = commit_plan(plan, settled, given, change, how)
+        if plan.is_empty and not change.further:
+            landed = _commit_edges(current, change, how)
+        else:
+            commit_plan = _commit_columns if plan.changes_columns else _commit_rows
+            landed = commit_plan(plan, settled, given, change, how)
         if landed is None:
             newest = latest_snapshot(current.line)
             return newest, nothing_done(change, newest, how)
@@ -187,6 +194,44 @@ def apply_changes(
     (landed, result), attempts = retried(ours, attempt, policy)
     took = time.monotonic() - started
     return landed, replace(result, attempts=attempts, duration=took, line=landed.line)
+
+
+def edges_alone(mark: BatchMarker | None, change: Changed) -> UpdateConfig:
+    """Return the operation that records a merge which changes no row and no column.
+
+    Both libraries land it beside every change of rows and columns, whoever comes first.
+    """
+    marks = (*(() if mark is None else (mark,)), *change.implied)
+    return UpdateConfig(config_updates=UpdateMap({one.key: one.text for one in marks}))
+
+
+def _commit_edges(ours: Snapshot, change: Changed, how: How) -> Snapshot | None:
+    """Record a merge of versions that changed nothing since the base, taken together.
+
+    So the next merge starts from them: a value that they had between, and that another branch
+    got from there, is known then.
+    """
+    pending = Pending(
+        operation=edges_alone(change.mark, change),
+        uuid=str(uuid.uuid4()),
+        doing=how.doing,
+        properties=said_in(change, how),
+        mark=change.mark,
+        implied=change.implied,
+        based_on=MERGE_KEYS,
+    )
+    return _commit_once(ours, pending, change)
+
+
+def _commit_once(ours: Snapshot, pending: Pending, change: Changed) -> Snapshot | None:
+    """Commit a change; ``None`` if another process did the same at the same time."""
+    try:
+        return commit(ours, pending)
+    except IncompatibleConflictError:
+        config = latest_snapshot(ours.line).manifest.config
+        if not (change.mark and change.mark.has_landed(config)):
+            raise
+        return None
 
 
 def _commit_rows(
@@ -205,13 +250,7 @@ def _commit_rows(
             implied=change.implied,
             based_on=MERGE_KEYS if change.mark else None,
         )
-        try:
-            return commit(ours, pending)
-        except IncompatibleConflictError:
-            config = latest_snapshot(ours.line).manifest.config
-            if not (change.mark and change.mark.has_landed(config)):
-                raise
-            return None
+        return _commit_once(ours, pending, change)
 
 
 def _commit_columns(

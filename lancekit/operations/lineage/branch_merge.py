@@ -16,6 +16,7 @@ from lancekit.operations.lineage.apply_changes import (
     apply_changes,
     check_how,
     chosen_sides,
+    nothing_done,
     planned,
     result_of,
     said_of,
@@ -31,6 +32,7 @@ from lancekit.operations.lineage.merge_base import merge_base, named_base
 from lancekit.operations.lineage.sides import settle
 from lancekit.operations.unmerged.waiting import check_merged
 from lancekit.versions.ancestor import unique_name
+from lancekit.versions.commit_graph import APPLIED
 from lancekit.versions.line import Line
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.references import Reference
@@ -172,7 +174,7 @@ def changes_of(source: Line, target: Snapshot, named: Reference | None = None) -
     base = merge_base(theirs, target) if named is None else named_base(theirs, target, named)
     properties = {
         **said_of(base.snapshot, theirs),
-        "lancekit.apply.branch": unique_name(theirs.line),
+        f"{APPLIED}.branch": unique_name(theirs.line),
     }
     return Changed(
         base=base.snapshot,
@@ -183,6 +185,7 @@ def changes_of(source: Line, target: Snapshot, named: Reference | None = None) -
         unmerged=base.unmerged,
         mark=base.mark,
         implied=base.implied,
+        is_merged=base.is_merged,
     )
 
 
@@ -228,11 +231,13 @@ def plan_merge(source: Line, line: Line, how: How, land: Land) -> BranchMergePla
     change = changes_of(source, target, how.base)
     taken = what_is_taken(change, target)
     left = 0
-    if taken is not None:
+    if taken is not None or change.is_merged:
         # with nothing that it could clash with
-        none = planned(replace(change, base=target, theirs=target, twin=None), target, how)
-        plan = replace(none, theirs=change.theirs)
-        found = result_of_taken(taken, change, target, how)
+        none = replace(change, base=target, theirs=target, twin=None, further=())
+        plan = replace(planned(none, target, how), theirs=change.theirs)
+        found = nothing_done(change, target, how)
+        if taken is not None:
+            found = result_of_taken(taken, change, target, how)
     else:
         plan, given = planned(change, target, how), None
         if callable(how.conflicts):
@@ -240,9 +245,7 @@ def plan_merge(source: Line, line: Line, how: How, land: Land) -> BranchMergePla
         else:
             chosen = chosen_sides(plan, how.conflicts)
             settled, left = settle(plan, chosen), len(chosen.left)
-        done = "nothing to do" if plan.is_empty else "three-way"
-        found = result_of(plan, settled, given, change, how)
-        found = replace(found, how=done)
+        found = replace(result_of(plan, settled, given, change, how), how="three-way")
         left += len(plan.merged.unsettled)
     return BranchMergePlan(
         doing=found.doing,

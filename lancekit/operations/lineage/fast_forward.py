@@ -21,13 +21,14 @@ from lancekit.format.deletions import to_offsets
 from lancekit.format.external_sequences import is_external
 from lancekit.format.fragment import Fragment
 from lancekit.format.manifest import BasePath
-from lancekit.format.operations import Merge, Update
+from lancekit.format.operations import Merge, Update, UpdateConfig
 from lancekit.format.row_ids import parse_row_ids, read_row_id_bounds, read_row_versions
 from lancekit.format.row_ids_encode import encode_row_versions, uniform_versions
 from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.lineage.apply_changes import (
     Changed,
     How,
+    edges_alone,
     nothing_done,
     said_in,
     with_columns,
@@ -67,6 +68,11 @@ class Taken:
     is_of_rows: bool
 
     @property
+    def is_empty(self) -> bool:
+        """True if the target has the rows and the columns already."""
+        return self.is_of_rows and not (self.new or self.updated or self.removed)
+
+    @property
     def touched(self) -> tuple[int, ...]:
         """The ids of the fragments from which rows went, or in which values changed."""
         return (*self.removed, *(fragment.id for fragment in (*self.updated, *self.patched)))
@@ -76,7 +82,11 @@ def what_is_taken(change: Changed, ours: Snapshot) -> Taken | None:
     """Return what ours would take over; ``None`` if it moved, or has to be changed row by row."""
     base, theirs = change.base, change.theirs
     start = change.twin or (base if change.unmerged else None)
-    if start is None or (start.line, start.version) != (ours.line, ours.version):
+    if (
+        change.is_merged
+        or start is None
+        or (start.line, start.version) != (ours.line, ours.version)
+    ):
         return None
     mine, other, known = ours.manifest, theirs.manifest, base.manifest.fragments
     same = (
@@ -106,8 +116,6 @@ def what_is_taken(change: Changed, ours: Snapshot) -> Taken | None:
     kept = set(other.fragments.ids.tolist())
     removed = tuple(id_ for id_ in mine.fragments.ids.tolist() if id_ not in kept)
     is_of_rows = mine.schema == other.schema and not patched
-    if is_of_rows and not (new or updated or removed):
-        return None
     pairs = () if mine.schema == other.schema else column_pairs(base, theirs)
     columns = column_changes(pairs, base.manifest.schema.names if pairs else ())
     return Taken(tuple(new), tuple(updated), tuple(patched), removed, columns, is_of_rows)
@@ -139,11 +147,15 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
         carried, copies = carried_fragments(theirs, whole, ours)
         deleted, more = carried_fragments(theirs, bare, ours)
         copies += more
-    if ours.manifest.has_stable_row_ids:
+    if carried and ours.manifest.has_stable_row_ids:
         stamps = _Stamps(ours, taken, change.base.version, version)
         carried = [stamps.on(fragment) for fragment in carried]
-    if taken.is_of_rows:
-        operation: Update | Merge = _operation(ours, taken, carried, deleted)
+    mark = None if change.mark is None else taken_mark(change.mark, version)
+    operation: Update | Merge | UpdateConfig
+    if taken.is_empty:
+        operation = edges_alone(mark, change)
+    elif taken.is_of_rows:
+        operation = _operation(ours, taken, carried, deleted)
     else:
         operation = _operation_on_columns(ours, theirs, taken, carried, deleted)
     pending = Pending(
@@ -151,7 +163,7 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
         uuid=str(uuid.uuid4()),
         doing=how.doing,
         properties=said_in(change, how),
-        mark=None if change.mark is None else taken_mark(change.mark, version),
+        mark=mark,
         implied=change.implied,
         next_row_id=theirs.manifest.next_row_id,
         moves_rows=not taken.is_of_rows,

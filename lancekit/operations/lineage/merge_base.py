@@ -36,7 +36,7 @@ class MergeBase:
     `twin` is the version of ours that took it over as it was, if one did and is still there;
     `unmerged` tells that it is where the lines part: neither was merged into the other yet.
     `mark` says in the config of ours that theirs was merged, `implied` that other lines came with
-    it.
+    it.  `is_merged` tells that ours contains theirs already.
     """
 
     snapshot: Snapshot
@@ -45,6 +45,7 @@ class MergeBase:
     unmerged: bool
     mark: BatchMarker | None
     implied: tuple[BatchMarker, ...]
+    is_merged: bool
 
 
 def taken_mark(mark: BatchMarker, version: int) -> BatchMarker:
@@ -61,6 +62,8 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
         It is gone.
     """
     graph = CommitGraph(ours.line)
+    if graph.is_merged(theirs, ours):
+        return _based_on(theirs, theirs, ours, graph, is_merged=True)
     left, right = graph.vector(theirs), graph.vector(ours)
     bases = graph.merge_bases(theirs, ours)
     there = []
@@ -101,7 +104,8 @@ def named_base(theirs: Snapshot, ours: Snapshot, reference: Reference) -> MergeB
     if reference.version == 0:
         pairs = [pair for pair in column_pairs(theirs, ours) if pair.old is not None]
         base = _emptied(theirs, {pair.old.name for pair in pairs if pair.old is not None})
-        return _based_on(base, theirs, ours, graph, twin=_emptied(ours, {p.name for p in pairs}))
+        twin, is_merged = _emptied(ours, {p.name for p in pairs}), graph.is_merged(theirs, ours)
+        return _based_on(base, theirs, ours, graph, twin=twin, is_merged=is_merged)
     base = resolve(ours.line, reference)
     name, version = graph.vector(base).point
     for side in (theirs, ours):
@@ -112,7 +116,7 @@ def named_base(theirs: Snapshot, ours: Snapshot, reference: Reference) -> MergeB
                 "without a base.",
                 base=base.reference,
             )
-    return _based_on(base, theirs, ours, graph)
+    return _based_on(base, theirs, ours, graph, is_merged=graph.is_merged(theirs, ours))
 
 
 def _emptied(side: Snapshot, columns: Set[str]) -> Snapshot:
@@ -138,6 +142,7 @@ def _based_on(
     twin: Snapshot | None = None,
     further: tuple[Snapshot, ...] = (),
     unmerged: bool = False,
+    is_merged: bool = False,
 ) -> MergeBase:
     left, right = graph.vector(theirs), graph.vector(ours)
     target = graph.chain(ours.line, ours.version)[0][1]
@@ -153,6 +158,7 @@ def _based_on(
         unmerged=unmerged,
         mark=marks[0] if marks else None,
         implied=tuple(marks[1:]),
+        is_merged=is_merged,
     )
 
 
@@ -191,6 +197,8 @@ def _gone(
 def commits_unmerged(source: Snapshot, target: Snapshot) -> int:
     """Return how many versions of one line another does not contain; 0 if nobody can tell."""
     graph = CommitGraph(source.line)
+    if graph.is_merged(source, target):
+        return 0
     known = graph.vector(target).versions
     # the versions of a branch are counted on
     there = [
