@@ -46,7 +46,10 @@ def common_ancestor(one: Snapshot, other: Snapshot) -> Snapshot | None:
             version = min(mine.version, origin.version)
             known = (s for s in (one, other) if s.version == version and s.line == origin.line)
             own = origin.line.root in (one.line.root, other.line.root)
-            return next(known, None) or _loaded(origin.line, version, own=own)
+            found = next(known, None) or _loaded(origin.line, version, own=own)
+            # a branch without versions of its own has that version, too
+            same = (s for s in (one, other) if s.version == version)
+            return found or next((s for s in same if s.line.root == origin.line.root), None)
     return None
 
 

@@ -368,8 +368,20 @@ class CommitGraph:
             snapshot = None
         if snapshot is not None:
             return CommonVersion(name, version, line, snapshot)
+        if line is not None and (fork := self._forked_from(line, version)):
+            return CommonVersion(name, version, fork.line, fork)
         taken = next(filter(None, map(self.taken_by, edges)), None)
         return CommonVersion(name, version, line, taken, stands_in=taken is not None)
+
+    def _forked_from(self, line: Line, version: int) -> Snapshot | None:
+        """Return the first version of a branch that forked from a version: it is the same."""
+        unique = self.chain(line, version)[0][1]
+        for branch in self._by_unique_name.values():
+            with suppress(LancekitError):  # a parent of the branch was deleted
+                forks = [(name, at) for _, name, at in self.chain(branch, version)[1:]]
+                if (unique, version) in forks and (found := self.load(branch, version)):
+                    return found
+        return None
 
     def taken_by(self, edge: MergeEdge) -> Snapshot | None:
         """Return the version that took over what was merged as it was, if it is there."""

@@ -105,6 +105,8 @@ class Node:
     table: Table
     contains: frozenset[Node] = frozenset()
     repeats: Node | None = None
+    #: later versions have higher numbers
+    number: int = field(default_factory=lambda: next(_identities))
 
     def follow(self, table: Table, *merged: Node) -> Node:
         """Return the next version; of merged ones it contains what they do."""
@@ -129,9 +131,17 @@ class Node:
 
 
 def merge_bases(one: Node, other: Node) -> list[Node]:
-    """Return the nearest versions that both contain."""
+    """Return the nearest versions that both contain.
+
+    A version that was taken back stays one of its line, but no longer brings what it had merged:
+    so only the nearest versions say what is farther away.
+    """
     common = (one.contains | {one}) & (other.contains | {other})
-    return [node for node in common if not any(node in found.contains for found in common)]
+    found: list[Node] = []
+    for node in sorted(common, key=lambda node: -node.number):
+        if not any(node in base.contains for base in found):
+            found.append(node)
+    return found
 
 
 # ---- merges

@@ -419,3 +419,28 @@ def test_commits_record_their_parents(tmp_path: Path) -> None:
     assert (said(exp, "base"), said(exp, "theirs")) == (commit(exp, 4), commit(ds, ds.version))
     ds.diff(1, 2).apply(exp, conflicts="theirs")
     assert said(exp, "theirs") in (commit(ds, 1), commit(ds, 2))
+
+
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
+def test_a_base_that_is_there_as_the_first_version_of_a_fork(tmp_path: Path, stable: bool) -> None:
+    """A cleanup of the branch removed the version there."""
+    ds = lk.write_dataset(
+        {"id": [1, 2], "n": [1, 2], "m": [1, 2]},
+        tmp_path / "t",
+        primary_key="id",
+        enable_stable_row_ids=stable,
+    )
+    one = ds.create_branch("one")
+    one.update({"n": "10"}, where="id = 1")
+    two = one.create_branch("two")
+    two.alter_columns({"path": "m", "name": "k"})
+    two.update({"k": "7"}, where="id = 1")
+    one.update({"m": "8"}, where="id = 2")
+    one.update({"n": "id * 100"})
+    for version in (2, 3):
+        gone = ds.checkout_version(("one", version))._snapshot
+        (Path(one._line.uri) / "_versions" / gone.manifest_name).unlink()
+    assert one.branches.compare("two").base == ("two", 2)
+    one.branches.merge("two")
+    rows = {row.pop("id"): row for row in one.to_table().to_pylist()}
+    assert rows == {1: {"n": 100, "k": 7}, 2: {"n": 200, "k": 8}}

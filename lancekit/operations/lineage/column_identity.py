@@ -15,7 +15,7 @@ from lancekit.format.operations import Merge, Overwrite, Restore, UnknownOperati
 from lancekit.format.schema import LanceField
 from lancekit.lazy import cached_property
 from lancekit.pipeline.diff.retyped import can_be_retyped
-from lancekit.versions.ancestor import origins, unique_name
+from lancekit.versions.ancestor import branch_origins, origins
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
@@ -169,11 +169,13 @@ def _called(field: LanceField) -> tuple[str, str]:
 
 def _spans(ancestor: Snapshot, side: Snapshot) -> list[_Span] | None:
     """Return the versions after an ancestor, oldest first; ``None`` if the way is not known."""
-    place = ancestor.line.root.uri, unique_name(ancestor.line)
+    forked = branch_origins(ancestor.line, ancestor.version)
+    # a branch begins with the version that it forked from
+    places = {one.place for one in forked if one.version == ancestor.version}
     spans: list[_Span] = []
     steps = list(origins(side))
     for at, origin in enumerate(steps):
-        found = origin.place == place
+        found = origin.place in places
         first = ancestor.version if found else steps[at + 1].version if at + 1 < len(steps) else -1
         spans.append(_Span(origin.line, range(first + 1, origin.version + 1)))
         if found:
