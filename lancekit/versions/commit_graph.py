@@ -26,7 +26,7 @@ from lancekit.versions.reference_files import read_branches
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["APPLIED", "FAST_FORWARD", "MERGE_KEYS", "CommitGraph", "CommonVersion", "MergeEdge"]
-__all__ += ["VersionVector", "merge_edges", "not_contained"]
+__all__ += ["REPEATS", "VersionVector", "merge_edges", "not_contained"]
 
 #: how the config keys of merges begin
 MERGE_KEYS = "lancekit.merge."
@@ -34,6 +34,8 @@ MERGE_KEYS = "lancekit.merge."
 FAST_FORWARD = "fast-forward"
 #: how the properties of transactions begin that name what a commit brought in
 APPLIED = "lancekit.apply"
+#: the property of a merge into a version that the source contained: the number of the new version
+REPEATS = f"{APPLIED}.repeats"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,10 +310,8 @@ class CommitGraph:
         said: Mapping[str, str] = {}
         with suppress(LancekitError):  # its file is gone
             said = {} if (found := snapshot.transaction) is None else found.transaction_properties
-        base = said.get(f"{APPLIED}.base.commit", "").rsplit(" ", 2)
         theirs = said.get(f"{APPLIED}.theirs.commit", "").rsplit(" ", 2)
-        is_merge = f"{APPLIED}.branch" in said and len(theirs) == 3
-        if not is_merge or base[:2] != [name, str(version - 1)]:
+        if said.get(REPEATS) != str(version) or len(theirs) != 3:
             return None
         return self._point(theirs[0], int(theirs[1]))
 

@@ -113,7 +113,7 @@ class Node:
         known = self.contains | {self}
         for other in merged:
             known |= other.contains | {other}
-        repeats = next((other for other in merged if self in other.contains), None)
+        repeats = next((other for other in merged if self.is_merged_into(other)), None)
         return Node(table, known, repeats)
 
     def is_merged_into(self, other: Node) -> bool:

@@ -36,7 +36,7 @@ class MergeBase:
     `twin` is the version of ours that took it over as it was, if one did and is still there;
     `unmerged` tells that it is where the lines part: neither was merged into the other yet.
     `mark` says in the config of ours that theirs was merged, `implied` that other lines came with
-    it.  `is_merged` tells that ours contains theirs already.
+    it.  `is_merged` tells that ours contains theirs already, `is_behind` that theirs contains ours.
     """
 
     snapshot: Snapshot
@@ -46,6 +46,7 @@ class MergeBase:
     mark: BatchMarker | None
     implied: tuple[BatchMarker, ...]
     is_merged: bool
+    is_behind: bool
 
 
 def taken_mark(mark: BatchMarker, version: int) -> BatchMarker:
@@ -87,6 +88,7 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
         twin=twin,
         further=tuple(found for _, found in there[1:]),
         unmerged=len(there) == 1 and _is_forked(base, left, right),
+        is_behind=graph.is_merged(ours, theirs),
     )
 
 
@@ -143,6 +145,7 @@ def _based_on(
     further: tuple[Snapshot, ...] = (),
     unmerged: bool = False,
     is_merged: bool = False,
+    is_behind: bool = False,
 ) -> MergeBase:
     left, right = graph.vector(theirs), graph.vector(ours)
     target = graph.chain(ours.line, ours.version)[0][1]
@@ -159,6 +162,7 @@ def _based_on(
         mark=marks[0] if marks else None,
         implied=tuple(marks[1:]),
         is_merged=is_merged,
+        is_behind=is_behind,
     )
 
 

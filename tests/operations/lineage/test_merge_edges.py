@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -202,3 +203,22 @@ def test_pylance_4_beside_a_merge_without_change(
     found = pylance4(program, uri=ds.uri)
     assert {row["id"]: row["n"] for row in found} == {1: 9, 2: 2, 3: 3}
     assert ds.branches.merge("exp").how == "nothing to do"
+
+
+@pytest.mark.parametrize("files", ["linked", "written"])
+def test_a_branch_that_follows_main_is_no_news_for_main(tmp_path: Path, files: str) -> None:
+    """Also where the rows are written, and where the versions between are gone."""
+    ds = table(tmp_path)
+    exp = ds.create_branch("exp")
+    for number in (6, 7):
+        ds.update({"n": str(number)}, where="id = 1")
+        if files == "written":  # a restore gives fragments back, so that no file is linked
+            ds.delete("id = 2")
+            ds.undo()
+        exp.branches.rebase("exp")
+        exp.checkout_latest()
+    lance.dataset(exp.uri).checkout_version(("exp", None)).cleanup_old_versions(
+        timedelta(0), delete_unverified=True
+    )
+    assert ds.branches.merge("exp").how == "nothing to do"
+    assert values(exp) == values(ds) == {1: 7, 2: 2}
