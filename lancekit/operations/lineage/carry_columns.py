@@ -20,11 +20,12 @@ from lancekit.format.fragment import TOMBSTONE, DataFile, Fragment
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.operations.columns.alter import columns_task
 from lancekit.operations.lineage.column_plan import MergedColumn
-from lancekit.operations.lineage.rows import read_rows
-from lancekit.operations.lineage.three_way import NOWHERE, ThreeWay
+from lancekit.operations.lineage.rows import NOWHERE, read_rows
+from lancekit.operations.lineage.three_way import ThreeWay
 from lancekit.operations.maintenance.carried_fragments import carried_fragments
 from lancekit.operations.maintenance.copies import Copy
 from lancekit.pipeline.casts.alter import Conversion
+from lancekit.pipeline.columns.filler import blank
 from lancekit.pipeline.columns.write import Calls, ColumnsTask, last_file, write_beside
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.row_values import row_values
@@ -78,7 +79,7 @@ def carry_columns(
             copies += more
         left = [c for c in come if c not in alike and (c.ours is not None or places.has_any(id_))]
         if left:
-            maker = _Carried(plan, places, left)
+            maker = _Carried(plan, places, left, dead.get(id_, BitMap()))
             schema = LanceSchema(tuple(c.field for c in left))
             tasks.append(columns_task(ours, source, schema, maker, ours.manifest.schema))
     written = write_beside(tasks, LocalRunner())
@@ -223,11 +224,16 @@ def _held(side: Snapshot, id_: int, column: LanceField) -> list[tuple[str, int]]
 
 @dataclass(frozen=True)
 class _Carried:
-    """Columns of theirs for rows of ours; those that theirs cast, of the values of ours."""
+    """Makes columns of the source for rows of the target, and converts columns that it cast.
+
+    The rows in ``dead``, which the merge deletes, repeat values of other rows: their own values may
+    not fit the new type.
+    """
 
     plan: ThreeWay
     places: _Places
     come: Sequence[MergedColumn]
+    dead: BitMap
     calls: Calls | None = field(default=None)
 
     @property
@@ -237,6 +243,17 @@ class _Carried:
 
     def make(self, rows: pa.Table) -> list[pa.ChunkedArray]:
         """Return the values of each column."""
+        offsets = row_address.offsets(rows["_rowaddr"].to_numpy().astype(np.uint64))
+        stays = ~np.isin(offsets, self.dead.to_array())
+        if stays.all():
+            return self._made(rows)
+        if not stays.any():
+            return [_chunked(blank(c.field.to_arrow(), len(stays))) for c in self.come]
+        places = pa.array(np.maximum(np.cumsum(stays) - 1, 0))
+        made = self._made(ak.take(rows, pa.array(np.flatnonzero(stays))))
+        return [_chunked(ak.take(values, places)) for values in made]
+
+    def _made(self, rows: pa.Table) -> list[pa.ChunkedArray]:
         new = [c for c in self.come if c.ours is None]
         values = dict(zip([c.field.name for c in new], self._looked_up(rows, new), strict=True))
         for column in self.come:

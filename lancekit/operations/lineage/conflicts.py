@@ -17,9 +17,9 @@ from lancekit.errors import MergeConflictError
 from lancekit.format.extensions import resolved
 from lancekit.legible import clean, literal, literals, python_rows
 from lancekit.operations.lineage.column_plan import ColumnConflict
-from lancekit.operations.lineage.rows import read_rows
+from lancekit.operations.lineage.rows import NOWHERE, read_rows
 from lancekit.operations.lineage.sides import Sides
-from lancekit.operations.lineage.three_way import NOWHERE, ThreeWay
+from lancekit.operations.lineage.three_way import ThreeWay
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.row_values import row_values
 from lancekit.pipeline.diff.side import Addresses

@@ -13,7 +13,8 @@ import pyarrow as pa
 from lancekit import arrow_kernels as ak
 from lancekit.errors import SchemaMismatchError
 from lancekit.operations.lineage.conflicts import Conflicts
-from lancekit.operations.lineage.three_way import NOWHERE, Settled, ThreeWay
+from lancekit.operations.lineage.rows import NOWHERE
+from lancekit.operations.lineage.three_way import Settled, ThreeWay
 from lancekit.operations.lineage.told_rows import pair_with_conflicts
 from lancekit.operations.lineage.write_rows import Given
 from lancekit.pipeline.casts.plan import plan_cast

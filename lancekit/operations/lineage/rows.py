@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from lancekit.format.schema import LanceSchema
 from lancekit.pipeline.diff.side import Addresses, Side
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["read_rows", "seen"]
+__all__ = ["NOWHERE", "read_rows", "seen"]
+
+#: the address of a row on a side that does not have it
+NOWHERE = np.uint64((1 << 64) - 1)
 
 
 def seen(snapshot: Snapshot) -> LanceSchema:

@@ -19,9 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lancekit.errors import InvalidArgumentError
-from lancekit.operations.lineage.rows import read_rows
+from lancekit.operations.lineage.rows import NOWHERE, read_rows
 from lancekit.operations.lineage.three_way import (
-    NOWHERE,
     By,
     Cells,
     Clashes,

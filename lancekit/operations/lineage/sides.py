@@ -13,7 +13,8 @@ import pyarrow as pa
 from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
 from lancekit.legible import literal, shown
-from lancekit.operations.lineage.three_way import NOWHERE, Cells, Rewritten, Settled, ThreeWay
+from lancekit.operations.lineage.rows import NOWHERE
+from lancekit.operations.lineage.three_way import Cells, Rewritten, Settled, ThreeWay
 from lancekit.operations.lineage.told_rows import pair_with_conflicts
 from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.engine.inputs import as_reader

@@ -23,7 +23,7 @@ from lancekit.operations.lineage.columns import pairs_through
 from lancekit.operations.lineage.contained_columns import contained_columns
 from lancekit.operations.lineage.diff import Changes, compare_rows, find_changes, read_sides
 from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
-from lancekit.operations.lineage.rows import read_rows
+from lancekit.operations.lineage.rows import NOWHERE, read_rows
 from lancekit.operations.lineage.three_way_columns import check_settled, merged_pairs, values_of
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.match import stand_among
@@ -32,16 +32,13 @@ from lancekit.pipeline.diff.side import Addresses
 from lancekit.pipeline.diff.values import Seeds, differing
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["NOWHERE", "By", "Cells", "Clashes", "Rewritten", "Settled", "ThreeWay"]
+__all__ = ["By", "Cells", "Clashes", "Rewritten", "Settled", "ThreeWay"]
 __all__ += ["three_way"]
 
 #: whether changes of different columns of a row exclude each other
 By = Literal["cell", "row"]
 #: of rows and columns
 Cells = npt.NDArray[np.bool_]
-
-#: the address of a row on a side that does not have it
-NOWHERE = np.uint64((1 << 64) - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +176,7 @@ def three_way(
     meets = _any(changes) or columns.schema != ours.manifest.schema
     mine = _changes(to_ours) if meets else changes
     columns = plan_columns(
-        sides, *pairs, choose, values_of(columns, changes, mine, theirs=theirs, ours=ours)
+        sides, *pairs, choose, values_of(columns, changes, mine, to_theirs, to_ours)
     )
     if refuse:
         check_settled(columns, *sides)
@@ -266,11 +263,13 @@ class _Meeting:
         # what theirs deleted: ours has it as it was, or changed, or deleted it, too
         gone = np.setdiff1d(theirs.deleted, mine.deleted, assume_unique=True)
         _, at, place = _both(gone, mine.updated[0])
-        deleted = self._places(np.delete(gone, at))
-        clashes = [self._clashes(gone[at], None, mine.updated[1][place])]
+        stays, kept = gone[at], mine.updated[1][place]
+        changed = self._changed_before(self.to_ours, stays, kept)
+        deleted = np.concatenate([self._places(np.delete(gone, at)), kept[~changed]])
+        clashes = [self._clashes(stays[changed], None, kept[changed])]
         # what theirs updated
         _, at, _ = _both(olds, mine.deleted)
-        lost = at[self._changed_before(olds[at], news[at])]
+        lost = at[self._changed_before(self.to_theirs, olds[at], news[at])]
         clashes.append(self._clashes(olds[lost], news[lost], None))
         olds, news = np.delete(olds, at), np.delete(news, at)
         _, at, place = _both(olds, mine.updated[0])
@@ -325,21 +324,23 @@ class _Meeting:
         out[left] = moved << np.uint64(32) | row_address.offsets(rows[left])
         return out
 
-    def _changed_before(self, base: Addresses, theirs: Addresses) -> npt.NDArray[np.bool_]:
-        """Return which rows theirs changed in columns that the base has.
+    def _changed_before(
+        self, side: DiffPlan, base: Addresses, rows: Addresses
+    ) -> npt.NDArray[np.bool_]:
+        """Return the updated rows of a side with new values in columns that the base has.
 
-        A row that only got a value of a new column may be deleted by ours all the same.
+        The other side can delete a row that got nothing but a value of a new column.
         """
-        known = [pair for pair in self.to_theirs.columns if pair.old is not None]
-        if len(known) == len(self.to_theirs.columns):
+        known = [pair for pair in side.columns if pair.old is not None]
+        if len(known) == len(side.columns):
             return np.ones(len(base), bool)
         out = np.zeros(len(base), bool)
-        olds, news = read_rows(self.to_theirs.old, base), read_rows(self.to_theirs.new, theirs)
+        olds, news = read_rows(side.old, base), read_rows(side.new, rows)
         step = rows_at_a_time(known)
         for start in range(0, len(base), step):
             part = slice(start, start + step)
             was = row_values(known, olds, base[part], new=False)
-            now = row_values(known, news, theirs[part], new=True)
+            now = row_values(known, news, rows[part], new=True)
             for one, other in zip(was, now, strict=True):
                 out[part] |= differing(one, other)
         return out

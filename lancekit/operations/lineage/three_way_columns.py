@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
 from lancekit.errors import SchemaMismatchError
+from lancekit.file.kernels.bits import flags_of
 from lancekit.format.schema import LanceField
 from lancekit.operations.lineage.column_plan import ColumnPlan, MergedColumn, Values
 from lancekit.operations.lineage.diff import Changes
 from lancekit.operations.lineage.diff_plan import DiffPlan
-from lancekit.operations.lineage.rows import read_rows, seen
+from lancekit.operations.lineage.rows import NOWHERE, read_rows, seen
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.retyped import retyped
 from lancekit.pipeline.diff.side import Addresses
+from lancekit.pipeline.diff.values import differing
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["check_settled", "merged_pairs", "values_of"]
@@ -43,26 +45,27 @@ def check_settled(plan: ColumnPlan, base: Snapshot, theirs: Snapshot, ours: Snap
 
 
 def values_of(
-    plan: ColumnPlan, changes: Changes, mine: Changes, *, theirs: Snapshot, ours: Snapshot
+    plan: ColumnPlan, changes: Changes, mine: Changes, to_theirs: DiffPlan, to_ours: DiffPlan
 ) -> Values:
     """Count what rows that each side changed say of columns; rows are read where types differ."""
-    came = np.concatenate([changes.inserted, changes.updated[1]])
-    kept = np.concatenate([mine.inserted, mine.updated[1]])
-    misfits, nulls = dict[str, int](), dict[str, int]()
-    for column in plan.columns:
-        for side, rows, field, other in _sides(column, (theirs, came), (ours, kept)):
-            is_cast = field.to_arrow().type != column.field.to_arrow().type
-            is_strict = field.nullable and not other.nullable
-            if not len(rows) or not (is_cast or is_strict):
-                continue
-            name = "" if column.ours is None else column.ours.name
-            found = _values(side, rows, field)
-            if is_cast:
-                misfits[name] = misfits.get(name, 0) + _misfits(found, column.field)
-            if is_strict:
-                nulls[name] = ak.null_count(found)
     lost = np.intersect1d(changes.deleted, mine.updated[0], assume_unique=True)
     gone = np.intersect1d(mine.deleted, changes.updated[0], assume_unique=True)
+    theirs = _Rows.of(to_theirs, changes, gone)
+    ours = _Rows.of(to_ours, mine, lost)
+    misfits, nulls = dict[str, int](), dict[str, int]()
+    for column in plan.columns:
+        for side, field, other in _sides(column, theirs, ours):
+            is_cast = field.to_arrow().type != column.field.to_arrow().type
+            is_strict = field.nullable and not other.nullable
+            if not len(side.rows) or not (is_cast or is_strict):
+                continue
+            name = "" if column.ours is None else column.ours.name
+            found = _values(side.version, side.rows, field)
+            if is_cast:
+                number = _num_misfits(side, found, field, column)
+                misfits[name] = misfits.get(name, 0) + number
+            if is_strict:
+                nulls[name] = ak.null_count(found)
     return Values(
         ours=mine.cells,
         theirs=changes.cells,
@@ -70,16 +73,37 @@ def values_of(
         nulls={name: number for name, number in nulls.items() if number},
         own_rows=len(mine.inserted) + len(lost),
         their_rows=len(changes.inserted) + len(gone),
-        any_theirs=bool(len(came)),
+        any_theirs=bool(len(theirs.rows)),
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows that a side inserted or updated, and the rows of the base that they were.
+
+    `conflicts` are rows of the base that the other side deleted.
+    """
+
+    base: Snapshot
+    version: Snapshot
+    rows: Addresses
+    before: Addresses
+    conflicts: Addresses
+
+    @classmethod
+    def of(cls, plan: DiffPlan, changes: Changes, conflicts: Addresses) -> _Rows:
+        rows = np.concatenate([changes.inserted, changes.updated[1]])
+        nowhere = np.full(len(changes.inserted), NOWHERE)
+        before = np.concatenate([nowhere, changes.updated[0]])
+        return cls(plan.old, plan.new, rows, before, conflicts)
+
+
 def _sides(
-    column: MergedColumn, theirs: tuple[Snapshot, Addresses], ours: tuple[Snapshot, Addresses]
-) -> Iterator[tuple[Snapshot, Addresses, LanceField, LanceField]]:
+    column: MergedColumn, theirs: _Rows, ours: _Rows
+) -> Iterator[tuple[_Rows, LanceField, LanceField]]:
     if column.theirs is not None and column.ours is not None:
-        yield *theirs, column.theirs, column.ours
-        yield *ours, column.ours, column.theirs
+        yield theirs, column.theirs, column.ours
+        yield ours, column.ours, column.theirs
 
 
 def _values(side: Snapshot, rows: Addresses, field: LanceField) -> pa.Array:
@@ -87,13 +111,28 @@ def _values(side: Snapshot, rows: Addresses, field: LanceField) -> pa.Array:
     return ak.combine_chunks(table[field.name])
 
 
-def _misfits(values: pa.Array, other: LanceField) -> int:
-    """Return how many values are none of another type."""
+def _num_misfits(side: _Rows, values: pa.Array, field: LanceField, column: MergedColumn) -> int:
+    """Return how many values of a side do not fit the type that the column gets.
+
+    Only values that the side changed count, and all values of rows that the other side deleted.
+    The other side replaced every other value that did not fit before its cast.
+    """
     try:
-        cast = retyped(values, other.to_arrow().type)
+        cast = retyped(values, column.field.to_arrow().type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return len(values)
-    return ak.null_count(cast) - ak.null_count(values)
+    if ak.null_count(cast) == ak.null_count(values):
+        return 0
+    unfit = np.flatnonzero(flags_of(cast.is_null()) & ~flags_of(values.is_null()))
+    base, before = column.base, side.before[unfit]
+    if base is None or base.to_arrow().type != field.to_arrow().type:
+        return len(unfit)
+    known = (before != NOWHERE) & ~np.isin(before, side.conflicts)
+    if not known.any():
+        return len(unfit)
+    now = ak.take(values, pa.array(unfit[known]))
+    same = ~differing(_values(side.base, before[known], base), now)
+    return len(unfit) - int(same.sum())
 
 
 def merged_pairs(

@@ -734,3 +734,56 @@ def test_a_picked_cast_of_rows_that_had_moved_before(tmp_path: Path) -> None:
     for side in (lk, lance):
         found = side.dataset(ds.uri).checkout_version(("exp", None)).to_table()
         assert found.sort_by("id").to_pylist() == wanted
+
+
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_a_side_deletes_a_row_that_got_a_value_of_a_column_both_added(
+    ds: lk.LanceDataset, side: str
+) -> None:
+    exp = ds.create_branch("exp")
+    for line in (ds, exp):
+        line.add_columns({"x": "id * 7"})
+    (ds if side == "ours" else exp).delete("id = 2")
+    ds.update({"name": "'main'"}, where="id = 4")
+    result = ds.branches.merge("exp")
+    assert (result.num_conflicts, result.num_deleted_rows) == (0, int(side == "theirs"))
+    assert [(one["id"], one["x"]) for one in rows_of(ds)] == [(1, 7), (3, 21), (4, 28)]
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_a_cast_after_values_that_did_not_fit_were_changed(
+    tmp_path: Path, side: str, compacted: bool
+) -> None:
+    rows = {"id": [0, 1, 2], "n": [2**40, 1, 2], "m": [0, 0, 0]}
+    ds = lk.write_dataset(rows, tmp_path / "t", primary_key="id", max_rows_per_file=2)
+    exp = ds.create_branch("exp")
+    one, other = (ds, exp) if side == "ours" else (exp, ds)
+    one.update({"n": "7"}, where="id = 0")
+    one.alter_columns({"path": "n", "data_type": pa.int32()})
+    # other columns of the same row, and a value that fits
+    other.update({"m": "5"}, where="id = 0")
+    other.update({"n": "9"}, where="id = 1")
+    if compacted:
+        other.optimize.compact_files()
+    ds.branches.merge("exp")
+    wanted = [{"id": 0, "n": 7, "m": 5}, {"id": 1, "n": 9, "m": 0}, {"id": 2, "n": 2, "m": 0}]
+    for library in (lk, lance):
+        assert library.dataset(ds.uri).to_table().sort_by("id").to_pylist() == wanted
+    ds.validate(deep=True)
+
+
+def test_a_written_column_takes_no_nulls_beside_rows_that_the_merge_deletes(
+    tmp_path: Path,
+) -> None:
+    ds = lk.write_dataset({"id": [0, 1, 2, 3]}, tmp_path / "t", primary_key="id")
+    exp = ds.create_branch("exp")
+    lance.dataset(exp._line.uri).add_columns({"x": "id * 2"})
+    exp.checkout_latest()
+    exp.delete("id < 2")
+    ds.insert({"id": [4]}, mode="append")
+    ds.delete("id = 4")
+    ds.optimize.compact_files()
+    ds.branches.merge("exp")
+    assert ds.to_table().to_pylist() == [{"id": 2, "x": 4}, {"id": 3, "x": 6}]
+    ds.validate(deep=True)
