@@ -82,7 +82,7 @@ def compare_rows(plan: DiffPlan, old: Addresses, new: Addresses) -> Changes:
 
     Columns that a side lacks are not compared.
     """
-    both = tuple(pair for pair in plan.columns if pair.old is not None)
+    both = tuple(pair for pair in plan.columns if pair.old is not None and not pair.is_lacked)
     alone = replace(plan, columns=both, shared=Shared((), (), (), (), {}))
     search = _Search(alone, (read_rows(plan.old, old), read_rows(plan.new, new)))
     return search.of(old, new)
