@@ -59,6 +59,8 @@ class Case:
     whose: str
     merged: Merged
     bases_are_there: bool
+    #: versions between a base and a side are gone, which would tell what became of columns
+    has_gap: bool = False
     #: the branch that is merged
     source: Line | None = None
 
@@ -84,6 +86,17 @@ class Case:
         return self.source is not None and self.theirs is self.source.fork
 
     @property
+    def is_guessed(self) -> bool:
+        """Whether versions are gone that tell a cast column from another one."""
+        return self.has_gap and any(
+            was.type != now.type and was.is_same(now) != (name == other)
+            for base in self.bases
+            for side in (self.theirs, self.ours)
+            for name, was in base.table.columns.items()
+            for other, now in side.table.columns.items()
+        )
+
+    @property
     def refused(self) -> bool:
         return self.whose == "fail" and bool(self.merged.clashes or self.merged.column_clashes)
 
@@ -101,7 +114,7 @@ def _without_edge(node: Node, ours: Node) -> Node:
         name: replace(column, ids=column.ids & known) if column.ids & known else Column(column.type)
         for name, column in node.table.columns.items()
     }
-    return Node(Table(columns, node.table.rows), node.contains)
+    return Node(Table(columns, node.table.rows), node.contains, parent=node.parent)
 
 
 def check(ds: Any, table: Table) -> None:

@@ -2,17 +2,19 @@
 
 A row is the same row on two sides if its key is equal.  A column is the same column if the two
 sides share an identity, whatever its names: an added column gets a new identity, and a merge of two
-columns that both sides added alike has the identities of both.
+columns that both sides added alike has the identities of both.  Columns of which the other side has
+none are the same if they have one name and one type, unless the version that both sides come from
+has both: who drops a column and adds it again, or takes the drop back, means the same one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, takewhile
 from typing import Any, Literal
 
-__all__ = ["Ambiguous", "Column", "Merged", "Node", "Table", "merge_bases", "three_way"]
+__all__ = ["Ambiguous", "Column", "Merged", "Node", "Table", "between", "merge_bases", "three_way"]
 
 Whose = Literal["ours", "theirs"]
 Cells = Mapping[str, Any]
@@ -107,6 +109,8 @@ class Node:
     repeats: Node | None = None
     #: later versions have higher numbers
     number: int = field(default_factory=lambda: next(_identities))
+    #: the version before it on its line, or on the one that this forked from
+    parent: Node | None = None
 
     def follow(self, table: Table, *merged: Node) -> Node:
         """Return the next version; of merged ones it contains what they do."""
@@ -114,7 +118,7 @@ class Node:
         for other in merged:
             known |= other.contains | {other}
         repeats = next((other for other in merged if self.is_merged_into(other)), None)
-        return Node(table, known, repeats)
+        return Node(table, known, repeats, parent=self)
 
     def is_merged_into(self, other: Node) -> bool:
         """Tell whether a merge of this version into another one has nothing to record."""
@@ -122,12 +126,20 @@ class Node:
             return True
         return self.repeats is not None and self.repeats.is_merged_into(other)
 
+    @property
+    def chain(self) -> Iterator[Node]:
+        """The version and those before it, newest first."""
+        node: Node | None = self
+        while node is not None:
+            yield node
+            node = node.parent
+
     def restored(self, old: Node, chain: Iterable[Node]) -> Node:
         """Return the next version with an old table: what was merged since is taken back.
 
         `chain` are the versions of this line and of those that it forked from.
         """
-        return Node(old.table, old.contains | {old} | set(chain))
+        return Node(old.table, old.contains | {old} | set(chain), parent=self)
 
 
 def merge_bases(one: Node, other: Node) -> list[Node]:
@@ -142,6 +154,19 @@ def merge_bases(one: Node, other: Node) -> list[Node]:
         if not any(node in base.contains for base in found):
             found.append(node)
     return found
+
+
+def parted(one: Node, other: Node) -> Node:
+    """Return the newest version that both come from, by their lines alone."""
+    known = set(other.chain)
+    return next(node for node in one.chain if node in known)
+
+
+def between(one: Node, other: Node) -> Iterator[Node]:
+    """Yield the versions since two parted, with both."""
+    start = parted(one, other)
+    for side in (one, other):
+        yield from takewhile(lambda node: node is not start, side.chain)
 
 
 # ---- merges
@@ -159,8 +184,6 @@ class Merged:
     clashes: frozenset[tuple[int, str | None]]
     column_clashes: frozenset[str]
     counts: tuple[int, int, int]
-    #: why the rules do not say what a settled conflict leaves
-    unclear: str = ""
     added: frozenset[str] = frozenset()
     dropped: frozenset[str] = frozenset()
     renamed: frozenset[tuple[str, str]] = frozenset()
@@ -189,21 +212,59 @@ def _decided(bases: Sequence[Any], theirs: Any, ours: Any) -> Any:
     return None
 
 
-def _tracks(bases: Sequence[Table], theirs: Table, ours: Table) -> list[_Track]:
+def _others_by_name(base: Node, side: Node) -> Iterator[str]:
+    """Yield the names of columns that share no identity, and are the same by name and type."""
+    before, after = base.table.columns, side.table.columns
+    start = parted(base, side).table.columns.values()
+
+    def is_known(column: Column) -> bool:
+        return any(column.is_same(one) for one in start)
+
+    for name in before.keys() & after.keys():
+        was, now = before[name], after[name]
+        left = not any(was.is_same(c) for c in after.values())
+        came = not any(now.is_same(c) for c in before.values())
+        if left and came and was.type == now.type and not (is_known(was) and is_known(now)):
+            yield name
+
+
+def _tracks(bases: Sequence[Node], theirs: Node, ours: Node) -> list[_Track]:
     versions = [*bases, theirs, ours]
-    groups: list[tuple[set[int], list[str | None]]] = []
-    for at, version in enumerate(versions):
-        for name, column in version.columns.items():
-            found = [group for group in groups if group[0] & column.ids]
-            if len(found) > 1 or (found and found[0][1][at] is not None):
+    groups: list[dict[int, str]] = []  # for each column its name in each version
+
+    def join(places: Iterable[tuple[int, str]]) -> None:
+        wanted = set(places)
+        found = [group for group in groups if wanted & group.items()]
+        if not found:
+            groups.append({})
+            found = groups[-1:]
+        for group in found[1:]:
+            wanted |= group.items()
+            groups.remove(group)
+        for at, name in wanted:
+            if found[0].setdefault(at, name) != name:
                 raise Ambiguous("one column is two on another side")
-            if not found:
-                found = [(set(), [None] * len(versions))]
-                groups += found
-            found[0][0].update(column.ids)
-            found[0][1][at] = name
-    tracks = [_Track(tuple(names[:-2]), names[-2], names[-1]) for _, names in groups]
-    return list(_added_alike(tracks, theirs, ours))
+
+    for at, version in enumerate(versions):
+        for name, column in version.table.columns.items():
+            same = (
+                (other, called)
+                for other, one in enumerate(versions)
+                for called, known in one.table.columns.items()
+                # without a base names tell which columns both sides have
+                if known.is_same(column) and min(at, other) < len(bases)
+            )
+            join([(at, name), *same])
+    for at, base in enumerate(bases):
+        for side in (len(bases), len(bases) + 1):
+            for name in _others_by_name(base, versions[side]):
+                join([(at, name), (side, name)])
+    count = len(bases)
+    tracks = [
+        _Track(tuple(map(group.get, range(count))), group.get(count), group.get(count + 1))
+        for group in groups
+    ]
+    return list(_added_alike(tracks, theirs.table, ours.table))
 
 
 def _added_alike(tracks: list[_Track], theirs: Table, ours: Table) -> Iterator[_Track]:
@@ -220,27 +281,35 @@ def _added_alike(tracks: list[_Track], theirs: Table, ours: Table) -> Iterator[_
 
 
 class _ThreeWay:
-    def __init__(self, bases: Sequence[Table], theirs: Table, ours: Table, whose: Whose) -> None:
-        self.bases, self.theirs, self.ours, self.whose = bases, theirs, ours, whose
+    def __init__(self, bases: Sequence[Node], theirs: Node, ours: Node, whose: Whose) -> None:
+        self.bases = [base.table for base in bases]
+        self.theirs, self.ours, self.whose = theirs.table, ours.table, whose
         self.tracks = _tracks(bases, theirs, ours)
         self.column_clashes: set[str] = set()
-        self.unclear = ""
         self.clashes: set[tuple[int, str | None]] = set()
 
     # ---- columns
 
     def columns(self) -> dict[str, tuple[_Track, Column]]:
-        """Return the columns that come of it, by name."""
+        """Return the columns that come of it, by name.
+
+        Where two have one name, that of the other side gives way: it takes the name that it has on
+        the side that counts, or goes.
+        """
+        left = [(track, *made) for track in self.tracks if (made := self._column(track))]
         found: dict[str, tuple[_Track, Column]] = {}
-        for track in self.tracks:
-            column = self._column(track)
-            if column is None:
+        while left:
+            track, name, column = left.pop()
+            if name not in found:
+                found[name] = track, column
                 continue
-            name, made = column
-            if name in found:
-                self.column_clashes.add(name)
-                self.unclear = "two columns of one name"
-            found[name] = (track, made)
+            self.column_clashes.add(name)
+            both = [(track, column), found[name]]
+            mine, loser = sorted(both, key=lambda one: name != getattr(one[0], self.whose))
+            found[name] = mine
+            own = getattr(loser[0], self.whose)
+            if own is not None:
+                left.append((loser[0], own, loser[1]))
         return found
 
     def _column(self, track: _Track) -> tuple[str, Column] | None:
@@ -317,7 +386,6 @@ class _ThreeWay:
             frozenset(self.clashes),
             frozenset(self.column_clashes),
             (counts[0], counts[1], counts[2]),
-            self.unclear,
             added=frozenset(name for name, track in both if track.ours is None),
             dropped=frozenset(set(self.ours.columns) - kept),
             renamed=frozenset((t.ours, n) for n, t in both if t.ours not in (None, n)),
@@ -387,6 +455,6 @@ class _ThreeWay:
         return False
 
 
-def three_way(bases: Sequence[Table], theirs: Table, ours: Table, whose: Whose) -> Merged:
+def three_way(bases: Sequence[Node], theirs: Node, ours: Node, whose: Whose) -> Merged:
     """Merge rows and columns by identity; a change counts only if it is new to each base."""
     return _ThreeWay(bases, theirs, ours, whose).run()

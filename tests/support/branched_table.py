@@ -181,6 +181,19 @@ class BranchedTable(RuleBasedStateMachine):
         assert line.last in left
         assert left <= set(line.nodes)
         line.nodes = {version: line.nodes[version] for version in sorted(left)}
+        if side is lance:
+            self.forget_broken(line)
+
+    def forget_broken(self, line: Line) -> None:
+        """Forget old versions of which pylance's cleanup removed files: nobody can read them."""
+        for version in [version for version in line.nodes if version < line.last]:
+            try:
+                lance.dataset(line.path).checkout_version((line.branch, version)).to_table()
+            except Exception as error:
+                if "Not found" not in str(error):
+                    raise
+                note(f"{line.name}@{version} lost its files")
+                del line.nodes[version]
 
     @rule(data=st.data())
     def undo(self, data: Any) -> None:

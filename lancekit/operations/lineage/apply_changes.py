@@ -14,7 +14,12 @@ from lancekit.commit.manifest.draft import numbered
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.commit.rules.pending import Pending
-from lancekit.errors import IncompatibleConflictError, LancekitError
+from lancekit.errors import (
+    IncompatibleConflictError,
+    LancekitError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
 from lancekit.format.fragment import Fragment
 from lancekit.format.operation_parts import UpdateMap
 from lancekit.format.operations import Merge, UpdateConfig
@@ -25,6 +30,7 @@ from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.common.staged_files import removed_unless_landed
 from lancekit.operations.lineage.carry_columns import CarriedColumns, carry_columns
 from lancekit.operations.lineage.column_changes import ColumnChanges, takes_old_rows
+from lancekit.operations.lineage.column_identity import ids_said
 from lancekit.operations.lineage.conflicts import Conflicts, Named, Resolve
 from lancekit.operations.lineage.given_rows import settled_by
 from lancekit.operations.lineage.linked_files import bring_again, commit_with_files
@@ -272,12 +278,13 @@ def _commit_columns(
     with removed_unless_landed(ours.store, work.new_fragments):
         deleted, gone = work.deletions(ours)
         carried = carry_columns(plan, gone, work.affected)
+        columns = [(column.field, column.ours) for column in plan.merged.columns]
         with removed_unless_landed(ours.store, carried.written):
             pending = Pending(
                 operation=_merge_of(plan, work, deleted, carried),
                 uuid=str(uuid.uuid4()),
                 doing=how.doing,
-                properties=said_in(change, how),
+                properties={**said_in(change, how), **ids_said(columns, ours)},
                 mark=change.mark,
                 implied=change.implied,
                 moves_rows=True,
@@ -314,19 +321,29 @@ def planned(change: Changed, ours: Snapshot, how: How, *, refuse: bool = False) 
     """
     sides = Sides() if callable(how.conflicts) else sides_of(how.conflicts)
     bases = [(change.base, change.twin), *((base, None) for base in change.further)]
-    plans = [
-        three_way(
-            base,
-            change.theirs,
-            ours,
-            on=how.on,
-            by=how.by,
-            twin=twin,
-            choose=lambda name: sides.columns.get(name, sides.default),
-            refuse=refuse,
-        )
-        for base, twin in bases
-    ]
+    try:
+        plans = [
+            three_way(
+                base,
+                change.theirs,
+                ours,
+                on=how.on,
+                by=how.by,
+                twin=twin,
+                choose=lambda name: sides.columns.get(name, sides.default),
+                refuse=refuse,
+            )
+            for base, twin in bases
+        ]
+    except UnsupportedFeatureError as error:
+        if "column" not in error.context:
+            raise
+        raise SchemaMismatchError(
+            f"The columns of {ours.called} and {change.theirs.called} cannot be merged: "
+            f"{error.message}",
+            hint="Change the columns of one side to those of the other first.",
+            **error.context,
+        ) from error
     return plans[0] if len(plans) == 1 else combined(plans, how.by)
 
 

@@ -2,12 +2,14 @@
 
 A field id alone does not tell: once no file holds a dropped column, both libraries give its id to
 the next new one.  What tells is that the id stood in every version between.  A cast gives a column
-a new id, in the version that makes the cast.
+a new id, in the version that makes the cast.  A merge of branches can drop a column, add another
+one in its place or with its id, and bring a cast, all in one version; so its transaction says where
+the ids do not tell it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lancekit.errors import LancekitError
@@ -16,16 +18,21 @@ from lancekit.format.schema import LanceField
 from lancekit.lazy import cached_property
 from lancekit.pipeline.diff.retyped import can_be_retyped
 from lancekit.versions.ancestor import branch_origins, origins
+from lancekit.versions.commit_graph import APPLIED
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["KeptColumns"]
+__all__ = ["KeptColumns", "ids_said"]
 
 #: a history longer than this is not read
 _READ_VERSIONS = 1000
 
-#: the field ids of a version, each with the id that the column had in the ancestor
-Ids = Mapping[int, int]
+#: the property that names columns whose ids do not tell what they were, as `ids_said` writes it
+_COLUMNS = f"{APPLIED}.columns"
+
+#: the field ids of a version, each with the id that the column had in the ancestor; ``None`` for a
+#: column that came since.  Columns of which the versions between do not tell it are not listed
+Ids = Mapping[int, int | None]
 
 
 class KeptColumns:
@@ -56,6 +63,10 @@ class KeptColumns:
         Other than `has`, it follows casts; for that the versions between are looked at.
         """
         return id_ if self._side is self._ancestor or self.has(id_) else self._followed.get(id_)
+
+    def is_new(self, id_: int) -> bool:
+        """Return True if the versions between tell that the column came since the ancestor."""
+        return self._side is not self._ancestor and self._followed.get(id_, id_) is None
 
     @cached_property
     def _held(self) -> int:
@@ -129,38 +140,58 @@ def _kept_by(at: Snapshot, last: Snapshot, kept: dict[int, Ids], ancestor: Snaps
             return kept[done.version]
         old = _loaded(at.line, done.version)
         found = {} if old is None else _followed(old, ancestor)
-        return {then: now for now, then in found.items()}
+        return {then: now for now, then in found.items() if then is not None}
     if isinstance(done, Overwrite):
-        return {}  # it gives out all ids anew
+        return {}  # it gives out all ids anew, and names tell which columns it wrote again
     if at.version == last.version + 1 and not isinstance(done, UnknownOperation):
-        if isinstance(done, Merge):
-            known = kept[last.version]
-            there |= {id_: known[old] for id_, old in _cast(before, after) if old in known}
+        known = kept[last.version]
+        there |= {id_: None for id_ in after if id_ not in before}
+        for id_, was in _told(before, after, at) if isinstance(done, Merge) else ():
+            there.pop(id_, None)
+            if was is None or was in known:
+                there[id_] = None if was is None else known[was]
         return there
-    held = _highest_held(last, at)
-    return {
-        id_: origin
-        for id_, origin in there.items()
-        if id_ <= held or _called(before[id_]) == _called(after[id_])
-    }
+    # a column that stood all the time kept lower ids from being given out again
+    alike = (id_ for id_ in there if _called(before[id_]) == _called(after[id_]))
+    held = max(_highest_held(last, at), max(alike, default=-1))
+    return {id_: origin for id_, origin in there.items() if id_ <= held}
 
 
-def _cast(
-    before: Mapping[int, LanceField], after: Mapping[int, LanceField]
-) -> Iterator[tuple[int, int]]:
-    """Yield the new id and the old one of each column that a commit cast.
-
-    Such a column keeps its place, and its name unless the same call renamed it.
-    """
+def _told(
+    before: Mapping[int, LanceField], after: Mapping[int, LanceField], at: Snapshot
+) -> Iterator[tuple[int, int | None]]:
+    """Yield each id that does not tell what a column was, with the id that the column had."""
+    said = {} if at.transaction is None else at.transaction.transaction_properties
+    if any(key.startswith(APPLIED) for key in said):
+        pairs = (pair.partition("<") for pair in said.get(_COLUMNS, "").split())
+        yield from ((int(new), int(old) if old else None) for new, _, old in pairs)
+        return
+    # a cast by itself: the column keeps its place, and its name unless the same call renamed it
     if len(before) != len(after):
         return
-    for old, new in zip(before.values(), after.values(), strict=True):
+    for was, now in zip(before.values(), after.values(), strict=True):
         if (
-            old.id not in after
-            and new.id not in before
-            and (old.name == new.name or can_be_retyped(old.to_arrow().type, new.to_arrow().type))
+            was.id not in after
+            and now.id not in before
+            and (was.name == now.name or can_be_retyped(was.to_arrow().type, now.to_arrow().type))
         ):
-            yield new.id, old.id
+            yield now.id, was.id
+
+
+def ids_said(
+    columns: Iterable[tuple[LanceField, LanceField | None]], target: Snapshot
+) -> dict[str, str]:
+    """Return the property of a merge for its columns, each with what it was in the target before.
+
+    A column that is as new as its id, or still has its id, needs no word.
+    """
+    before = _fields(target)
+    text = " ".join(
+        f"{new.id}<" if old is None else f"{new.id}<{old.id}"
+        for new, old in columns
+        if (new.id in before if old is None else new.id != old.id)
+    )
+    return {_COLUMNS: text} if text else {}
 
 
 def _called(field: LanceField) -> tuple[str, str]:

@@ -330,22 +330,25 @@ class _Planning:
     # ---- all of them
 
     def _without_clashes(self, columns: list[MergedColumn]) -> list[MergedColumn]:
-        """Return the columns under distinct names; one of theirs gives way, if ours counts."""
-        own = {column.ours.name for column in columns if column.ours is not None}
-        found: list[MergedColumn] = []
-        for at, column in enumerate(columns):
-            name = column.field.name
-            others = [one for one in columns[:at] + columns[at + 1 :] if one.field.name == name]
-            is_theirs = column.ours is None or column.ours.name != name
-            if not others or not is_theirs:
-                found.append(column)
-                continue
-            done = f"{'added' if column.ours is None else 'renamed to'} {name}"
-            kept = "renamed to" if others[0].base is not None else "added"
-            self._settled(name, [f"{kept} {name}"], [done], sides=("ours",))
-            if column.ours is not None and column.ours.name not in own - {column.ours.name}:
-                found.append(replace(column, field=replace(column.field, name=column.ours.name)))
-        return found
+        """Return the columns under distinct names: where two have one, a column gives way.
+
+        It takes the name that it has on the other side, or goes if that lacks it.
+        """
+        kept = dict[str, str]()  # whose names columns took that gave way: they cannot go back
+        while (clash := _clash(columns)) is not None:
+            mine, other = clash
+            name = mine.field.name
+            sides = (kept[name],) if name in kept else ("ours", "theirs")
+            done = [_got_name(mine.base, mine.ours)], [_got_name(other.base, other.theirs)]
+            winner = self._settled(name, *done, sides=sides) or sides[0]
+            loser, own = (other, other.ours) if winner == "ours" else (mine, mine.theirs)
+            rest = []
+            if own is not None:
+                rest = [replace(loser, field=replace(loser.field, name=own.name))]
+                kept[own.name] = winner
+            at = next(at for at, column in enumerate(columns) if column is loser)
+            columns = [*columns[:at], *rest, *columns[at + 1 :]]
+        return columns
 
     def _new(self, other: LanceField) -> LanceField:
         """Return a field of theirs with ids that no column had."""
@@ -371,6 +374,28 @@ class _Planning:
                 if (new.nullable, new.metadata) != (mine.nullable, mine.metadata)
             ),
         )
+
+
+def _clash(columns: Sequence[MergedColumn]) -> tuple[MergedColumn, MergedColumn] | None:
+    """Return two columns of one name, that which has it by ours first; ``None`` if there are none.
+
+    The names of each side are distinct, so that the other one has it by theirs.
+    """
+    found = dict[str, MergedColumn]()
+    for column in columns:
+        name = column.field.name
+        first = found.setdefault(name, column)
+        if first is not column:
+            by_ours = first.ours is not None and first.ours.name == name
+            return (first, column) if by_ours else (column, first)
+    return None
+
+
+def _got_name(base: LanceField | None, now: LanceField | None) -> str:
+    """Return how a column came to its name on a side."""
+    if base is None or now is None:
+        return "added"
+    return "kept" if base.name == now.name else f"made of {clean(base.name)}"
 
 
 def _kind(one: LanceField) -> pa.DataType:

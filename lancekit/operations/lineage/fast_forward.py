@@ -38,6 +38,7 @@ from lancekit.operations.lineage.column_changes import (
     column_changes,
     takes_old_rows,
 )
+from lancekit.operations.lineage.column_identity import ids_said
 from lancekit.operations.lineage.columns import column_pairs
 from lancekit.operations.lineage.linked_files import bring_again, commit_with_files
 from lancekit.operations.lineage.merge_base import taken_mark
@@ -46,6 +47,7 @@ from lancekit.operations.maintenance.carried_fragments import (
     referred_fragments,
 )
 from lancekit.operations.maintenance.copies import Copy
+from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Taken", "fast_forward", "result_of_taken", "what_is_taken"]
@@ -57,7 +59,7 @@ class Taken:
 
     `new` are those that it lacks, `updated` those with more deletions, `patched` those with columns
     in other files; `removed` are the ids of those that it loses.  `columns` says what becomes of
-    its columns.
+    its columns, `pairs` has those of the branch with what they were, if columns change.
     """
 
     new: tuple[Fragment, ...]
@@ -65,6 +67,7 @@ class Taken:
     patched: tuple[Fragment, ...]
     removed: tuple[int, ...]
     columns: ColumnChanges
+    pairs: tuple[ColumnPair, ...]
     is_of_rows: bool
 
     @property
@@ -118,7 +121,9 @@ def what_is_taken(change: Changed, ours: Snapshot) -> Taken | None:
     is_of_rows = mine.schema == other.schema and not patched
     pairs = () if mine.schema == other.schema else column_pairs(base, theirs)
     columns = column_changes(pairs, base.manifest.schema.names if pairs else ())
-    return Taken(tuple(new), tuple(updated), tuple(patched), removed, columns, is_of_rows)
+    return Taken(
+        tuple(new), tuple(updated), tuple(patched), removed, columns, tuple(pairs), is_of_rows
+    )
 
 
 def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, ApplyResult] | None:
@@ -158,11 +163,14 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
         operation = _operation(ours, taken, carried, deleted)
     else:
         operation = _operation_on_columns(ours, theirs, taken, carried, deleted)
+    # a column that was dropped and added again under its name is new, though it counts as the same
+    columns = [(p.new, p.old if p.old is None or p.is_cast or p.new.id == p.old.id else None)
+               for p in taken.pairs]  # fmt: skip
     pending = Pending(
         operation=operation,
         uuid=str(uuid.uuid4()),
         doing=how.doing,
-        properties=said_in(change, how),
+        properties={**said_in(change, how), **ids_said(columns, ours)},
         mark=mark,
         implied=change.implied,
         next_row_id=theirs.manifest.next_row_id,

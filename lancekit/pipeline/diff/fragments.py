@@ -71,6 +71,9 @@ class Origins(Protocol):
     def origin(self, id_: int) -> int | None:
         """Return the id that a column had in the ancestor, casts included; this is dearer."""
 
+    def is_new(self, id_: int) -> bool:
+        """Return True if it is known that the column came since the ancestor."""
+
 
 class _NoAncestor:
     def had(self, _: int) -> bool:
@@ -81,6 +84,9 @@ class _NoAncestor:
 
     def origin(self, _: int) -> None:
         return None
+
+    def is_new(self, _: int) -> bool:
+        return False
 
 
 _NO_ANCESTOR = _NoAncestor()
@@ -96,7 +102,8 @@ def pair_columns(
 
     It is the one of the same id, if both sides have kept that of a version that both come from, or
     else the one that was cast since, or else the one of the same name, unless both are other
-    columns of that version.  Values of its type have to be values of the new one's, too.
+    columns of that version.  Values of its type have to be values of the new one's, too.  One that
+    is known to have come since has the type of the other, too: else no cast made one of the other.
 
     Parameters
     ----------
@@ -123,12 +130,19 @@ def pair_columns(
     cast = {origin: by_id[id_] for id_, origin in were.items() if origin is not None}
     followed = {cast[origin].id for origin in came.values() if origin in cast}
     by_name = {field.name: field for field in left if field.id not in followed}
+
+    def are_others(one: LanceField, other: LanceField) -> bool:
+        if came[other.id] is not None and were[one.id] is not None:
+            return True
+        is_new = of_old.is_new(one.id) or of_new.is_new(other.id)
+        return is_new and one.to_arrow().type != other.to_arrow().type
+
     found = []
     for field in new.fields:
         kind, origin = field.to_arrow().type, came.get(field.id)
         match = same.get(field.id) or (None if origin is None else cast.get(origin))
         if match is None and (match := by_name.get(field.name)) is not None:
-            match = None if origin is not None and were[match.id] is not None else match
+            match = None if are_others(match, field) else match
         if match is not None and not can_be_retyped(match.to_arrow().type, kind):
             match = None
         found.append(ColumnPair(field.name, kind, match, field))

@@ -1,0 +1,253 @@
+"""Columns that stand where another one stood: in its place, with its id, or under its name."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lancekit as lk
+from lancekit.errors import SchemaMismatchError
+from tests.operations.lineage.test_column_merges import rows_of
+from tests.operations.lineage.test_three_way import row
+
+Change = Callable[[lk.LanceDataset], Any]
+AGO = dt.timedelta(0)
+
+
+def in_place(exp: lk.LanceDataset) -> None:
+    exp.drop_columns(["age"])
+    exp.add_columns({"size": "id * 100"})
+
+
+def with_its_id(exp: lk.LanceDataset) -> None:
+    """Both libraries give the id of a column that no file holds to the next one."""
+    before = {field.name(): field.id() for field in exp.lance_schema.fields()}
+    exp.drop_columns(["age"])
+    exp.optimize.compact_files()
+    exp.update({"name": "name"})
+    exp.add_columns({"size": "id * 100"})
+    after = {field.name(): field.id() for field in exp.lance_schema.fields()}
+    assert after["size"] == before["age"]
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["fast-forward", "three-way"])
+@pytest.mark.parametrize("change", [in_place, with_its_id])
+def test_a_column_that_a_merge_put_in_the_place_of_another(
+    ds: lk.LanceDataset, change: Change, moved: bool
+) -> None:
+    exp, other = ds.create_branch("exp"), ds.create_branch("other")
+    change(exp)
+    other.insert([row(5, "e", 50)], mode="append")
+    if moved:
+        ds.update({"name": "'A'"}, where="id = 1")
+    ds.branches.merge("exp")
+    ds.branches.merge("other")
+    assert rows_of(ds)[3:] == [
+        {"id": 4, "name": "d", "size": 400},
+        {"id": 5, "name": "e", "size": None},
+    ]
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["fast-forward", "three-way"])
+def test_a_cast_that_a_merge_brought_is_followed(ds: lk.LanceDataset, moved: bool) -> None:
+    exp, other = ds.create_branch("exp"), ds.create_branch("other")
+    exp.alter_columns({"path": "age", "name": "years", "data_type": pa.int32()})
+    other.insert([row(5, "e", 50)], mode="append")
+    if moved:
+        ds.update({"name": "'A'"}, where="id = 1")
+    ds.branches.merge("exp")
+    ds.branches.merge("other")
+    assert rows_of(ds)[4] == {"id": 5, "name": "e", "years": 50}
+    assert ds.schema.field("years").type == pa.int32()
+
+
+# ---- dropped, and added again
+
+
+def as_text(ds: lk.LanceDataset) -> None:
+    ds.drop_columns(["age"])
+    ds.add_columns({"age": "concat('no ', CAST(id AS STRING))"})
+
+
+def one_age(ds: lk.LanceDataset) -> None:
+    ds.update({"age": "7"}, where="id = 1")
+
+
+def one_name(ds: lk.LanceDataset) -> None:
+    ds.update({"name": "'A'"}, where="id = 1")
+
+
+@pytest.mark.parametrize("conflicts", ["fail", "ours", "theirs"])
+@pytest.mark.parametrize("here", [True, False], ids=["ours", "theirs"])
+def test_one_of_another_type_is_another_column(
+    ds: lk.LanceDataset, conflicts: Any, here: bool
+) -> None:
+    exp = ds.create_branch("exp")
+    for side, change in zip((ds, exp), (as_text, one_name)[:: 1 if here else -1], strict=True):
+        change(side)
+    ds.branches.merge("exp", conflicts=conflicts)
+    assert rows_of(ds)[0] == {"id": 1, "name": "A", "age": "no 1"}
+
+
+@pytest.mark.parametrize("here", [True, False], ids=["ours", "theirs"])
+def test_a_value_of_a_column_that_gave_way_to_another_type(ds: lk.LanceDataset, here: bool) -> None:
+    exp = ds.create_branch("exp")
+    for side, change in zip((ds, exp), (as_text, one_age)[:: 1 if here else -1], strict=True):
+        change(side)
+    said = (
+        "'age' was dropped here and changed in 1 value there"
+        if here
+        else "'age' was changed in 1 value here and dropped there"
+    )
+    with pytest.raises(SchemaMismatchError, match=said):
+        ds.branches.merge("exp")
+    assert ds.branches.merge("exp", dry_run=True).num_unsettled
+    before = ds.version
+    for conflicts, is_text in (("ours", here), ("theirs", not here)):
+        ds.branches.merge("exp", conflicts=conflicts)
+        assert [one["age"] for one in rows_of(ds)] == (
+            [f"no {at}" for at in range(1, 5)] if is_text else [7, 2, 3, 4]
+        )
+        if ds.version > before:
+            ds.undo()
+
+
+def test_a_column_of_another_type_of_which_both_dropped_the_first(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    as_text(ds)
+    exp.drop_columns(["age"])
+    exp.delete("id = 4")
+    result = ds.branches.merge("exp")
+    assert (result.columns_dropped, result.num_deleted_rows) == ((), 1)
+    assert [one["age"] for one in rows_of(ds)] == ["no 1", "no 2", "no 3"]
+
+
+def test_a_drop_that_was_reverted_is_done_again(ds: lk.LanceDataset) -> None:
+    """The column that a revert brings back is the one that was dropped: name and type tell."""
+    before = ds.version
+    ds.drop_columns(["age"])
+    drop = ds.diff(before, ds.version)
+    ds.revert(ds.version)
+    assert rows_of(ds)[0] == {"id": 1, "name": "a", "age": 1}
+    assert drop.apply(ds).columns_dropped == ("age",)
+    ds.revert(ds.version)
+    ds.update({"age": "7"}, where="id = 1")
+    with pytest.raises(SchemaMismatchError, match="changed in 1 value here and dropped there"):
+        drop.apply(ds)
+
+
+def test_a_diff_has_two_columns_where_types_differ(ds: lk.LanceDataset) -> None:
+    before = ds.version
+    as_text(ds)
+    found = ds.diff(before)
+    assert (found.schema.added, found.schema.dropped) == (("age",), ("age",))
+    assert found.columns == {"id": 0, "name": 0, "age": 4}
+
+
+def test_an_overwrite_with_values_that_cannot_be_compared_is_a_conflict(
+    ds: lk.LanceDataset,
+) -> None:
+    exp = ds.create_branch("exp")
+    one_name(exp)
+    rows = {"id": [1, 2], "name": [1.5, 2.5], "age": [1, 2]}
+    lk.write_dataset(rows, ds, mode="overwrite", primary_key="id")
+    ds.checkout_latest()
+    with pytest.raises(SchemaMismatchError, match=r"'name' was string and is double") as raised:
+        ds.branches.merge("exp")
+    assert all(f"version 2 of {name}" in str(raised.value) for name in ("main", "exp"))
+
+
+# ---- one name for two
+
+
+NAMES: dict[str, tuple[Change, Change, dict[str, Any], dict[str, Any]]] = {
+    "added, renamed": (
+        lambda ds: ds.add_columns({"x": "id"}),
+        lambda exp: exp.alter_columns({"path": "age", "name": "x"}),
+        {"id": 1, "name": "a", "age": 1, "x": 1},
+        {"id": 1, "name": "a", "x": 1},
+    ),
+    "renamed, added": (
+        lambda ds: ds.alter_columns({"path": "age", "name": "x"}),
+        lambda exp: exp.add_columns({"x": "name"}),
+        {"id": 1, "name": "a", "x": 1},
+        {"id": 1, "name": "a", "age": 1, "x": "a"},
+    ),
+    "both renamed": (
+        lambda ds: ds.alter_columns({"path": "age", "name": "x"}),
+        lambda exp: exp.alter_columns({"path": "name", "name": "x"}),
+        {"id": 1, "name": "a", "x": 1},
+        {"id": 1, "x": "a", "age": 1},
+    ),
+    "a chain": (
+        lambda ds: ds.add_columns({"x": "id"}),
+        lambda exp: exp.alter_columns(
+            {"path": "age", "name": "x"}, {"path": "name", "name": "age"}
+        ),
+        {"id": 1, "name": "a", "age": 1, "x": 1},
+        {"id": 1, "age": "a", "x": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_two_columns_of_one_name(ds: lk.LanceDataset, case: str) -> None:
+    exp = ds.create_branch("exp")
+    here, there, ours, theirs = NAMES[case]
+    here(ds)
+    there(exp)
+    before = ds.version
+    with pytest.raises(SchemaMismatchError, match=r"column 'x' was .* here and .* there"):
+        ds.branches.merge("exp")
+    for side, expected in (("ours", ours), ("theirs", theirs)):
+        ds.branches.merge("exp", conflicts=side)
+        assert rows_of(ds)[0] == expected
+        if ds.version > before:
+            ds.undo()
+
+
+# ---- versions that a cleanup removed
+
+
+@pytest.mark.parametrize("library", ["lancekit", "pylance"])
+def test_a_rename_whose_version_is_gone(ds: lk.LanceDataset, library: str) -> None:
+    exp = ds.create_branch("exp")
+    exp.insert([row(5, "e", 5)], mode="append")
+    ds.alter_columns({"path": "name", "name": "called"})
+    ds.update({"called": "called"})
+    (ds if library == "lancekit" else lance.dataset(ds.uri)).cleanup_old_versions(AGO)
+    ds.branches.merge("exp")
+    assert rows_of(ds)[4] == {"id": 5, "called": "e", "age": 5}
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_what_nothing_tells_of_an_id_is_not_guessed(ds: lk.LanceDataset, swap: bool) -> None:
+    """A column with the highest id may have been renamed, or its id given to another one."""
+    ds.drop_columns(["name"])
+    ds.add_columns({"other": "age + 1"})
+    exp = ds.create_branch("exp")
+    exp.insert([{"id": 5, "age": 5, "other": 6}], mode="append")
+    names = [("other", "years"), ("age", "other")][: 1 + swap]
+    ds.alter_columns(*({"path": old, "name": new} for old, new in names))
+    ds.update({names[-1][1]: names[-1][1]})
+    ds.cleanup_old_versions(AGO)
+    with pytest.raises(SchemaMismatchError, match="Nothing tells whether column"):
+        ds.branches.merge("exp")
+    for old, new in names[::-1]:
+        ds.alter_columns({"path": new, "name": old})
+    ds.branches.merge("exp")
+    assert rows_of(ds)[4] == {"id": 5, "age": 5, "other": 6}
+
+
+def test_both_inserted_a_row_and_one_added_a_column(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    for side in (ds, exp):
+        side.insert([row(5, "e", 5)], mode="append")
+    exp.add_columns({"size": "id * 100"})
+    ds.branches.merge("exp")
+    assert rows_of(ds)[4] == {"id": 5, "name": "e", "age": 5, "size": 500}
