@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -36,6 +36,7 @@ __all__ = [
     "Show",
     "Stopped",
     "Tracker",
+    "context_of_its_own",
     "known_rows",
     "register_bars",
     "step",
@@ -323,6 +324,13 @@ def tracking(
     finally:
         _current.reset(token)
         tracker.finish()
+
+
+def context_of_its_own() -> Context:
+    """Return a copy of the current context for work that goes on after the current operation."""
+    context = copy_context()
+    context.run(_current.set, None)
+    return context
 
 
 def stoppable() -> Tracker:

@@ -45,6 +45,7 @@ from lancekit.errors import (
 from lancekit.format.mem_wal.details import details_of
 from lancekit.format.mem_wal.sharding import bucket_numbers, shard_id
 from lancekit.operations.mem_wal.settings import WriterSettings
+from lancekit.progress import _current
 from lancekit.shards.log import positions
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard, shard_of
@@ -235,13 +236,14 @@ class History:
         if not self.baton.acquire(blocking=False):
             return
         was, actor.busy = actor.busy, True
-        token = _faults.set(None)
+        token, working = _faults.set(None), _current.set(None)  # who comes in is another process
         self.depth += 1
         try:
             self.trace.append(f"{'  ' * self.depth}before {call.kind} {call.name}:")
             self.step()
         finally:
             self.depth -= 1
+            _current.reset(working)
             _faults.reset(token)
             actor.busy = was
             self.baton.release()

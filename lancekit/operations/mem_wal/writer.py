@@ -11,7 +11,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextvars import copy_context
 from copy import copy
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,6 +28,7 @@ from lancekit.operations.mem_wal.log_writer import LogWriter
 from lancekit.operations.mem_wal.memtable import Memtable
 from lancekit.operations.mem_wal.settings import WriterSettings
 from lancekit.operations.mem_wal.stats import Memory, WriterStats
+from lancekit.progress import context_of_its_own
 
 __all__ = ["PUT_TIMEOUT", "Writer"]
 
@@ -77,8 +77,9 @@ class Writer:
         self._flush_error: BaseException | None = None
         self._flushing = self._ticking = self._closing = self._closed = False
         self._process = os.getpid()
-        # options are those of who opened the writer, not of the thread that happens to lead
-        self._context = copy_context()
+        # options are those of who opened the writer, not of the thread that happens to lead; and
+        # the operation in which it was opened, if any, may be stopped long before the writer is
+        self._context = context_of_its_own()
         self._told = monotonic()
         self.stats = WriterStats()
         with self._lock:

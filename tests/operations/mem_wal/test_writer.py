@@ -32,6 +32,7 @@ from lancekit.format.mem_wal.names import entry_name
 from lancekit.operations.mem_wal import flush
 from lancekit.operations.mem_wal.group_commit import GroupCommit, Ticket
 from lancekit.operations.mem_wal.log_writer import LogWriter
+from lancekit.progress import tracking
 from lancekit.shards.log import positions, read_entry
 from tests.support.faults import Crash, Faults, Mode, injected
 from tests.support.shard_state import newest_rows
@@ -451,6 +452,16 @@ def test_a_put_that_meets_a_close(
     expected = {**FIRST, 3: "c"} | ({4: "d"} if said[0] is None else {})
     assert seen_by_pylance(path) == expected
     assert found(path) == expected
+
+
+def test_a_writer_goes_on_when_the_operation_stops_in_which_it_was_opened(path: Path) -> None:
+    with tracking("opening") as operation:
+        writer = writer_of(path, max_memtable_rows=2)
+        operation.stop()
+    for key in (3, 4, 5, 6):
+        writer.put(rows({key: "c"}))
+    writer.close()
+    assert found(path) == {**FIRST, **dict.fromkeys((3, 4, 5, 6), "c")}
 
 
 def test_case_23_a_stalled_writer_after_a_collection(path: Path) -> None:
