@@ -11,6 +11,7 @@ from lancekit.format.mem_wal.details import ShardingField, ShardingSpec
 from lancekit.format.operation_parts import CompactedSsTable
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard
 from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
+from lancekit.operations.mem_wal.repair import MemWalRepair, SetAside
 from lancekit.operations.mem_wal.router import Acknowledged
 from lancekit.operations.mem_wal.shards import Generation, ShardInfo, Shards
 
@@ -24,8 +25,10 @@ __all__ = [
     "LsmVectorSearchPlanner",
     "MemWalCleanupStats",
     "MemWalMergeResult",
+    "MemWalRepair",
     "MemWalSink",
     "MergedShard",
+    "SetAside",
     "ShardInfo",
     "ShardSnapshot",
     "ShardWriter",

@@ -16,6 +16,7 @@ from lancekit.operations.common.retry import CONFLICT_RETRIES, RETRY_TIMEOUT, Re
 from lancekit.operations.mem_wal.cleanup import GRACE, MemWalCleanupStats, clean_shards
 from lancekit.operations.mem_wal.initialize import initialized
 from lancekit.operations.mem_wal.merge import ROWS_PER_COMMIT, merge_generations
+from lancekit.operations.mem_wal.repair import MemWalRepair, repair_logs
 from lancekit.operations.mem_wal.shards import chosen_shards
 
 __all__ = ["MemWalUpkeep"]
@@ -23,7 +24,7 @@ __all__ = ["MemWalUpkeep"]
 
 @checked_methods
 class MemWalUpkeep(Handle):
-    """The merge of generations into the table, and the cleanup of shards."""
+    """The merge of generations into the table, and the cleanup and repair of shards."""
 
     def merge_mem_wal(
         self,
@@ -120,3 +121,42 @@ class MemWalUpkeep(Handle):
             raise InvalidArgumentError(f"grace is {grace}.", hint="Pass a timedelta of 0 or more.")
         initialized(self._snapshot)
         return clean_shards(chosen_shards(self._snapshot, shards), grace)
+
+    def repair_mem_wal(self, shards: Iterable[str | UUID] | None = None) -> MemWalRepair:
+        """Move damaged entries of logs aside, so that the shards can be read and written again.
+
+        A damaged entry has rows that were acknowledged.  So first restore its file, if there is a
+        copy, and close the writer of the shard, if it is still open: the writer has the rows in
+        memory, and writes them into a generation.
+
+        A repair fences the writer of the shard, keeps the bytes of each damaged entry in the folder
+        ``set_aside`` of the shard, and puts a sentinel in the place of the entry, or of a missing
+        entry.  Shards without damage keep their writers.
+
+        Parameters
+        ----------
+        shards
+            The ids of shards; all by default.
+
+        Returns
+        -------
+        MemWalRepair
+            The entries that were damaged or missing, in a list.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table has no MemWAL, or no such shard.
+        CorruptFileError
+            The manifest of a shard is damaged, or contradicts the log.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://repair-mem-wal-example", primary_key="id")
+        >>> ds.initialize_mem_wal(unsharded=True)
+        >>> len(ds.repair_mem_wal())
+        0
+        """
+        initialized(self._snapshot)
+        return repair_logs(chosen_shards(self._snapshot, shards))

@@ -15,7 +15,13 @@ import pyarrow as pa
 
 from lancekit.cache import remembered
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
-from lancekit.format.mem_wal.names import WAL, entry_name, position
+from lancekit.format.mem_wal.names import (
+    WAL,
+    aside_name,
+    entry_name,
+    manifest_name,
+    position,
+)
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.shards.shard import Shard
 from lancekit.storage.base import Bytes
@@ -28,7 +34,9 @@ __all__ = [
     "put_entry",
     "read_entry",
     "replayable",
+    "set_aside",
     "tip",
+    "told_torn",
 ]
 
 _EPOCH, _GENERATION, _SENTINEL = b"writer_epoch", b"generation", b"fence_sentinel"
@@ -43,6 +51,11 @@ _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 #: after it, where other readers do not look: a mark, and the checksum of all before
 _TRAILER = struct.Struct("<8sI")
 _MARK = b"lk-crc32"
+
+_WAY_OUT = (
+    "Restore the file from a copy: rows that were acknowledged are in it. To go on without them, "
+    "ds.repair_mem_wal() moves what is damaged aside."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +75,9 @@ class Entry:
     sentinel
         Whether it only takes the place from an earlier writer.
     torn
-        Whether it is damaged, and nothing but sentinels come after it: it was never acknowledged
-        by a writer that flushes to disk.  Then there are no batches, and the epoch is 0.
+        Whether the file ends before the end marker of its stream, and nothing but sentinels come
+        after it: no writer that flushes to disk acknowledged it.  Then there are no batches, and
+        the epoch is 0.
     checked
         Whether it has a checksum: then a writer of ours wrote it, which flushes to disk.
     """
@@ -143,6 +157,13 @@ def _read_entry(shard: Shard, number: int) -> Entry:
 def _decoded(
     data: pa.Buffer, number: int, where: str
 ) -> tuple[pa.Schema, list[pa.RecordBatch], bool]:
+    ending = bytes(data[max(0, len(data) - len(_END) - _TRAILER.size) :])
+    trailer = ending[-_TRAILER.size :]
+    checked = _is_nearly(trailer[: len(_MARK)], _MARK)
+    checksum = zlib.crc32(data[: len(data) - _TRAILER.size]) if checked else 0
+    if checked and trailer != _TRAILER.pack(_MARK, checksum):
+        raise _damaged(number, where, "its checksum is another")
+    ends = checked or _is_nearly(ending[-len(_END) :], _END)
     source = pa.BufferReader(data)
     try:
         with pa.ipc.open_stream(source) as reader:
@@ -151,16 +172,16 @@ def _decoded(
         for batch in batches:
             batch.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, KeyError, UnicodeDecodeError) as error:
-        raise _damaged(number, where, str(error)) from error
+        raise _damaged(number, where, str(error), cut_off=not ends) from error
     end = source.tell()
     if bytes(data[end - len(_END) : end]) != _END:  # a cut may fall between two batches
-        raise _damaged(number, where, "it is cut off")
-    mark, checksum = b"", 0
-    if len(data) - end == _TRAILER.size:
-        mark, checksum = _TRAILER.unpack(data[end:])
-    if mark == _MARK and checksum != zlib.crc32(data[:end]):
-        raise _damaged(number, where, "its checksum is another")
-    return schema, batches, mark == _MARK
+        raise _damaged(number, where, "it has no end marker", cut_off=not ends)
+    return schema, batches, checked
+
+
+def _is_nearly(found: bytes, wanted: bytes) -> bool:
+    """Tell whether a marker is there, one byte of which may be damaged."""
+    return len(found) == len(wanted) and sum(a != b for a, b in zip(found, wanted, strict=True)) < 2
 
 
 def _number(said: Any, key: bytes, where: str) -> int | None:
@@ -172,12 +193,13 @@ def _number(said: Any, key: bytes, where: str) -> int | None:
     return int(text)
 
 
-def _damaged(number: int, where: str, why: str) -> CorruptFileError:
+def _damaged(number: int, where: str, why: str, *, cut_off: bool = False) -> CorruptFileError:
     return CorruptFileError(
         f"Entry {number} of a write-ahead log, {where}, is damaged: {why}.",
-        hint="Restore the file from a copy: rows that were acknowledged are in it.",
+        hint=_WAY_OUT,
         file=where,
         position=number,
+        cut_off=cut_off,
     )
 
 
@@ -204,56 +226,115 @@ def put_entry(shard: Shard, number: int, data: Bytes) -> bool:
     return shard.store.put_if_absent(entry_name(number), data)
 
 
+def told_torn(shard: Shard, number: int) -> str:
+    """Return how a warning about a torn entry begins."""
+    return (
+        f"Entry {number} of the write-ahead log of shard {shard.id} is torn: the file ends before "
+        "its end marker, and no rows come after it. A writer that flushes to disk never "
+        "acknowledged it. It is left out"
+    )
+
+
+def set_aside(shard: Shard, number: int, epoch: int) -> str:
+    """Put a sentinel in the place of a damaged or missing entry.
+
+    Returns
+    -------
+    str
+        The file below the shard that has the bytes of the entry now; empty if there were none.
+    """
+    name, aside = entry_name(number), aside_name(number)
+    try:
+        shard.store.put(aside, shard.store.read(name))  # durable before the entry is replaced
+    except FileNotFoundError:
+        aside = ""
+    shard.store.put(name, encode_sentinel(epoch))
+    return aside
+
+
 def replayable(shard: Shard, manifest: ShardManifest) -> Iterator[Entry]:
     """Yield the entries whose rows no generation has, in order; sentinels, too.
 
-    The last one that is no sentinel may be torn: it is yielded as such.  Those of generations that
-    are written already are left out, as the reference does.
+    One that only sentinels follow may be torn: it is yielded last, as such.
 
     Raises
     ------
     CorruptFileError
-        An entry that is no sentinel comes after one that is missing or damaged.
+        An entry is damaged or missing, or ends before its end marker and another one with rows
+        comes after it; or the log contradicts the manifest.
     """
+    numbers = positions(shard)
+    _check_reach(shard, manifest, numbers)
     expected = manifest.replay_after + 1
-    after = [number for number in positions(shard) if number >= expected]
-    fault: tuple[int, CorruptFileError | None] | None = None
-    for number in after:
-        while fault is None and expected < number:
-            # a folder that is listed while it is written to may show the later of two names only
-            if not shard.store.exists(entry_name(expected)):
-                fault = expected, None
-                break
-            yield from _wanted(read_entry(shard, expected), manifest)
-            expected += 1
-        expected = number + 1
-        try:
-            entry = read_entry(shard, number)
-        except FileNotFoundError:
-            raise _hole(shard, number) from None
-        except CorruptFileError as error:
-            if fault is not None:
-                raise (fault[1] or _hole(shard, fault[0])) from error
-            fault = number, error
+    torn: CorruptFileError | None = None
+    for last in [number for number in numbers if number >= expected]:
+        # a folder that is listed while it is written to may show the later of two names only
+        for number in range(expected, last + 1):
+            try:
+                entry = read_entry(shard, number)
+            except FileNotFoundError:
+                raise _missing(shard, number) from None
+            except CorruptFileError as error:
+                if torn is not None or not error.context.get("cut_off"):
+                    raise (torn or error) from error
+                torn = error
+                continue
+            if torn is not None and not entry.sentinel:
+                raise torn
+            if entry.generation is not None and entry.generation < manifest.current_generation:
+                raise _contradiction(
+                    shard,
+                    manifest,
+                    f"rows of generation {entry.generation} at position {number} of the log are in "
+                    f"no generation, and the next one is {manifest.current_generation}",
+                )
+            yield entry
+        expected = last + 1
+    if torn is not None:
+        yield Entry(torn.context["position"], 0, torn=True)
+
+
+def _check_reach(shard: Shard, manifest: ShardManifest, numbers: Sequence[int]) -> None:
+    """Raise if the manifest says of entries what they, or their absence, contradict."""
+    seen, last = manifest.last_seen, max(numbers, default=0)
+    if seen > max(manifest.replay_after, last) and not shard.store.exists(entry_name(seen)):
+        raise _contradiction(
+            shard, manifest, f"the log had an entry at position {seen}, and ends at {last}"
+        )
+    for number in reversed(numbers):
+        if number > manifest.replay_after:
             continue
-        if fault is not None and not entry.sentinel:
-            raise fault[1] or _hole(shard, fault[0])
-        yield from _wanted(entry, manifest)
-    if fault is not None and fault[1] is not None:
-        yield Entry(fault[0], 0, torn=True)
+        try:
+            generation = read_entry(shard, number).generation
+        except (CorruptFileError, UnsupportedFeatureError, FileNotFoundError):
+            continue  # generations have its rows, and it may be collected meanwhile
+        if generation is None:
+            continue  # a sentinel
+        if generation >= manifest.current_generation:
+            raise _contradiction(
+                shard,
+                manifest,
+                f"generations have the rows of generation {generation} at position {number} of the "
+                f"log, and the next one is {manifest.current_generation}",
+            )
+        return
 
 
-def _wanted(entry: Entry, manifest: ShardManifest) -> Iterator[Entry]:
-    written = entry.generation is not None and entry.generation < manifest.current_generation
-    if not written:
-        yield entry
+def _contradiction(shard: Shard, manifest: ShardManifest, what: str) -> CorruptFileError:
+    where = f"{shard.store.uri}/{manifest_name(manifest.version)}"
+    return CorruptFileError(
+        f"{where} and the write-ahead log beside it contradict each other: {what}.",
+        hint="Restore the file from a copy: rows that were acknowledged would be missing.",
+        file=where,
+        shard=str(shard.id),
+    )
 
 
-def _hole(shard: Shard, number: int) -> CorruptFileError:
+def _missing(shard: Shard, number: int) -> CorruptFileError:
     where = f"{shard.store.uri}/{entry_name(number)}"
     return CorruptFileError(
         f"Entry {number} of a write-ahead log, {where}, is missing, and a later one is there.",
-        hint="Restore the file from a copy: rows that were acknowledged are in it.",
+        hint=_WAY_OUT,
         file=where,
         position=number,
     )

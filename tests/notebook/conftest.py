@@ -12,6 +12,7 @@ import lancekit as lk
 from lancekit.cache import CacheInfo, CacheUse
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard
 from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
+from lancekit.operations.mem_wal.repair import MemWalRepair, SetAside
 from lancekit.operations.mem_wal.shards import Generation, ShardInfo, Shards
 from lancekit.spark.session.info import SessionInfo, SettingDifference
 
@@ -105,6 +106,8 @@ def mem_wal():
         read_version=7,
     )
     cleaned = MemWalCleanupStats(generations_removed=4, files_removed=30, bytes_removed=5 << 20)
+    one = SetAside(shard_id="s", position=7, file="/t/_mem_wal/s/set_aside/7-a.arrow", reason="")
+    repaired = MemWalRepair([one, SetAside(shard_id="s", position=9, file=None, reason="")])
     shard = ShardInfo(
         shard_id=str(UUID(int=1)),
         spec_id=1,
@@ -120,6 +123,8 @@ def mem_wal():
         "mem wal merge": merged,
         "no mem wal merge": nothing,
         "mem wal cleanup": cleaned,
+        "mem wal repair": repaired,
+        "no mem wal repair": MemWalRepair(),
         "shards": Shards([shard]),
         "no shards": Shards(),
     }

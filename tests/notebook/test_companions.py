@@ -25,7 +25,7 @@ NOT_OBJECTS = {"FragmentWriteProgress", "LanceOperation", "ExecutionPlan"}
 NOT_CALLED = {
     *("truncate_table", "drop", "undo", "restore", "revert", "deepen", "checkout_latest"),
     *("cleanup_old_versions", "migrate_manifest_paths_v2", "initialize_mem_wal", "to_spark"),
-    *("merge_mem_wal", "cleanup_mem_wal"),
+    *("merge_mem_wal", "cleanup_mem_wal", "repair_mem_wal"),
 }
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 

@@ -17,7 +17,7 @@ from tests.support.copies import check_copies
 from tests.support.gallery import ENTRIES, STYLE, entries
 
 #: planners, which are parts of scans of shards
-ELSEWHERE = {"Duplicates", "LsmPointLookupPlanner", "LsmVectorSearchPlanner"}
+ELSEWHERE = {"Duplicates", "MemWalRepair", "LsmPointLookupPlanner", "LsmVectorSearchPlanner"}
 PAGE = (Path(__file__).parents[2] / "docs/gallery.md").read_text(encoding="utf-8")
 
 

@@ -111,6 +111,10 @@ SHARDS = {
         lambda **arguments: _with_shards().cleanup_mem_wal(**arguments),
         {"shards": Refused(["one"]), "grace": Refused(1)},
     ),
+    "LanceDataset.repair_mem_wal": Method(
+        lambda **arguments: _with_shards().repair_mem_wal(**arguments),
+        {"shards": Refused(["one"])},
+    ),
     "LanceDataset.mem_wal_writer": Method(
         _opened,
         {

@@ -6,11 +6,13 @@ import re
 import uuid
 
 __all__ = [
+    "ASIDE",
     "LOGS",
     "MANIFESTS",
     "MANIFEST_HINT",
     "MEM_WAL",
     "WAL",
+    "aside_name",
     "entry_name",
     "generation_folder",
     "generation_number",
@@ -27,6 +29,9 @@ LOGS = "_mem_wal"
 #: the folders of a shard's manifests and of the entries of its log
 MANIFESTS = "manifest"
 WAL = "wal"
+
+#: the folder of damaged entries that were moved out of the log
+ASIDE = "set_aside"
 
 #: says which manifest was the newest one, for nobody to rely on
 MANIFEST_HINT = f"{MANIFESTS}/version_hint.json"
@@ -49,6 +54,17 @@ def manifest_name(version: int) -> str:
 def entry_name(number: int) -> str:
     """Return the name of the entry at a position of the log, below its shard."""
     return f"{WAL}/{_bits(number)}.arrow"
+
+
+def aside_name(number: int) -> str:
+    """Return a fresh name for a damaged entry that is moved out of the log.
+
+    Examples
+    --------
+    >>> aside_name(7)[:12]
+    'set_aside/7-'
+    """
+    return f"{ASIDE}/{number}-{uuid.uuid4().hex[:8]}.arrow"
 
 
 def _bits(number: int) -> str:

@@ -51,6 +51,7 @@ from lancekit.notebook.cards.indices import coverage_card, index_card, indices_c
 from lancekit.notebook.cards.mem_wal import (
     mem_wal_cleanup_card,
     mem_wal_merge_card,
+    mem_wal_repair_card,
     mem_wal_sink_card,
     shard_writer_card,
     shards_card,
@@ -111,6 +112,7 @@ from lancekit.operations.lineage.conflicts import Conflicts
 from lancekit.operations.maintenance.deepen import DeepenResult
 from lancekit.operations.maintenance.inventory import DataStatistics
 from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
+from lancekit.operations.mem_wal.repair import MemWalRepair
 from lancekit.operations.mem_wal.shards import Shards
 from lancekit.operations.merge.preview import MergePlan
 from lancekit.pipeline.diff.statistics import ColumnStatistics
@@ -158,6 +160,7 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     MergeResult: merge_card,
     MemWalMergeResult: mem_wal_merge_card,
     MemWalCleanupStats: mem_wal_cleanup_card,
+    MemWalRepair: mem_wal_repair_card,
     Shards: shards_card,
     DeleteResult: delete_card,
     UpdateResult: update_card,

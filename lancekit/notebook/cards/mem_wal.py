@@ -12,12 +12,14 @@ from lancekit.notebook.render.models import Card, Column, Row
 from lancekit.notebook.render.words import clean, count, listing, place, plural, size
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard
 from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
+from lancekit.operations.mem_wal.repair import MemWalRepair, SetAside
 from lancekit.operations.mem_wal.shards import ShardInfo, Shards
 from lancekit.options import options
 
 __all__ = [
     "mem_wal_cleanup_card",
     "mem_wal_merge_card",
+    "mem_wal_repair_card",
     "mem_wal_sink_card",
     "shard_writer_card",
     "shards_card",
@@ -30,6 +32,11 @@ _SHARDS = (
     Column("rows", numeric=True),
     Column("merged up to", numeric=True),
     Column("entries in the log", numeric=True),
+)
+_REPAIRED = (
+    Column("shard"),
+    Column("entry", numeric=True),
+    Column("its bytes are in"),
 )
 _SINK_SHARDS = (
     Column("shard"),
@@ -119,6 +126,28 @@ def mem_wal_cleanup_card(result: MemWalCleanupStats, _now: datetime) -> Card:
             ("manifests", count(result.manifests_removed)),
         ),
     )
+
+
+def mem_wal_repair_card(result: MemWalRepair, _now: datetime) -> Card:
+    most = options.display_rows
+    moved = table(
+        caption="By shard and position",
+        columns=_REPAIRED,
+        rows=tuple(map(_repaired, result[:most])),
+        note=first_of(most, len(result), "list(ds.repair_mem_wal())"),
+    )
+    moved_aside = f"moved {plural(len(result), 'damaged entry', 'damaged entries')} aside"
+    return Card(
+        kind="MemWAL repair",
+        headline=(),
+        title=moved_aside if result else "no entry of a log was damaged",
+        tables=(moved,) if result else (),
+    )
+
+
+def _repaired(one: SetAside) -> Row:
+    kept = clean(place(one.file)) if one.file else "nothing: the entry was missing"
+    return Row((clean(one.shard_id), count(one.position), kept))
 
 
 def shard_writer_card(writer: ShardWriter, _now: datetime) -> Card:

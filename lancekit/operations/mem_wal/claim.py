@@ -15,13 +15,22 @@ import pyarrow as pa
 from lancekit.errors import CorruptFileError, ShardError
 from lancekit.format.mem_wal.names import entry_name
 from lancekit.format.mem_wal.shard_manifest import ShardFieldValue, ShardManifest
+from lancekit.legible import warn
 from lancekit.operations.mem_wal.memtable import Memtable
 from lancekit.operations.mem_wal.replay import replayed
-from lancekit.shards.log import Entry, encode_sentinel, positions, put_entry, replayable
+from lancekit.shards.log import (
+    Entry,
+    encode_sentinel,
+    positions,
+    put_entry,
+    replayable,
+    set_aside,
+    told_torn,
+)
 from lancekit.shards.manifests import change, fenced, latest, put_next
 from lancekit.shards.shard import Shard
 
-__all__ = ["Claim", "claim"]
+__all__ = ["Claim", "claim", "fence"]
 
 #: how often others may change the shard meanwhile
 _ATTEMPTS = 16
@@ -40,7 +49,7 @@ class Claim:
     memtables
         What the log has and no generation, ascending; the last one is to be written to.
     healed
-        The position of a torn entry that no writer acknowledged, and that now is a sentinel.
+        The position of a torn entry, in whose place a sentinel is now; its bytes were moved aside.
     """
 
     epoch: int
@@ -90,10 +99,7 @@ def claim(
     )
     manifest = _next_epoch(shard, first, merged)
     epoch = manifest.writer_epoch
-    # listed, not looked for by name: that would take a hole for the end, and fill it
-    last = max(positions(shard), default=0)
-    if epoch > 1:
-        last = _put_sentinel(shard, epoch, last + 1)
+    last = fence(shard, epoch) if epoch > 1 else max(positions(shard), default=0)
     try:
         entries, healed = _read_past(shard, manifest)
     except (CorruptFileError, FileNotFoundError):
@@ -148,9 +154,11 @@ def _check_open(shard: Shard, manifest: ShardManifest, merged: int) -> None:
         )
 
 
-def _put_sentinel(shard: Shard, epoch: int, position: int) -> int:
-    """Put a sentinel behind the last entry; return its position."""
+def fence(shard: Shard, epoch: int) -> int:
+    """Put a sentinel behind the last entry, to keep earlier writers out; return its position."""
     sentinel = encode_sentinel(epoch)
+    # listed, not looked for by name: that would take a hole for the end, and fill it
+    position = max(positions(shard), default=0) + 1
     while not put_entry(shard, position, sentinel):
         position += 1  # the writer before was quicker; what it put is replayed
     return position
@@ -162,7 +170,8 @@ def _read_past(shard: Shard, manifest: ShardManifest) -> tuple[list[Entry], int 
     for entry in replayable(shard, manifest):
         name = entry_name(entry.position)
         if entry.torn:
-            shard.store.put(name, encode_sentinel(manifest.writer_epoch))
+            aside = set_aside(shard, entry.position, manifest.writer_epoch)
+            warn(f"{told_torn(shard, entry.position)}, and was moved to {shard.store.uri}/{aside}.")
             return entries, entry.position  # nothing comes after it
         if entry.epoch > manifest.writer_epoch:
             raise fenced(shard, manifest.writer_epoch, entry.epoch)

@@ -19,6 +19,7 @@ from lancekit.errors import CorruptFileError, LancekitError
 from lancekit.format.mem_wal.details import details_of
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.lazy import cached_property
+from lancekit.legible import warn
 from lancekit.operations.mem_wal.reader.newest import Newest, newest_of
 from lancekit.operations.mem_wal.reader.parts import (
     FIRST_ID,
@@ -30,7 +31,7 @@ from lancekit.operations.mem_wal.reader.parts import (
     known_by,
 )
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.shards.log import Entry, replayable
+from lancekit.shards.log import Entry, replayable, told_torn
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard, shard_of, shards_of
 from lancekit.versions.line import Line
@@ -173,9 +174,12 @@ def _entries(
 ) -> tuple[tuple[Entry, ...], CorruptFileError | None]:
     """Return the entries of a log, or the error: those that a generation has may be collected."""
     try:
-        return tuple(entry for entry in replayable(shard, manifest) if entry.batches), None
+        found = tuple(replayable(shard, manifest))
     except CorruptFileError as error:
         return (), error
+    if found and found[-1].torn:
+        warn(f"{told_torn(shard, found[-1].position)}; the next writer moves it aside.")
+    return tuple(entry for entry in found if entry.batches), None
 
 
 def _reach(manifest: ShardManifest) -> tuple[int, int]:

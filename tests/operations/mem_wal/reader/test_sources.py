@@ -284,7 +284,8 @@ def test_a_missing_entry_is_an_error_and_a_torn_last_one_is_none(
     last = max(place for place in range(1, 12) if (log / entry_name(place)).exists())
     whole = (log / entry_name(last)).read_bytes()
     (log / entry_name(last)).write_bytes(whole[: len(whole) // 2])
-    assert read(path) == {1: 10, 2: 20, 3: 30, 4: 4, 5: 5}
+    with pytest.warns(UserWarning, match="is torn"):
+        assert read(path) == {1: 10, 2: 20, 3: 30, 4: 4, 5: 5}
     (log / entry_name(1)).unlink()
     with pytest.raises(CorruptFileError, match="Entry 1"):
         read(path)
