@@ -18,6 +18,7 @@ from lancekit.format.mem_wal.shard_manifest import (
     ShardManifest,
     encode_shard_manifest,
     parse_shard_manifest,
+    with_checksum,
 )
 from lancekit.shards.shard import Shard
 
@@ -51,9 +52,10 @@ def latest(shard: Shard) -> ShardManifest | None:
             manifest = _parsed(bytes(shard.store.read(name)), where)
         except FileNotFoundError:  # old ones are collected
             continue
-        if manifest.version != version:
+        if (manifest.version, manifest.shard) != (version, shard.id):
             raise CorruptFileError(
-                f"{where} is damaged: it says that it is version {manifest.version}.",
+                f"{where} is damaged: it says that it is version {manifest.version} of shard "
+                f"{manifest.shard}.",
                 hint="Restore the file from a copy.",
                 file=where,
             )
@@ -97,7 +99,8 @@ def put_next(shard: Shard, manifest: ShardManifest) -> bool:
     It may be taken by this very manifest, where a store repeats a request whose answer was lost.
     """
     name = manifest_name(manifest.version)
-    if not shard.store.put_if_absent(name, encode_shard_manifest(manifest)):
+    data = with_checksum(encode_shard_manifest(manifest), manifest.version)
+    if not shard.store.put_if_absent(name, data):
         return False
     hint = json.dumps({"version": manifest.version}, separators=(",", ":"))
     shard.store.put_hint(MANIFEST_HINT, hint.encode())

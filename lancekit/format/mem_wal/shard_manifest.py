@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,20 +21,28 @@ __all__ = [
     "SsTable",
     "encode_shard_manifest",
     "parse_shard_manifest",
+    "with_checksum",
 ]
 
 ACTIVE, SEALED = 0, 1
 
+#: a field of lancekit's own, 27755 ("lk") with 8 bytes: the version, and the CRC-32 of all before
+_CHECKSUM, _CHECKSUM_TAG, _CRC_BYTES = struct.Struct("<3sII"), b"\xd9\xc6\r", 4
+
 
 @dataclass(frozen=True, slots=True)
 class SsTable(Part):
-    """A generation that was written: its number, its folder in the shard, and what it takes."""
+    """A generation that was written: its number, its folder in the shard, and what it takes.
+
+    `manifest_crc32` is the CRC-32 of the generation's manifest file, which lancekit alone writes.
+    """
 
     generation: int = wire(c.whole())
     path: str = wire(c.TEXT)
     in_memory_bytes: int | None = wire(c.maybe_whole(), default=None)
     physical_rows: int | None = wire(c.maybe_whole(), default=None)
     primary_key_bytes: int | None = wire(c.maybe_whole(), default=None)
+    manifest_crc32: int | None = wire(c.maybe_whole(32), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +113,16 @@ class ShardManifest(Part):
 
 
 def parse_shard_manifest(data: Any, where: str) -> ShardManifest:
-    """Parse a manifest; ``CorruptFileError`` naming ``where`` if it is damaged or empty."""
+    """Parse a manifest.
+
+    Raises
+    ------
+    CorruptFileError
+        The bytes are damaged or empty, or have another checksum; the error names `where`.
+    """
+    data, checksum = bytes(data), b""
+    if data[-_CHECKSUM.size :].startswith(_CHECKSUM_TAG):
+        data, checksum = data[: -_CHECKSUM.size], data[-_CHECKSUM.size :]
     message = parse(pb.ShardManifest, data, where)
     if not message.version:
         raise CorruptFileError(
@@ -111,7 +130,24 @@ def parse_shard_manifest(data: Any, where: str) -> ShardManifest:
             hint="Restore the file from a copy: rows of the shard cannot be found without it.",
             file=where,
         )
+    expected = _checksum_of(data, message.version)
+    # a writer that does not know the field carries it on: then the field names an earlier version
+    if checksum != expected and checksum[:-_CRC_BYTES] == expected[:-_CRC_BYTES]:
+        raise CorruptFileError(
+            f"{where} is damaged: its checksum is another.",
+            hint="Restore the file from a copy: rows of the shard cannot be found without it.",
+            file=where,
+        )
     return decode(ShardManifest, message)
+
+
+def with_checksum(data: bytes, version: int) -> bytes:
+    """Return an encoded manifest with a checksum, in a field that other readers skip."""
+    return data + _checksum_of(data, version)
+
+
+def _checksum_of(data: bytes, version: int) -> bytes:
+    return _CHECKSUM.pack(_CHECKSUM_TAG, version & 0xFFFF_FFFF, zlib.crc32(data))
 
 
 def encode_shard_manifest(manifest: ShardManifest) -> bytes:

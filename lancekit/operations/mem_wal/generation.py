@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+import zlib
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
@@ -19,9 +20,9 @@ from lancekit.commit.rules.pending import Pending
 from lancekit.errors import CorruptFileError, InvalidArgumentError, VersionNotFoundError
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.index import IndexMetadata
-from lancekit.format.manifest import encode_manifest_file
+from lancekit.format.manifest import Manifest, encode_manifest_file
 from lancekit.format.mem_wal.key_bytes import one_key
-from lancekit.format.mem_wal.names import generation_folder
+from lancekit.format.mem_wal.names import generation_folder, generation_number
 from lancekit.format.mem_wal.shard_manifest import SsTable
 from lancekit.format.names import VERSIONS, ManifestNaming, manifest_name
 from lancekit.format.schema import LanceSchema
@@ -50,6 +51,7 @@ _PAGE_ROWS = 8192
 _FILTER, _FILTER_BYTES = "bloom_filter.bin", 1 << 15
 
 _VERSION = 1
+_MANIFEST = f"{VERSIONS}/{manifest_name(_VERSION, ManifestNaming.V2)}"
 
 #: makes indices of a generation that has all but its manifest
 Indexed: TypeAlias = Callable[[Snapshot], tuple[IndexMetadata, ...]]
@@ -105,10 +107,11 @@ def write_generation(
     store = shard.store.child(folder)
     try:
         key_bytes = _write(store, generation_schema(schema), rows, storage_version, indexed)
+        crc32 = zlib.crc32(store.read(_MANIFEST))
     except BaseException:
         _remove(shard.store, folder)
         raise
-    return SsTable(number, folder, rows.nbytes, rows.num_rows, key_bytes)
+    return SsTable(number, folder, rows.nbytes, rows.num_rows, key_bytes, crc32)
 
 
 def _write(
@@ -173,21 +176,35 @@ def _remove(store: Store, folder: str) -> None:
 
 def generation_identity(shard: Shard, table: SsTable) -> Hashable | None:
     """Return what tells a generation from all others, if anything does."""
-    name = manifest_name(_VERSION, ManifestNaming.V2)
-    return shard.store.child(table.path).identity(f"{VERSIONS}/{name}")
+    return shard.store.child(table.path).identity(_MANIFEST)
 
 
-def open_generation(shard: Shard, table: SsTable) -> Snapshot:
+def open_generation(shard: Shard, table: SsTable, schema: LanceSchema) -> Snapshot:
     """Open a generation that a manifest of the shard lists.
+
+    Parameters
+    ----------
+    shard, table
+        The shard, and what its manifest says of the generation.
+    schema
+        That of the table: the generation has the columns of its primary key.
 
     Raises
     ------
     CorruptFileError
-        It is not there: it was removed, or a newer manifest does not list it any more.
+        The generation was removed, or a newer manifest does not list it any more; or what its own
+        manifest says contradicts the shard's.
     """
+    if generation_number(table.path) != table.generation:
+        raise _damaged(
+            shard, table, f"{table.path!r} is no folder of generation {table.generation}"
+        )
+    store = shard.store.child(table.path)
     try:
-        return load_snapshot(Line(root=shard.store.child(table.path)), _VERSION)
-    except VersionNotFoundError as error:
+        is_whole = table.manifest_crc32 in (None, zlib.crc32(store.read(_MANIFEST)))
+        snapshot = load_snapshot(Line(root=store), _VERSION) if is_whole else None
+        fault = _fault(snapshot.manifest, table, schema) if snapshot else "its checksum is another"
+    except (VersionNotFoundError, FileNotFoundError) as error:
         raise CorruptFileError(
             f"Generation {table.generation} of shard {shard.id}, {table.path}, does not exist.",
             hint="Read the shard's newest manifest. If that lists it, restore it from a copy: "
@@ -196,3 +213,40 @@ def open_generation(shard: Shard, table: SsTable) -> Snapshot:
             shard=str(shard.id),
             path=table.path,
         ) from error
+    except (CorruptFileError, ArithmeticError, LookupError, TypeError) as error:
+        raise _damaged(shard, table, str(error)) from error
+    if snapshot is None or fault:
+        raise _damaged(shard, table, fault)
+    return snapshot
+
+
+def _fault(manifest: Manifest, table: SsTable, schema: LanceSchema) -> str:
+    """Return what in a generation's manifest contradicts other manifests; empty if nothing does."""
+    rows = sum(fragment.physical_rows or 0 for fragment in manifest.fragments)
+    if table.physical_rows not in (None, rows):
+        return f"it says {rows} rows, and the manifest of the shard says {table.physical_rows}"
+    types = {field.id: field.logical_type for field in manifest.schema.fields}
+    for field in primary_key(schema):
+        if types.get(field.id) != field.logical_type:
+            return f"its field {field.id} is not the {field.logical_type} key {field.name!r}"
+    for fragment in manifest.fragments:
+        deleted = fragment.deletion_file
+        bases = [deleted.base_id if deleted else None, *(file.base_id for file in fragment.files)]
+        if bases.count(None) < len(bases):
+            return f"a file of fragment {fragment.id} is in another folder"
+        stored = {number for file in fragment.files for number in file.fields}
+        for field in manifest.schema.fields:
+            if stored.isdisjoint(one.id for one in field.walk()):
+                return f"no file of fragment {fragment.id} has column {field.name!r}"
+    return ""
+
+
+def _damaged(shard: Shard, table: SsTable, why: str) -> CorruptFileError:
+    where = f"{shard.store.uri}/{table.path}/{_MANIFEST}"
+    return CorruptFileError(
+        f"{where} is damaged: {why}.",
+        hint="Restore the file from a copy: rows that were acknowledged are in its table.",
+        file=where,
+        generation=table.generation,
+        shard=str(shard.id),
+    )

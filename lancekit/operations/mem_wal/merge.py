@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
@@ -27,6 +28,7 @@ from lancekit.errors import (
 from lancekit.format.mem_wal.shard_manifest import ShardManifest, SsTable
 from lancekit.format.operation_parts import CompactedSsTable
 from lancekit.format.operations import Update
+from lancekit.format.schema import LanceSchema
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.key_guard import key_filter, key_paths
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard
@@ -292,7 +294,7 @@ class _Step:
 def _land(current: Snapshot, waiting: tuple[WaitingGeneration, ...]) -> tuple[Snapshot, _Landed]:
     check_writable(current)
     schema = current.manifest.schema
-    rows = newest_rows(LocalRunner().map(_opened, waiting), schema)
+    rows = newest_rows(LocalRunner().map(partial(_opened, schema), waiting), schema)
     engine = engine_of(current, waiting).engine
     work = _work_out(current, rows, engine)
     with removed_unless_landed(current.store, work.new_fragments):
@@ -322,8 +324,8 @@ def _land(current: Snapshot, waiting: tuple[WaitingGeneration, ...]) -> tuple[Sn
     )
 
 
-def _opened(generation: WaitingGeneration) -> Snapshot:
-    return open_generation(generation.shard, generation.table)
+def _opened(schema: LanceSchema, generation: WaitingGeneration) -> Snapshot:
+    return open_generation(generation.shard, generation.table, schema)
 
 
 def _work_out(current: Snapshot, rows: NewestRows, engine: EngineName) -> MergeWork:

@@ -75,7 +75,7 @@ def test_ours_are_as_those_of_the_reference(tmp_path: Path, kind: str, version: 
     ours, other = (lance.dataset(folder) for folder in folders)
     assert ours.to_table() == other.to_table()
     assert ours.schema.equals(other.schema, check_metadata=True)
-    facts = [open_generation(shard, one).manifest for one in (mine, theirs)]
+    facts = [open_generation(shard, one, schema).manifest for one in (mine, theirs)]
     assert facts[0].schema == facts[1].schema
     assert [(one.version, one.storage_version) for one in facts] == [(1, version)] * 2
     (left,), (right,) = (one.fragments for one in facts)
@@ -142,7 +142,7 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
             assert shard.store.list_tree() == [], calls.calls[number - 1]
         else:
             assert calls.calls[number - 1].kind in {"list_names", "read", "put_hint"}
-            assert open_generation(shard, written).version == 1
+            assert open_generation(shard, written, schema).version == 1
             shard.store.delete_tree("")
 
 
@@ -152,7 +152,8 @@ def failing(shard: Shard, faults: Faults) -> Shard:
 
 def test_one_that_is_gone_is_named(tmp_path: Path) -> None:
     shard = shard_of(LocalStore(tmp_path), uuid.UUID(SHARD))
+    schema = LanceSchema.from_arrow(pa.schema([("id", pa.int64())]))
     with pytest.raises(CorruptFileError, match=r"Generation 3 .*does not exist"):
-        open_generation(shard, SsTable(3, "0a1b2c3d_gen_3"))
-    with pytest.raises(InvalidArgumentError):
-        open_generation(shard, SsTable(3, "../../x"))
+        open_generation(shard, SsTable(3, "0a1b2c3d_gen_3"), schema)
+    with pytest.raises(CorruptFileError, match="is no folder of generation 3"):
+        open_generation(shard, SsTable(3, "../../x"), schema)

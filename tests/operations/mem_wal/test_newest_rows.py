@@ -28,8 +28,9 @@ def newest(path: Path, table: Any) -> NewestRows:
     """Return the newest rows of all generations of a shard, in the order of their numbers."""
     shard = shard_of(LocalStore(path), ONE)
     manifest = latest(shard)
-    generations = [open_generation(shard, one) for one in manifest.sstables] if manifest else []
-    return newest_rows(generations, LanceSchema.from_arrow(table.schema))
+    schema = LanceSchema.from_arrow(table.schema)
+    listed = manifest.sstables if manifest else ()
+    return newest_rows([open_generation(shard, one, schema) for one in listed], schema)
 
 
 def test_the_last_row_of_each_key(tmp_path: Path) -> None:

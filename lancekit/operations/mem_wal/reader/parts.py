@@ -296,7 +296,7 @@ class Parts:
 
     def _of_generation(self, shard: Shard, table: SsTable) -> tuple[Part, ...]:
         def make() -> tuple[Part, ...]:
-            snapshot = open_generation(shard, table)
+            snapshot = open_generation(shard, table, self.base.manifest.schema)
             return tuple(
                 Part(
                     shard=shard.id,

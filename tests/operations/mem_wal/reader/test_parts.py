@@ -7,12 +7,16 @@ import time
 from pathlib import Path
 from random import Random
 
+import lance
 import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit.format.schema import LanceSchema
 from lancekit.operations.mem_wal.reader import parts
 from lancekit.operations.mem_wal.reader.sources import ReadSet, newest_read_set
+from lancekit.shards.shard import Shard
+from lancekit.versions.snapshot import Snapshot
 from tests.support.remembering import all_remembered
 from tests.support.shard_model import ShardedTable
 from tests.support.shards import SHARD, keyed
@@ -35,9 +39,9 @@ def test_only_what_is_new_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     opened: list[int] = []
     original = parts.open_generation
 
-    def counted(shard: object, table: parts.SsTable) -> object:
+    def counted(shard: Shard, table: parts.SsTable, schema: LanceSchema) -> Snapshot:
         opened.append(table.generation)
-        return original(shard, table)  # type: ignore[arg-type]
+        return original(shard, table, schema)
 
     monkeypatch.setattr(parts, "open_generation", counted)
 
@@ -71,7 +75,8 @@ def test_a_generation_that_is_put_in_the_place_of_another_is_seen(tmp_path: Path
         for name, value in (("one", 10), ("two", 77)):
             ds = lk.write_dataset(rows((1, 1)), tmp_path / name)
             ds.initialize_mem_wal()
-            put(ds, (1, value))
+            with lance.dataset(ds.uri).mem_wal_writer(SHARD) as writer:  # without a checksum
+                writer.put(rows((1, value)))
         at = [
             next((tmp_path / name / "_mem_wal" / SHARD).glob("*_gen_1")) for name in ("one", "two")
         ]

@@ -1,0 +1,241 @@
+"""Damage of a shard's files: every acknowledged row is read, or an error names the file."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lancekit as lk
+from lancekit.errors import CorruptFileError, FencedError, LancekitError
+from lancekit.format.mem_wal.names import LOGS, MANIFESTS, position
+from lancekit.operations.mem_wal.reader import sources
+from lancekit.shards.log import read_entry
+from tests.support.shards import SHARD, opened
+
+FOLDER = Path(LOGS) / SHARD
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read again at once what cannot be read: nobody merges it meanwhile."""
+    monkeypatch.setattr(sources, "_PAUSE_SECONDS", 0)
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> lk.ShardWriter:
+    """Put ids 1 to 3 into the log of a shard that has id 100 in a generation."""
+    ds = lk.write_dataset({"id": [0], "v": [0]}, tmp_path, primary_key="id")
+    ds.initialize_mem_wal()
+    with ds.mem_wal_writer(SHARD) as first:
+        first.put({"id": [100], "v": [100]})
+    made = ds.mem_wal_writer(SHARD)
+    for number in (1, 2, 3):
+        made.put({"id": [number], "v": [number]})
+    return made
+
+
+def read(path: Path) -> list[int]:
+    found = lk.dataset(path).to_table(columns=["id"], include_mem_wal=True)
+    return sorted(found.column(0).to_pylist())
+
+
+def entries(path: Path) -> list[Path]:
+    """Return the files of the log's entries, in their order."""
+    return sorted((path / FOLDER / "wal").iterdir(), key=lambda file: position(file.name))
+
+
+def newest_manifest(path: Path) -> Path:
+    return max((path / FOLDER / MANIFESTS).glob("*.binpb"), key=lambda file: position(file.name))
+
+
+def flips(file: Path, whole: bool, most: int) -> Iterator[str]:
+    """Flip single bits of a file, all or some; yield which, and restore the file at the end."""
+    data = file.read_bytes()
+    bits = range(8 * len(data))
+    for bit in bits if whole else random.Random(len(data)).sample(bits, most):
+        changed = bytearray(data)
+        changed[bit // 8] ^= 1 << bit % 8
+        file.write_bytes(changed)
+        yield f"bit {bit} of {file.name}"
+    file.write_bytes(data)
+
+
+def outcome(path: Path) -> Any:
+    """Return the ids that are read, or the error if it is one of ours and names a file."""
+    try:
+        return read(path)
+    except LancekitError as error:
+        return type(error) if LOGS in f"{error} {error.context}" else error
+
+
+ALL = [0, 1, 2, 3, 100]
+
+
+@pytest.mark.torture
+@pytest.mark.usefixtures("writer")
+def test_no_bit_of_an_entry_loses_its_rows(tmp_path: Path, whole: bool) -> None:
+    last = entries(tmp_path)[-1]
+    for bit in flips(last, whole, 40):
+        assert outcome(tmp_path) is CorruptFileError, bit
+
+
+@pytest.mark.usefixtures("writer")
+@pytest.mark.parametrize("which", [1, -1])
+def test_an_entry_with_its_end_marker_is_never_torn(tmp_path: Path, which: int) -> None:
+    damaged = entries(tmp_path)[which + 1 if which > 0 else which]
+    data = bytearray(damaged.read_bytes())
+    data[len(data) // 2] ^= 1
+    damaged.write_bytes(data)
+    for _ in range(2):
+        with pytest.raises(CorruptFileError, match=r"Entry \d+ .*damaged.*repair_mem_wal"):
+            read(tmp_path)
+        with pytest.raises(CorruptFileError, match=r"Entry \d+ .*damaged.*repair_mem_wal"):
+            lk.dataset(tmp_path).mem_wal_writer(SHARD)
+        assert damaged.read_bytes() == data
+
+
+@pytest.mark.usefixtures("writer")
+def test_an_entry_without_an_epoch_is_not_written_over(tmp_path: Path) -> None:
+    last = entries(tmp_path)[-1]
+    data = last.read_bytes()[:-12].replace(b"writer_epoch", b"writer_epoxx")
+    last.write_bytes(data)
+    with pytest.raises(CorruptFileError, match="says no epoch"):
+        lk.dataset(tmp_path).mem_wal_writer(SHARD)
+    assert last.read_bytes() == data
+
+
+@pytest.mark.usefixtures("writer")
+@pytest.mark.parametrize("left", [0, 1, 200, -1, -13])
+def test_a_torn_entry_is_left_out_with_a_warning_and_kept(tmp_path: Path, left: int) -> None:
+    last = entries(tmp_path)[-1]
+    data = last.read_bytes()[:-12]  # as the reference writes it
+    data = data[:left] if left >= 0 else data[: len(data) + left]
+    last.write_bytes(data)
+    with pytest.warns(UserWarning, match=r"Entry \d+ .*is torn"):
+        assert read(tmp_path) == [0, 1, 2, 100]
+    assert last.read_bytes() == data
+    ds = lk.dataset(tmp_path)
+    with pytest.warns(UserWarning, match=r"was moved to .*set_aside"), ds.mem_wal_writer(SHARD):
+        pass
+    (aside,) = (tmp_path / FOLDER / "set_aside").iterdir()
+    assert aside.read_bytes() == data
+    assert read(tmp_path) == [0, 1, 2, 100]
+    reference = lance.dataset(str(tmp_path)).mem_wal_writer(SHARD)
+    assert reference.lsm_scanner().count_rows() == 4
+
+
+@pytest.mark.usefixtures("writer")
+@pytest.mark.parametrize("damage", ["damaged", "missing", "two cut off"])
+def test_a_repair_moves_damaged_entries_aside(tmp_path: Path, damage: str) -> None:
+    damaged = entries(tmp_path)[-2:] if damage == "two cut off" else entries(tmp_path)[-2:-1]
+    kept = {}
+    for file in damaged:
+        data = file.read_bytes()
+        changed = data[:99] if damage == "two cut off" else data[:99] + b"x" + data[100:]
+        kept[position(file.name)] = changed
+        file.write_bytes(changed)
+        if damage == "missing":
+            file.unlink()
+    with pytest.raises(CorruptFileError):
+        read(tmp_path)
+    ds = lk.dataset(tmp_path)
+    done = ds.repair_mem_wal()
+    assert [one.position for one in done] == sorted(kept)
+    for one in done:
+        if damage == "missing":
+            assert one.file is None
+        else:
+            assert one.file is not None
+            assert Path(one.file).read_bytes() == kept[one.position]
+        assert read_entry(opened(tmp_path), one.position).sentinel
+    left = [number for number in ALL if number != 2 and (number != 3 or len(done) == 1)]
+    assert read(tmp_path) == left
+    assert ds.repair_mem_wal() == []
+    with ds.mem_wal_writer(SHARD) as again:
+        again.put({"id": [7], "v": [7]})
+    ds.merge_mem_wal()
+    assert sorted(ds.to_table()["id"].to_pylist()) == sorted([*left, 7])
+
+
+def test_a_repair_fences_the_writer_of_a_damaged_log_alone(
+    tmp_path: Path, writer: lk.ShardWriter
+) -> None:
+    ds = lk.dataset(tmp_path)
+    assert ds.repair_mem_wal() == []
+    writer.put({"id": [4], "v": [4]})
+    last = entries(tmp_path)[-1]
+    last.write_bytes(last.read_bytes()[:-1] + b"!")
+    assert len(ds.repair_mem_wal()) == 1
+    with pytest.raises(FencedError):
+        writer.put({"id": [5], "v": [5]})
+    assert read(tmp_path) == ALL
+
+
+@pytest.mark.usefixtures("writer")
+def test_an_entry_that_is_gone_behind_the_last_one_that_was_seen(tmp_path: Path) -> None:
+    _again = lk.dataset(tmp_path).mem_wal_writer(SHARD)  # notes what it has seen
+    for file in entries(tmp_path)[1:]:
+        file.unlink()
+    with pytest.raises(CorruptFileError, match=r"the log had an entry at position \d+"):
+        read(tmp_path)
+
+
+@pytest.mark.torture
+@pytest.mark.usefixtures("writer")
+def test_no_bit_of_a_manifest_loses_rows(tmp_path: Path, whole: bool) -> None:
+    for bit in flips(newest_manifest(tmp_path), whole, 100):
+        assert outcome(tmp_path) in (ALL, CorruptFileError), bit
+
+
+def by_the_reference(path: Path) -> Any:
+    """Make the same table by pylance, whose manifests have no checksums."""
+    made = lk.write_dataset({"id": [0], "v": [0]}, path, primary_key="id")
+    made.initialize_mem_wal()
+    ds = lance.dataset(str(path))
+    for numbers in ([100], [101]):
+        with ds.mem_wal_writer(SHARD) as first:
+            first.put(pa.table({"id": numbers, "v": numbers}, schema=ds.schema))
+    left = ds.mem_wal_writer(SHARD)
+    for number in (1, 2, 3):
+        left.put(pa.table({"id": [number], "v": [number]}, schema=ds.schema))
+    return left
+
+
+def test_replay_positions_of_the_reference_that_contradict_its_log(tmp_path: Path) -> None:
+    _left = by_the_reference(tmp_path)
+    assert read(tmp_path) == [*ALL, 101]
+    file = newest_manifest(tmp_path)
+    data = file.read_bytes()
+    # fields 3 (replay after) and 6 (next generation), as varints of one byte
+    for field in (3, 6):
+        at = next(i for i in range(0, 30) if data[i] == field << 3 and data[i - 2] >> 3 < field)
+        for bit in range(6):
+            changed = bytearray(data)
+            changed[at + 1] ^= 1 << bit
+            file.write_bytes(changed)
+            assert outcome(tmp_path) is CorruptFileError, (field, bit)
+    file.write_bytes(data)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("ours", [True, False])
+def test_no_bit_of_a_generation_loses_rows(tmp_path: Path, ours: bool, whole: bool) -> None:
+    if ours:
+        ds = lk.write_dataset({"id": [0, 1], "v": [0, 0]}, tmp_path, primary_key="id")
+        ds.initialize_mem_wal()
+        with ds.mem_wal_writer(SHARD) as writer:
+            writer.put({"id": [1, 2], "v": [7, 7]})
+    else:
+        _left = by_the_reference(tmp_path)
+    expected = read(tmp_path)
+    (manifest, *_) = (tmp_path / FOLDER).glob("*_gen_1/_versions/*.manifest")
+    for bit in flips(manifest, whole, 60):
+        found = outcome(tmp_path)
+        assert found in (expected, CorruptFileError) or not ours, (bit, found)
+        assert isinstance(found, type) or found == expected, (bit, found)
