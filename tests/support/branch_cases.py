@@ -126,16 +126,23 @@ def check(ds: Any, table: Table) -> None:
     assert found == table.seen, f"read:\n{found}\nwant:\n{table.seen}"
 
 
-def counts_of(found: Any) -> tuple[int, int, int]:
-    return found.num_inserted_rows, found.num_updated_rows, found.num_deleted_rows
+def counts_of(found: Any) -> tuple[int, int, int, int]:
+    """Return rows inserted, updated, deleted, and changed values."""
+    return (
+        found.num_inserted_rows,
+        found.num_updated_rows,
+        found.num_deleted_rows,
+        found.num_changed_cells,
+    )
 
 
 def check_counts(result: Any, case: Case) -> None:
     found, expected = counts_of(result), case.merged.counts
     if result.how == "fast-forward":
         # counted by metadata: a row that got the value that it had counts, too
-        found, expected = ((i - d, 0, 0) for i, _, d in (found, expected))
-    assert found == expected, f"inserted, updated, deleted: {found}, want {expected} ({result.how})"
+        found, expected = ((i - d, 0, 0, cells) for i, _, d, cells in (found, expected))
+    told = f"inserted, updated, deleted, cells: {found}, want {expected} ({result.how})"
+    assert found == expected, told
 
 
 def check_conflicts(found: Any, case: Case) -> None:

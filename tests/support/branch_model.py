@@ -177,13 +177,14 @@ class Merged:
     """What a merge makes of three versions.
 
     `clashes` are cells by key and column, with no column for a row that one side lacks or that both
-    inserted; `column_clashes` are names of columns.  `counts` are rows inserted, updated, deleted.
+    inserted; `column_clashes` are names of columns.  `counts` are rows inserted, updated, deleted,
+    and values that changed in updated rows.
     """
 
     table: Table
     clashes: frozenset[tuple[int, str | None]]
     column_clashes: frozenset[str]
-    counts: tuple[int, int, int]
+    counts: tuple[int, int, int, int]
     added: frozenset[str] = frozenset()
     dropped: frozenset[str] = frozenset()
     renamed: frozenset[tuple[str, str]] = frozenset()
@@ -365,7 +366,7 @@ class _ThreeWay:
 
     def run(self) -> Merged:
         columns = self.columns()
-        rows, counts = {}, [0, 0, 0]
+        rows, counts = {}, [0, 0, 0, 0]
         for key in {key for table in (self.theirs, self.ours) for key in table.rows}:
             row = self._row(key, columns)
             before = self.ours.rows.get(key)
@@ -375,17 +376,19 @@ class _ThreeWay:
                 counts[0] += before is None and row is not None
                 counts[2] += row is None and before is not None
             else:
-                counts[1] += any(
+                cells = sum(
                     track.ours is not None and before[track.ours] != row[name]
                     for name, (track, _) in columns.items()
                 )
+                counts[1] += cells > 0
+                counts[3] += cells
         both = [(name, track) for name, (track, _) in columns.items()]
         kept = {track.ours for _, track in both}
         return Merged(
             Table({name: column for name, (_, column) in columns.items()}, rows),
             frozenset(self.clashes),
             frozenset(self.column_clashes),
-            (counts[0], counts[1], counts[2]),
+            (counts[0], counts[1], counts[2], counts[3]),
             added=frozenset(name for name, track in both if track.ours is None),
             dropped=frozenset(set(self.ours.columns) - kept),
             renamed=frozenset((t.ours, n) for n, t in both if t.ours not in (None, n)),

@@ -136,6 +136,7 @@ def apply_card(result: ApplyResult, _now: datetime) -> Card:
                 ("since", _since(result.base)),
                 ("how", result.how),
                 ("conflicts", f"{count(result.num_conflicts)}" if result.num_conflicts else ""),
+                _cells(result),
                 *_columns(result),
                 ("read", f"version {result.read_version}"),
                 ("attempts", _attempts(result.attempts)),
@@ -143,6 +144,12 @@ def apply_card(result: ApplyResult, _now: datetime) -> Card:
             *(_undo(result) if landed else ()),
         ),
     )
+
+
+def _cells(found: ApplyResult | BranchMergePlan) -> tuple[str, str]:
+    """Return how many values of updated rows change, if they are counted: no row is read here."""
+    number = found.get("num_changed_cells")
+    return "cells changed", count(number) if number else ""
 
 
 def _columns(found: ApplyResult | BranchMergePlan) -> Iterator[tuple[str, str]]:
@@ -184,6 +191,7 @@ def branch_plan_card(plan: BranchMergePlan, _now: datetime) -> Card:
                 *((name, ref(*end)) for name, end in ends),
                 ("since", _since(plan.base)),
                 ("conflicts", listing(clashes, NAMES)),
+                _cells(plan),
                 *_columns(plan),
             ),
             Fact("next", f"plan.{'interactive' if plan.num_conflicts else 'apply'}()", code=True),

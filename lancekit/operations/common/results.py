@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from uuid import UUID
 
 from lancekit.display import Displayed
+from lancekit.lazy import cached_property
 from lancekit.pipeline.engine.engine import EngineName
 from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.versions.line import Line
@@ -16,6 +17,7 @@ __all__ = [
     "ApplyResult",
     "CompactionMetrics",
     "Counts",
+    "CountsOfCells",
     "DeleteResult",
     "MemWalMergeResult",
     "MergeResult",
@@ -38,6 +40,37 @@ class Counts(Displayed, dict[str, int]):
     def __getstate__(self) -> dict[str, Any]:
         # what is sent elsewhere tells what was done, and needs no store
         return {**self.__dict__, "line": None}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CountsOfCells(Counts):
+    """Counts of rows, and of the values that changed in updated rows.
+
+    Files that a fast-forward links are not read, so their values are counted when somebody asks.
+    """
+
+    #: the number, or the function that counts; None in a copy, which has no store
+    _cells: int | Callable[[], int] | None = field(default=0, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self._cells, int):
+            self["num_changed_cells"] = self._cells
+
+    @cached_property
+    def num_changed_cells(self) -> int | None:
+        """Number of values that changed in updated rows.
+
+        Values of new columns do not count, nor do values that a cast converts.  After a
+        fast-forward the first call reads and compares the rows; ``None`` in a copy of the object
+        that was sent to another process without a count.
+        """
+        if callable(self._cells):
+            self["num_changed_cells"] = self._cells()
+        return self.get("num_changed_cells")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_cells": self.get("num_changed_cells")}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -138,7 +171,7 @@ class UpdateResult(Counts):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ApplyResult(Counts):
+class ApplyResult(CountsOfCells):
     """What became of the changes of another side: of a diff, a version or a branch.
 
     `doing` is what was called, `theirs` the (branch, version) whose changes came, `base` that from
@@ -146,9 +179,10 @@ class ApplyResult(Counts):
     were settled.  `columns_added`, `columns_dropped` and `columns_cast` name columns of the target,
     `columns_renamed` has pairs of the old name and the new one, `columns_altered` the columns that
     take nulls or no nulls from now on, or have other metadata.  Values of new columns are no
-    updated rows.  `version` is `read_version` where there was nothing to do, and `how` says it:
-    ``"three-way"``, ``"fast-forward"`` or ``"nothing to do"``.  A merge may make a version that
-    changes no row, and records what it contains.
+    updated rows; `num_changed_cells` counts the values that changed in updated rows.  `version` is
+    `read_version` where there was nothing to do, and `how` says it: ``"three-way"``,
+    ``"fast-forward"`` or ``"nothing to do"``.  A merge may make a version that changes no row, and
+    records what it contains.
     """
 
     _keys = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows")

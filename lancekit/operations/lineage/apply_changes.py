@@ -34,9 +34,10 @@ from lancekit.operations.lineage.column_identity import ids_said
 from lancekit.operations.lineage.conflicts import Conflicts, Named, Resolve
 from lancekit.operations.lineage.given_rows import settled_by
 from lancekit.operations.lineage.linked_files import bring_again, commit_with_files
+from lancekit.operations.lineage.merged_rows import Settled
 from lancekit.operations.lineage.several_bases import combined
 from lancekit.operations.lineage.sides import Chosen, Sides, choose_sides, settle
-from lancekit.operations.lineage.three_way import By, Settled, ThreeWay, three_way
+from lancekit.operations.lineage.three_way import By, ThreeWay, three_way
 from lancekit.operations.lineage.write_rows import Given, RowsWork, write_rows
 from lancekit.versions.ancestor import unique_name
 from lancekit.versions.commit_graph import APPLIED, MERGE_KEYS
@@ -406,11 +407,12 @@ def result_of(
     plan: ThreeWay, settled: Settled, given: Given | None, change: Changed, how: How
 ) -> ApplyResult:
     """Return what is done if nothing is left out."""
-    made, replaced = (0, 0) if given is None else (given.rows.num_rows, len(given.places))
+    made, updated, cells = (0, 0, 0) if given is None else given.counts
     return replace(
         with_columns(nothing_done(change, plan.ours, how), plan.merged.changes),
-        num_inserted_rows=len(settled.inserted) + made - replaced,
-        num_updated_rows=settled.num_rewritten + replaced,
+        num_inserted_rows=len(settled.inserted) + made,
+        num_updated_rows=settled.num_rewritten + updated,
         num_deleted_rows=len(settled.deleted),
         num_conflicts=len(plan.clashes),
+        _cells=settled.num_cells + cells,
     )

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NoReturn, TypeAlias, cast
 
 from lancekit.display import interactive
 from lancekit.errors import InvalidArgumentError
-from lancekit.operations.common.results import ApplyResult, Counts
+from lancekit.operations.common.results import ApplyResult, CountsOfCells
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.lineage.apply_changes import (
     Changed,
@@ -46,10 +46,11 @@ Land: TypeAlias = Callable[[Callable[[Snapshot], tuple[Snapshot, Any]]], Any]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class BranchMergePlan(Counts):
+class BranchMergePlan(CountsOfCells):
     """What a merge of a branch would do; `apply` does it.
 
-    The counts are those of rows, without the conflicts if they are to fail.
+    The counts are those of rows and of changed values (`num_changed_cells`), without the conflicts
+    if they are to fail.
 
     Attributes
     ----------
@@ -267,6 +268,7 @@ def plan_merge(source: Line, line: Line, how: How, land: Land) -> BranchMergePla
         ours=target.reference,
         conflicts=Conflicts(plan),
         num_unsettled=left,
+        _cells=found._cells,
         _source=source,
         _target=line,
         _how=asked,

@@ -52,8 +52,8 @@ class Changes:
     """The rows that differ, by their addresses on their sides; `updated` are pairs.
 
     `same` are pairs, too, of rows that are the same and lie elsewhere.  `cells` counts the values
-    that differ in the updated rows, by column; `ambiguous` the rows deleted and inserted whose key
-    stands more than once on a side.
+    that differ in the updated rows, by column, `widths` by row; `ambiguous` the rows deleted and
+    inserted whose key stands more than once on a side.
     """
 
     deleted: Addresses
@@ -61,6 +61,7 @@ class Changes:
     updated: tuple[Addresses, Addresses]
     same: tuple[Addresses, Addresses]
     cells: dict[str, int]
+    widths: npt.NDArray[np.int64]
     ambiguous: int
 
     @property
@@ -119,6 +120,7 @@ class _Search:
         self.cells = dict.fromkeys((pair.name for pair in plan.columns), 0)
         self.ambiguous = 0
         self.updated: list[tuple[Addresses, Addresses]] = []
+        self.widths: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
         #: rows that are the same, in other places
         self.same: list[tuple[Addresses, Addresses]] = []
         #: rows of the new side in fragments that differ, which the old side has at the same places
@@ -149,6 +151,7 @@ class _Search:
             updated=(olds[order], news[order]),
             same=_joined_pairs(self.same),
             cells=self.cells,
+            widths=np.concatenate(self.widths)[order],
             ambiguous=self.ambiguous,
         )
 
@@ -170,9 +173,10 @@ class _Search:
                 row_address.addresses(id_, both.astype(np.uint64)) for id_ in (olds, news)
             )
             keeps_rows = self.plan.way.startswith("row ids")
-            changed = self._compare(pair.columns, *pairs, count=keeps_rows)
+            widths = self._compare(pair.columns, *pairs, count=keeps_rows)
+            changed = widths > 0
             if keeps_rows:
-                self.updated.append((pairs[0][changed], pairs[1][changed]))
+                self._note(pairs[0], pairs[1], widths)
             else:
                 gone = np.concatenate([gone, both[changed]])
                 come = np.concatenate([come, both[changed]])
@@ -314,21 +318,28 @@ class _Search:
         if (new[1:] < new[:-1]).any():  # rows are read in the order in which they lie
             order = np.argsort(new, kind="stable")  # most of them are, of what keys have paired
             old, new = old[order], new[order]
-        changed = self._compare(self.plan.columns, old, new, count=True)
-        self.same.append((old[~changed], new[~changed]))
+        widths = self._compare(self.plan.columns, old, new, count=True)
+        self.same.append((old[widths == 0], new[widths == 0]))
+        self._note(old, new, widths)
+
+    def _note(self, old: Addresses, new: Addresses, widths: npt.NDArray[np.int64]) -> None:
+        """Keep the pairs of rows that differ."""
+        changed = widths > 0
         self.updated.append((old[changed], new[changed]))
+        self.widths.append(widths[changed])
 
     def _compare(
         self, columns: Sequence[ColumnPair], old: Addresses, new: Addresses, *, count: bool
-    ) -> npt.NDArray[np.bool_]:
-        """Return which pairs of rows differ in some columns."""
-        changed = np.zeros(len(old), bool)
+    ) -> npt.NDArray[np.int64]:
+        """Return how many values of some columns differ in each pair of rows."""
+        widths = np.zeros(len(old), np.int64)
         for part, cells in self.values.unlike(columns, old, new):
-            changed[part] = cells.any(axis=0)
+            changed = cells.any(axis=0)
+            widths[part][changed] = cells[:, changed].sum(axis=0)
             if count:
                 for pair, one in zip(columns, cells, strict=True):
                     self.cells[pair.name] += int(one.sum())
-        return changed
+        return widths
 
 
 def _numbers(

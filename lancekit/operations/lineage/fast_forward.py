@@ -8,7 +8,7 @@ for, the target reads them where they are instead.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -40,6 +40,8 @@ from lancekit.operations.lineage.column_changes import (
 )
 from lancekit.operations.lineage.column_identity import ids_said
 from lancekit.operations.lineage.columns import column_pairs
+from lancekit.operations.lineage.diff import find_changes, read_sides
+from lancekit.operations.lineage.diff_plan import plan_diff
 from lancekit.operations.lineage.linked_files import bring_again, commit_with_files
 from lancekit.operations.lineage.merge_base import taken_mark
 from lancekit.operations.maintenance.carried_fragments import (
@@ -48,7 +50,7 @@ from lancekit.operations.maintenance.carried_fragments import (
 )
 from lancekit.operations.maintenance.copies import Copy
 from lancekit.pipeline.diff.fragments import ColumnPair
-from lancekit.versions.snapshot import Snapshot
+from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["Taken", "fast_forward", "result_of_taken", "what_is_taken"]
 
@@ -119,11 +121,9 @@ def what_is_taken(change: Changed, ours: Snapshot) -> Taken | None:
     kept = set(other.fragments.ids.tolist())
     removed = tuple(id_ for id_ in mine.fragments.ids.tolist() if id_ not in kept)
     is_of_rows = mine.schema == other.schema and not patched
-    pairs = () if mine.schema == other.schema else column_pairs(base, theirs)
+    pairs = () if mine.schema == other.schema else tuple(column_pairs(base, theirs))
     columns = column_changes(pairs, base.manifest.schema.names if pairs else ())
-    return Taken(
-        tuple(new), tuple(updated), tuple(patched), removed, columns, tuple(pairs), is_of_rows
-    )
+    return Taken(tuple(new), tuple(updated), tuple(patched), removed, columns, pairs, is_of_rows)
 
 
 def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, ApplyResult] | None:
@@ -180,7 +180,7 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
     )
     landed = commit_with_files(pending, copies, theirs, ours)
     bring_again(copies, theirs, ours)
-    result = result_of_taken(taken, change, ours, how)
+    result = result_of_taken(taken, change, ours, how, landed)
     return landed, replace(result, version=landed.version, line=landed.line)
 
 
@@ -331,10 +331,14 @@ def _versions(fragment: Fragment, encoded: bytes | None) -> npt.NDArray[np.uint6
     return read_row_versions(encoded, fragment.physical_rows, where).values()
 
 
-def result_of_taken(taken: Taken, change: Changed, ours: Snapshot, how: How) -> ApplyResult:
+def result_of_taken(
+    taken: Taken, change: Changed, ours: Snapshot, how: How, landed: Snapshot | None = None
+) -> ApplyResult:
     """Return the counts of rows, from metadata alone.
 
-    Without stable row ids nothing there tells a row that moved from one that is new.
+    Without stable row ids nothing there tells a row that moved from one that is new.  Values that
+    changed are counted when somebody asks: in the target if the merge has ``landed``, as the branch
+    may be deleted by then, else between the base and the branch.
     """
     mine, theirs = ours.manifest, change.theirs.manifest
     inserted, updated = sum(fragment.num_rows for fragment in taken.new), 0
@@ -348,18 +352,52 @@ def result_of_taken(taken: Taken, change: Changed, ours: Snapshot, how: How) -> 
             new = created > change.base.version
             inserted += int(new.sum())
             updated += int((~new & (changed > change.base.version)).sum())
-    updated += sum(_num_rewritten(change, fragment) for fragment in taken.patched)
+    rewritten = [fragment for fragment in taken.patched if _is_rewritten(change, fragment)]
+    updated += sum(_num_rewritten(change, fragment) for fragment in rewritten)
+    deleted = mine.num_rows + inserted - theirs.num_rows
+    ends = (change.base, change.theirs) if landed is None else (ours, landed)
+    # a row that came may be one that went, a column with another id may hold other values
+    came = taken.new and (taken.removed or taken.updated)
+    may_change = came or rewritten or any(map(_moved, taken.pairs))
     return replace(
         with_columns(nothing_done(change, ours, how), taken.columns),
         how="fast-forward",
         num_inserted_rows=inserted,
         num_updated_rows=updated,
-        num_deleted_rows=mine.num_rows + inserted - theirs.num_rows,
+        num_deleted_rows=deleted,
+        _cells=_counting_cells(ends, taken.pairs, how) if may_change else 0,
     )
 
 
-def _num_rewritten(change: Changed, fragment: Fragment) -> int:
-    """Return how many rows of a fragment have values written anew in place.
+def _counting_cells(
+    ends: tuple[Snapshot, Snapshot], pairs: Sequence[ColumnPair], how: How
+) -> Callable[[], int]:
+    """Return the function that counts the values in which rows of two versions differ.
+
+    It loads both versions again, so that the result of a merge holds no manifests.
+    """
+    places = [(side.line, side.version) for side in ends]
+
+    def count() -> int:
+        old, new = (load_snapshot(*place) for place in places)
+        found = plan_diff(old, new, on=how.on, pairs=pairs or None)
+        kept = [pair.name for pair in found.columns if pair.old is not None]
+        if len(kept) < len(found.columns):
+            found = plan_diff(old, new, on=how.on, columns=kept, pairs=pairs or None)
+        return sum(find_changes(found, read_sides(found)).cells.values())
+
+    return count
+
+
+def _moved(pair: ColumnPair) -> bool:
+    """Return True if a column has other field ids than it had, as a cast gives it."""
+    if pair.old is None:
+        return False
+    return [part.id for part in pair.old.walk()] != [part.id for part in pair.new.walk()]
+
+
+def _is_rewritten(change: Changed, fragment: Fragment) -> bool:
+    """Return True if a fragment has values of the base's columns in other files.
 
     Values of new columns, and values that were cast, are none.
     """
@@ -367,8 +405,12 @@ def _num_rewritten(change: Changed, fragment: Fragment) -> int:
     before = base.fragment(fragment.id)
     old, new = ({f.id for f in side.manifest.schema.walk()} for side in (base, theirs))
     ids = old & new
-    if before is None or _held(base, before, ids) == _held(theirs, fragment, ids):
-        return 0
+    return before is not None and _held(base, before, ids) != _held(theirs, fragment, ids)
+
+
+def _num_rewritten(change: Changed, fragment: Fragment) -> int:
+    """Return how many rows of a fragment have values written anew in place."""
+    base, theirs = change.base, change.theirs
     if not theirs.manifest.has_stable_row_ids:
         return fragment.num_rows
     _, created, changed = _live(theirs, fragment)

@@ -8,17 +8,23 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
 from lancekit.errors import SchemaMismatchError
 from lancekit.operations.lineage.conflicts import Conflicts
-from lancekit.operations.lineage.rows import NOWHERE
-from lancekit.operations.lineage.three_way import Settled, ThreeWay
+from lancekit.operations.lineage.merged_rows import Settled
+from lancekit.operations.lineage.rows import NOWHERE, read_rows
+from lancekit.operations.lineage.three_way import ThreeWay
 from lancekit.operations.lineage.told_rows import pair_with_conflicts
-from lancekit.operations.lineage.write_rows import Given
+from lancekit.operations.lineage.write_rows import Given, stored_columns
 from lancekit.pipeline.casts.plan import plan_cast
+from lancekit.pipeline.diff.row_values import row_values, rows_at_a_time
+from lancekit.pipeline.diff.side import Addresses
+from lancekit.pipeline.diff.values import differing
 from lancekit.pipeline.engine.inputs import as_reader
+from lancekit.scan.fragments.category_keys import joined
 
 __all__ = ["settled_by"]
 
@@ -63,8 +69,23 @@ def settled_by(plan: ThreeWay, rows: Any) -> tuple[Settled, Given | None]:
     settled = replace(plan.agreed, deleted=np.union1d(plan.agreed.deleted, gone))
     places = ours[match.old]
     order = np.argsort(places, kind="stable")  # those that are nowhere come last
-    chosen = ak.take(table.select(schema.names), pa.array(match.new[order]))
-    return settled, Given(ak.cast(chosen, schema), places[order][places[order] != NOWHERE])
+    chosen = ak.cast(ak.take(table.select(schema.names), pa.array(match.new[order])), schema)
+    replaced = places[order][places[order] != NOWHERE]
+    return settled, Given(chosen, replaced, _widths(plan, chosen, replaced))
+
+
+def _widths(plan: ThreeWay, rows: pa.Table, places: Addresses) -> npt.NDArray[np.int64]:
+    """Count the values in which the first rows differ from rows of ours, in its columns."""
+    widths = np.zeros(len(places), np.int64)
+    columns = [pair for pair in stored_columns(plan) if not pair.is_lacked]
+    side, step = read_rows(plan.ours, places, plan.ours.manifest.schema), rows_at_a_time(columns)
+    for start in range(0, len(places), step):
+        part = places[start : start + step]
+        before = row_values(columns, side, part, new=True)
+        for pair, values in zip(columns, before, strict=True):
+            given = rows[pair.name].slice(start, len(part))
+            widths[start : start + step] += differing(values, joined(given.chunks, pair.kind))
+    return widths
 
 
 def _read(rows: Any, wanted: pa.Schema) -> pa.Table:

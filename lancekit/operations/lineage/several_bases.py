@@ -19,15 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lancekit.errors import InvalidArgumentError
+from lancekit.operations.lineage.merged_rows import Cells, Clashes, Rewritten, Settled
 from lancekit.operations.lineage.rows import NOWHERE, read_rows
-from lancekit.operations.lineage.three_way import (
-    By,
-    Cells,
-    Clashes,
-    Rewritten,
-    Settled,
-    ThreeWay,
-)
+from lancekit.operations.lineage.three_way import By, ThreeWay
 from lancekit.pipeline.diff.row_values import row_values, rows_at_a_time
 from lancekit.pipeline.diff.side import Addresses
 from lancekit.pipeline.diff.values import differing
@@ -168,7 +162,7 @@ def _decided(
     both = comes & here & there
     agreed = Settled(
         deleted=np.sort(ours[comes & ~there]),
-        rewritten=(Rewritten(theirs[both], ours[both], taken[both]),),
+        rewritten=(Rewritten.of_cells(theirs[both], ours[both], taken[both]),),
         inserted=theirs[comes & ~here],
     )
     decided = Clashes(base=base, theirs=theirs, ours=ours, cells=cells, taken=taken)

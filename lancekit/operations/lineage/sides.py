@@ -13,8 +13,9 @@ import pyarrow as pa
 from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
 from lancekit.legible import literal, shown
+from lancekit.operations.lineage.merged_rows import Cells, Rewritten, Settled
 from lancekit.operations.lineage.rows import NOWHERE
-from lancekit.operations.lineage.three_way import Cells, Rewritten, Settled, ThreeWay
+from lancekit.operations.lineage.three_way import ThreeWay
 from lancekit.operations.lineage.told_rows import pair_with_conflicts
 from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.engine.inputs import as_reader
@@ -145,7 +146,7 @@ def settle(plan: ThreeWay, chosen: Chosen) -> Settled:
     come: npt.NDArray[np.bool_] = np.logical_or.reduce(taken, axis=1)
     come[chosen.left] = False
     both = here & there & come
-    part = Rewritten(clashes.theirs[both], clashes.ours[both], taken[both])
+    part = Rewritten.of_cells(clashes.theirs[both], clashes.ours[both], taken[both])
     return Settled(
         deleted=np.union1d(agreed.deleted, clashes.ours[here & ~there & come]),
         rewritten=(*agreed.rewritten, part),

@@ -23,70 +23,20 @@ from lancekit.operations.lineage.columns import pairs_through
 from lancekit.operations.lineage.contained_columns import contained_columns
 from lancekit.operations.lineage.diff import Changes, compare_rows, find_changes, read_sides
 from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
+from lancekit.operations.lineage.merged_rows import Cells, Clashes, Rewritten, Settled
 from lancekit.operations.lineage.rows import NOWHERE, read_rows
 from lancekit.operations.lineage.three_way_columns import check_settled, merged_pairs, values_of
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.match import stand_among
-from lancekit.pipeline.diff.row_values import row_digests, row_values, rows_at_a_time
+from lancekit.pipeline.diff.row_values import row_digests, row_values, rows_at_a_time, unlike
 from lancekit.pipeline.diff.side import Addresses
 from lancekit.pipeline.diff.values import Seeds, differing
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["By", "Cells", "Clashes", "Rewritten", "Settled", "ThreeWay"]
-__all__ += ["three_way"]
+__all__ = ["By", "ThreeWay", "three_way"]
 
 #: whether changes of different columns of a row exclude each other
 By = Literal["cell", "row"]
-#: of rows and columns
-Cells = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clashes:
-    """The rows of which both sides made something else, by where they are on each side.
-
-    `cells` are the values that both changed, all of a row that only one side has, and all but the
-    key of one that both inserted; `taken` those that theirs alone changed.
-    """
-
-    base: Addresses
-    theirs: Addresses
-    ours: Addresses
-    cells: Cells
-    taken: Cells
-
-    def __len__(self) -> int:
-        return len(self.base)
-
-    def where(self, rows: npt.NDArray[np.bool_]) -> Clashes:
-        """Return those of some rows."""
-        return Clashes(**{name: getattr(self, name)[rows] for name in Clashes.__slots__})
-
-
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """Rows of ours that get values of theirs: those `taken`, or of all columns that theirs has."""
-
-    theirs: Addresses
-    ours: Addresses
-    taken: Cells | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
-    """What is left to do to ours: rows that go, rows that change, rows of theirs that come."""
-
-    deleted: Addresses
-    rewritten: tuple[Rewritten, ...]
-    inserted: Addresses
-
-    @property
-    def num_rewritten(self) -> int:
-        """How many rows change."""
-        return sum(len(part.ours) for part in self.rewritten)
-
-    def __bool__(self) -> bool:
-        return bool(len(self.deleted) or self.num_rewritten or len(self.inserted))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,21 +222,23 @@ class _Meeting:
         lost = at[self._changed_before(self.to_theirs, olds[at], news[at])]
         clashes.append(self._clashes(olds[lost], news[lost], None))
         olds, news = np.delete(olds, at), np.delete(news, at)
+        widths = np.delete(theirs.widths, at)
         _, at, place = _both(olds, mine.updated[0])
         mixed, clash = self._compared(olds[at], news[at], mine.updated[1][place])
         clashes.append(clash)
-        olds, news = np.delete(olds, at), np.delete(news, at)
-        alone = Rewritten(news, self._places(olds))
+        olds, news, widths = np.delete(olds, at), np.delete(news, at), np.delete(widths, at)
         if _is_cast_or_dropped(self.to_ours):
             # of columns that ours cast the values are ours, and of those that it dropped are none
-            alone, _ = self._compared(olds, alone.theirs, alone.ours)
+            alone, _ = self._compared(olds, news, self._places(olds))
+        else:
+            alone = Rewritten(news, self._places(olds), None, int(widths.sum()))
         # what both inserted
         inserted = theirs.inserted
         both = np.empty(0, np.uint64), np.empty(0, np.uint64)
         if len(inserted) and len(mine.inserted):
             met = compare_rows(between, inserted, mine.inserted)
             inserted = met.deleted
-            clashes.append(self._clashes(None, *met.updated))
+            clashes.append(self._both_inserted(*met.updated))
             left, right = (np.concatenate(pair) for pair in zip(met.same, met.updated, strict=True))
             both = left, right
         agreed = Settled(deleted=np.sort(deleted), rewritten=(alone, mixed), inserted=inserted)
@@ -370,21 +322,36 @@ class _Meeting:
         clash: npt.NDArray[np.bool_] = np.logical_or.reduce(cells, axis=1)
         merged = taken.any(axis=1) & ~clash
         compared = Clashes(base=base, theirs=theirs, ours=ours, cells=cells, taken=taken)
-        return Rewritten(theirs[merged], ours[merged], taken[merged]), compared.where(clash)
+        mixed = Rewritten.of_cells(theirs[merged], ours[merged], taken[merged])
+        return mixed, compared.where(clash)
 
     def _clashes(
-        self, base: Addresses | None, theirs: Addresses | None, ours: Addresses | None
+        self, base: Addresses, theirs: Addresses | None, ours: Addresses | None
     ) -> Clashes:
         """Return clashes of rows that one side does not have."""
-        known = [rows for rows in (base, theirs, ours) if rows is not None]
-        nowhere = np.full(len(known[0]), NOWHERE)
-        sides = [nowhere if rows is None else rows for rows in (base, theirs, ours)]
-        cells = np.ones((len(nowhere), len(self.between.columns)), bool)
-        if base is None:  # both inserted it, with one key
-            cells[:, [pair.name in self.between.key for pair in self.between.columns]] = False
-            cells[:, ~self.shared] = False
+        nowhere = np.full(len(base), NOWHERE)
+        sides = [nowhere if rows is None else rows for rows in (theirs, ours)]
+        cells = np.ones((len(base), len(self.between.columns)), bool)
         return Clashes(
-            base=sides[0], theirs=sides[1], ours=sides[2], cells=cells, taken=np.zeros_like(cells)
+            base=base, theirs=sides[0], ours=sides[1], cells=cells, taken=np.zeros_like(cells)
+        )
+
+    def _both_inserted(self, theirs: Addresses, ours: Addresses) -> Clashes:
+        """Return clashes of rows that both sides inserted with one key."""
+        columns = self.between.columns
+        both = [pair for pair, is_shared in zip(columns, self.shared, strict=True) if is_shared]
+        sides = read_rows(self.between.old, theirs), read_rows(self.between.new, ours)
+        cells = np.zeros((len(theirs), len(columns)), bool)
+        step = rows_at_a_time(columns)
+        for start in range(0, len(theirs), step):
+            part = slice(start, start + step)
+            cells[part, self.shared] = unlike(both, sides, theirs[part], ours[part]).T
+        return Clashes(
+            base=np.full(len(theirs), NOWHERE),
+            theirs=theirs,
+            ours=ours,
+            cells=cells,
+            taken=np.zeros_like(cells),
         )
 
     def _check_keys(self, plan: ThreeWay) -> None:

@@ -19,8 +19,9 @@ from lancekit.format.operations import Update
 from lancekit.operations.common.key_guard import key_filter, key_paths
 from lancekit.operations.common.staged_files import write_task
 from lancekit.operations.delete import apply_deletions
+from lancekit.operations.lineage.merged_rows import Cells, Rewritten, Settled
 from lancekit.operations.lineage.rows import read_rows
-from lancekit.operations.lineage.three_way import Cells, Rewritten, Settled, ThreeWay
+from lancekit.operations.lineage.three_way import ThreeWay
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.row_values import row_values, rows_at_a_time
 from lancekit.pipeline.diff.side import Addresses, Side
@@ -31,17 +32,27 @@ from lancekit.pipeline.rows.write import write_fragments
 from lancekit.scan.fragments.category_keys import fitted, joined
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Given", "RowsWork", "write_rows"]
+__all__ = ["Given", "RowsWork", "stored_columns", "write_rows"]
 
 Hashes = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Rows that somebody made: those that take the place of rows of ours, then new ones."""
+    """Rows that somebody made: those that take the place of rows of ours, then new ones.
+
+    `widths` counts the values in which each of the first differs from the row of ours.
+    """
 
     rows: pa.Table
     places: Addresses
+    widths: npt.NDArray[np.int64]
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """How many rows are new, how many change, and in how many values."""
+        new = self.rows.num_rows - len(self.places)
+        return new, int((self.widths > 0).sum()), int(self.widths.sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +83,20 @@ class RowsWork:
             fields_for_preserving_frag_bitmap=tuple(f.id for f in schema.walk()),
             inserted_rows=key_filter(schema, self.hashes),
         )
+
+
+def stored_columns(plan: ThreeWay) -> tuple[ColumnPair, ...]:
+    """Return the columns of the result as files have them: a blob with its bytes."""
+    other, own = plan.theirs.manifest.schema, plan.ours.manifest.schema
+    return tuple(
+        replace(
+            pair,
+            kind=plan.schema.field(pair.name).to_arrow().type,
+            new=pair.new if pair.is_lacked else own.field(pair.new.name),
+            old=None if pair.old is None else other.field(pair.old.name),
+        )
+        for pair in plan.columns
+    )
 
 
 def write_rows(plan: ThreeWay, settled: Settled, given: Given | None = None) -> RowsWork:
@@ -113,18 +138,7 @@ class _Rows:
     hashes: list[Hashes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        schema, other = self.plan.schema, self.plan.theirs.manifest.schema
-        own = self.plan.ours.manifest.schema
-        # blobs as a file takes them
-        self.columns = tuple(
-            replace(
-                pair,
-                kind=schema.field(pair.name).to_arrow().type,
-                new=pair.new if pair.is_lacked else own.field(pair.new.name),
-                old=None if pair.old is None else other.field(pair.old.name),
-            )
-            for pair in self.plan.columns
-        )
+        schema, self.columns = self.plan.schema, stored_columns(self.plan)
         self.schema = schema.to_arrow()
         self.step = rows_at_a_time(self.columns)
         paths = key_paths(schema)

@@ -80,6 +80,7 @@ def test_no_base(gone: tuple[lk.LanceDataset, lk.LanceDataset]) -> None:
         "num_updated_rows": 0,
         "num_deleted_rows": 0,
         "num_conflicts": 2,
+        "num_changed_cells": 0,
     }
     assert "base=0" in code_of(plan, Picks())
     with pytest.raises(MergeConflictError):

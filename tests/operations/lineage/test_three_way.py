@@ -310,6 +310,7 @@ def test_what_conflicts_say(ds: lk.LanceDataset) -> None:
         "num_inserted_rows": 1,
         "num_updated_rows": 2,
         "num_deleted_rows": 1,
+        "num_changed_cells": 3,
     }
     assert "applied to" in repr(result)
 
