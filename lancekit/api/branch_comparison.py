@@ -7,7 +7,7 @@ from lancekit.checked import checked_methods
 from lancekit.display import Displayed
 from lancekit.lazy import cached_property
 from lancekit.operations.lineage.apply_changes import How, planned
-from lancekit.operations.lineage.branch_merge import changes_of
+from lancekit.operations.lineage.branch_merge import changes_of, with_key
 from lancekit.operations.lineage.conflicts import Conflicts
 from lancekit.operations.lineage.fast_forward import what_is_taken
 from lancekit.operations.lineage.merge_base import commits_unmerged
@@ -38,7 +38,8 @@ class BranchComparison(Displayed):
     """
 
     def __init__(self, source: Line, ours: Snapshot, how: How) -> None:
-        self._change = changes_of(source, ours)
+        how = with_key(how, ours)
+        self._change = changes_of(source, ours, how.base)
         self._ours = ours
         self._how = how
 
@@ -54,7 +55,7 @@ class BranchComparison(Displayed):
 
     @property
     def base(self) -> tuple[str, int]:
-        """The newest version that both have in them: where they forked, or what was merged last."""
+        """The newest version that both contain, or the one that was named; version 0 is none."""
         return self._change.base.reference
 
     @cached_property

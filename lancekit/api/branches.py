@@ -152,6 +152,7 @@ class Branches(Displayed):
         *,
         on: str | Sequence[str] | None = None,
         by: By = "cell",
+        base: int | str | tuple[str | None, int | None] | None = None,
     ) -> BranchComparison:
         """Compare a branch with that of the handle, at the newest versions of both.
 
@@ -163,6 +164,8 @@ class Branches(Displayed):
             The columns that tell which rows are the same, as of `LanceDataset.diff`.
         by
             What is a conflict, as of `DatasetDiff.apply`.
+        base
+            The version from which changes count, as of `merge`; 0 is a table without rows.
 
         Returns
         -------
@@ -174,9 +177,11 @@ class Branches(Displayed):
         BranchNotFoundError
             There is no such branch.
         InvalidArgumentError
-            No version is known that both come from.
+            No version is known that both come from, or one branch does not contain ``base``.
+        VersionNotFoundError
+            The merge base was cleaned up.
         """
-        how = check_how("merge", on, by, "fail")
+        how = self._from(base, check_how("merge", on, by, "fail"))
         return BranchComparison(self._other(branch), latest_snapshot(self._line()), how)
 
     @overload

@@ -63,6 +63,8 @@ class Case:
     has_gap: bool = False
     #: the branch that is merged
     source: Line | None = None
+    #: whether the user named the base
+    is_named: bool = False
 
     @property
     def is_edge(self) -> bool:
@@ -81,9 +83,19 @@ class Case:
         return base and self.source is not None and self.ours in self.source.chain
 
     @property
-    def is_fork_point(self) -> bool:
-        """Whether the branch that is merged has no version of its own."""
-        return self.source is not None and self.theirs is self.source.fork
+    def is_simple(self) -> bool:
+        """Whether the bases are there and have the same columns."""
+        return self.bases_are_there and not self.bases_differ
+
+    @property
+    def bases_differ(self) -> bool:
+        """Whether a column is not the same in all bases: then a merge may be refused."""
+        one, *others = [base.table.columns for base in self.bases]
+        return any(
+            one.keys() != other.keys()
+            or any(not c.is_same(other[n]) or c.type != other[n].type for n, c in one.items())
+            for other in others
+        )
 
     @property
     def is_guessed(self) -> bool:
@@ -104,6 +116,8 @@ class Case:
     def node(self) -> Node:
         """The version that comes of it."""
         node = self.ours.follow(self.merged.table, *([self.theirs] if self.is_edge else []))
+        if self.is_named:
+            node.repeats = None
         return node if self.is_edge else _without_edge(node, self.ours)
 
 
@@ -154,4 +168,7 @@ def check_conflicts(found: Any, case: Case) -> None:
     for row in found.to_table().to_pylist():
         names = row["_columns"] if row["_conflict"] == "update/update" else [None]
         cells |= {(row["k"], name) for name in names}
+    if len(case.bases) > 1:  # the first one says what each side did to a row
+        assert {key for key, _ in cells} == {key for key, _ in case.merged.clashes}
+        return
     assert cells == case.merged.clashes, f"conflicts: {cells}, want {set(case.merged.clashes)}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import lancekit as lk
 from tests.support import branch_steps as steps
 from tests.support.branch_cases import MAIN, Line, check
-from tests.support.branch_model import Node
+from tests.support.branch_model import Node, merge_bases
 from tests.support.branch_steps import COLUMN_STEPS, ROW_STEPS, SIDES, Step
 
 __all__ = ["BranchedTable", "note"]
@@ -68,6 +69,7 @@ class BranchedTable(RuleBasedStateMachine):
         assert upkeep or version <= last + 1, f"{version - last} commits"
         for between in range(last + 1, version):
             line.put(between, line.newest.follow(line.newest.table))
+            node = line.newest.follow(node.table)
         if version > last:
             line.put(version, node)
 
@@ -180,7 +182,9 @@ class BranchedTable(RuleBasedStateMachine):
         left = {entry["version"] for entry in self.handle(lk, line).versions()}
         assert line.last in left
         assert left <= set(line.nodes)
+        needed = self.merge_bases_there() if side is lk else []
         line.nodes = {version: line.nodes[version] for version in sorted(left)}
+        assert self.are_there(needed), "the cleanup took a merge base"
         if side is lance:
             self.forget_broken(line)
 
@@ -194,6 +198,18 @@ class BranchedTable(RuleBasedStateMachine):
                     raise
                 note(f"{line.name}@{version} lost its files")
                 del line.nodes[version]
+
+    def merge_bases_there(self) -> list[Node]:
+        pairs = combinations([line.newest for line in self.branches], 2)
+        return [base for pair in pairs for base in merge_bases(*pair) if self.are_there([base])]
+
+    def nodes(self) -> list[Node]:
+        """Return all versions that are there."""
+        return [node for line in self.lines.values() for node in line.nodes.values()]
+
+    def are_there(self, nodes: Iterable[Node]) -> bool:
+        there = {id(node) for node in self.nodes()}
+        return all(id(node) in there for node in nodes)
 
     @rule(data=st.data())
     def undo(self, data: Any) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -30,7 +30,7 @@ from tests.support.branch_cases import (
     check_counts,
     counts_of,
 )
-from tests.support.branch_model import Ambiguous, Node, between, merge_bases, three_way
+from tests.support.branch_model import Ambiguous, Node, Table, between, merge_bases, three_way
 from tests.support.branch_steps import COLUMN_STEPS, ROW_STEPS
 from tests.support.branched_table import BranchedTable, note
 from tests.support.faults import Call, Faults, injected
@@ -38,13 +38,21 @@ from tests.support.faults import Call, Faults, injected
 SETTLE = st.sampled_from(["fail", "fail", "ours", "theirs"])
 
 
+def have_same_names(tables: Sequence[Table]) -> bool:
+    """Tell whether columns are the same on each side just if they have the same name."""
+    return all(
+        (name == other) == one.columns[name].is_same(two.columns[other])
+        for one in tables
+        for two in tables
+        for name in one.columns
+        for other in two.columns
+    )
+
+
 #: what main cannot do yet; each predicate tells the merges that are left out for it
 EXCLUDED: dict[str, Callable[[Case], bool]] = {
-    "a branch without versions of its own": lambda case: case.is_fork_point,
-    "several bases": lambda case: len(case.bases) > 1,
     # docs/branches.md: "Where a cleanup removed these versions ..., else the name"
     "versions that tell of casts were cleaned up": lambda case: case.is_guessed,
-    "the base was cleaned up": lambda case: not case.bases_are_there,
 }
 #: how many merges were left out for each reason, and how many of each kind were compared
 left_out: Counter[str] = Counter()
@@ -81,6 +89,8 @@ class BranchMachine(BranchedTable):
         ours: Node,
         whose: str,
         source: Line | None = None,
+        *,
+        named: bool = False,
     ) -> Case | None:
         """Return what a merge should do; `None` if it is left out."""
         if len(bases) == 1 and bases[0].table == theirs.table and doing not in ("merge", "rebase"):
@@ -90,12 +100,9 @@ class BranchMachine(BranchedTable):
         except Ambiguous as error:
             left_out[str(error)] += 1
             return None
-        there = {id(node) for line in self.lines.values() for node in line.nodes.values()}
-        is_there = all(id(node) in there for node in bases)
-        has_gap = any(
-            id(node) not in there for b in bases for s in (theirs, ours) for node in between(b, s)
-        )
-        case = Case(doing, bases, theirs, ours, whose, merged, is_there, has_gap, source)
+        has_gap = not all(self.are_there(between(b, s)) for b in bases for s in (theirs, ours))
+        is_there = self.are_there(bases)
+        case = Case(doing, bases, theirs, ours, whose, merged, is_there, has_gap, source, named)
         self.may_be_untold |= has_gap
         reasons = [name for name, holds in EXCLUDED.items() if holds(case)]
         left_out.update(reasons[:1])
@@ -141,8 +148,22 @@ class BranchMachine(BranchedTable):
         case = self.case(doing, bases, source.newest, target.newest, whose, source)
         if case is None:
             return
+        if not case.bases_are_there:
+            self.bring_without_base(source, target, case, work)
+            return
         ds = self.handle(lk, target)
-        plan = ds.branches.merge(source.branch, conflicts=whose, dry_run=True)
+        try:
+            plan = ds.branches.merge(source.branch, conflicts=whose, dry_run=True)
+            if case.bases_differ and plan.conflicts.by_column:
+                return
+        except errors.InvalidArgumentError:
+            if not case.bases_differ:
+                raise
+            with pytest.raises(errors.InvalidArgumentError):
+                work(ds)
+            compared[f"{doing} of bases with other columns"] += 1
+            self.unchanged(target)
+            return
         self.unchanged(target)
         check_conflicts(plan.conflicts, case)
         result = self.put_together(target, case, work)
@@ -151,6 +172,47 @@ class BranchMachine(BranchedTable):
         assert (plan.how, counts_of(plan)) == (result.how, counts_of(result))
         work(ds)
         self.unchanged(target)
+
+    def bring_without_base(self, source: Line, target: Line, case: Case, work: Any) -> None:
+        """A base is gone: the merge is refused, unless another one is named.
+
+        A version that took over the base as it was may stand in for it.
+        """
+        ds = self.handle(lk, target)
+        note(f"{target.name}: {case.doing} of {source.name}, conflicts={case.whose}, base gone")
+        stand_in = any(node.repeats for node in self.nodes())
+        try:
+            plan = ds.branches.merge(source.branch, conflicts=case.whose, dry_run=True)
+        except errors.VersionNotFoundError:
+            with pytest.raises(errors.VersionNotFoundError, match="base="):
+                work(ds)
+            compared[f"{case.doing} without its base"] += 1
+        else:
+            assert stand_in
+            check_conflicts(plan.conflicts, case)
+        self.unchanged(target)
+        named = next(self.named_bases(source, target), None)
+        if named is None:
+            return
+        line, version = named
+        bases = [line.nodes[version]]
+        older = self.case(case.doing, bases, case.theirs, case.ours, case.whose, source, named=True)
+        if older is not None:
+            self.put_together(
+                target, older,
+                lambda ds: ds.branches.merge(
+                    source.branch, conflicts=case.whose, base=(line.branch, version)
+                ),
+            )  # fmt: skip
+
+    def named_bases(self, source: Line, target: Line) -> Iterator[tuple[Line, int]]:
+        """Yield versions that both contain, and whose columns are the same by name on each side."""
+        sides = source.newest, target.newest
+        for line in self.branches:
+            for version, node in line.nodes.items():
+                tables = [node.table, *(side.table for side in sides)]
+                if all(node in side.contains for side in sides) and have_same_names(tables):
+                    yield line, version
 
     def draw_pair(self, data: Any) -> tuple[Line, Line] | None:
         """Return a branch that has something new for another, and the other."""
@@ -206,7 +268,7 @@ class BranchMachine(BranchedTable):
         after = before.follow(found[1].table) if on_target else before
         bases = merge_bases(theirs, before)
         cases = [self.case("merge", bases, theirs, ours, whose, source) for ours in (before, after)]
-        if None in cases or cases[0].refused:
+        if None in cases or cases[0].refused or not cases[0].is_simple:
             return
         note(f"{target.name}: merge of {source.name}, conflicts={whose}, while ...")
         result = self.merge_while(source, target, whose, lambda: self.take(moved, *found), cases[1])
@@ -259,6 +321,8 @@ class BranchMachine(BranchedTable):
         back = self.case("merge", bases, *ends[::-1], whose, other)
         merged = ends[0].is_merged_into(ends[1]) or ends[1].is_merged_into(ends[0])
         if merged or case is None or back is None or case.refused or back.refused:
+            return
+        if not case.is_simple:
             return
         note(f"{other.name}: merge of {one.name}, conflicts={whose}, while ...")
         result = self.merge_while(

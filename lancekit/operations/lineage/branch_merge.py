@@ -39,7 +39,7 @@ from lancekit.versions.references import Reference
 from lancekit.versions.requirements import check_requirements
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["BranchMergePlan", "changes_of", "merge_branch", "plan_merge"]
+__all__ = ["BranchMergePlan", "changes_of", "merge_branch", "plan_merge", "with_key"]
 
 #: runs a change on the newest version of the line that gets it, and moves a handle on that
 Land: TypeAlias = Callable[[Callable[[Snapshot], tuple[Snapshot, Any]]], Any]
@@ -203,13 +203,13 @@ def merge_branch(
     MergeConflictError, InvalidArgumentError, SchemaMismatchError
         As of `apply_changes`.
     """
-    how = _with_key(how, target)
+    how = with_key(how, target)
     return apply_changes(
         target, lambda ours: changes_of(source, ours, how.base), how, policy, quick=fast_forward
     )
 
 
-def _with_key(how: How, ours: Snapshot) -> How:
+def with_key(how: How, ours: Snapshot) -> How:
     """Return how to merge; without a base nothing but a key tells which rows are the same."""
     if how.base is None or how.base.version != 0 or how.on is not None:
         return how
@@ -231,7 +231,7 @@ def plan_merge(source: Line, line: Line, how: How, land: Land) -> BranchMergePla
     ``land`` runs a change on that version, and moves the handles that have to.
     """
     target = latest_snapshot(line)
-    asked, how = how, _with_key(how, target)
+    asked, how = how, with_key(how, target)
     change = changes_of(source, target, how.base)
     taken = what_is_taken(change, target)
     left = 0

@@ -7,13 +7,15 @@ there.  `lancekit.versions.commit_graph` has how merge bases are found.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from lancekit.commit.rules.exactly_once import BatchMarker
-from lancekit.errors import InvalidArgumentError, VersionNotFoundError
+from lancekit.errors import InvalidArgumentError, SchemaMismatchError, VersionNotFoundError
 from lancekit.format.fragment import FragmentList
+from lancekit.legible import literal
 from lancekit.operations.lineage.columns import column_pairs
+from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.versions.commit_graph import (
     FAST_FORWARD,
     CommitGraph,
@@ -99,12 +101,15 @@ def named_base(theirs: Snapshot, ours: Snapshot, reference: Reference) -> MergeB
     ------
     InvalidArgumentError
         One of the sides does not contain it.
+    SchemaMismatchError
+        There is no base, and a column has another name on each side.
     VersionNotFoundError, BranchNotFoundError, TagNotFoundError
         There is no such version.
     """
     graph = CommitGraph(ours.line)
     if reference.version == 0:
         pairs = [pair for pair in column_pairs(theirs, ours) if pair.old is not None]
+        _check_names(pairs, theirs, ours)
         base = _emptied(theirs, {pair.old.name for pair in pairs if pair.old is not None})
         twin, is_merged = _emptied(ours, {p.name for p in pairs}), graph.is_merged(theirs, ours)
         return _based_on(base, theirs, ours, graph, twin=twin, is_merged=is_merged)
@@ -119,6 +124,18 @@ def named_base(theirs: Snapshot, ours: Snapshot, reference: Reference) -> MergeB
                 base=base.reference,
             )
     return _based_on(base, theirs, ours, graph, is_merged=graph.is_merged(theirs, ours))
+
+
+def _check_names(pairs: Sequence[ColumnPair], theirs: Snapshot, ours: Snapshot) -> None:
+    """Refuse to merge columns of two names without a base that tells who renamed them."""
+    for pair in pairs:
+        if pair.old is not None and pair.old.name != pair.name:
+            raise SchemaMismatchError(
+                f"Column {literal(pair.name)} of {ours.called} is column {literal(pair.old.name)} "
+                f"of {theirs.called}, and without a base (base=0) nothing tells which name counts.",
+                hint="Rename the column on one branch with alter_columns first, or name a base.",
+                column=pair.name,
+            )
 
 
 def _emptied(side: Snapshot, columns: Set[str]) -> Snapshot:
@@ -188,11 +205,17 @@ def _gone(
         line = graph.line(name)
         if version and line is not None and graph.load(line, version) is not None:
             older = f"base={(line.name, version)!r}"
-            hint = f"{older} counts what both got since as changed by both. {hint}"
+            hint = (
+                f"{older} counts what both got since as changed by both, and values that one got "
+                f"and took back as unchanged. {hint}"
+            )
             break
+    why = "was cleaned up, or another version has its number"
+    if base.line is None:
+        why = "was deleted with its branch"
     return VersionNotFoundError(
-        f"The merge base of {theirs.called} and {ours.called} is gone: {base.called}{merged}, was "
-        "cleaned up, or another version has its number.",
+        f"The merge base of {theirs.called} and {ours.called} is gone: {base.called}{merged}, "
+        f"{why}.",
         hint=f"{hint} A tag keeps a version from pylance's cleanup.",
         version=base.version,
     )

@@ -19,6 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lancekit.errors import InvalidArgumentError
+from lancekit.format import row_address
+from lancekit.operations.lineage.diff import Changes
+from lancekit.operations.lineage.diff_plan import DiffPlan
 from lancekit.operations.lineage.merged_rows import Cells, Clashes, Rewritten, Settled
 from lancekit.operations.lineage.rows import NOWHERE, read_rows
 from lancekit.operations.lineage.three_way import By, ThreeWay
@@ -37,7 +40,6 @@ class _Rows:
     ours: Addresses
     take: Cells
     conflict: Cells
-    base: Addresses
 
 
 def combined(plans: Sequence[ThreeWay], by: By) -> ThreeWay:
@@ -50,10 +52,11 @@ def combined(plans: Sequence[ThreeWay], by: By) -> ThreeWay:
     """
     plan, width = plans[0], len(plans[0].columns)
     if any(_columns(one) != _columns(plan) for one in plans):
+        named = " or ".join(f"base={one.base.reference!r}" for one in plans)
         raise InvalidArgumentError(
             f"{plan.theirs.called} and {plan.ours.called} have several merge bases, between which "
             "columns changed.",
-            hint="Name one of them: base=(branch, version).",
+            hint=f"Name the base from which changes count: {named}.",
         )
     decided = [_joined(list(_rows_of(one, width))) for one in plans]
     pairs, places = np.unique(
@@ -65,8 +68,8 @@ def combined(plans: Sequence[ThreeWay], by: By) -> ThreeWay:
     _check_pairs(plan, theirs, ours)
     places = places.reshape(-1)
     take, keep = np.zeros((len(pairs), width), bool), np.zeros((len(pairs), width), bool)
-    base, start = np.full(len(pairs), NOWHERE), 0
-    for number, rows in enumerate(decided):
+    start = 0
+    for rows in decided:
         at = places[start : start + len(rows.theirs)]
         start += len(rows.theirs)
         kept = np.ones_like(keep)  # what a plan does not list stays as it is
@@ -78,11 +81,9 @@ def combined(plans: Sequence[ThreeWay], by: By) -> ThreeWay:
         kept[at] = ~(taken | clash)
         keep |= kept
         take[at] |= taken
-        if number == 0:
-            base[at] = rows.base
     apart = _apart(plan, theirs, ours)
     taken, clash = take & ~keep & apart, (take == keep) & apart
-    agreed, clashes = _decided(theirs, ours, base, taken, clash)
+    agreed, clashes = _decided(plan, theirs, ours, taken, clash)
     return replace(plan, agreed=agreed, clashes=clashes)
 
 
@@ -102,14 +103,13 @@ def _rows_of(plan: ThreeWay, width: int) -> Iterator[_Rows]:
 
     def rows(theirs: Addresses, ours: Addresses, take: Cells | None = None) -> _Rows:
         none = np.zeros((len(theirs), width), bool)
-        nowhere = _nowhere(theirs)
-        return _Rows(theirs, ours, ~none if take is None else take, none, nowhere)
+        return _Rows(theirs, ours, ~none if take is None else take, none)
 
     yield rows(_nowhere(agreed.deleted), agreed.deleted)
     yield rows(agreed.inserted, _nowhere(agreed.inserted))
     for part in agreed.rewritten:
         yield rows(part.theirs, part.ours, part.taken)
-    yield _Rows(clashes.theirs, clashes.ours, clashes.taken, clashes.cells, clashes.base)
+    yield _Rows(clashes.theirs, clashes.ours, clashes.taken, clashes.cells)
 
 
 def _nowhere(rows: Addresses) -> Addresses:
@@ -150,9 +150,9 @@ def _apart(plan: ThreeWay, theirs: Addresses, ours: Addresses) -> Cells:
 
 
 def _decided(
+    plan: ThreeWay,
     theirs: Addresses,
     ours: Addresses,
-    base: Addresses,
     taken: npt.NDArray[np.bool_],
     cells: npt.NDArray[np.bool_],
 ) -> tuple[Settled, Clashes]:
@@ -165,5 +165,23 @@ def _decided(
         rewritten=(Rewritten.of_cells(theirs[both], ours[both], taken[both]),),
         inserted=theirs[comes & ~here],
     )
-    decided = Clashes(base=base, theirs=theirs, ours=ours, cells=cells, taken=taken)
-    return agreed, decided.where(clash)
+    decided = Clashes(base=theirs, theirs=theirs, ours=ours, cells=cells, taken=taken).where(clash)
+    base = _origins(plan.changes, plan.to_theirs, decided.theirs)
+    gone = decided.theirs == NOWHERE
+    base[gone] = _origins(plan.mine, plan.to_ours, decided.ours[gone])
+    return agreed, replace(decided, base=base)
+
+
+def _origins(changes: Changes, plan: DiffPlan, rows: Addresses) -> Addresses:
+    """Return where the old side of a comparison has rows of the new one; nowhere for new rows."""
+    out = _nowhere(rows)
+    fragments = {new: old for old, new in plan.shared.mates.items()}
+    ids = row_address.fragment_ids(rows)
+    for id_ in np.unique(ids).tolist():
+        if id_ in fragments:
+            at = ids == id_
+            out[at] = np.uint64(fragments[id_] << 32) | row_address.offsets(rows[at])
+    for olds, news in (changes.same, changes.updated):
+        _, at, place = np.intersect1d(rows, news, return_indices=True)
+        out[at] = olds[place]
+    return out

@@ -12,6 +12,7 @@ import lancekit as lk
 from lancekit.errors import (
     InvalidArgumentError,
     MergeConflictError,
+    SchemaMismatchError,
     TagNotFoundError,
     VersionNotFoundError,
 )
@@ -135,3 +136,89 @@ def test_a_base_that_cannot_be(tmp_path: Path) -> None:
     ds.tags.create("before", 1)
     assert exp.branches.rebase("exp", base="before").base == ("main", 1)
     assert rows(exp) == {1: 2, 3: 3}
+
+
+def test_a_comparison_since_a_named_base(gone: tuple[lk.LanceDataset, lk.LanceDataset]) -> None:
+    ds, _ = gone
+    with pytest.raises(VersionNotFoundError, match="base="):
+        ds.branches.compare("exp")
+    found = ds.branches.compare("exp", base=("main", 1))
+    assert (found.base, found.is_fast_forward) == (("main", 1), False)
+    counts = found.theirs_diff.counts
+    assert (counts.inserted, counts.updated, counts.deleted) == (1, 1, 1)
+    assert len(found.conflicts) == ds.branches.merge("exp", base=1, dry_run=True).num_conflicts
+    without = ds.branches.compare("exp", base=0)
+    assert (without.base[1], len(without.conflicts)) == (0, 2)
+    assert without.theirs_diff.counts.inserted == 4
+    assert "version 0" not in repr(without)
+    with pytest.raises(InvalidArgumentError, match="does not contain it"):
+        ds.branches.compare("exp", base=("exp", 5))
+
+
+@pytest.mark.parametrize("renamed", ["here", "there"])
+def test_no_base_and_a_renamed_column(tmp_path: Path, renamed: str) -> None:
+    """Nothing tells which name is the newer one."""
+    ds = lk.write_dataset({"id": [1], "n": [1]}, tmp_path / "t", primary_key="id")
+    exp = ds.create_branch("exp")
+    exp.insert({"id": [2], "n": [2]}, mode="append")
+    ds.insert({"id": [3], "n": [3]}, mode="append")
+    (ds if renamed == "here" else exp).alter_columns({"path": "n", "name": "m"})
+    version = ds.version
+    for call in (
+        lambda: ds.branches.merge("exp", base=0),
+        lambda: ds.branches.merge("exp", base=0, conflicts="theirs", dry_run=True),
+        lambda: ds.branches.compare("exp", base=0),
+    ):
+        with pytest.raises(SchemaMismatchError, match="nothing tells which name counts"):
+            call()
+    assert ds.latest_version == version
+    (exp if renamed == "here" else ds).alter_columns({"path": "n", "name": "m"})
+    ds.branches.merge("exp", base=0)
+    assert sorted(ds.to_table()["m"].to_pylist()) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("change", ["update", "insert"])
+def test_a_rename_in_versions_that_are_gone_is_refused(tmp_path: Path, change: str) -> None:
+    """Nothing tells whether it is the same column; the new name is none either."""
+    ds = lk.write_dataset({"id": [1, 2], "n": [1, 2]}, tmp_path / "t", primary_key="id")
+    exp = ds.create_branch("exp")
+    ds.alter_columns({"path": "n", "name": "m"})
+    ds.update({"m": "m + 10"})
+    ds.optimize.compact_files()
+    lance.dataset(ds.uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
+    if change == "update":
+        exp.update({"n": "9"}, where="id = 1")
+    else:
+        exp.insert({"id": [3], "n": [3]}, mode="append")
+    with pytest.raises(SchemaMismatchError, match="Nothing tells whether column 'm'"):
+        ds.branches.merge("exp")
+    assert ds.latest_version == ds.version
+    ds.alter_columns({"path": "m", "name": "n"})  # what the error says
+    ds.branches.merge("exp", conflicts="theirs")
+    expected = {1: 9, 2: 12} if change == "update" else {1: 11, 2: 12, 3: 3}
+    assert rows(ds) == expected
+
+
+def test_a_deleted_branch_that_two_branches_merged(tmp_path: Path) -> None:
+    """An older base could make an older value win, so none is taken unasked."""
+    ds = lk.write_dataset({"id": [1, 2], "n": [1, 2]}, tmp_path / "t", primary_key="id")
+    exp, sub = ds.create_branch("exp"), ds.create_branch("sub")
+    sub.update({"n": "6"}, where="id = 1")
+    for line in (ds, exp):
+        line.insert({"id": [3 if line is ds else 4], "n": [0]}, mode="append")
+        line.branches.merge("sub", into="main" if line is ds else "exp")
+        line.checkout_latest()
+    ds.update({"n": "1"}, where="id = 1")  # takes it back
+    ds.branches.delete("sub")
+    with pytest.raises(VersionNotFoundError) as told:
+        ds.branches.merge("exp")
+    assert "version 2 of the deleted branch" in told.value.message
+    assert "was deleted with its branch" in told.value.message
+    assert told.value.hint is not None
+    assert "base=('main', 1)" in told.value.hint
+    assert "took back as unchanged" in told.value.hint
+    assert (ds.latest_version, rows(ds)) == (4, {1: 1, 2: 2, 3: 0})
+    plan = ds.branches.merge("exp", base=1, dry_run=True)
+    assert (plan.num_inserted_rows, plan.num_updated_rows, plan.num_conflicts) == (1, 1, 0)
+    without = ds.branches.merge("exp", base=0, dry_run=True)
+    assert without.num_conflicts == 1  # the row that differs
