@@ -130,6 +130,11 @@ def _every_file(folder: Path) -> Iterator[tuple[str, str]]:
     yield "tour", f"{files} files, each of them opened"
 
 
+def _branches(folder: Path) -> Iterator[tuple[str, str]]:
+    ds = lk.dataset(folder / "delays.lance")
+    yield "delays", f"{ds.version} versions, {ds.count_rows():,} rows; merges of branches, undone"
+
+
 MADE = dict(
     zip(
         NOTEBOOKS,
@@ -142,6 +147,7 @@ MADE = dict(
             _search,
             _small_writes,
             _every_file,
+            _branches,
         ),
         strict=True,
     )

@@ -23,6 +23,7 @@ NAMES = [
     "06_search",
     "07_small_writes",
     "08_every_file",
+    "09_branches",
 ]
 MONTHS = [
     27004,
@@ -96,6 +97,11 @@ def of_shards(run):
 @pytest.fixture(scope="module")
 def of_every_file(run):
     return run("08_every_file")
+
+
+@pytest.fixture(scope="module")
+def of_branches(run):
+    return run("09_branches")
 
 
 def outputs(notebook):
@@ -340,6 +346,7 @@ def test_the_demo_says_what_it_did_and_where_to_look(
     of_search,
     of_shards,
     of_every_file,
+    of_branches,
     folder,
 ):
     module = demo()
@@ -354,6 +361,7 @@ def test_the_demo_says_what_it_did_and_where_to_look(
     assert str(folder / "flights.lance") in said
     assert "carrier_idx (Bitmap), flight_idx (BTree)" in said
     assert re.search(r"tour +\d+ files, each of them opened", said)
+    assert "10 versions, 336,776 rows; merges of branches, undone" in said
     assert "692 rows by key, which 4 shards brought in 6 generations" in said
     assert all(f"{folder / name}.html" in said for name in NAMES)
 
@@ -576,3 +584,30 @@ def test_every_kind_of_file_is_opened_and_none_is_left(of_every_file, folder):
         assert [one for one in said if one.startswith(start)], start
     uri = str(folder / "tour.lance")
     assert lk.dataset(uri).to_table() == lance.dataset(uri).to_table()
+
+
+# ---- branches
+
+
+@pytest.mark.notebook
+def test_branches_with_columns_are_merged_and_one_undo_takes_each_back(of_branches, folder):
+    heads = [data["text/plain"].splitlines()[0] for _, data in outputs(of_branches)]
+    for said in (
+        "merge: fast-forward · 0 to insert · 0 to update · 0 to delete · 0 conflicts",
+        "merged into main:2 · 0 inserted · 0 updated · 0 deleted · ",
+        "merge: three-way · 0 to insert · 0 to update · 0 to delete · 0 conflicts",
+        "merge: three-way · 0 to insert · 1 to update · 0 to delete · 0 conflicts",
+        "merged into main:8 · 0 inserted · 1 updated · 0 deleted · ",
+    ):
+        assert [head for head in heads if head.startswith(said)], said
+    uri = str(folder / "delays.lance")
+    ours, theirs = lk.dataset(uri), lance.dataset(uri)
+    for merged in (2, 5, 8):
+        before, at, undone = (theirs.checkout_version(merged + step) for step in (-1, 0, 1))
+        assert at.schema != before.schema == undone.schema
+        assert undone.to_table() == before.to_table()
+        assert at.to_table() == ours.checkout_version(merged).to_table()
+    # the undone merge, done again, beside main's own changes
+    assert theirs.schema == theirs.checkout_version(2).schema
+    speeds = [v.to_table(columns=["mph"]) for v in (theirs, theirs.checkout_version(2))]
+    assert speeds[0].sort_by("mph") == speeds[1].sort_by("mph")
