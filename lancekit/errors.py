@@ -365,9 +365,10 @@ class ShardError(LancekitError, OSError, RuntimeError):
 
 
 class FencedError(ShardError):
-    """A newer writer has the shard: this one cannot write any more.
+    """A newer writer has the shard, or the log of the shard ended: this one cannot write any more.
 
-    What it acknowledged is kept.  Open a new writer, which takes the shard back.
+    What the writer acknowledged before a newer writer came is kept.  Open a new writer, which takes
+    the shard back.
     """
 
     kind = "fenced"

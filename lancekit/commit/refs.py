@@ -24,6 +24,7 @@ from lancekit.errors import (
 )
 from lancekit.format import names
 from lancekit.format import transaction as ops
+from lancekit.format.mem_wal.names import LOGS
 from lancekit.format.refs import (
     MAIN,
     Branch,
@@ -327,14 +328,18 @@ def holds_branch(line: Line, *, or_damaged: bool = False) -> bool:
         return or_damaged
 
 
+#: the folders of a branch beside its versions
+_PARTS = (names.TRANSACTIONS, names.DATA, names.BLOBS, names.DELETIONS, names.INDICES, LOGS)
+
+
 def _remove_folder(root: Store, name: str) -> None:
     """Remove a branch's folder; the manifests, which tell that it is one, go last."""
     folder = names.branch_folder(name)
     # another branch may live in a sub-folder: then only this branch's own folders go
     found = (file.name.removeprefix(f"{folder}/") for file in root.list_tree(folder))
-    nested = any(f"/{names.VERSIONS}/" in file for file in found)
+    nested = any(f"/{names.VERSIONS}/" in file for file in found if not file.startswith(f"{LOGS}/"))
     root.delete(f"{folder}/{names.VERSIONS}/{names.HINT}")
-    for part in (names.TRANSACTIONS, names.DATA, names.BLOBS, names.DELETIONS, names.INDICES):
+    for part in _PARTS:
         root.delete_tree(f"{folder}/{part}")
     root.delete_tree(f"{folder}/{names.VERSIONS}" if nested else folder)
 

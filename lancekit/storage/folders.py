@@ -35,6 +35,8 @@ A branch's folder has as many parts as its name, whose reference is one file nam
 """
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+#: how often a folder is emptied that others fill meanwhile
+_TRIES = 5
 
 
 @contextmanager
@@ -163,12 +165,19 @@ def _kind(name: str, folder: int) -> int | None:
 
 
 def _remove_folder(above: int, name: str, where: str, depth: int) -> None:
-    below = _enter(above, name, where)
-    try:
-        _empty(below, where, depth)
-    finally:
-        os.close(below)
-    os.rmdir(name, dir_fd=above)
+    for last in (False,) * (_TRIES - 1) + (True,):
+        below = _enter(above, name, where)
+        try:
+            _empty(below, where, depth)
+        finally:
+            os.close(below)
+        try:
+            os.rmdir(name, dir_fd=above)
+        except OSError as error:
+            if last or error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        else:
+            return
 
 
 def _empty(folder: int, where: str, depth: int) -> None:

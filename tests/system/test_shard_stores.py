@@ -92,7 +92,7 @@ def test_requests_whose_answers_are_lost(ds: Any, place: tuple[str, Any]) -> Non
     assert sum(one.rows or 0 for one in ds.mem_wal_shards()[0].generations) == 8
 
 
-def test_a_put_is_one_request(s3: S3Server) -> None:
+def test_a_put_is_a_look_at_two_manifests_and_one_write(s3: S3Server) -> None:
     uri, asked = f"s3://{s3.bucket}/requests-{uuid.uuid4()}", s3.log
     made = lk.write_dataset(
         {"id": [0], "v": ["first"]},
@@ -109,7 +109,7 @@ def test_a_put_is_one_request(s3: S3Server) -> None:
     ):
         before = len(asked)
         work(rows)
-        assert [method for method, _ in asked[before:]] == ["PUT"]
+        assert [method for method, _ in asked[before:]] == ["HEAD", "HEAD", "PUT"]
     writer.close()
     before = len(asked)
     writer.close()

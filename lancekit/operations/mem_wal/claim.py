@@ -8,12 +8,13 @@ See docs/format/memwal.md, 9.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from lancekit.errors import CorruptFileError, ShardError
-from lancekit.format.mem_wal.names import entry_name
+from lancekit.format.mem_wal.names import aside_name, entry_name
 from lancekit.format.mem_wal.shard_manifest import ShardFieldValue, ShardManifest
 from lancekit.legible import warn
 from lancekit.operations.mem_wal.memtable import Memtable
@@ -97,8 +98,11 @@ def claim(
         spec_id=spec_id,
         field_values=values,
     )
+    before = positions(shard)
     manifest = _next_epoch(shard, first, merged)
     epoch = manifest.writer_epoch
+    if manifest.version == 1:
+        _move_strays(shard, before)
     last = fence(shard, epoch) if epoch > 1 else max(positions(shard), default=0)
     try:
         entries, healed = _read_past(shard, manifest)
@@ -151,6 +155,21 @@ def _check_open(shard: Shard, manifest: ShardManifest, merged: int) -> None:
             shard=str(shard.id),
             generation=manifest.current_generation,
             merged=merged,
+        )
+
+
+def _move_strays(shard: Shard, numbers: Sequence[int]) -> None:
+    """Move entries aside that were there before the first manifest of a shard.
+
+    A writer of a table that was in this place before put them, or the manifests are lost.
+    """
+    for number in numbers:
+        name, aside = entry_name(number), aside_name(number)
+        shard.store.put(aside, shard.store.read(name))
+        shard.store.delete(name)
+        warn(
+            f"Entry {number} of the write-ahead log of shard {shard.id} belongs to no manifest of "
+            f"the shard. It was moved to {shard.store.uri}/{aside}."
         )
 
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from lancekit.errors import FencedError
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.format.schema import LanceSchema
 from lancekit.operations.mem_wal.generation import write_generation
 from lancekit.operations.mem_wal.maintained import MaintainedIndices
 from lancekit.operations.mem_wal.memtable import Memtable
+from lancekit.operations.mem_wal.table_watch import TableWatch
 from lancekit.shards.manifests import change
 from lancekit.shards.shard import Shard
 from lancekit.versions.line import Line
@@ -33,6 +35,8 @@ class Flushes:
         The format of the generations' files.
     table
         The table's branch, whose newest version says which indices generations have.
+    watch
+        Looks whether the table still has its logs.
     """
 
     shard: Shard
@@ -40,6 +44,7 @@ class Flushes:
     schema: LanceSchema
     storage_version: str
     table: Line
+    watch: TableWatch
 
     def flush(self, memtable: Memtable) -> None:
         """Write a memtable as the next generation of its shard, and list it.
@@ -49,8 +54,9 @@ class Flushes:
         Raises
         ------
         FencedError
-            Another writer has the shard: nothing is listed.
+            Another writer has the shard, or the logs of the table ended: nothing is listed.
         """
+        self.watch.check()
         number, last = memtable.generation, memtable.last_position
         table = write_generation(
             self.shard,
@@ -60,6 +66,13 @@ class Flushes:
             self.storage_version,
             MaintainedIndices(self.table),
         )
+
+        try:
+            self.watch.check()
+        except FencedError:
+            self.shard.store.delete_tree(table.path)
+            self.shard.store.prune()
+            raise
 
         def listed(newest: ShardManifest) -> ShardManifest | None:
             if newest.current_generation > number:  # an attempt before this one got that far

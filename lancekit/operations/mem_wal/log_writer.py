@@ -11,8 +11,15 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
-from lancekit.errors import CommitUnknownError, CorruptFileError, ShardError, StorageError
+from lancekit.errors import (
+    CommitUnknownError,
+    CorruptFileError,
+    FencedError,
+    ShardError,
+    StorageError,
+)
 from lancekit.format.mem_wal.names import entry_name
+from lancekit.operations.mem_wal.table_watch import TableWatch
 from lancekit.shards.log import encode_entry, put_entry, read_entry
 from lancekit.shards.manifests import fenced
 from lancekit.shards.shard import Shard
@@ -36,6 +43,8 @@ class LogWriter:
         The writer's.
     position
         Where the next entry goes.
+    table
+        Looks whether the table still has its logs.
     retries, base_delay
         How often an entry is put again that could not be stored, and after how many seconds at
         first; each time it is twice as long.
@@ -48,11 +57,13 @@ class LogWriter:
         *,
         epoch: int,
         position: int,
+        table: TableWatch,
         retries: int,
         base_delay: float,
     ) -> None:
         self._shard = shard
         self._schema = schema
+        self._table = table
         self._retries = retries
         self._base_delay = base_delay
         self.epoch = epoch
@@ -80,7 +91,7 @@ class LogWriter:
         Raises
         ------
         FencedError
-            Another writer has the shard.
+            Another writer has the shard, or the logs of the table ended.
         CommitUnknownError
             The entry may be there or not.
         ShardError
@@ -88,12 +99,23 @@ class LogWriter:
         """
         while not (self._try(entry) or self._is_there(entry)):
             self._pass_by()
+        if self._table.is_cheap:  # they may have ended while the entry was written
+            self._check_again()
         self.position += 1
+
+    def _check_again(self) -> None:
+        try:
+            self._table.check()
+        except FencedError:
+            self._shard.store.delete(entry_name(self.position))
+            self._shard.store.prune()
+            raise
 
     def _try(self, entry: bytes) -> bool:
         """Put an entry, several times if it has to be; ``False`` if its position is taken."""
         for attempt in range(self._retries + 1):
             try:
+                self._table.check()
                 free = put_entry(self._shard, self.position, entry)
                 if attempt and not free and self._is_there(entry):
                     # an attempt that failed left it, perhaps in memory alone

@@ -13,6 +13,7 @@ from lancekit.operations.mem_wal.log_writer import LogWriter
 from lancekit.operations.mem_wal.settings import WriterSettings
 from lancekit.operations.mem_wal.shard_rows import ShardRows
 from lancekit.operations.mem_wal.shares import Share, share_of, spec_of
+from lancekit.operations.mem_wal.table_watch import TableWatch
 from lancekit.operations.mem_wal.writer import Writer
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import shard_of
@@ -51,6 +52,8 @@ def open_writer(
     share = share or share_of(shard_id, spec, latest(shard))
     constraints, version = RowConstraints.of(snapshot), manifest.new_file_version
     rows = ShardRows(manifest.schema, shard_id, share, constraints, version)
+    watch = TableWatch(snapshot, shard)
+    watch.check()
     claimed = claim(
         shard,
         rows.schema,
@@ -63,6 +66,7 @@ def open_writer(
         rows.schema,
         epoch=claimed.epoch,
         position=claimed.position,
+        table=watch,
         retries=settings.max_wal_persist_retries,
         base_delay=settings.wal_persist_retry_base_delay_ms / 1000,
     )
@@ -73,5 +77,6 @@ def open_writer(
         # files of 2.0 have no null structs, which are what deleted rows have
         storage_version="2.1" if version == "2.0" else version,
         table=snapshot.line,
+        watch=TableWatch(snapshot, shard),
     )
     return Writer(log, flushes, claimed, settings), rows

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pyarrow as pa
 import pytest
 
+import lancekit as lk
 from lancekit.errors import CommitUnknownError, FencedError, ShardError
 from lancekit.format.mem_wal.names import entry_name
 from lancekit.format.schema import LanceSchema
 from lancekit.operations.mem_wal.log_writer import LogWriter
+from lancekit.operations.mem_wal.table_watch import TableWatch
 from lancekit.shards.log import encode_sentinel, positions, put_entry, read_entry
 from lancekit.shards.schema import wal_schema
 from lancekit.shards.shard import Shard
@@ -24,7 +26,14 @@ SCHEMA = wal_schema(LanceSchema.from_arrow(pa.schema({"id": pa.int64()})))
 def opened(path: Path, faults: Faults | None = None) -> LogWriter:
     store = LocalStore(path) if faults is None else FaultyStore(LocalStore(path), faults)
     shard = Shard(store, UUID(int=7))
-    return LogWriter(shard, SCHEMA, epoch=5, position=3, retries=2, base_delay=0.001)
+    return LogWriter(
+        shard, SCHEMA, epoch=5, position=3, table=watch(shard), retries=2, base_delay=0.001
+    )
+
+
+def watch(shard: Shard) -> TableWatch:
+    table = lk.write_dataset({"id": [0]}, f"memory://{uuid4()}", primary_key="id")
+    return TableWatch(table._snapshot, shard)
 
 
 def batch(*ids: int) -> pa.RecordBatch:
@@ -118,7 +127,8 @@ def test_the_sentinel_of_an_older_claim_is_passed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("other", [b"?", None])
 def test_something_else_at_the_position(tmp_path: Path, other: bytes | None) -> None:
     log = opened(tmp_path)
-    older = LogWriter(log._shard, SCHEMA, epoch=4, position=3, retries=0, base_delay=0)
+    table = watch(log._shard)
+    older = LogWriter(log._shard, SCHEMA, epoch=4, position=3, table=table, retries=0, base_delay=0)
     log._shard.store.put(entry_name(3), older.encode([batch(8)], 0, 1) if other is None else other)
     with pytest.raises(ShardError, match="Position 3 ") as caught:
         log.put(entry(log, 1))
