@@ -14,7 +14,7 @@ from lancekit.notebook.render.words import cell, clean, count, plural, told
 from lancekit.notebook.workbench.picks import Picks
 from lancekit.notebook.workbench.steps import State
 from lancekit.operations.lineage.branch_merge import BranchMergePlan
-from lancekit.operations.lineage.column_plan import ColumnConflict
+from lancekit.operations.lineage.column_conflicts import ColumnConflict
 from lancekit.operations.lineage.conflicts import ConflictedRow, Conflicts
 from lancekit.options import options
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from lancekit.format.schema import LanceSchema
+from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.pipeline.diff.fragments import ColumnPair
 
-__all__ = ["ColumnChanges", "column_changes", "takes_old_rows"]
+__all__ = ["ColumnChanges", "column_changes", "is_altered", "takes_old_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,15 @@ def column_changes(pairs: Sequence[ColumnPair], before: Iterable[str]) -> Column
         dropped=tuple(name for name in before if name not in there),
         renamed=tuple((old.name, pair.name) for pair, old in kept if old.name != pair.name),
         cast=tuple(pair.name for pair, _ in kept if pair.is_cast),
-        altered=tuple(
-            pair.name
-            for pair, old in kept
-            if (old.nullable, old.metadata) != (pair.new.nullable, pair.new.metadata)
-        ),
+        altered=tuple(pair.name for pair, old in kept if is_altered(old, pair.new)),
     )
+
+
+def is_altered(old: LanceField, new: LanceField) -> bool:
+    """Return True if a column, or a part that it had before, has other metadata or nullability."""
+    before, after = ({part.id: part for part in one.walk()} for one in (old, new))
+    both = [(old, new), *((before[id_], after[id_]) for id_ in before.keys() & after.keys())]
+    return any((a.nullable, a.metadata) != (b.nullable, b.metadata) for a, b in both)
 
 
 def takes_old_rows(old: LanceSchema, new: LanceSchema) -> bool:

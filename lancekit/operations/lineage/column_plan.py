@@ -6,59 +6,26 @@ is a conflict, which a side settles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
-from typing import Any
 
 import pyarrow as pa
 
-from lancekit.format.schema import (
-    PRIMARY_KEY,
-    PRIMARY_KEY_POSITION,
-    LanceField,
-    LanceSchema,
-)
+from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.legible import clean, plural
-from lancekit.operations.lineage.column_changes import ColumnChanges
+from lancekit.operations.lineage.column_changes import ColumnChanges, is_altered
+from lancekit.operations.lineage.column_conflicts import (
+    SCHEMA,
+    Choose,
+    ColumnConflict,
+    Settlement,
+)
+from lancekit.operations.lineage.column_key import has_key, marked, refused_key, side_of_key
+from lancekit.operations.lineage.column_metadata import merged_metadata, with_metadata
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["ColumnConflict", "ColumnPlan", "MergedColumn", "Values", "plan_columns"]
-
-#: whose column counts, by its name; "fail" where nobody said it
-Choose = Callable[[str], str]
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnConflict:
-    """A column of which each side made something else.
-
-    Attributes
-    ----------
-    column
-        Its name, in the version that both sides come from if it was there.
-    ours, theirs
-        What each side did to it: ``"dropped"``, ``"cast to int32"``, ``"changed 2 values"``.
-    sides
-        The sides for which the merge can be done: ``conflicts="ours"`` or ``"theirs"``.
-    side
-        The one that was chosen, if it is one of these.
-    """
-
-    column: str
-    ours: str
-    theirs: str
-    sides: tuple[str, ...] = ("ours", "theirs")
-    side: str | None = None
-
-    def __str__(self) -> str:
-        return f"column {self.column!r} was {_done(self.ours)} here and {_done(self.theirs)} there"
-
-
-def _done(what: str) -> str:
-    """Return what became of a column, as a part of a sentence: ``"changed in 2 values"``."""
-    return what.replace("changed ", "changed in ", 1)
+__all__ = ["ColumnPlan", "MergedColumn", "Values", "plan_columns"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +113,9 @@ class _Planning:
         values: Values,
     ) -> None:
         base, theirs, ours = (side.manifest.schema for side in sides)
-        self.ours, self.theirs, self.values, self.choose = ours, theirs, values, choose
+        self.ours, self.theirs, self.values = ours, theirs, values
+        self.settlement = Settlement(choose)
+        self._settled, self._one_of = self.settlement.settled, self.settlement.one_of
         self.base_of_ours = {
             pair.name: base.field(pair.old.name) for pair in to_ours if pair.old is not None
         }
@@ -156,26 +125,22 @@ class _Planning:
             pair.name: theirs.field(pair.name) for pair in to_theirs if pair.old is None
         }
         self.base = base
-        self.conflicts: list[ColumnConflict] = []
         # an id that a dropped column had would make a new one look like that
         self.free = 1 + max(side.manifest.max_field_id() for side in sides)
-        self.metadata = base.metadata
 
     def run(self) -> ColumnPlan:
         columns = [*self._of_ours(), *self._of_theirs()]
-        columns = self._without_clashes(columns)
-        metadata = self._metadata("the schema", *(s.metadata for s in self._schemas))
+        columns = self._with_key(self._without_clashes(columns))
+        metadata = merged_metadata(
+            self.settlement, (SCHEMA,), *(s.metadata for s in (self.base, self.theirs, self.ours))
+        )
         fields = tuple(column.field for column in columns)
         return ColumnPlan(
             schema=replace(self.ours, fields=fields, metadata=metadata),
             columns=tuple(columns),
-            conflicts=tuple(self.conflicts),
+            conflicts=tuple(self.settlement.conflicts),
             changes=self._changes(columns),
         )
-
-    @property
-    def _schemas(self) -> tuple[LanceSchema, LanceSchema, LanceSchema]:
-        return self.base, self.theirs, self.ours
 
     # ---- column by column
 
@@ -200,8 +165,9 @@ class _Planning:
             nullable = mine.nullable or bool(self.values.their_rows)
             yield MergedColumn(ours=mine, field=replace(mine, nullable=nullable))
         elif _kind(mine) == _kind(other):
-            nullable = mine.nullable or other.nullable
-            yield MergedColumn(theirs=other, ours=mine, field=replace(mine, nullable=nullable))
+            merged = with_metadata(self.settlement, mine, None, other, mine)
+            merged = replace(merged, nullable=mine.nullable or other.nullable)
+            yield MergedColumn(theirs=other, ours=mine, field=merged)
         else:
             what = [f"added as {_kind(mine)}"], [f"added as {_kind(other)}"]
             if self._settled(mine.name, *what) == "theirs":
@@ -229,37 +195,27 @@ class _Planning:
         kept = self._kind_of_both(base, other, mine)
         name = self._one_of(base.name, "renamed to {}", base.name, other.name, mine.name)
         nullable = self._nullable(base, other, mine)
-        metadata = self._metadata(base.name, base.metadata, other.metadata, mine.metadata)
-        marks = (PRIMARY_KEY, PRIMARY_KEY_POSITION)
-        alike = (
-            side
-            for side in (mine, other)
-            if all(metadata.get(mark) == side.metadata.get(mark) for mark in marks)
-        )
-        marked = next(alike, mine)
-        changed = replace(
-            kept,
-            name=name,
-            nullable=nullable and marked.key_position is None,
-            metadata=metadata,
-            key_position=marked.key_position,
-        )
-        return MergedColumn(base=base, theirs=other, ours=mine, field=changed)
+        described = with_metadata(self.settlement, kept, base, other, mine)
+        merged = replace(described, name=name, nullable=nullable)
+        return MergedColumn(base=base, theirs=other, ours=mine, field=merged)
 
     def _kind_of_both(self, base: LanceField, other: LanceField, mine: LanceField) -> LanceField:
         """Return the field with the type that a column gets."""
         before, there, here = _kind(base), _kind(other), _kind(mine)
         if there == here:
             return mine
-        nested = any(one.children for one in (base, other, mine))
+        nested = any(map(_has_struct, (before, there, here)))
         misfits = self.values.misfits.get(mine.name, 0)
         casts = f"cast to {here}", f"cast to {there}"
         if nested:
             # values of other parts would silently become nulls
             if here != before and there == before and not self.values.any_theirs:
                 return mine
-            done = (casts[0] if here != before else "", casts[1] if there != before else "")
-            self._settled(base.name, [done[0] or "kept"], [done[1] or "changed rows"], sides=())
+            done = [
+                f"given the type {now}" if now != before else "kept while rows changed"
+                for now in (here, there)
+            ]
+            self._settled(base.name, done[:1], done[1:], sides=())
             return mine
         if here == before:
             if not misfits:
@@ -279,55 +235,31 @@ class _Planning:
         """Return whether a column takes nulls: as the side says that changed it."""
         nulls = self.values.nulls.get(mine.name, 0)
         if nulls and mine.nullable != other.nullable:
-            wrote, strict = [f"wrote {plural(nulls, 'null')}"], ["made not nullable"]
+            wrote, strict = [f"given {plural(nulls, 'null')}"], ["made not nullable"]
             both = (wrote, strict) if mine.nullable else (strict, wrote)
             keeps = "ours" if mine.nullable else "theirs"
             self._settled(base.name, *both, sides=(keeps,))
             return True
         return other.nullable if other.nullable != base.nullable else mine.nullable
 
-    def _metadata(
-        self,
-        name: str,
-        base: Mapping[str, str],
-        other: Mapping[str, str],
-        mine: Mapping[str, str],
-    ) -> Mapping[str, str]:
-        if other in (base, mine):
-            return mine
-        found = dict(mine)
-        for key in dict.fromkeys(chain(base, other)):
-            what = f"given metadata {clean(key)} = {{}}"
-            value = self._one_of(name, what, base.get(key), other.get(key), mine.get(key))
-            found.pop(key, None)
-            if value is not None:
-                found[key] = value
-        return found
-
-    def _one_of(self, column: str, what: str, base: Any, other: Any, mine: Any) -> Any:
-        """Return the value that one side gave, or the chosen one of two."""
-        if other in (base, mine):
-            return mine
-        if mine == base:
-            return other
-        ours, theirs = ([what.format(clean(str(value)))] for value in (mine, other))
-        return other if self._settled(column, ours, theirs) == "theirs" else mine
-
-    def _settled(
-        self,
-        column: str,
-        ours: Iterable[str],
-        theirs: Iterable[str],
-        sides: tuple[str, ...] = ("ours", "theirs"),
-    ) -> str | None:
-        """Note a conflict; return the side that was chosen for it."""
-        wanted = self.choose(column)
-        side = wanted if wanted in sides else None
-        said = " and ".join(ours), " and ".join(theirs)
-        self.conflicts.append(ColumnConflict(column, *said, sides=sides, side=side))
-        return side
-
     # ---- all of them
+
+    def _with_key(self, columns: list[MergedColumn]) -> list[MergedColumn]:
+        """Return the columns with the primary key of the side that changed the key."""
+        there = {field.name: name for name, field in self.of_theirs.items()}
+        here = {name: field.name for name, field in self.base_of_ours.items()}
+        side = side_of_key(self.settlement, self.base, (self.theirs, there), (self.ours, here))
+        # rows of the other side have no values of a new column
+        new_there = any(has_key(one.theirs) for one in columns if one.ours is None)
+        new_here = any(has_key(one.ours) for one in columns if one.theirs is None)
+        if side == "theirs" and self.values.own_rows and new_there:
+            side = refused_key(self.settlement, side, self.theirs)
+        elif side == "ours" and self.values.their_rows and new_here:
+            side = refused_key(self.settlement, side, self.ours)
+        return [
+            replace(one, field=marked(one.field, one.theirs if side == "theirs" else one.ours))
+            for one in columns
+        ]
 
     def _without_clashes(self, columns: list[MergedColumn]) -> list[MergedColumn]:
         """Return the columns under distinct names: where two have one, a column gives way.
@@ -368,11 +300,7 @@ class _Planning:
             dropped=tuple(name for name in self.ours.names if name not in there),
             renamed=tuple((mine.name, new.name) for new, mine in kept if mine.name != new.name),
             cast=tuple(new.name for new, mine in kept if _kind(new) != _kind(mine)),
-            altered=tuple(
-                new.name
-                for new, mine in kept
-                if (new.nullable, new.metadata) != (mine.nullable, mine.metadata)
-            ),
+            altered=tuple(new.name for new, mine in kept if is_altered(mine, new)),
         )
 
 
@@ -396,6 +324,13 @@ def _got_name(base: LanceField | None, now: LanceField | None) -> str:
     if base is None or now is None:
         return "added"
     return "kept" if base.name == now.name else f"made of {clean(base.name)}"
+
+
+def _has_struct(kind: pa.DataType) -> bool:
+    """Return True if a type holds structs, whose parts a merge does not tell apart."""
+    if pa.types.is_struct(kind):
+        return True
+    return any(_has_struct(kind.field(at).type) for at in range(kind.num_fields))
 
 
 def _kind(one: LanceField) -> pa.DataType:

@@ -16,7 +16,7 @@ from lancekit.display import Displayed
 from lancekit.errors import MergeConflictError
 from lancekit.format.extensions import resolved
 from lancekit.legible import clean, literal, literals, python_rows
-from lancekit.operations.lineage.column_plan import ColumnConflict
+from lancekit.operations.lineage.column_conflicts import ColumnConflict
 from lancekit.operations.lineage.rows import NOWHERE, read_rows
 from lancekit.operations.lineage.sides import Sides
 from lancekit.operations.lineage.three_way import ThreeWay

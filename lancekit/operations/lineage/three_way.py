@@ -18,7 +18,8 @@ from lancekit.errors import InvalidArgumentError, MergeConflictError
 from lancekit.format import row_address
 from lancekit.format.schema import LanceSchema
 from lancekit.legible import count, literals, python_value
-from lancekit.operations.lineage.column_plan import Choose, ColumnPlan, plan_columns
+from lancekit.operations.lineage.column_conflicts import Choose
+from lancekit.operations.lineage.column_plan import ColumnPlan, Values, plan_columns
 from lancekit.operations.lineage.columns import pairs_through
 from lancekit.operations.lineage.contained_columns import contained_columns
 from lancekit.operations.lineage.diff import Changes, compare_rows, find_changes, read_sides
@@ -112,7 +113,8 @@ def three_way(
         for old, new in ((base, theirs), (start, ours))
     )
     sides, pairs = (base, theirs, ours), (to_theirs.columns, to_ours.columns)
-    columns = plan_columns(sides, *pairs, choose)
+    schemas = Values(any_theirs=_moves_rows(to_theirs))
+    columns = plan_columns(sides, *pairs, choose, schemas)
     if refuse:
         check_settled(columns, *sides)
     both = {
@@ -147,6 +149,15 @@ def _of_rows(plan: DiffPlan, both: Set[str], on: Sequence[str] | None) -> DiffPl
     if len(kept) == len(plan.columns):
         return plan
     return plan_diff(plan.old, plan.new, on=on, columns=kept, pairs=plan.columns)
+
+
+def _moves_rows(plan: DiffPlan) -> bool:
+    """Return True if a side changed rows, or compacted them, by metadata alone."""
+    found = plan.shared
+    return bool(found.old or found.new) or any(
+        pair.deletions_differ or any(one.old and not one.is_cast for one in pair.columns)
+        for pair in found.pairs
+    )
 
 
 def _is_cast_or_dropped(plan: DiffPlan) -> bool:

@@ -16,6 +16,7 @@ from lancekit.operations.lineage.column_plan import ColumnPlan, MergedColumn, Va
 from lancekit.operations.lineage.diff import Changes
 from lancekit.operations.lineage.diff_plan import DiffPlan
 from lancekit.operations.lineage.rows import NOWHERE, read_rows, seen
+from lancekit.pipeline.casts.alter import convert
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.retyped import retyped
 from lancekit.pipeline.diff.side import Addresses
@@ -117,8 +118,10 @@ def _num_misfits(side: _Rows, values: pa.Array, field: LanceField, column: Merge
     Only values that the side changed count, and all values of rows that the other side deleted.
     The other side replaced every other value that did not fit before its cast.
     """
+    kind = column.field.to_arrow().type
     try:
-        cast = retyped(values, column.field.to_arrow().type)
+        # items that do not fit would become nulls inside of values
+        cast = convert(values, kind) if pa.types.is_nested(kind) else retyped(values, kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return len(values)
     if ak.null_count(cast) == ak.null_count(values):

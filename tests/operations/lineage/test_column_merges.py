@@ -519,6 +519,20 @@ CONFLICTS: dict[str, tuple[Change, Change, str | None, list[str], list[str]]] = 
         ["id", "name", "age"],
         ["id", "name", "age"],
     ),
+    "metadata of an added column": (
+        lambda ds: (ds.add_columns({"x": "id"}), ds.update_field_metadata({"x": {"unit": "m"}})),
+        lambda ds: (ds.add_columns({"x": "id"}), ds.update_field_metadata({"x": {"unit": "km"}})),
+        "column 'x' was given metadata unit = m here and given metadata unit = km there",
+        ["id", "name", "age", "x"],
+        ["id", "name", "age", "x"],
+    ),
+    "metadata of the schema": (
+        lambda ds: ds.update_schema_metadata({"owner": "a"}),
+        lambda ds: ds.update_schema_metadata({"owner": "b"}),
+        "the schema was given metadata owner = a here and given metadata owner = b there",
+        ["id", "name", "age"],
+        ["id", "name", "age"],
+    ),
 }
 
 
@@ -659,14 +673,25 @@ OUTCOMES: dict[tuple[str, str], list[tuple[Change, Change, dict[str, Any] | None
     ],
     ("renamed it", "changed its values"): [(with_name("x"), updating, {"x": 11})],
     ("renamed it", "renamed it otherwise"): [(with_name("x"), with_name("y"), None)],
+    ("gave it a name", "gave another column that name"): [(with_name("x"), adding("id"), None)],
     ("cast it", "changed its values"): [
         (with_type(pa.int8()), updating, {"age": 11}),
         (with_type(pa.int8()), lambda ds: ds.update({"age": "1000"}), None),
     ],
     ("cast it", "cast it otherwise"): [(with_type(pa.int8()), with_type(pa.int16()), None)],
+    ("dropped it, and added one of its name with another type", "changed its values"): [
+        (lambda ds: (dropping(ds), ds.add_columns({"age": "'a'"})), updating, None)
+    ],
     ("changed its nullability or metadata", "did nothing"): [
         (with_unit("years"), nothing, {"age": 1}),
         (lambda ds: ds.alter_columns({"path": "age", "nullable": False}), nothing, {"age": 1}),
+    ],
+    ("made it not nullable", "wrote nulls"): [
+        (
+            lambda ds: ds.alter_columns({"path": "age", "nullable": False}),
+            lambda ds: ds.update({"age": "nullif(1, 1)"}, where="id = 1"),
+            None,
+        )
     ],
     ("changed metadata", "changed them otherwise"): [(with_unit("years"), with_unit("days"), None)],
 }

@@ -1,0 +1,80 @@
+"""The primary key merges as one value: one side's key, or a conflict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lancekit as lk
+from lancekit.errors import SchemaMismatchError
+from tests.operations.lineage.test_column_merges import Change
+
+
+def with_key(column: str) -> Change:
+    return lambda ds: ds.update_field_metadata(
+        {column: {"lance-schema:unenforced-primary-key": "true"}}
+    )
+
+
+def key_of(ds: lk.LanceDataset) -> list[str]:
+    return [field.name for field in ds._snapshot.manifest.schema.primary_key]
+
+
+def two_keys(path: Path) -> lk.LanceDataset:
+    fields = [pa.field(name, pa.int64(), nullable=False) for name in ("id", "code")]
+    rows = pa.table(
+        {"id": [1, 2], "code": [7, 8], "n": [0, 0]}, schema=pa.schema([*fields, ("n", pa.int64())])
+    )
+    return lk.write_dataset(rows, path, enable_stable_row_ids=True)
+
+
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_a_key_comes_along_that_one_side_set(tmp_path: Path, side: str) -> None:
+    ds = two_keys(tmp_path / "t")
+    exp = ds.create_branch("exp")
+    with_key("code")(ds if side == "ours" else exp)
+    ds.update({"n": "1"}, where="id = 1")
+    exp.update({"n": "2"}, where="id = 2")
+    ds.branches.merge("exp")
+    assert (key_of(ds), ds.count_rows("n = id")) == (["code"], 2)
+
+
+def test_two_keys_are_a_conflict_and_no_key_of_both_columns(tmp_path: Path) -> None:
+    ds = two_keys(tmp_path / "t")
+    exp = ds.create_branch("exp")
+    with_key("id")(ds)
+    with_key("code")(exp)
+    version = ds.version
+    with pytest.raises(
+        SchemaMismatchError, match=r"key was set to \(id\) here and set to \(code\) "
+    ):
+        ds.branches.merge("exp")
+    assert ds.latest_version == version
+    for side, wanted in (("ours", ["id"]), ("theirs", ["code"])):
+        trial = ds.create_branch(side)
+        ds.branches.merge("exp", into=side, conflicts=side)  # type: ignore[arg-type]
+        trial.checkout_latest()
+        assert key_of(trial) == wanted
+        trial.validate(deep=True)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_key_of_a_new_column_needs_its_values_in_all_rows(tmp_path: Path, turned: bool) -> None:
+    ds = two_keys(tmp_path / "t")
+    exp = ds.create_branch("exp")
+    one, other = (ds, exp) if turned else (exp, ds)
+    one.add_columns({"x": "id"})
+    one.alter_columns({"path": "x", "nullable": False})
+    with_key("x")(one)
+    other.insert({"id": [9], "code": [9], "n": [9]}, mode="append")
+    version = ds.version
+    with pytest.raises(SchemaMismatchError, match=r"the primary key was .*set to \(x\)") as raised:
+        ds.branches.merge("exp")
+    assert ds.latest_version == version
+    (conflict,) = raised.value.context["conflicts"]
+    assert conflict.sides == (("theirs",) if turned else ("ours",))
+    ds.branches.merge("exp", conflicts=conflict.sides[0])
+    assert (key_of(ds), ds.schema.field("x").nullable) == ([], True)
+    ds.validate(deep=True)
