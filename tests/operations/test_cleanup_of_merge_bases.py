@@ -11,6 +11,7 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import RefConflictError
+from tests.support.faults import Faults, injected
 
 NOW = timedelta(0)
 
@@ -102,3 +103,26 @@ def test_branches_that_were_never_merged_keep_where_they_forked(tmp_path: Path) 
     assert ds.cleanup_old_versions(NOW).old_versions == 4
     assert versions(ds) == [1, 6]
     assert ds.explain_cleanup_old_versions(NOW).warnings == []
+
+
+@pytest.mark.parametrize("change", ["append", "update"])
+def test_how_many_versions_of_branches_a_cleanup_reads(tmp_path: Path, change: str) -> None:
+    """All, as each may read files of main; the newest alone where no such file is to go."""
+    ds = lk.write_dataset({"id": [1], "n": [1]}, tmp_path / "t", primary_key="id")
+    exp = ds.create_branch("exp")
+    for number in range(30):
+        exp.update_config({"a": f"{number}"})
+    for number in range(10):
+        if change == "append":
+            ds.insert({"id": [2 + number], "n": [1]}, mode="append")
+        else:
+            ds.update({"n": f"{number}"})
+    faults = Faults()
+    with injected(faults):
+        lk.dataset(ds.uri).cleanup_old_versions(NOW)
+    read = {call.name for call in faults.calls if call.kind == "tail"}
+    # main has the numbers up to 11, too
+    assert len({name for name in read if name.startswith("_versions/")}) == (
+        12 if change == "append" else 31
+    )
+    assert versions(ds) == [1, 11]

@@ -83,13 +83,8 @@ class Case:
         return base and self.source is not None and self.ours in self.source.chain
 
     @property
-    def is_simple(self) -> bool:
-        """Whether the bases are there and have the same columns."""
-        return self.bases_are_there and not self.bases_differ
-
-    @property
     def bases_differ(self) -> bool:
-        """Whether a column is not the same in all bases: then a merge may be refused."""
+        """Whether a column is not the same in all bases."""
         one, *others = [base.table.columns for base in self.bases]
         return any(
             one.keys() != other.keys()

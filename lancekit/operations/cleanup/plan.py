@@ -22,7 +22,7 @@ from lancekit.format import names
 from lancekit.format.fragment import Fragment, FragmentList
 from lancekit.legible import shown
 from lancekit.operations.cleanup.blobs import NamedBlobs, is_blob_file, named_blobs
-from lancekit.operations.cleanup.files import list_files
+from lancekit.operations.cleanup.files import file_key, list_files
 from lancekit.operations.cleanup.merge_bases import merge_bases_among
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.storage import ObjectInfo
@@ -39,7 +39,7 @@ __all__ = [
     "CleanupPlan",
     "CleanupRequest",
     "CleanupStats",
-    "borrowing",
+    "borrowed_among",
     "cleanup_request",
     "plan_cleanup",
     "references",
@@ -47,6 +47,8 @@ __all__ = [
 
 #: a file that no version needs may belong to a commit that has not landed yet, for so long
 IN_FLIGHT = timedelta(days=7)
+#: kinds of files that a branch can read in the folder of another one
+_BORROWED = frozenset({"data", "deletion", "index"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +236,7 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
     if request.versions is not None and bases:
         raise _needed_by_merges(line, bases)
     kept = [s for s in loaded if s.version not in removed] + _detached(line)
-    needed = references([*kept, *borrowing(line)])
+    needed = references(kept)
     verified = references((s for s in loaded if s.version in removed), own=True)
     manifests = {s.manifest_name for s in loaded if s.version in removed}
     blobs = [*(f.name for f, _, _ in listed.own), *(f.name for f, _ in listed.orphaned)]
@@ -248,6 +250,8 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
         if key not in needed and not named.keeps(f.name)
         if known or (kind != "manifest" and _is_left_over(f, request, now))
     ]
+    borrowed = borrowed_among(line, files)
+    files = [file for file in files if file_key(file.path) not in borrowed]
     files += [
         CleanupFile(path=f.name, kind=kind, unverified=True, size_bytes=f.size)
         for f, kind in listed.orphaned
@@ -327,13 +331,17 @@ def _unlisted_forks(line: Line) -> set[int]:
     return set(first.values())
 
 
-def borrowing(line: Line) -> list[Snapshot]:
-    """Return the versions of other branches that read files of a branch or of main.
+def borrowed_among(line: Line, files: Iterable[CleanupFile]) -> set[str]:
+    """Return the keys of the files that versions of other branches read.
 
     A fork reads files of its fork version, which stays.  A branch that takes main over by a
-    fast-forward reads files of later versions of main, too.
+    fast-forward reads files of later versions of main, too.  The newest version does not tell: an
+    older one may have been restored since.  So all versions of all branches are read, unless only
+    manifests and transactions are to go, as from a table that was only appended to.
     """
-    return [*chain.from_iterable(borrowers(line).values())]
+    if all(file.kind not in _BORROWED for file in files):
+        return set()
+    return references(chain.from_iterable(borrowers(line).values()))
 
 
 def _detached(line: Line) -> list[Snapshot]:

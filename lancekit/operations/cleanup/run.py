@@ -26,7 +26,7 @@ from lancekit.operations.cleanup.plan import (
     CleanupPlan,
     CleanupRequest,
     CleanupStats,
-    borrowing,
+    borrowed_among,
     plan_cleanup,
     references,
 )
@@ -213,9 +213,8 @@ def _needed_since(line: Line, plan: CleanupPlan) -> Callable[[str], bool]:
     bases = merge_bases_among(line, planned)
     again = sorted({*tags, *parents, *bases} & planned)
     snapshots = [load_snapshot(line, version) for version in (*found, *again)]
-    kept = references([*snapshots, *borrowing(line)]) | {
-        snapshot.manifest_name for snapshot in snapshots
-    }
+    kept = references(snapshots) | borrowed_among(line, plan.files)
+    kept |= {snapshot.manifest_name for snapshot in snapshots}
     folders = tuple(f"{names.branch_folder(name)}/" for name in forks)
     return lambda path: file_key(path) in kept or path.startswith(folders)
 
