@@ -697,15 +697,18 @@ OUTCOMES: dict[tuple[str, str], list[tuple[Change, Change, dict[str, Any] | None
 }
 
 
-def rows_of_the_page() -> list[tuple[str, str, str]]:
+def rows_of_the_page() -> list[tuple[str, ...]]:
     page = (Path(__file__).parents[3] / "docs/branches.md").read_text()
-    _, table = page.split("| theirs | ours | what becomes of the column |\n|---|---|---|\n")
+    _, table = page.split(
+        "| theirs | ours | what becomes of the column | in Dolt |\n|---|---|---|---|\n"
+    )
     lines = table.split("\n\n")[0].splitlines()
-    return [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines]  # type: ignore[misc]
+    return [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines]
 
 
 def test_the_page_has_each_outcome() -> None:
     assert [row[:2] for row in rows_of_the_page()] == list(OUTCOMES)
+    assert all(len(row) == 4 and all(row) for row in rows_of_the_page())
     said = {row[:2]: row[2] for row in rows_of_the_page()}
     for key, cases in OUTCOMES.items():
         assert ("conflict" in said[key] or "merge" in said[key]) == any(
