@@ -17,7 +17,7 @@ from lancekit.errors import InvalidArgumentError
 from lancekit.legible import shown
 from lancekit.operations.mem_wal.initialize import initialized
 from lancekit.operations.mem_wal.open_writer import open_writer
-from lancekit.operations.mem_wal.router import Acknowledged, Router
+from lancekit.operations.mem_wal.router import CLAIM_TIMEOUT, Acknowledged, Router
 from lancekit.operations.mem_wal.settings import given_settings, writer_settings
 from lancekit.operations.mem_wal.writer import PUT_TIMEOUT
 from lancekit.versions.listing import latest_snapshot
@@ -105,11 +105,13 @@ class ShardWrites(Handle):
         schema: pa.Schema | None = None,
         flush: bool = False,
         timeout: timedelta = PUT_TIMEOUT,
+        claim_timeout: timedelta = CLAIM_TIMEOUT,
     ) -> dict[str, Acknowledged]:
         """Put rows into the shards that they belong to, as the table says.
 
         A writer is opened for each shard when the first row comes for it, and kept by the handle.
-        A shard that another writer took is taken back.
+        A shard that another writer took is taken back, after random pauses that grow, so that any
+        number of processes may call this at once.
 
         Parameters
         ----------
@@ -120,6 +122,8 @@ class ShardWrites(Handle):
             ones.
         timeout
             How long to wait while the memory of a shard's writer is full.
+        claim_timeout
+            How long to take a shard again that other writers take before the rows are in its log.
 
         Returns
         -------
@@ -147,7 +151,7 @@ class ShardWrites(Handle):
         """
         self._check_movable()
         router = self._own_router()
-        done = router.put(router.cast(data, schema), timeout)
+        done = router.put(router.cast(data, schema), timeout, claim_timeout)
         if flush:
             router.close()
         return {str(shard): one for shard, one in done.items()}
@@ -160,7 +164,8 @@ class ShardWrites(Handle):
             router, now = self._router, self._snapshot
             if router is not None and not router.is_of_this_process:
                 router = None
-            if router is not None and now.version > router.version and not router.fits(now):
+            newer = router is not None and now.version > router.version
+            if router is not None and (router.ended or (newer and not router.fits(now))):
                 router.retire()
                 router = None
             if router is None:

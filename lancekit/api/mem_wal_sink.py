@@ -18,7 +18,7 @@ from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.mem_wal.details import ShardingSpec
 from lancekit.operations.mem_wal.initialize import initialized
-from lancekit.operations.mem_wal.router import Acknowledged, Router, sharding_of
+from lancekit.operations.mem_wal.router import CLAIM_TIMEOUT, Acknowledged, Router, sharding_of
 from lancekit.operations.mem_wal.settings import WriterSettings, writer_settings
 from lancekit.operations.mem_wal.writer import PUT_TIMEOUT
 from lancekit.options import Options, options
@@ -38,6 +38,7 @@ def mem_wal_sink(
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     timeout: timedelta = PUT_TIMEOUT,
+    claim_timeout: timedelta = CLAIM_TIMEOUT,
 ) -> MemWalSink:
     """Return what puts each batch of a stream into the shards of a table, without a version for it.
 
@@ -60,6 +61,8 @@ def mem_wal_sink(
         As in `dataset`.
     timeout
         How long to wait while the memory of a shard's writer is full.
+    claim_timeout
+        How long to take a shard again that other writers take before the rows are in its log.
 
     Returns
     -------
@@ -90,7 +93,7 @@ def mem_wal_sink(
     # a worker that calls it over Connect has another working directory
     place = open_line(check_place(uri), storage_options).root.uri
     given = None if storage_options is None else dict(storage_options)
-    return MemWalSink(place, query, branch, given, timeout, options.current())
+    return MemWalSink(place, query, branch, given, timeout, claim_timeout, options.current())
 
 
 @checked_methods
@@ -108,11 +111,12 @@ class MemWalSink(Closing, Displayed):
         branch: str | None,
         storage_options: Mapping[str, str] | None,
         timeout: timedelta,
+        claim_timeout: timedelta,
         values: Options,
     ) -> None:
         #: all that another process needs; options are those of the process that made the sink
-        self._state = (uri, query, branch, storage_options, timeout, values)
-        self._timeout, self._values = timeout, values
+        self._state = (uri, query, branch, storage_options, timeout, claim_timeout, values)
+        self._timeout, self._claim_timeout, self._values = timeout, claim_timeout, values
         self._line: Line = open_line(uri, storage_options).on(branch)
         self._process, self._lock = os.getpid(), threading.Lock()
         self._router: Router | None = None
@@ -200,7 +204,7 @@ class MemWalSink(Closing, Displayed):
             done: dict[str, Acknowledged] = {}
             try:
                 for piece in _pieces(table, most):
-                    _add(done, router.put(piece, self._timeout))
+                    _add(done, router.put(piece, self._timeout, self._claim_timeout))
             finally:
                 with self._own_lock():
                     _add(self._shards, done)

@@ -74,6 +74,7 @@ SHARDS = {
             "branch": Refused("none", "none"),
             "storage_options": Refused("text"),
             "timeout": Refused(3),
+            "claim_timeout": Refused(3),
         },
     ),
     "LanceDataset.initialize_mem_wal": Method(
@@ -139,6 +140,7 @@ SHARDS = {
             "schema": Refused(ROWS.schema.remove(0)),
             "flush": Value(True),
             "timeout": Refused(3),
+            "claim_timeout": Refused(3),
         },
     ),
     "ShardWriter.put": Method(

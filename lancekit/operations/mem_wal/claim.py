@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from lancekit.errors import CorruptFileError, ShardError
+from lancekit.errors import CorruptFileError, RetriesExhaustedError, ShardError
 from lancekit.format.mem_wal.names import aside_name, entry_name
 from lancekit.format.mem_wal.shard_manifest import ShardFieldValue, ShardManifest
 from lancekit.legible import warn
@@ -82,8 +82,8 @@ def claim(
 
     Raises
     ------
-    FencedError
-        Another one took it at the same time.
+    FencedError, RetriesExhaustedError
+        Others took it at the same time.
     ShardError
         It is sealed, or of another history than the table.
     CorruptFileError
@@ -132,7 +132,7 @@ def _next_epoch(shard: Shard, first: ShardManifest, merged: int) -> ShardManifes
         winner = latest(shard)
         if winner is not None and winner.writer_epoch >= following.writer_epoch:
             raise fenced(shard, following.writer_epoch, winner.writer_epoch)
-    raise ShardError(
+    raise RetriesExhaustedError(
         f"Shard {shard.id} was changed by others {_ATTEMPTS} times meanwhile.",
         hint="Try again.",
         shard=str(shard.id),

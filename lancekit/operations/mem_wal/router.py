@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,12 +11,19 @@ from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import timedelta
+from time import monotonic, sleep
 from typing import Any, TypeVar
 from uuid import UUID
 
 import pyarrow as pa
 
-from lancekit.errors import FencedError, InvalidArgumentError, LancekitError, ShardError
+from lancekit.errors import (
+    FencedError,
+    InvalidArgumentError,
+    LancekitError,
+    RetriesExhaustedError,
+    ShardError,
+)
 from lancekit.format.mem_wal.details import ShardingSpec
 from lancekit.format.schema import LanceSchema
 from lancekit.interrupts import on_behalf
@@ -31,12 +39,14 @@ from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.source import cast_all
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Acknowledged", "Router", "sharding_of"]
+__all__ = ["CLAIM_TIMEOUT", "Acknowledged", "Router", "sharding_of"]
 
 T = TypeVar("T")
 
-#: how often a shard is taken again that another writer took
-_ATTEMPTS = 3
+#: how long a shard is taken again that other writers take
+CLAIM_TIMEOUT = timedelta(seconds=30)
+#: after so many seconds at most, at first and in the end: others can write meanwhile
+_FIRST_PAUSE, _LAST_PAUSE = 0.02, 4.0
 #: how many shards are written to at the same time
 _THREADS = 16
 
@@ -100,6 +110,8 @@ class Router:
         self._constraints = RowConstraints.of(snapshot)
         self._process = os.getpid()
         self._writers: dict[UUID, _OwnWriter] = {}
+        #: whether the logs of the table ended, so that others have to take the router's place
+        self.ended = False
 
     @property
     def schema(self) -> LanceSchema:
@@ -121,6 +133,8 @@ class Router:
 
         One whose number is lower is of a table that took the place of this one.
         """
+        if self.ended:
+            return False
         mine, theirs = self._snapshot.manifest, newest.manifest
         if mine.version == theirs.version:
             return sharding_of(newest) == self._spec
@@ -145,8 +159,19 @@ class Router:
         cast = cast_all(plan_cast(reader.schema, columns), reader)
         return pa.Table.from_batches(cast, columns)
 
-    def put(self, rows: pa.Table, timeout: timedelta) -> dict[UUID, Acknowledged]:
+    def put(
+        self, rows: pa.Table, timeout: timedelta, claim_timeout: timedelta = CLAIM_TIMEOUT
+    ) -> dict[UUID, Acknowledged]:
         """Give rows to their shards; return what each shard acknowledged.
+
+        Parameters
+        ----------
+        rows
+            Rows as `cast` returns them.
+        timeout
+            How long to wait while the memory of a writer is full.
+        claim_timeout
+            How long to take a shard again that other writers take.
 
         Raises
         ------
@@ -161,11 +186,12 @@ class Router:
         parts = list(shares(rows, self._spec, self.schema))
         done: dict[UUID, Acknowledged] = {}
         failed: dict[UUID, LancekitError] = {}
+        deadline = monotonic() + claim_timeout.total_seconds()
 
         def put_one(part: tuple[UUID, Share, pa.Table]) -> None:
             shard, share, own = part
             try:
-                done[shard] = self._put(shard, share, own, timeout)
+                done[shard] = self._put(shard, share, own, timeout, deadline)
             except LancekitError as error:
                 failed[shard] = error
 
@@ -205,9 +231,12 @@ class Router:
         with suppress(LancekitError):
             self.close()
 
-    def _put(self, shard: UUID, share: Share, rows: pa.Table, timeout: timedelta) -> Acknowledged:
+    def _put(
+        self, shard: UUID, share: Share, rows: pa.Table, timeout: timedelta, deadline: float
+    ) -> Acknowledged:
         own = self._writers.setdefault(shard, _OwnWriter())
-        for left in reversed(range(_ATTEMPTS)):
+        pause = _FIRST_PAUSE
+        while True:
             writer = None
             try:
                 writer, form = self._writer(own, shard, share)
@@ -215,13 +244,16 @@ class Router:
                 return Acknowledged(rows.num_rows, writer.epoch, writer.position)
             except LancekitError as error:
                 # one that is fenced, or was just closed, wrote nothing: it is safe to do it again
-                again = isinstance(error, FencedError)
+                again = isinstance(error, FencedError | RetriesExhaustedError)
                 if writer is not None and writer.state != "open":
                     own.forget(writer)
                     again = again or writer.state == "closed"
-                if not (again and left):
+                self.ended = self.ended or bool(error.context.get("ended"))
+                if self.ended or not again or monotonic() + pause > deadline:
                     raise
-        raise AssertionError("there is one attempt at least")
+            # a pause that grows leaves each of many writers the time to write
+            sleep(pause * random.random())  # noqa: S311
+            pause = min(2 * pause, _LAST_PAUSE)
 
     def _writer(self, own: _OwnWriter, shard: UUID, share: Share) -> tuple[Writer, ShardRows]:
         with own.lock:

@@ -95,6 +95,7 @@ class TableWatch:
             hint="Open a writer of the table that is there now, and put the rows again.",
             shard=str(self._shard.id),
             uri=self._seen.line.uri,
+            ended=True,
         )
 
 

@@ -5,6 +5,7 @@ See docs/format/memwal.md, 9.
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import threading
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic, perf_counter
 from uuid import UUID
+from weakref import WeakSet
 
 import pyarrow as pa
 
@@ -76,7 +78,7 @@ class Writer:
         self._failure: LancekitError | None = None
         self._flush_error: BaseException | None = None
         self._flushing = self._ticking = self._closing = self._closed = False
-        self._process = os.getpid()
+        self.process = os.getpid()
         # options are those of who opened the writer, not of the thread that happens to lead; and
         # the operation in which it was opened, if any, may be stopped long before the writer is
         self._context = context_of_its_own()
@@ -124,6 +126,8 @@ class Writer:
             if self._closed and ticket in self._queue.pending:
                 raise _closed()  # it came too late, and nobody writes it any more
             self.stats.add("put", started)
+            if not ticket.waits:
+                _not_durable.add(self)
             if not ticket.waits and not self._ticking and settings.max_wal_flush_interval_ms:
                 self._in_background(self._tick)
                 self._ticking = True
@@ -157,6 +161,10 @@ class Writer:
                 self._closed = True
                 self._frozen.clear()
                 self._active = Memtable(self._active.generation)
+
+    def write_waiting(self) -> None:
+        """Return when all rows that were put before are in the log."""
+        self._queue.put(Ticket([]))
 
     def _stop_taking(self) -> None:
         """Write what waits, and then take nothing more.
@@ -326,7 +334,7 @@ class Writer:
 
     def _own_lock(self) -> threading.Lock:
         """Return the lock, in the process that may take it."""
-        if os.getpid() != self._process:
+        if os.getpid() != self.process:
             raise ShardError(
                 "The writer belongs to the process that opened it, and this one was forked of it.",
                 hint="Open a writer here, of another shard: ds.mem_wal_writer(shard).",
@@ -398,6 +406,21 @@ class Writer:
                 if self._failure is not None or not self._queue.pending:
                     self._ticking = False
                     return
+
+
+#: writers some of whose puts did not wait for the log
+_not_durable: WeakSet[Writer] = WeakSet()
+
+
+@atexit.register
+def _write_what_waits() -> None:
+    """Write the rows that wait when Python ends as usual; who is killed loses them."""
+    for writer in list(_not_durable):
+        if writer.state == "open" and os.getpid() == writer.process:
+            try:
+                writer.write_waiting()
+            except Exception:
+                LOGGER.exception("rows were not written when Python ended")
 
 
 def _stopped(error: BaseException) -> ShardError:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,79 @@ def test_handles_that_take_shards_from_each_other(tmp_path: Path) -> None:
     for number in range(6):
         handles[number % 2].mem_wal_upsert(rows(1, 2, 3, who=f"{number}"))
     assert found(tmp_path) == dict.fromkeys((1, 2, 3), "5")
+
+
+UPSERTS = """
+import sys, time
+import lancekit as lk
+path, first, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+ds, number = lk.dataset(path), 0
+print("ready", flush=True)
+sys.stdin.readline()
+end = time.monotonic() + seconds
+while time.monotonic() < end:
+    ids = [first + number * 3 + i for i in range(3)]
+    ds.mem_wal_upsert({"id": ids, "who": [str(first)] * 3})
+    number += 1
+print(number * 3, flush=True)
+"""
+
+
+@pytest.mark.torture
+def test_processes_that_take_a_shard_from_each_other(tmp_path: Path, whole: bool) -> None:
+    ds = made(tmp_path, unsharded=True)
+    many, seconds = (10, 60) if whole else (3, 2)
+    command = [sys.executable, "-c", UPSERTS, str(tmp_path)]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    running = [
+        subprocess.Popen([*command, str(10**6 * number), str(seconds)], **pipes)
+        for number in range(1, many + 1)
+    ]
+    for process in running:
+        assert process.stdout.readline() == "ready\n"
+    for process in running:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    acknowledged = [int(process.communicate()[0]) for process in running]
+    assert [process.returncode for process in running] == [0] * many
+    read = ds.to_table(include_mem_wal=True)["id"].to_pylist()
+    assert len(read) == len(set(read)) == 2 + sum(acknowledged)
+    assert min(acknowledged) > 0
+
+
+def test_a_shard_that_is_not_taken_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ds = made(tmp_path, unsharded=True)
+
+    def never(snapshot: Any, shard: UUID, *_: Any) -> Any:
+        raise fenced(shard_of(snapshot.store, shard), 1, 2)
+
+    monkeypatch.setattr(router, "open_writer", never)
+    started = time.monotonic()
+    with pytest.raises(ShardError, match="Another writer has shard"):
+        ds.mem_wal_upsert(rows(3), claim_timeout=timedelta(seconds=0.3))
+    assert time.monotonic() - started < 20
+
+
+@pytest.mark.parametrize("by", ["handle", "sink"])
+def test_upserts_go_on_in_a_table_that_was_made_anew(tmp_path: Path, by: str) -> None:
+    ds = made(tmp_path, unsharded=True)
+    put: Any = ds.mem_wal_upsert
+    if by == "sink":
+        put = lk.mem_wal_sink(str(tmp_path), "q")
+    put(rows(3))
+    if by == "sink":
+        put.close()
+    else:
+        put(rows(3), flush=True)
+    ds.merge_mem_wal()
+    put(rows(4))
+    lance.write_dataset(rows(1), str(tmp_path), mode="overwrite")
+    lance.dataset(str(tmp_path)).initialize_mem_wal(unsharded=True)
+    with pytest.raises(ShardError, match="1 of 1 shards"):
+        put(rows(5))
+    ds.checkout_latest()
+    put(rows(6))
+    assert 6 in ds.to_table(include_mem_wal=True)["id"].to_pylist()
 
 
 def test_a_shard_that_is_lost_while_it_is_taken_is_taken_again(

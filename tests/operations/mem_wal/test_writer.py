@@ -464,6 +464,21 @@ def test_a_writer_goes_on_when_the_operation_stops_in_which_it_was_opened(path: 
     assert found(path) == {**FIRST, **dict.fromkeys((3, 4, 5, 6), "c")}
 
 
+def test_a_usual_end_of_python_keeps_what_was_put(path: Path) -> None:
+    program = """
+import sys, lancekit as lk
+ds = lk.dataset(sys.argv[1])
+settings = {"durable_write": False, "max_wal_flush_interval_ms": 60_000}
+writer = ds.mem_wal_writer(sys.argv[2], **settings)
+for number in range(50):
+    writer.put({"id": [100 + number], "v": ["x"]})
+assert writer.position == 0
+"""
+    subprocess.run([sys.executable, "-c", program, str(path), SHARD], check=True)
+    assert len(found(path)) == len(FIRST) + 50
+    assert seen_by_pylance(path) == found(path)
+
+
 def test_case_23_a_stalled_writer_after_a_collection(path: Path) -> None:
     stalled = writer_of(path)
     stalled.put(rows({3: "c"}))
