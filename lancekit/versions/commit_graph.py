@@ -246,6 +246,14 @@ class CommonVersion:
         return f"version {self.version} of {where}"
 
 
+def _said(snapshot: Snapshot) -> Mapping[str, str]:
+    """Return the properties of a version's transaction."""
+    with suppress(LancekitError):  # its file is gone
+        if (found := snapshot.transaction) is not None:
+            return found.transaction_properties
+    return {}
+
+
 class CommitGraph:
     """The versions of the lines of a dataset; each is read once, when it is needed."""
 
@@ -307,13 +315,21 @@ class CommitGraph:
         for edge in self.vector(snapshot).edges.values():
             if edge.taken_by == version and edge.target in ("", name):
                 return self._point(edge.source, edge.version)
-        said: Mapping[str, str] = {}
-        with suppress(LancekitError):  # its file is gone
-            said = {} if (found := snapshot.transaction) is None else found.transaction_properties
+        said = _said(snapshot)
         theirs = said.get(f"{APPLIED}.theirs.commit", "").rsplit(" ", 2)
         if said.get(REPEATS) != str(version) or len(theirs) != 3:
             return None
         return self._point(theirs[0], int(theirs[1]))
+
+    def merged_by(self, snapshot: Snapshot) -> Snapshot | None:
+        """Return the version that was merged into a line by a version of it, if it is there."""
+        theirs = _said(snapshot).get(f"{APPLIED}.theirs.commit", "").rsplit(" ", 2)
+        if len(theirs) != 3:
+            return None
+        name, version, uuid = theirs
+        line = self.line(name)
+        found = None if line is None else self.load(line, int(version))
+        return found if found is not None and found.transaction_uuid == uuid else None
 
     def _point(self, name: str, version: int) -> tuple[str, int]:
         """Return the one name of a version: a branch begins with the version it forked from."""

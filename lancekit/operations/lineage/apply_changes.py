@@ -30,7 +30,7 @@ from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.common.staged_files import removed_unless_landed
 from lancekit.operations.lineage.carry_columns import CarriedColumns, carry_columns
 from lancekit.operations.lineage.column_changes import ColumnChanges, takes_old_rows
-from lancekit.operations.lineage.column_identity import ids_said
+from lancekit.operations.lineage.column_identity import ids_said, theirs_said
 from lancekit.operations.lineage.conflicts import Conflicts, Named, Resolve
 from lancekit.operations.lineage.given_rows import settled_by
 from lancekit.operations.lineage.linked_files import bring_again, commit_with_files
@@ -189,7 +189,7 @@ def apply_changes(
         if not (settled or given or change.mark or plan.changes_columns):
             return current, replace(result, how="nothing to do")
         if plan.is_empty and not change.further:
-            landed = _commit_edges(current, change, how)
+            landed = _commit_edges(plan, change, how)
         else:
             commit_plan = _commit_columns if plan.changes_columns else _commit_rows
             landed = commit_plan(plan, settled, given, change, how)
@@ -212,7 +212,16 @@ def edges_alone(mark: BatchMarker | None, change: Changed) -> UpdateConfig:
     return UpdateConfig(config_updates=UpdateMap({one.key: one.text for one in marks}))
 
 
-def _commit_edges(ours: Snapshot, change: Changed, how: How) -> Snapshot | None:
+def _said_by(plan: ThreeWay, change: Changed, how: How) -> dict[str, str]:
+    columns = plan.merged.columns
+    return {
+        **said_in(change, how),
+        **ids_said([(one.field, one.ours) for one in columns], plan.ours),
+        **theirs_said([(one.field, one.theirs) for one in columns], plan.theirs),
+    }
+
+
+def _commit_edges(plan: ThreeWay, change: Changed, how: How) -> Snapshot | None:
     """Record a merge of versions that changed nothing since the base, taken together.
 
     So the next merge starts from them: a value that they had between, and that another branch
@@ -222,12 +231,12 @@ def _commit_edges(ours: Snapshot, change: Changed, how: How) -> Snapshot | None:
         operation=edges_alone(change.mark, change),
         uuid=str(uuid.uuid4()),
         doing=how.doing,
-        properties=said_in(change, how),
+        properties=_said_by(plan, change, how),
         mark=change.mark,
         implied=change.implied,
         based_on=MERGE_KEYS,
     )
-    return _commit_once(ours, pending, change)
+    return _commit_once(plan.ours, pending, change)
 
 
 def _commit_once(ours: Snapshot, pending: Pending, change: Changed) -> Snapshot | None:
@@ -252,7 +261,7 @@ def _commit_rows(
             uuid=str(uuid.uuid4()),
             affected_rows=work.affected,
             doing=how.doing,
-            properties=said_in(change, how),
+            properties=_said_by(plan, change, how),
             mark=change.mark,
             implied=change.implied,
             based_on=MERGE_KEYS if change.mark else None,
@@ -279,13 +288,12 @@ def _commit_columns(
     with removed_unless_landed(ours.store, work.new_fragments):
         deleted, gone = work.deletions(ours)
         carried = carry_columns(plan, gone, work.affected)
-        columns = [(column.field, column.ours) for column in plan.merged.columns]
         with removed_unless_landed(ours.store, carried.written):
             pending = Pending(
                 operation=_merge_of(plan, work, deleted, carried),
                 uuid=str(uuid.uuid4()),
                 doing=how.doing,
-                properties={**said_in(change, how), **ids_said(columns, ours)},
+                properties=_said_by(plan, change, how),
                 mark=change.mark,
                 implied=change.implied,
                 moves_rows=True,

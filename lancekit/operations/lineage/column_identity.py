@@ -22,17 +22,23 @@ from lancekit.versions.commit_graph import APPLIED
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["KeptColumns", "ids_said"]
+__all__ = ["KeptColumns", "ids_of_theirs", "ids_said", "theirs_said"]
 
 #: a history longer than this is not read
 _READ_VERSIONS = 1000
 
 #: the property that names columns whose ids do not tell what they were, as `ids_said` writes it
 _COLUMNS = f"{APPLIED}.columns"
+#: the same for the columns of the version that was merged
+_THEIRS = f"{APPLIED}.theirs.columns"
 
 #: the field ids of a version, each with the id that the column had in the ancestor; ``None`` for a
-#: column that came since.  Columns of which the versions between do not tell it are not listed
+#: column that came since, `_BY_NAME` for a column of an overwrite.  Columns of which the versions
+#: between do not tell it are not listed
 Ids = Mapping[int, int | None]
+_BY_NAME = -1
+#: a column, and the column that it was, if there is one
+_Pair = tuple[LanceField, LanceField | None]
 
 
 class KeptColumns:
@@ -62,7 +68,14 @@ class KeptColumns:
 
         Other than `has`, it follows casts; for that the versions between are looked at.
         """
-        return id_ if self._side is self._ancestor or self.has(id_) else self._followed.get(id_)
+        if self._side is self._ancestor or self.has(id_):
+            return id_
+        found = self._followed.get(id_)
+        return None if found == _BY_NAME else found
+
+    def is_told(self, id_: int) -> bool:
+        """Return True if it is known what the column was in the ancestor, or that names tell it."""
+        return self._side is self._ancestor or self.has(id_) or id_ in self._followed
 
     def is_new(self, id_: int) -> bool:
         """Return True if the versions between tell that the column came since the ancestor."""
@@ -140,9 +153,9 @@ def _kept_by(at: Snapshot, last: Snapshot, kept: dict[int, Ids], ancestor: Snaps
             return kept[done.version]
         old = _loaded(at.line, done.version)
         found = {} if old is None else _followed(old, ancestor)
-        return {then: now for now, then in found.items() if then is not None}
+        return {then: now for now, then in found.items() if then not in (None, _BY_NAME)}
     if isinstance(done, Overwrite):
-        return {}  # it gives out all ids anew, and names tell which columns it wrote again
+        return dict.fromkeys(after, _BY_NAME)  # it gives out all ids anew
     if at.version == last.version + 1 and not isinstance(done, UnknownOperation):
         known = kept[last.version]
         there |= {id_: None for id_ in after if id_ not in before}
@@ -163,8 +176,7 @@ def _told(
     """Yield each id that does not tell what a column was, with the id that the column had."""
     said = {} if at.transaction is None else at.transaction.transaction_properties
     if any(key.startswith(APPLIED) for key in said):
-        pairs = (pair.partition("<") for pair in said.get(_COLUMNS, "").split())
-        yield from ((int(new), int(old) if old else None) for new, _, old in pairs)
+        yield from _parsed(said.get(_COLUMNS, ""))
         return
     # a cast by itself: the column keeps its place, and its name unless the same call renamed it
     if len(before) != len(after):
@@ -178,20 +190,41 @@ def _told(
             yield now.id, was.id
 
 
-def ids_said(
-    columns: Iterable[tuple[LanceField, LanceField | None]], target: Snapshot
-) -> dict[str, str]:
+def ids_said(columns: Iterable[_Pair], target: Snapshot) -> dict[str, str]:
     """Return the property of a merge for its columns, each with what it was in the target before.
 
     A column that is as new as its id, or still has its id, needs no word.
     """
-    before = _fields(target)
-    text = " ".join(
+    text = _said(columns, target)
+    return {_COLUMNS: text} if text else {}
+
+
+def theirs_said(columns: Iterable[_Pair], theirs: Snapshot) -> dict[str, str]:
+    """Return the property for what each column is in the version that was merged."""
+    text = _said(columns, theirs)
+    return {_THEIRS: text} if text else {}
+
+
+def ids_of_theirs(merged: Snapshot) -> dict[int, int]:
+    """Return for each column that a merge has of theirs its id there."""
+    said = {} if merged.transaction is None else merged.transaction.transaction_properties
+    others = dict(_parsed(said.get(_THEIRS, "")))
+    found = {id_: others.get(id_, id_) for id_ in _fields(merged)}
+    return {id_: there for id_, there in found.items() if there is not None}
+
+
+def _said(columns: Iterable[_Pair], other: Snapshot) -> str:
+    known = _fields(other)
+    return " ".join(
         f"{new.id}<" if old is None else f"{new.id}<{old.id}"
         for new, old in columns
-        if (new.id in before if old is None else new.id != old.id)
+        if (new.id in known if old is None else new.id != old.id)
     )
-    return {_COLUMNS: text} if text else {}
+
+
+def _parsed(text: str) -> Iterator[tuple[int, int | None]]:
+    for new, _, old in (pair.partition("<") for pair in text.split()):
+        yield int(new), int(old) if old else None
 
 
 def _called(field: LanceField) -> tuple[str, str]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.errors import SchemaMismatchError
+from lancekit.errors import MergeConflictError, SchemaMismatchError
 from tests.operations.lineage.test_column_merges import rows_of
 from tests.operations.lineage.test_three_way import row
 
@@ -251,3 +251,72 @@ def test_both_inserted_a_row_and_one_added_a_column(ds: lk.LanceDataset) -> None
     exp.add_columns({"size": "id * 100"})
     ds.branches.merge("exp")
     assert rows_of(ds)[4] == {"id": 5, "name": "e", "age": 5, "size": 500}
+
+
+# ---- columns that came by a merge
+
+
+def with_two_more(ds: lk.LanceDataset) -> lk.LanceDataset:
+    """Return a branch that merged two columns, which have other ids there."""
+    exp = ds.create_branch("exp")
+    exp.add_columns({"own": "id"})
+    ds.add_columns({"x": "id * 10", "y": "id * 100"})
+    exp.branches.rebase("exp")
+    return exp
+
+
+def test_columns_that_were_swapped_after_a_merge(ds: lk.LanceDataset) -> None:
+    exp = with_two_more(ds)
+    exp.alter_columns({"path": "x", "name": "y"}, {"path": "y", "name": "x"})
+    ds.update({"x": "7"}, where="id = 1")
+    exp.branches.rebase("exp")
+    assert [(one["x"], one["y"]) for one in rows_of(exp)][:2] == [(100, 7), (200, 20)]
+
+
+def test_a_rename_after_a_merge_that_is_gone(ds: lk.LanceDataset) -> None:
+    exp = with_two_more(ds)
+    exp.alter_columns({"path": "x", "name": "z"})
+    ds.update({"x": "7"}, where="id = 1")
+    exp.cleanup_old_versions(AGO)
+    with pytest.raises(SchemaMismatchError, match="Nothing tells whether column"):
+        exp.branches.rebase("exp")
+    exp.alter_columns({"path": "z", "name": "x"})
+    exp.branches.rebase("exp")
+    assert [one["x"] for one in rows_of(exp)] == [7, 20, 30, 40]
+
+
+def test_a_pick_of_a_version_after_the_last_merge(ds: lk.LanceDataset) -> None:
+    exp = with_two_more(ds)
+    ds.alter_columns({"path": "x", "name": "z"})
+    ds.update({"z": "7"}, where="id = 1")
+    exp.update({"x": "8"}, where="id = 1")
+    with pytest.raises(MergeConflictError, match="x 10 / 8 / 7"):
+        exp.branches.cherry_pick("main", ds.version)
+    ds.update({"z": "9"}, where="id = 2")
+    exp.branches.cherry_pick("main", ds.version)
+    assert [one["x"] for one in rows_of(exp)] == [8, 9, 30, 40]
+
+
+def test_a_cast_that_lands_before_the_merge_of_its_column(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    ds.add_columns({"x": "id * 10"})
+    exp.branches.rebase("exp")
+    exp.update({"name": "'A'"}, where="id = 1")
+    ds.alter_columns({"path": "x", "data_type": pa.int32()})
+    ds.branches.merge("exp")
+    exp.update({"x": "7"}, where="id = 1")
+    ds.branches.merge("exp")
+    assert [one["x"] for one in rows_of(ds)] == [7, 20, 30, 40]
+    assert ds.schema.field("x").type == pa.int32()
+    exp.branches.rebase("exp")
+    assert exp.schema.field("x").type == pa.int32()
+
+
+def test_an_overwrite_with_columns_of_other_names(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    one_name(exp)
+    rows = {"id": [1, 2], "other": ["x", "y"], "age": [1, 2]}
+    lk.write_dataset(rows, ds, mode="overwrite", primary_key="id")
+    ds.checkout_latest()
+    with pytest.raises(SchemaMismatchError, match="'name' was dropped here and changed in 1 value"):
+        ds.branches.merge("exp")
