@@ -207,9 +207,16 @@ def theirs_said(columns: Iterable[_Pair], theirs: Snapshot) -> dict[str, str]:
 
 def ids_of_theirs(merged: Snapshot) -> dict[int, int]:
     """Return for each column that a merge has of theirs its id there."""
-    said = {} if merged.transaction is None else merged.transaction.transaction_properties
+    done = merged.transaction
+    said = {} if done is None else done.transaction_properties
     others = dict(_parsed(said.get(_THEIRS, "")))
-    found = {id_: others.get(id_, id_) for id_ in _fields(merged)}
+    known = set(_fields(merged))
+    if done is not None and not isinstance(done.operation, Merge):
+        # another writer may have added columns before it landed
+        read = _loaded(merged.line, done.read_version)
+        known &= known if read is None else set(_fields(read))
+    alike = known - others.keys() - set(others.values())
+    found = {**others, **{id_: id_ for id_ in alike}}
     return {id_: there for id_, there in found.items() if there is not None}
 
 

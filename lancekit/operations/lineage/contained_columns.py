@@ -80,7 +80,15 @@ def _ids(graph: CommitGraph, base: Snapshot, side: Snapshot, steps: int = _STEPS
                 found |= _joined(here, there)
         return found
     merged = _first_to_contain(graph, base, side)
-    of_merged = _ids_at(graph, base, merged, steps)
+    try:
+        of_merged = _ids_at(graph, base, merged, steps)
+    except SchemaMismatchError:
+        if merged is side:
+            raise
+        # names may tell it that columns got since
+        pairs = _pairs(base, side)
+        _check_names(base, side, pairs)
+        return {pair.new.id: pair.old.id for pair in pairs if pair.old is not None}
     return {
         now: of_merged[id_]
         for now, id_ in _origins(KeptColumns(merged, side), side).items()
