@@ -32,6 +32,8 @@ class Line:
     parent: str | None = None
     fork: Node | None = None
     nodes: dict[int, Node] = field(default_factory=dict)
+    #: versions that are listed, and of which pylance's cleanup removed files
+    broken: set[int] = field(default_factory=set)
     #: this line's versions and those that it forked from, also after a cleanup
     chain: list[Node] = field(default_factory=list)
 

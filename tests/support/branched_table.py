@@ -181,6 +181,7 @@ class BranchedTable(RuleBasedStateMachine):
         )
         left = {entry["version"] for entry in self.handle(lk, line).versions()}
         assert line.last in left
+        left -= line.broken
         assert left <= set(line.nodes)
         needed = self.merge_bases_there() if side is lk else []
         line.nodes = {version: line.nodes[version] for version in sorted(left)}
@@ -198,6 +199,7 @@ class BranchedTable(RuleBasedStateMachine):
                     raise
                 note(f"{line.name}@{version} lost its files")
                 del line.nodes[version]
+                line.broken.add(version)
 
     def merge_bases_there(self) -> list[Node]:
         pairs = combinations([line.newest for line in self.branches], 2)
