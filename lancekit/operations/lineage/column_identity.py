@@ -153,7 +153,10 @@ def _kept_by(at: Snapshot, last: Snapshot, kept: dict[int, Ids], ancestor: Snaps
             return kept[done.version]
         old = _loaded(at.line, done.version)
         found = {} if old is None else _followed(old, ancestor)
-        return {then: now for now, then in found.items() if then not in (None, _BY_NAME)}
+        back = {then: now for now, then in found.items() if then not in (None, _BY_NAME)}
+        # what the ancestor dropped is no column of it
+        is_told = found.keys() == _fields(ancestor).keys() and _BY_NAME not in found.values()
+        return {**dict.fromkeys(after, None), **back} if is_told else back
     if isinstance(done, Overwrite):
         return dict.fromkeys(after, _BY_NAME)  # it gives out all ids anew
     if at.version == last.version + 1 and not isinstance(done, UnknownOperation):

@@ -320,3 +320,12 @@ def test_an_overwrite_with_columns_of_other_names(ds: lk.LanceDataset) -> None:
     ds.checkout_latest()
     with pytest.raises(SchemaMismatchError, match="'name' was dropped here and changed in 1 value"):
         ds.branches.merge("exp")
+
+
+def test_a_restore_of_a_column_that_was_dropped_before(ds: lk.LanceDataset) -> None:
+    as_text(ds)
+    before = ds.version
+    ds.checkout_version(1).restore()
+    ds.checkout_latest()
+    found = ds.diff(before).schema
+    assert (found.added, found.dropped) == (("age",), ("age",))
