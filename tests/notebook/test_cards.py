@@ -83,6 +83,20 @@ def test_changes_of_two_sides(shown):
     assert fact(plan, "conflicts") == "1 update/update"
 
 
+def test_a_plan_shows_conflicts_of_columns():
+    ds = lk.write_dataset({"id": [1], "n": [1]}, "memory://card-columns", primary_key="id")
+    exp = ds.create_branch("exp")
+    for side, name in ((exp, "a"), (ds, "b")):
+        side.alter_columns({"path": "n", "name": name})
+    plan = ds.branches.merge("exp", dry_run=True)
+    assert lines(plan)[0].endswith("1 conflict")
+    said = "n renamed to b / renamed to a"
+    assert fact(plan, "columns (ours / theirs)") == said
+    assert fact(plan, "next") == "plan.interactive()"
+    settled = plan.resolved(lk.Sides(columns={"n": "theirs"}))
+    assert fact(settled.conflicts, "columns (ours / theirs)") == f"{said} → theirs"
+
+
 def test_every_operation_has_a_word():
     assert {kind.__name__ for kind in OPERATIONS} == WORDS.keys()
 

@@ -177,6 +177,7 @@ _DOINGS = {
 def branch_plan_card(plan: BranchMergePlan, _now: datetime) -> Card:
     ends = (("ours", plan.ours), ("theirs", plan.theirs))
     clashes = (f"{count(number)} {kind}" for kind, number in plan.conflicts.counts.items())
+    number = plan.num_conflicts + len(plan.conflicts.by_column)
     return Card(
         kind="Merge plan",
         title=f"{plan.doing}: {plan.how}",
@@ -184,19 +185,30 @@ def branch_plan_card(plan: BranchMergePlan, _now: datetime) -> Card:
             f"{count(plan.num_inserted_rows)} to insert",
             f"{count(plan.num_updated_rows)} to update",
             f"{count(plan.num_deleted_rows)} to delete",
-            plural(plan.num_conflicts, "conflict"),
+            plural(number, "conflict"),
         ),
         facts=(
             *facts(
                 *((name, ref(*end)) for name, end in ends),
                 ("since", _since(plan.base)),
                 ("conflicts", listing(clashes, NAMES)),
+                _column_conflicts(plan.conflicts),
                 _cells(plan),
                 *_columns(plan),
             ),
-            Fact("next", f"plan.{'interactive' if plan.num_conflicts else 'apply'}()", code=True),
+            Fact("next", f"plan.{'interactive' if number else 'apply'}()", code=True),
         ),
     )
+
+
+def _column_conflicts(conflicts: Conflicts) -> tuple[str, str]:
+    """Return what each side did to columns in conflict, and the chosen sides, as a fact."""
+    found = (
+        f"{clean(one.column)} {clean(one.ours)} / {clean(one.theirs)}"
+        + (f" → {one.side}" if one.side else "")
+        for one in conflicts.by_column
+    )
+    return "columns (ours / theirs)", listing(found, NAMES)
 
 
 def _since(base: tuple[str, int]) -> str:
@@ -238,6 +250,7 @@ def conflicts_card(conflicts: Conflicts, _now: datetime) -> Card:
         facts=(
             *facts(
                 *((name, ref(*end)) for name, end in ends),
+                _column_conflicts(conflicts),
                 ("rows told by", listing(map(clean, conflicts.key), NAMES)),
             ),
             Fact("next", "conflicts.sample(), conflicts.to_table()", code=True),
