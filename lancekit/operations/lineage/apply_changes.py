@@ -33,7 +33,7 @@ from lancekit.operations.lineage.column_changes import ColumnChanges, takes_old_
 from lancekit.operations.lineage.column_identity import ids_said, theirs_said
 from lancekit.operations.lineage.conflicts import Conflicts, Named, Resolve
 from lancekit.operations.lineage.given_rows import settled_by
-from lancekit.operations.lineage.linked_files import bring_again, commit_with_files
+from lancekit.operations.lineage.linked_files import bring_again, commit_with_files, with_deletions
 from lancekit.operations.lineage.merged_rows import Settled
 from lancekit.operations.lineage.several_bases import combined
 from lancekit.operations.lineage.sides import Chosen, Sides, choose_sides, settle
@@ -308,9 +308,7 @@ def _merge_of(
     plan: ThreeWay, work: RowsWork, deleted: Iterable[Fragment], carried: CarriedColumns
 ) -> Merge:
     ours, fragments = plan.ours.manifest, dict(carried.fragments)
-    for fragment in deleted:
-        found = fragments[fragment.id]
-        fragments[fragment.id] = replace(found, deletion_file=fragment.deletion_file)
+    fragments |= {fragment.id: fragment for fragment in with_deletions(fragments, deleted)}
     # with ids of their own: without one, a new fragment could pass for one that is gone
     new = numbered(ours, work.new_fragments)
     return Merge(

@@ -17,9 +17,10 @@ from pyroaring import BitMap
 from lancekit import arrow_kernels as ak
 from lancekit.format import row_address
 from lancekit.format.fragment import TOMBSTONE, DataFile, Fragment
-from lancekit.format.schema import LanceField, LanceSchema
+from lancekit.format.schema import LanceSchema
 from lancekit.operations.columns.alter import columns_task
 from lancekit.operations.lineage.column_plan import MergedColumn
+from lancekit.operations.lineage.linked_files import places_of_fields
 from lancekit.operations.lineage.rows import NOWHERE, read_rows
 from lancekit.operations.lineage.three_way import ThreeWay
 from lancekit.operations.maintenance.carried_fragments import carried_fragments
@@ -33,7 +34,6 @@ from lancekit.pipeline.diff.side import Addresses
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.scan.fragments.category_keys import fitted
 from lancekit.scan.fragments.source import fragment_sources
-from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["CarriedColumns", "carry_columns"]
 
@@ -155,7 +155,11 @@ class _Places:
             return True
         base, start = self._base_of[id_], self._plan.to_ours.old
         known = start.manifest.schema.field(column.base.name)
-        return _held(self._plan.ours, id_, column.ours) == _held(start, base, known)
+        places = (
+            places_of_fields(side, side.fragment(at), {part.id for part in field.walk()})
+            for side, at, field in ((self._plan.ours, id_, column.ours), (start, base, known))
+        )
+        return next(places) == next(places)
 
     def has_any(self, id_: int) -> bool:
         """Whether theirs may have rows of a fragment of ours."""
@@ -208,18 +212,6 @@ def _moved(rows: Addresses, fragments: Mapping[int, int], elsewhere: _Lookup) ->
             own = left[owners == id_]
             found[own] = row_address.addresses(fragments[id_], row_address.offsets(rows[own]))
     return found
-
-
-def _held(side: Snapshot, id_: int, column: LanceField) -> list[tuple[str, int]]:
-    """Return which files hold the parts of a column in a fragment."""
-    fragment, ids = side.fragment(id_), {part.id for part in column.walk()}
-    files = () if fragment is None else fragment.files
-    return [
-        (str(side.data_file(file)), at)
-        for file in files
-        for at, part in enumerate(file.fields)
-        if part in ids
-    ]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ for, the target reads them where they are instead.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -42,7 +42,12 @@ from lancekit.operations.lineage.column_identity import ids_said
 from lancekit.operations.lineage.columns import column_pairs
 from lancekit.operations.lineage.diff import find_changes, read_sides
 from lancekit.operations.lineage.diff_plan import plan_diff
-from lancekit.operations.lineage.linked_files import bring_again, commit_with_files
+from lancekit.operations.lineage.linked_files import (
+    bring_again,
+    commit_with_files,
+    places_of_fields,
+    with_deletions,
+)
 from lancekit.operations.lineage.merge_base import taken_mark
 from lancekit.operations.maintenance.carried_fragments import (
     carried_fragments,
@@ -188,9 +193,10 @@ def _operation(
     ours: Snapshot, taken: Taken, new: Iterable[Fragment], deleted: Iterable[Fragment]
 ) -> Update:
     """Return the change that takes fragments over, and the deletions of those that are here."""
+    known = {fragment.id: fragment for fragment in ours.manifest.fragments}
     return Update(
         removed_fragment_ids=taken.removed,
-        updated_fragments=tuple(_with_deletions(ours, deleted)),
+        updated_fragments=tuple(with_deletions(known, deleted)),
         new_fragments=tuple(new),
         fields_for_preserving_frag_bitmap=tuple(f.id for f in ours.manifest.schema.walk()),
     )
@@ -210,23 +216,15 @@ def _operation_on_columns(
     append that the new schema can read.  The reference refuses to commit one of its own that leaves
     fragments out, as it may be late; this one is committed as the next version or not at all.
     """
-    changed = {fragment.id: fragment for fragment in (*_with_deletions(ours, deleted), *carried)}
     gone = set(taken.removed)
-    kept = [f.id for f in ours.manifest.fragments if f.id not in gone]
-    new = [id_ for id_ in changed if ours.manifest.fragments.get(id_) is None]
-    fragments = (changed.get(id_) or ours.fragment(id_) for id_ in (*kept, *new))
+    fragments = {f.id: f for f in ours.manifest.fragments if f.id not in gone}
+    fragments |= {f.id: f for f in with_deletions(fragments, deleted)}
+    fragments |= {f.id: f for f in carried}
     return Merge(
-        fragments=tuple(filter(None, fragments)),
+        fragments=tuple(fragments.values()),
         schema=theirs.manifest.schema,
         preserves_nullability=takes_old_rows(ours.manifest.schema, theirs.manifest.schema),
     )
-
-
-def _with_deletions(ours: Snapshot, deleted: Iterable[Fragment]) -> Iterator[Fragment]:
-    """Yield the fragments that are here, with other deletions."""
-    known = {fragment.id: fragment for fragment in ours.manifest.fragments}
-    for fragment in deleted:
-        yield replace(known[fragment.id], deletion_file=fragment.deletion_file)
 
 
 def _covers(ours: Snapshot, theirs: Snapshot) -> Mapping[UUID, BitMap] | None:
@@ -405,7 +403,9 @@ def _is_rewritten(change: Changed, fragment: Fragment) -> bool:
     before = base.fragment(fragment.id)
     old, new = ({f.id for f in side.manifest.schema.walk()} for side in (base, theirs))
     ids = old & new
-    return before is not None and _held(base, before, ids) != _held(theirs, fragment, ids)
+    return before is not None and (
+        places_of_fields(base, before, ids) != places_of_fields(theirs, fragment, ids)
+    )
 
 
 def _num_rewritten(change: Changed, fragment: Fragment) -> int:
@@ -415,13 +415,3 @@ def _num_rewritten(change: Changed, fragment: Fragment) -> int:
         return fragment.num_rows
     _, created, changed = _live(theirs, fragment)
     return int(((created <= base.version) & (changed > base.version)).sum())
-
-
-def _held(side: Snapshot, fragment: Fragment, ids: set[int]) -> dict[int, str]:
-    """Return which file holds each of some fields."""
-    return {
-        id_: str(side.data_file(file))
-        for file in fragment.files
-        for id_ in file.fields
-        if id_ in ids
-    }

@@ -1,8 +1,12 @@
-"""A commit whose files come from a branch: linked before it, and again if they went meanwhile."""
+"""A commit whose files come from a branch: linked before it, and again if they went meanwhile.
+
+Also what tells which files a fragment shares with a fragment of the branch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import (
@@ -11,13 +15,14 @@ from lancekit.errors import (
     RetriesExhaustedError,
     RetryableConflictError,
 )
+from lancekit.format.fragment import Fragment
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.maintenance.carried_fragments import remove_copies
 from lancekit.operations.maintenance.copies import Copy, carry_out
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["bring_again", "commit_with_files"]
+__all__ = ["bring_again", "commit_with_files", "places_of_fields", "with_deletions"]
 
 
 def commit_with_files(
@@ -59,3 +64,23 @@ def _bring(copies: Iterable[Copy], theirs: Snapshot, ours: Snapshot) -> None:
     LocalRunner().map(
         lambda copy: carry_out(copy, ours.store, theirs.version, link=copy.fresh), list(copies)
     )
+
+
+def places_of_fields(
+    side: Snapshot, fragment: Fragment | None, ids: Collection[int]
+) -> list[tuple[str, int]]:
+    """Return the file that holds each of some fields in a fragment, and its place in the file."""
+    return [
+        (str(side.data_file(file)), at)
+        for file in (() if fragment is None else fragment.files)
+        for at, id_ in enumerate(file.fields)
+        if id_ in ids
+    ]
+
+
+def with_deletions(
+    known: Mapping[int, Fragment], deleted: Iterable[Fragment]
+) -> Iterator[Fragment]:
+    """Yield the fragments that lost rows, with the deletion files of others of their ids."""
+    for fragment in deleted:
+        yield replace(known[fragment.id], deletion_file=fragment.deletion_file)
