@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
-
-import pyarrow as pa
 
 from lancekit.api.closing import Closing
 from lancekit.api.pylance.arguments import check_place
@@ -199,15 +197,12 @@ class MemWalSink(Closing, Displayed):
             Some shards did not acknowledge their rows; give the batch again.
         """
         with options(**asdict(self._values)):
-            router, most = self._opened()
+            router = self._opened()
             table = router.cast(_in_this_process(rows))
-            done: dict[str, Acknowledged] = {}
-            try:
-                for piece in _pieces(table, most):
-                    _add(done, router.put(piece, self._timeout, self._claim_timeout))
-            finally:
-                with self._own_lock():
-                    _add(self._shards, done)
+            put = router.put(table, self._timeout, self._claim_timeout)
+            done = {str(shard): one for shard, one in put.items()}
+            with self._own_lock():
+                _add(self._shards, done)
         with self._own_lock():
             self._batches += 1
             self._last = batch
@@ -230,8 +225,8 @@ class MemWalSink(Closing, Displayed):
             if router is not None:
                 router.close()
 
-    def _opened(self) -> tuple[Router, int]:
-        """Return writers for the newest version, and how many rows each takes at once."""
+    def _opened(self) -> Router:
+        """Return writers for the newest version."""
         newest = self._newest()
         settings = _settings(newest)
         with self._own_lock():
@@ -242,7 +237,7 @@ class MemWalSink(Closing, Displayed):
             if router is None:
                 router = self._router = Router(newest, settings)
             self._snapshot, self._spec = newest, sharding_of(newest)
-            return router, settings.max_memtable_rows
+            return router
 
     def _own_lock(self) -> threading.Lock:
         """Return the lock; after a fork, in which another thread may have held it, a new one."""
@@ -266,12 +261,7 @@ def _in_this_process(rows: Any) -> Any:
     return collected(rows, what="a batch of a stream")
 
 
-def _pieces(rows: pa.Table, most: int) -> Iterator[pa.Table]:
-    yield from (rows.slice(start, most) for start in range(0, len(rows), most))
-
-
-def _add(done: dict[str, Acknowledged], more: Mapping[Any, Acknowledged]) -> None:
+def _add(done: dict[str, Acknowledged], more: Mapping[str, Acknowledged]) -> None:
     for shard, one in more.items():
-        before = done.get(str(shard))
-        rows = one.rows + (before.rows if before else 0)
-        done[str(shard)] = Acknowledged(rows, one.epoch, one.position)
+        before = done[shard].rows if shard in done else 0
+        done[shard] = replace(one, rows=before + one.rows)

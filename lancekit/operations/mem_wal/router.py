@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from time import monotonic, sleep
 from typing import Any, TypeVar
@@ -178,8 +178,8 @@ class Router:
         ConstraintViolationError
             A row breaks a constraint of the table; nothing is written.
         ShardError
-            Some shards did not acknowledge their rows: ``context`` has ``failed``, errors by shard,
-            and ``acknowledged``.
+            Some shards did not acknowledge all of their rows: ``context`` has ``failed``, errors by
+            shard, and ``acknowledged``, the number of rows by shard.
         """
         for batch in rows.to_batches():  # before any of them is written
             self._constraints.check(batch)
@@ -190,8 +190,12 @@ class Router:
 
         def put_one(part: tuple[UUID, Share, pa.Table]) -> None:
             shard, share, own = part
+            most = self._settings.max_memtable_rows  # a put is never divided
             try:
-                done[shard] = self._put(shard, share, own, timeout, deadline)
+                for start in range(0, own.num_rows, most):
+                    piece = own.slice(start, most)
+                    put = self._put(shard, share, piece, timeout, deadline)
+                    done[shard] = replace(put, rows=start + put.rows)
             except LancekitError as error:
                 failed[shard] = error
 

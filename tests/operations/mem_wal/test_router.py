@@ -173,6 +173,13 @@ def test_processes_that_take_a_shard_from_each_other(tmp_path: Path, whole: bool
     assert min(acknowledged) > 0
 
 
+def test_more_rows_than_a_memtable_has(tmp_path: Path) -> None:
+    ds = made(tmp_path, unsharded=True, max_memtable_rows=4)
+    (done,) = ds.mem_wal_upsert(rows(*range(11), who="y")).values()
+    assert (done.rows, done.position) == (11, 3)
+    assert found(tmp_path) == dict.fromkeys(range(11), "y")
+
+
 def test_a_shard_that_is_not_taken_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ds = made(tmp_path, unsharded=True)
 
