@@ -930,6 +930,22 @@ def test_an_index_of_the_reference_finds_what_came(ds: lk.LanceDataset, *, forwa
         assert sorted(found) == ids
 
 
+def test_indices_of_a_branch_stay_there(ds: lk.LanceDataset) -> None:
+    ds.create_scalar_index("age", "BTREE")
+    exp = ds.create_branch("exp")
+    exp.create_scalar_index("name", "BTREE")
+    exp.drop_index("age_idx")
+    upsert(exp, row(9, "a", 9))
+    assert ds.branches.merge("exp").how == "fast-forward"
+    for side in (lk, lance):
+        handle: Any = side.dataset(ds.uri)
+        assert [index.name for index in handle.describe_indices()] == ["age_idx"]
+        assert handle.to_table(["id"], filter="name = 'a'")["id"].to_pylist() == [1, 9]
+        assert handle.to_table(["id"], filter="age = 9")["id"].to_pylist() == [9]
+    ds.optimize.optimize_indices()
+    assert lance.dataset(ds.uri).stats.index_stats("age_idx")["num_unindexed_rows"] == 0
+
+
 def test_writers_of_the_target_go_on(ds: lk.LanceDataset) -> None:
     exp = ds.create_branch("exp")
     stop = threading.Event()
