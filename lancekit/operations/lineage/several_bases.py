@@ -88,7 +88,13 @@ def combined(plans: Sequence[ThreeWay], by: By) -> ThreeWay:
 
 
 def _columns(plan: ThreeWay) -> tuple[object, ...]:
-    return plan.schema, [(pair.name, pair.old, pair.new) for pair in plan.columns]
+    """Return the columns that come of a plan; each plan gives new ones ids of its own."""
+    known = {field.id for field in plan.ours.manifest.schema.walk()}
+    fields = [
+        replace(field, id=field.id if field.id in known else -1, parent_id=-1, children=())
+        for field in plan.schema.walk()
+    ]
+    return fields, [(pair.name, pair.old, pair.new) for pair in plan.columns]
 
 
 def _whole(cells: Cells) -> Cells:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import pyarrow as pa
 import pytest
 
 import lancekit as lk
@@ -164,3 +165,25 @@ def test_bases_that_lead_to_other_columns() -> None:
     assert ds.latest_version == ds.version
     ds.branches.merge("exp", base=("x", 2))
     assert ds.to_table()["v"].to_pylist() == [0, 2]
+
+
+def test_a_cast_that_is_new_with_regard_to_each_base(tmp_path: Path) -> None:
+    """Each base has other field ids, so that each plan gives the cast column an id of its own."""
+    ds = lk.write_dataset({"id": [1], "v": [0]}, tmp_path / "t", primary_key="id")
+    x, y, exp = (ds.create_branch(name) for name in ("x", "y", "exp"))
+    x.insert({"id": [2], "v": [2]}, mode="append")
+    y.add_columns({"w": "v", "u": "v"})
+    y.insert({"id": [3], "v": [3], "w": [3], "u": [3]}, mode="append")
+    for source, target in (("x", "main"), ("y", "main"), ("y", "exp"), ("x", "exp")):
+        ds.branches.merge(source, into=target)
+    ds.checkout_latest()
+    exp.checkout_latest()
+    for line in (ds, exp):
+        line.drop_columns(["w", "u"])
+        line.optimize.compact_files()
+    exp.alter_columns({"path": "v", "data_type": pa.int32()})
+    ds.update({"v": "7"}, where="id = 1")
+    ds.branches.merge("exp")
+    assert lance.dataset(ds.uri).to_table().to_pydict().keys() == {"id", "v"}
+    assert {row["id"]: row["v"] for row in ds.to_table().to_pylist()} == {1: 7, 2: 2, 3: 3}
+    assert ds.schema.field("v").type == pa.int32()
