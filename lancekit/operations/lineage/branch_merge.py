@@ -63,9 +63,9 @@ class BranchMergePlan(CountsOfCells):
     theirs, ours
         The (branch, version) of both sides.
     conflicts
-        The rows of which both sides made something else.
+        The rows, and the columns, that the two branches changed differently.
     num_unsettled
-        Those of them for which it is not said whose values count.
+        The number of conflicts without a chosen side.
     """
 
     _keys: ClassVar[tuple[str, ...]] = (

@@ -1,7 +1,7 @@
-"""Columns of theirs in the fragments of ours: linked where rows lie alike, else written.
+"""New and cast columns of the source in fragments of the target: files are linked, or written.
 
-A fragment of ours whose rows are at the same places as those of one of theirs gets names for the
-files in which theirs has the columns.  In another fragment their values are looked up row by row.
+Where a fragment of the source has the same rows at the same places, the target links the source's
+files of these columns.  For other fragments, values are looked up row by row and written.
 """
 
 from __future__ import annotations
@@ -40,10 +40,9 @@ __all__ = ["CarriedColumns", "carry_columns"]
 
 @dataclass(frozen=True, slots=True)
 class CarriedColumns:
-    """The fragments of ours with the columns of theirs, by id.
+    """The target's fragments with the source's columns, by fragment id.
 
-    `copies` are the files that get a name, `written` fragments of nothing but files that were
-    written.
+    `copies` are the files to link, `written` the written files, each as a fragment of its own.
     """
 
     fragments: dict[int, Fragment]
@@ -54,10 +53,18 @@ class CarriedColumns:
 def carry_columns(
     plan: ThreeWay, gone: Collection[int], dead: Mapping[int, BitMap]
 ) -> CarriedColumns:
-    """Link or write the columns that ours lacks, in the fragments that are not gone.
+    """Plan the links, and write the files, of the columns that the target lacks.
 
-    Nothing refers to written files yet, and none is linked.  ``dead`` has the rows that the merge
-    deletes, by fragment.
+    No version refers to the written files yet, and no file is linked yet.
+
+    Parameters
+    ----------
+    plan
+        The merge.
+    gone
+        The ids of the target's fragments that the merge empties.
+    dead
+        The rows that the merge deletes, by fragment.
     """
     ours = plan.ours
     come = [c for c in plan.merged.columns if c.theirs is not None and c.is_from_theirs]
@@ -94,7 +101,7 @@ def carry_columns(
 def _linked(
     plan: ThreeWay, mate: Fragment, columns: Iterable[MergedColumn]
 ) -> tuple[tuple[DataFile, ...], list[Copy]]:
-    """Return the files of a fragment of theirs that hold columns, as ours names their fields."""
+    """Return the source's files that hold some columns, with the target's field ids."""
     ids = {
         old.id: new.id
         for column in columns
@@ -112,7 +119,7 @@ def _linked(
 
 
 class _Places:
-    """Where theirs has the rows of ours: by way of the version that both come from."""
+    """Finds the rows of the target in the source, by way of the merge base."""
 
     def __init__(self, plan: ThreeWay) -> None:
         self._plan = plan
@@ -129,13 +136,13 @@ class _Places:
         self._may_link = same and not managed
 
     def mate(self, id_: int) -> Fragment | None:
-        """Return the fragment of theirs with the same rows at the same places, if there is one."""
+        """Return the source's fragment with the same rows at the same places, if there is one."""
         base = self._base_of.get(id_)
         there = None if base is None else self._theirs_of.get(base)
         return None if there is None or not self._may_link else self._plan.theirs.fragment(there)
 
     def has_moved(self, id_: int, dead: BitMap) -> bool:
-        """Whether theirs moved or deleted rows that stay where they are in a fragment of ours."""
+        """Return True if the source moved or deleted rows that stay in the target's fragment."""
         mate, fragment = self.mate(id_), self._plan.ours.fragment(id_)
         if mate is None or fragment is None:
             return False
@@ -144,10 +151,10 @@ class _Places:
         return bool(gone - dead - self._plan.ours.deleted_rows(fragment))
 
     def is_alike(self, column: MergedColumn, id_: int, *, moved: bool) -> bool:
-        """Whether a fragment of theirs has the values of a column for the rows of ours.
+        """Return True if the source's file has the values of a column for the target's rows.
 
-        The file of theirs has no values for rows that theirs moved, even if their values stayed.  A
-        cast column holds the values of ours only if ours has not changed it in place.
+        The file has no values for rows that the source moved, even if the values stayed.  A cast
+        column has the target's values only if the target did not rewrite the column in place.
         """
         if moved:
             return False
@@ -162,14 +169,14 @@ class _Places:
         return next(places) == next(places)
 
     def has_any(self, id_: int) -> bool:
-        """Whether theirs may have rows of a fragment of ours."""
+        """Return True if the source may have rows of the target's fragment."""
         fragment = self._plan.ours.fragment(id_)
         number = 0 if fragment is None else fragment.physical_rows
         rows = row_address.addresses(id_, np.arange(number, dtype=np.uint64))
         return bool((self.of(rows) != NOWHERE).any())
 
     def of(self, rows: Addresses) -> Addresses:
-        """Return where theirs has rows of ours; `NOWHERE` for those that it does not have."""
+        """Return the source's addresses of target rows; `NOWHERE` for rows that it lacks."""
         base = _moved(rows, self._base_of, self._to_base)
         base[np.isin(base, self._plan.changes.deleted)] = NOWHERE
         found = _moved(base, self._theirs_of, self._from_base)

@@ -1,6 +1,6 @@
-"""A commit whose files come from a branch: linked before it, and again if they went meanwhile.
+"""Commits of files that come from a branch: linked before the commit, and again if they vanish.
 
-Also what tells which files a fragment shares with a fragment of the branch.
+Also which files of a fragment hold a field, and fragments with other deletion files.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["bring_again", "commit_with_files", "places_of_fields", "with_deletio
 def commit_with_files(
     pending: Pending, copies: Sequence[Copy], theirs: Snapshot, ours: Snapshot
 ) -> Snapshot:
-    """Link or copy files, and commit what refers to them as the version after ``ours``.
+    """Link or copy files of a branch, and commit them as the version after ``ours``.
 
     Raises
     ------
@@ -53,9 +53,9 @@ def commit_with_files(
 
 
 def bring_again(copies: Iterable[Copy], theirs: Snapshot, ours: Snapshot) -> None:
-    """Link or copy files once more that went after they were linked, when the commit has landed.
+    """Link or copy files again that vanished between the link and the commit.
 
-    A cleanup that had looked before the commit may have taken one for left over.
+    A cleanup that listed files before the commit can take a new file for a left-over one.
     """
     _bring([copy for copy in copies if not ours.store.exists(copy.name)], theirs, ours)
 
@@ -81,6 +81,6 @@ def places_of_fields(
 def with_deletions(
     known: Mapping[int, Fragment], deleted: Iterable[Fragment]
 ) -> Iterator[Fragment]:
-    """Yield the fragments that lost rows, with the deletion files of others of their ids."""
+    """Yield known fragments with the deletion files of ``deleted``, which have the same ids."""
     for fragment in deleted:
         yield replace(known[fragment.id], deletion_file=fragment.deletion_file)
