@@ -86,9 +86,15 @@ class Case:
 
     @property
     def bases_differ(self) -> bool:
-        """Whether a column is not the same in all bases."""
+        """Whether there are several bases, with other columns or with one that a side dropped."""
         one, *others = [base.table.columns for base in self.bases]
-        return any(
+        sides = [side.table.columns.values() for side in (self.theirs, self.ours)]
+        is_dropped = any(
+            not any(column.is_same(found) for found in side)
+            for column in one.values()
+            for side in sides
+        )
+        return bool(others and is_dropped) or any(
             one.keys() != other.keys()
             or any(not c.is_same(other[n]) or c.type != other[n].type for n, c in one.items())
             for other in others

@@ -53,7 +53,7 @@ def have_same_names(tables: Sequence[Table]) -> bool:
 EXCLUDED: dict[str, Callable[[Case], bool]] = {
     # docs/branches.md: "Where a cleanup removed these versions ..., else the name"
     "versions that tell of casts were cleaned up": lambda case: case.is_guessed,
-    # refused, or more conflicts than the model has
+    # refused, or more conflicts than the model has: docs/branches.md, "The merge base"
     "several bases with other columns": lambda case: case.bases_differ,
 }
 #: how many merges were left out for each reason, and how many of each kind were compared
