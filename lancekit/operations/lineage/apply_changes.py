@@ -188,6 +188,7 @@ def apply_changes(
         result = result_of(plan, settled, given, change, how)
         if not (settled or given or change.mark or plan.changes_columns):
             return current, replace(result, how="nothing to do")
+        landed: Snapshot | None
         if plan.is_empty and not change.further:
             landed = _commit_edges(plan, change, how)
         else:
@@ -206,7 +207,7 @@ def apply_changes(
 def edges_alone(mark: BatchMarker | None, change: Changed) -> UpdateConfig:
     """Return the operation that records a merge which changes no row and no column.
 
-    Both libraries land it beside every change of rows and columns, whoever comes first.
+    Both libraries land every change of rows and columns that comes late behind it.
     """
     marks = (*(() if mark is None else (mark,)), *change.implied)
     return UpdateConfig(config_updates=UpdateMap({one.key: one.text for one in marks}))
@@ -221,11 +222,12 @@ def _said_by(plan: ThreeWay, change: Changed, how: How) -> dict[str, str]:
     }
 
 
-def _commit_edges(plan: ThreeWay, change: Changed, how: How) -> Snapshot | None:
+def _commit_edges(plan: ThreeWay, change: Changed, how: How) -> Snapshot:
     """Record a merge of versions that changed nothing since the base, taken together.
 
     So the next merge starts from them: a value that they had between, and that another branch
-    got from there, is known then.
+    got from there, is known then.  Whatever lands first, a restore for example, may take out of the
+    target what it has of the source: so the commit is the next version, or is planned again.
     """
     pending = Pending(
         operation=edges_alone(change.mark, change),
@@ -234,9 +236,8 @@ def _commit_edges(plan: ThreeWay, change: Changed, how: How) -> Snapshot | None:
         properties=_said_by(plan, change, how),
         mark=change.mark,
         implied=change.implied,
-        based_on=MERGE_KEYS,
     )
-    return _commit_once(plan.ours, pending, change)
+    return commit_with_files(pending, (), plan.theirs, plan.ours)
 
 
 def _commit_once(ours: Snapshot, pending: Pending, change: Changed) -> Snapshot | None:
