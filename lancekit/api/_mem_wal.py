@@ -49,7 +49,7 @@ class MemWal(Handle):
         ----------
         maintained_indexes
             The names of the indices that generations are to have, all of them if nothing is said.
-            Writers of lancekit make none: it is recorded for those of pylance.
+            Writers of both libraries make them when they write a generation.
         bucket_column, num_buckets
             A column, and into how many buckets its values are divided: 1 to 1024.
         identity_column

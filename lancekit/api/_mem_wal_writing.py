@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -13,14 +14,16 @@ import pyarrow as pa
 from lancekit.api._handle import Handle
 from lancekit.api.shard_writer import ShardWriter
 from lancekit.checked import checked_methods
-from lancekit.errors import InvalidArgumentError
+from lancekit.errors import IndexExistsError, InvalidArgumentError
+from lancekit.format.mem_wal.details import mem_wal_entry
 from lancekit.legible import shown
-from lancekit.operations.mem_wal.initialize import initialized
+from lancekit.operations.mem_wal.initialize import Sharding, initialize, initialized
 from lancekit.operations.mem_wal.open_writer import open_writer
 from lancekit.operations.mem_wal.router import CLAIM_TIMEOUT, Acknowledged, Router
 from lancekit.operations.mem_wal.settings import given_settings, writer_settings
 from lancekit.operations.mem_wal.writer import PUT_TIMEOUT
 from lancekit.versions.listing import latest_snapshot
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["ShardWrites"]
 
@@ -109,6 +112,9 @@ class ShardWrites(Handle):
     ) -> dict[str, Acknowledged]:
         """Put rows into the shards that they belong to, as the table says.
 
+        A table that does not say it has one shard for all rows; one with a primary key and without
+        a MemWAL is initialized so first, in a version of its own (`initialize_mem_wal`).
+
         A writer is opened for each shard when the first row comes for it, and kept by the handle.
         A shard that another writer took is taken back, after random pauses that grow, so that any
         number of processes may call this at once.
@@ -134,7 +140,7 @@ class ShardWrites(Handle):
         Raises
         ------
         InvalidArgumentError
-            The table does not say which row belongs to which shard.
+            The table has neither a MemWAL nor a primary key.
         SchemaMismatchError, NullKeyError, ConstraintViolationError
             The rows do not fit the table; nothing is written.
         ShardError
@@ -145,7 +151,6 @@ class ShardWrites(Handle):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"id": [1]}, "memory://upsert-example", primary_key="id")
-        >>> ds.initialize_mem_wal(bucket_column="id", num_buckets=2)
         >>> sum(shard.rows for shard in ds.mem_wal_upsert({"id": [2, 3, 4]}).values())
         3
         """
@@ -170,9 +175,17 @@ class ShardWrites(Handle):
                 router = None
             if router is None:
                 newest = latest_snapshot(self._line)
+                if mem_wal_entry(newest.indices) is None and newest.manifest.schema.primary_key:
+                    newest = self._initialized()
                 router = Router(newest, writer_settings(initialized(newest).defaults))
                 self._router = router
             return router
+
+    def _initialized(self) -> Snapshot:
+        """Return the newest version, which may have logs now; the handle moves to it."""
+        with suppress(IndexExistsError):  # another process was first
+            self._move(lambda read: (initialize(read, Sharding(unsharded=True)), None))
+        return latest_snapshot(self._line)
 
 
 def _shard(text: str) -> UUID:

@@ -13,7 +13,7 @@ from lancekit.api.closing import Closing
 from lancekit.api.pylance.arguments import check_place
 from lancekit.checked import checked, checked_methods
 from lancekit.display import Displayed
-from lancekit.errors import InvalidArgumentError
+from lancekit.errors import InvalidArgumentError, ShardError
 from lancekit.format.mem_wal.details import ShardingSpec
 from lancekit.operations.mem_wal.initialize import initialized
 from lancekit.operations.mem_wal.router import CLAIM_TIMEOUT, Acknowledged, Router, sharding_of
@@ -50,7 +50,8 @@ def mem_wal_sink(
     Parameters
     ----------
     uri
-        The dataset, for which `initialize_mem_wal` said which row belongs to which shard.
+        The dataset, for which `initialize_mem_wal` was called.  All rows go to one shard if that
+        did not say which row belongs to which.
     query
         What the stream is called: cards name it.
     branch
@@ -70,7 +71,7 @@ def mem_wal_sink(
     Raises
     ------
     InvalidArgumentError
-        An argument that cannot be used, or the table does not say which row belongs to which shard.
+        An argument that cannot be used, or the table has no MemWAL.
     DatasetNotFoundError, BranchNotFoundError
         There is no such table.
 
@@ -199,10 +200,16 @@ class MemWalSink(Closing, Displayed):
         with options(**asdict(self._values)):
             router = self._opened()
             table = router.cast(_in_this_process(rows))
-            put = router.put(table, self._timeout, self._claim_timeout)
-            done = {str(shard): one for shard, one in put.items()}
-            with self._own_lock():
-                _add(self._shards, done)
+            done: dict[str, Acknowledged] = {}
+            try:
+                put = router.put(table, self._timeout, self._claim_timeout)
+                done = {str(shard): one for shard, one in put.items()}
+            except ShardError as error:
+                done = error.context.get("shards", {})
+                raise
+            finally:
+                with self._own_lock():
+                    _add(self._shards, done)
         with self._own_lock():
             self._batches += 1
             self._last = batch

@@ -110,8 +110,8 @@ def test_shards_that_do_not_acknowledge(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(Writer, "put", put)
     with pytest.raises(ShardError, match="1 of 3 shards did not acknowledge"):
         sink(rows(*range(9)), 0)
-    assert (sink.batches, sink.shards) == (0, {})
-    assert len(ids(ds)) < 10
+    assert (sink.batches, len(sink.shards)) == (0, 2)
+    assert sum(shard.rows for shard in sink.shards.values()) == len(ids(ds)) - 1 < 9
     sink(rows(*range(9)), 0)
     assert ids(ds) == [-1, *range(9)]
 
@@ -157,7 +157,7 @@ def test_writers_have_the_options_of_the_sink(tmp_path: Path) -> None:
     with lk.options(fsync=False):
         sink = lk.mem_wal_sink(tmp_path / "t", query="orders")
     sink(rows(*range(9)))
-    opened = [own.opened for own in sink._opened()[0]._writers.values()]
+    opened = [own.opened for own in sink._opened()._writers.values()]
     writers = [one[0] for one in opened if one is not None]
     assert [writer._context.run(lambda: lk.options.fsync) for writer in writers] == [False] * 3
 
@@ -232,8 +232,6 @@ def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="takes no rows into shards yet"):
         lk.mem_wal_sink(tmp_path / "t", query="orders")
     ds.initialize_mem_wal()
-    with pytest.raises(InvalidArgumentError, match="does not say which row belongs"):
-        lk.mem_wal_sink(tmp_path / "t", query="orders")
     with pytest.raises(InvalidArgumentError, match="query is empty"):
         lk.mem_wal_sink(tmp_path / "t", query="")
     with pytest.raises(BranchNotFoundError):

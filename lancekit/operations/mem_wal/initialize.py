@@ -40,11 +40,13 @@ from lancekit.operations.mem_wal.settings import settings_as_text, writer_settin
 from lancekit.shards.schema import primary_key, wal_schema
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["FIELD", "Sharding", "initialize", "initialized"]
+__all__ = ["FIELD", "ONE_SHARD", "Sharding", "initialize", "initialized"]
 
 #: what the reference calls the one field of its specs, whatever that is made of
 FIELD = "bucket"
 _SPEC = 1
+#: gives all rows to one shard; also those of a table that does not say how rows find their shards
+ONE_SHARD = ShardingSpec(_SPEC, (ShardingField(FIELD, (), "unsharded", None, "int32"),))
 
 #: the kinds of indices that generations may have
 _MAINTAINED = ("BTree", "Inverted", "Vector")
@@ -214,9 +216,7 @@ def _field(sharding: Sharding, schema: LanceSchema) -> ShardingField | None:
     if sharding.identity_column is not None:
         column = _source(schema, sharding.identity_column, "identity_column", _has_identity)
         return ShardingField(FIELD, (column.id,), "identity", None, _type_name(column))
-    if sharding.unsharded:
-        return ShardingField(FIELD, (), "unsharded", None, "int32")
-    return None
+    return ONE_SHARD.fields[0] if sharding.unsharded else None
 
 
 def _has_buckets(kind: pa.DataType) -> bool:

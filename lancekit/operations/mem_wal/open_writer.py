@@ -59,7 +59,7 @@ def open_writer(
         rows.schema,
         merged=details.merged.get(shard_id, 0),
         spec_id=spec.spec_id if spec else 0,
-        values=share.values if share else (),
+        values=share.values if spec and share else (),
     )
     log = LogWriter(
         shard,

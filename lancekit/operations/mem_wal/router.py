@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from lancekit.errors import (
     FencedError,
-    InvalidArgumentError,
     LancekitError,
     RetriesExhaustedError,
     ShardError,
@@ -29,7 +28,7 @@ from lancekit.format.schema import LanceSchema
 from lancekit.interrupts import on_behalf
 from lancekit.operations.constraints.of_rows import RowConstraints
 from lancekit.operations.constraints.stored import stored_constraints
-from lancekit.operations.mem_wal.initialize import initialized
+from lancekit.operations.mem_wal.initialize import ONE_SHARD, initialized
 from lancekit.operations.mem_wal.open_writer import open_writer
 from lancekit.operations.mem_wal.settings import WriterSettings
 from lancekit.operations.mem_wal.shard_rows import ShardRows, opened_rows
@@ -61,21 +60,14 @@ class Acknowledged:
 
 
 def sharding_of(snapshot: Snapshot) -> ShardingSpec:
-    """Return what gives a table's rows to shards.
+    """Return what gives a table's rows to shards: all to one if the table does not say it.
 
     Raises
     ------
     InvalidArgumentError
-        The table has no shards, or whoever writes gives rows to them.
+        The table has no shards.
     """
-    spec = spec_of(initialized(snapshot))
-    if spec is None:
-        raise InvalidArgumentError(
-            f"{snapshot.line.uri} does not say which row belongs to which shard.",
-            hint="Write to a shard by its id: ds.mem_wal_writer(shard).put(rows).",
-            uri=snapshot.line.uri,
-        )
-    return spec
+    return spec_of(initialized(snapshot)) or ONE_SHARD
 
 
 @dataclass(slots=True)
@@ -179,7 +171,8 @@ class Router:
             A row breaks a constraint of the table; nothing is written.
         ShardError
             Some shards did not acknowledge all of their rows: ``context`` has ``failed``, errors by
-            shard, and ``acknowledged``, the number of rows by shard.
+            shard, ``acknowledged``, the number of rows by shard, and ``shards``, what was
+            acknowledged by shard.
         """
         for batch in rows.to_batches():  # before any of them is written
             self._constraints.check(batch)
@@ -286,5 +279,6 @@ def _not_all(done: Mapping[UUID, Acknowledged], failed: Mapping[UUID, LancekitEr
         hint="Call it again with the same rows: with a primary key those that were acknowledged "
         "count once.",
         acknowledged={str(shard): rows.rows for shard, rows in done.items()},
+        shards={str(shard): rows for shard, rows in done.items()},
         failed={str(shard): error for shard, error in failed.items()},
     )

@@ -80,11 +80,25 @@ def test_a_writer_takes_the_rows_of_its_shard_alone(tmp_path: Path) -> None:
     assert found(tmp_path) == {1: "x", 2: "x", 8: "a"}
 
 
-def test_a_table_must_say_which_row_belongs_where(tmp_path: Path) -> None:
+@pytest.mark.parametrize("initialized", [False, True])
+def test_all_rows_go_to_one_shard_by_default(tmp_path: Path, initialized: bool) -> None:
+    if initialized:
+        with_shards(tmp_path, rows(1))
+    else:
+        lk.write_dataset(rows(1), tmp_path)
+    handles = [lk.dataset(tmp_path) for _ in range(2)]
+    for number, handle in enumerate(handles):
+        (done,) = handle.mem_wal_upsert(rows(5, 6, 7 + number), flush=bool(number)).values()
+        assert done.rows == 3
+    assert len(handles[0].mem_wal_shards()) == 1
+    assert found(tmp_path) == dict.fromkeys((1, 5, 6, 7, 8), "x")
+    with lance.dataset(str(tmp_path)).mem_wal_writer(*handles[0].mem_wal_upsert(rows(9))) as theirs:
+        assert theirs.lsm_scanner().count_rows() == 6
+
+
+def test_a_table_without_a_key_says_that_it_has_logs(tmp_path: Path) -> None:
     with_shards(tmp_path / "t", rows(1))
-    with pytest.raises(InvalidArgumentError, match="which row belongs to which shard"):
-        lk.dataset(tmp_path / "t").mem_wal_upsert(rows(2))
-    plain = lk.write_dataset(rows(1), tmp_path / "plain")
+    plain = lk.write_dataset({"id": [1], "who": ["x"]}, tmp_path / "plain")
     for call in (
         lambda: plain.mem_wal_upsert(rows(2)),
         lambda: plain.mem_wal_writer("00000000-0000-0000-0000-000000000001"),
