@@ -86,7 +86,7 @@ BRANCHES = {
             (d.theirs, dict(d.theirs_diff.counts), d.theirs_diff.key, len(d.conflicts))
             for d in [_sides().branches.compare(**kw)]
         ],
-        {"branch": Value("c"), "on": WAYS["on"], "by": WAYS["by"]},
+        {"branch": Value("c"), "on": WAYS["on"], "by": WAYS["by"], "base": NONE},
         {"branch": "b"},
     ),
     "Branches.merge": Method(
