@@ -25,8 +25,8 @@ from lancekit.versions.line import Line
 from lancekit.versions.reference_files import read_branches
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["APPLIED", "FAST_FORWARD", "MERGE_KEYS", "CommitGraph", "CommonVersion", "MergeEdge"]
-__all__ += ["REPEATS", "VersionVector", "merge_edges", "not_contained"]
+__all__ = ["APPLIED", "FAST_FORWARD", "MERGED", "MERGE_KEYS", "CommitGraph", "CommonVersion"]
+__all__ += ["REPEATS", "MergeEdge", "VersionVector", "merge_edges", "not_contained"]
 
 #: how the config keys of merges begin
 MERGE_KEYS = "lancekit.merge."
@@ -34,6 +34,8 @@ MERGE_KEYS = "lancekit.merge."
 FAST_FORWARD = "fast-forward"
 #: how the properties of transactions begin that name what a commit brought in
 APPLIED = "lancekit.apply"
+#: the property that merges alone have: the unique name of the merged line
+MERGED = f"{APPLIED}.branch"
 #: the property of a merge into a version that the source contained: the number of the new version
 REPEATS = f"{APPLIED}.repeats"
 
@@ -322,9 +324,10 @@ class CommitGraph:
         return self._point(theirs[0], int(theirs[1]))
 
     def merged_by(self, snapshot: Snapshot) -> Snapshot | None:
-        """Return the version that was merged into a line by a version of it, if it is there."""
-        theirs = _said(snapshot).get(f"{APPLIED}.theirs.commit", "").rsplit(" ", 2)
-        if len(theirs) != 3:
+        """Return the version that a merge brought into a line, if it is there; no pick is one."""
+        said = _said(snapshot)
+        theirs = said.get(f"{APPLIED}.theirs.commit", "").rsplit(" ", 2)
+        if len(theirs) != 3 or MERGED not in said:
             return None
         name, version, uuid = theirs
         line = self.line(name)

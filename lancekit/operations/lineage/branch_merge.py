@@ -32,7 +32,7 @@ from lancekit.operations.lineage.merge_base import merge_base, named_base
 from lancekit.operations.lineage.sides import settle
 from lancekit.operations.unmerged.waiting import check_merged
 from lancekit.versions.ancestor import unique_name
-from lancekit.versions.commit_graph import APPLIED, REPEATS
+from lancekit.versions.commit_graph import MERGED, REPEATS
 from lancekit.versions.line import Line
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.references import Reference
@@ -175,7 +175,7 @@ def changes_of(source: Line, target: Snapshot, named: Reference | None = None) -
     base = merge_base(theirs, target) if named is None else named_base(theirs, target, named)
     properties = {
         **said_of(base.snapshot, theirs),
-        f"{APPLIED}.branch": unique_name(theirs.line),
+        MERGED: unique_name(theirs.line),
     }
     if base.is_behind:
         # true of the next version alone: another one has the changes of other writers, too

@@ -22,7 +22,7 @@ from lancekit.versions.commit_graph import APPLIED
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["KeptColumns", "ids_of_theirs", "ids_said", "theirs_said"]
+__all__ = ["KeptColumns", "Span", "ids_of_theirs", "ids_said", "spans_since", "theirs_said"]
 
 #: a history longer than this is not read
 _READ_VERSIONS = 1000
@@ -116,7 +116,7 @@ def _stored(side: Snapshot) -> set[tuple[str, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
+class Span:
     """Versions of a line that follow each other."""
 
     line: Line
@@ -125,7 +125,7 @@ class _Span:
 
 def _followed(ancestor: Snapshot, side: Snapshot) -> Ids:
     """Return the columns that stood in every version from an ancestor to a version."""
-    spans = _spans(ancestor, side)
+    spans = spans_since(ancestor, side)
     if spans is None or sum(len(span.versions) for span in spans) > _READ_VERSIONS:
         return {}
     kept: dict[int, Ids] = {ancestor.version: {id_: id_ for id_ in _fields(ancestor)}}
@@ -241,17 +241,19 @@ def _called(field: LanceField) -> tuple[str, str]:
     return field.name, field.logical_type
 
 
-def _spans(ancestor: Snapshot, side: Snapshot) -> list[_Span] | None:
+def spans_since(ancestor: Snapshot, side: Snapshot) -> list[Span] | None:
     """Return the versions after an ancestor, oldest first; ``None`` if the way is not known."""
+    if ancestor.line == side.line:
+        return [Span(side.line, range(ancestor.version + 1, side.version + 1))]
     forked = branch_origins(ancestor.line, ancestor.version)
     # a branch begins with the version that it forked from
     places = {one.place for one in forked if one.version == ancestor.version}
-    spans: list[_Span] = []
+    spans: list[Span] = []
     steps = list(origins(side))
     for at, origin in enumerate(steps):
         found = origin.place in places
         first = ancestor.version if found else steps[at + 1].version if at + 1 < len(steps) else -1
-        spans.append(_Span(origin.line, range(first + 1, origin.version + 1)))
+        spans.append(Span(origin.line, range(first + 1, origin.version + 1)))
         if found:
             return spans[::-1]
     return None

@@ -8,20 +8,23 @@ given to a new one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from lancekit.errors import LancekitError, SchemaMismatchError
 from lancekit.format.operations import Restore
 from lancekit.format.schema import LanceField
-from lancekit.operations.lineage.column_identity import KeptColumns, ids_of_theirs
+from lancekit.operations.lineage.column_identity import KeptColumns, ids_of_theirs, spans_since
 from lancekit.operations.lineage.columns import pairs_since
 from lancekit.operations.lineage.rows import seen
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.retyped import can_be_retyped
 from lancekit.versions.ancestor import common_ancestor
 from lancekit.versions.commit_graph import CommitGraph
-from lancekit.versions.snapshot import Snapshot, load_snapshot
+from lancekit.versions.line import Line
+from lancekit.versions.listing import list_versions
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["contained_columns"]
 
@@ -41,15 +44,12 @@ def contained_columns(base: Snapshot, side: Snapshot) -> list[ColumnPair]:
     """
     ancestor = common_ancestor(base, side)
     pairs = pairs_since(base, side, ancestor)
-    own = None if ancestor is None else KeptColumns(ancestor, base)
-    if (
-        own is None
-        or base.line.root != side.line.root
-        or all(own.origin(field.id) is not None for field in base.manifest.schema.fields)
-    ):
+    if ancestor is None or base.line.root != side.line.root:
         return _told(base, side, ancestor, pairs)
     graph = CommitGraph(side.line)
-    ids = _ids(graph, base, side)
+    if _all_from(ancestor, base) and not _may_have_come_back(graph, ancestor, base, side, pairs):
+        return _told(base, side, ancestor, pairs)
+    ids = _Traces(graph).ids(base, side)
     known = {field.id: field for field in seen(base).fields}
     found, taken = list[ColumnPair](), set[str]()
     for pair in pairs:
@@ -63,37 +63,157 @@ def contained_columns(base: Snapshot, side: Snapshot) -> list[ColumnPair]:
     return [by_name.get(pair.name, pair) for pair in found]
 
 
-def _ids(graph: CommitGraph, base: Snapshot, side: Snapshot, steps: int = _STEPS) -> dict[int, int]:
-    """Return for each column of a version that another one has, by its id, the id there."""
-    ancestor = common_ancestor(base, side)
-    if ancestor is None or not steps:
-        return {}
-    of_base, of_side = KeptColumns(ancestor, base), KeptColumns(ancestor, side)
-    ends = [(base.line, base.version), (side.line, side.version)]
-    if (ancestor.line, ancestor.version) in ends:
-        return _joined(_origins(of_base, base), _origins(of_side, side))
-    if not graph.vector(side).contains(*graph.vector(base).point):
-        found = dict[int, int]()
-        for common in graph.merge_bases(base, side):
-            if common.snapshot is not None:
-                here, there = (_ids(graph, common.snapshot, one, steps - 1) for one in (base, side))
-                found |= _joined(here, there)
+def _all_from(ancestor: Snapshot, base: Snapshot) -> bool:
+    own = KeptColumns(ancestor, base)
+    return all(own.origin(field.id) is not None for field in base.manifest.schema.fields)
+
+
+def _may_have_come_back(
+    graph: CommitGraph,
+    ancestor: Snapshot,
+    base: Snapshot,
+    side: Snapshot,
+    pairs: Sequence[ColumnPair],
+) -> bool:
+    """Return True if a merge may have brought a column again that a line had dropped.
+
+    That takes a merge since, a column that came since, and one that was left.
+    """
+    ids = {field.id for field in base.manifest.schema.fields}
+    new = [pair for pair in pairs if pair.old is None or pair.old.id != pair.new.id]
+    lost = ids - {pair.new.id for pair in pairs if pair not in new}
+    before = graph.vector(ancestor).edges if new and lost else {}
+    if not (new and lost) or all(graph.vector(one).edges == before for one in (base, side)):
+        return False
+    own = KeptColumns(ancestor, side)
+    followed = [pair.old for pair in new if own.origin(pair.new.id) is not None]
+    return bool(lost - {old.id for old in followed if old is not None})
+
+
+class _Traces:
+    """Columns of versions beside those of other versions; two versions are compared once."""
+
+    def __init__(self, graph: CommitGraph) -> None:
+        self._graph = graph
+        self._found: dict[Hashable, dict[int, int]] = {}
+
+    def ids(self, base: Snapshot, side: Snapshot, steps: int = _STEPS) -> dict[int, int]:
+        """Return for each column of a version that another one has, by its id, the id there."""
+        places = tuple((one.line.branch, one.version) for one in (base, side))
+        if not steps:
+            return {}
+        if places not in self._found:
+            self._found[places] = self._ids(base, side, steps)
+        return self._found[places]
+
+    def _ids(self, base: Snapshot, side: Snapshot, steps: int) -> dict[int, int]:
+        graph, ancestor = self._graph, common_ancestor(base, side)
+        if ancestor is None:
+            return {}
+        at = ancestor.line, ancestor.version
+        if at == (base.line, base.version):
+            found = _origins(KeptColumns(base, side), side)
+            return self._with_returned(found, ancestor, base, side, steps)
+        if at == (side.line, side.version):
+            return {was: now for now, was in self.ids(side, base, steps).items()}
+        if not graph.vector(side).contains(*graph.vector(base).point):
+            found = {}
+            for common in graph.merge_bases(base, side):
+                if common.snapshot is not None:
+                    here, there = (
+                        self.ids(common.snapshot, one, steps - 1) for one in (base, side)
+                    )
+                    found |= _joined(here, there)
+            return found
+        merged = _first_to_contain(graph, base, side)
+        try:
+            of_merged = self._ids_at(base, merged, steps)
+        except SchemaMismatchError:
+            if merged is side:
+                raise
+            # names may tell it that columns got since
+            pairs = _pairs(base, side)
+            _check_names(base, side, pairs)
+            return {pair.new.id: pair.old.id for pair in pairs if pair.old is not None}
+        found = {
+            now: of_merged[id_]
+            for now, id_ in _origins(KeptColumns(merged, side), side).items()
+            if id_ in of_merged
+        }
+        return self._with_returned(found, ancestor, base, side, steps)
+
+    def _with_returned(
+        self, found: dict[int, int], ancestor: Snapshot, base: Snapshot, side: Snapshot, steps: int
+    ) -> dict[int, int]:
+        """Return columns with those that a line dropped and that a later merge brought again.
+
+        The ancestor is a version of the line.
+        """
+        lost = {field.id for field in base.manifest.schema.fields} - set(found.values())
+        new = {field.id: field.id for field in side.manifest.schema.fields if field.id not in found}
+        asked = set[tuple[int, Line, int]]()
+        for at, kept in _line_of(self._graph, ancestor, side) if new and lost else ():
+            new = {id_: origin for id_, then in new.items() if (origin := kept(then)) is not None}
+            if not (new and lost):
+                break
+            brought = ids_of_theirs(at)
+            came = {id_: brought[then] for id_, then in new.items() if then in brought}
+            theirs = self._graph.merged_by(at) if came else None
+            if theirs is None:
+                continue
+            for id_, there in came.items():
+                # of a later version the history of its line was looked at, too
+                place = id_, theirs.line, there
+                was = None if place in asked else self.ids(base, theirs, steps - 1).get(there)
+                asked.add(place)
+                if was in lost:
+                    found[id_] = was
+                    lost.remove(was)
+                    del new[id_]
         return found
-    merged = _first_to_contain(graph, base, side)
-    try:
-        of_merged = _ids_at(graph, base, merged, steps)
-    except SchemaMismatchError:
-        if merged is side:
-            raise
-        # names may tell it that columns got since
-        pairs = _pairs(base, side)
-        _check_names(base, side, pairs)
+
+    def _ids_at(self, base: Snapshot, merged: Snapshot, steps: int) -> dict[int, int]:
+        """Return the ids of the version that a merge made, with those of a version it brought."""
+        graph = self._graph
+        done = None if merged.transaction is None else merged.transaction.operation
+        if isinstance(done, Restore):
+            old = graph.load(merged.line, done.version)
+            if old is not None:
+                return self.ids(base, old, steps - 1)
+        theirs = graph.merged_by(merged)
+        if theirs is not None:
+            of_theirs = self.ids(base, theirs, steps - 1)
+            brought = ids_of_theirs(merged)
+            return {id_: of_theirs[at] for id_, at in brought.items() if at in of_theirs}
+        # the names at the merge tell, or as soon after it as versions are there
+        pairs = _pairs(base, merged)
+        if graph.load(merged.line, merged.version - 1) is None:
+            _check_names(base, merged, pairs)
         return {pair.new.id: pair.old.id for pair in pairs if pair.old is not None}
-    return {
-        now: of_merged[id_]
-        for now, id_ in _origins(KeptColumns(merged, side), side).items()
-        if id_ in of_merged
-    }
+
+
+def _line_of(
+    graph: CommitGraph, ancestor: Snapshot, side: Snapshot
+) -> Iterator[tuple[Snapshot, Callable[[int], int | None]]]:
+    """Yield a version and those that it comes from, newest first, until there are no more merges.
+
+    With each version comes a function that returns its own id of a column of the version yielded
+    before it.
+    """
+    before, last = graph.vector(ancestor).edges, side
+    for span in reversed(spans_since(ancestor, side) or []):
+        there = set(list_versions(span.line).versions)
+        for version in islice((v for v in reversed(span.versions) if v in there), _READ_VERSIONS):
+            done = None if last.transaction is None else last.transaction.operation
+            if isinstance(done, Restore) and last.line == span.line and done.version < version:
+                continue
+            at = _there(graph, span.line, version)
+            if at is None:
+                continue
+            if graph.vector(at).edges == before:
+                return
+            yield at, KeptColumns(at, last).origin
+            last = at
 
 
 def _origins(kept: KeptColumns, side: Snapshot) -> dict[int, int]:
@@ -105,24 +225,6 @@ def _joined(of_base: Mapping[int, int], of_side: Mapping[int, int]) -> dict[int,
     """Return the ids of a version with those of another, both known by those of a third."""
     back = {origin: id_ for id_, origin in of_base.items()}
     return {id_: back[origin] for id_, origin in of_side.items() if origin in back}
-
-
-def _ids_at(graph: CommitGraph, base: Snapshot, merged: Snapshot, steps: int) -> dict[int, int]:
-    """Return the ids of the version that a merge made, with those of a version that it brought."""
-    done = None if merged.transaction is None else merged.transaction.operation
-    if isinstance(done, Restore):
-        old = graph.load(merged.line, done.version)
-        if old is not None:
-            return _ids(graph, base, old, steps - 1)
-    theirs = graph.merged_by(merged)
-    if theirs is not None:
-        of_theirs = _ids(graph, base, theirs, steps - 1)
-        return {id_: of_theirs[at] for id_, at in ids_of_theirs(merged).items() if at in of_theirs}
-    # the names at the merge tell, or as soon after it as versions are there
-    pairs = _pairs(base, merged)
-    if graph.load(merged.line, merged.version - 1) is None:
-        _check_names(base, merged, pairs)
-    return {pair.new.id: pair.old.id for pair in pairs if pair.old is not None}
 
 
 def _check_names(base: Snapshot, merged: Snapshot, pairs: Sequence[ColumnPair]) -> None:
@@ -177,6 +279,13 @@ def _free(field: LanceField | None, taken: set[str]) -> LanceField | None:
     return None if field is None or field.name in taken else field
 
 
+def _there(graph: CommitGraph, line: Line, version: int) -> Snapshot | None:
+    try:
+        return graph.load(line, version)
+    except LancekitError:
+        return None
+
+
 def _first_to_contain(graph: CommitGraph, base: Snapshot, side: Snapshot) -> Snapshot:
     """Return the oldest version of a line that contains another one, as far as versions are there.
 
@@ -185,11 +294,8 @@ def _first_to_contain(graph: CommitGraph, base: Snapshot, side: Snapshot) -> Sna
     at = side
     name, version = graph.vector(base).point
     for number in range(side.version - 1, max(side.version - _READ_VERSIONS, 0), -1):
-        try:
-            found = load_snapshot(side.line, number)
-        except LancekitError:
-            break
-        if not graph.vector(found).contains(name, version):
+        found = _there(graph, side.line, number)
+        if found is None or not graph.vector(found).contains(name, version):
             break
         at = found
     return at

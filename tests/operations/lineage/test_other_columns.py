@@ -14,6 +14,7 @@ import lancekit as lk
 from lancekit.errors import MergeConflictError, SchemaMismatchError
 from tests.operations.lineage.test_column_merges import rows_of
 from tests.operations.lineage.test_three_way import row
+from tests.support.faults import Faults, injected
 
 Change = Callable[[lk.LanceDataset], Any]
 AGO = dt.timedelta(0)
@@ -329,3 +330,97 @@ def test_a_restore_of_a_column_that_was_dropped_before(ds: lk.LanceDataset) -> N
     ds.checkout_latest()
     found = ds.diff(before).schema
     assert (found.added, found.dropped) == (("age",), ("age",))
+
+
+# ---- columns that were dropped, and that a merge brought again
+
+
+def with_age_again(
+    ds: lk.LanceDataset, *, moved: bool, by_way_of_main: bool
+) -> tuple[lk.LanceDataset, lk.LanceDataset]:
+    """Return a branch to which `age` came back as `years`, and another one that has `age`.
+
+    The first contains the other one's first change: it took that over, if it had not `moved`.
+    """
+    exp, other = ds.create_branch("exp"), ds.create_branch("other")
+    one_name(other)
+    if by_way_of_main:
+        ds.branches.merge("other")
+    ds.alter_columns({"path": "age", "name": "years"})
+    if moved:
+        exp.update({"name": "'B'"}, where="id = 2")
+    exp.branches.merge("other")
+    exp.drop_columns(["age"])
+    exp.branches.rebase("exp", conflicts="theirs")
+    assert exp.schema.names == ["id", "name", "years"]
+    other.insert([row(5, "e", 5)], mode="append")
+    return exp, other
+
+
+@pytest.mark.parametrize("by_way_of_main", [False, True])
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_column_that_came_back_is_the_same_for_a_third_branch(
+    ds: lk.LanceDataset, moved: bool, by_way_of_main: bool
+) -> None:
+    exp, other = with_age_again(ds, moved=moved, by_way_of_main=by_way_of_main)
+    other.update({"age": "7"}, where="id = 1")
+    result = exp.branches.merge("other")
+    assert result.columns_added == result.columns_dropped == ()
+    assert [one["years"] for one in rows_of(exp)] == [7, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_column_that_came_back_beside_a_new_one_of_its_first_name(
+    ds: lk.LanceDataset, moved: bool
+) -> None:
+    exp, _ = with_age_again(ds, moved=moved, by_way_of_main=True)
+    exp.add_columns({"age": "id * 100"})
+    exp.branches.merge("other")
+    assert rows_of(exp)[3:] == [
+        {"id": 4, "name": "d", "years": 4, "age": 400},
+        {"id": 5, "name": "e", "years": 5, "age": None},
+    ]
+
+
+def test_a_column_that_came_back_goes_on_to_further_branches(ds: lk.LanceDataset) -> None:
+    exp, other = with_age_again(ds, moved=True, by_way_of_main=True)
+    third = exp.create_branch("third")
+    third.alter_columns({"path": "years", "name": "a"})
+    third.branches.merge("other")
+    assert [one["a"] for one in rows_of(third)] == [1, 2, 3, 4, 5]
+    other.branches.merge("exp")
+    assert [one["years"] for one in rows_of(other)] == [1, 2, 3, 4, 5]
+    ds.branches.merge("other")
+    assert [one["years"] for one in rows_of(ds)] == [1, 2, 3, 4, 5]
+
+
+def test_a_revert_of_the_merge_that_brought_a_column_again(ds: lk.LanceDataset) -> None:
+    exp, _ = with_age_again(ds, moved=True, by_way_of_main=True)
+    exp.update({"years": "7"}, where="id = 1")
+    with pytest.raises(
+        SchemaMismatchError, match="'years' was changed in 1 value here and dropped"
+    ):
+        exp.revert(exp.version - 1)
+    exp.branches.merge("other")
+    assert [one["years"] for one in rows_of(exp)] == [7, 2, 3, 4, 5]
+
+
+def manifests_read(ds: lk.LanceDataset) -> int:
+    faults = Faults()
+    lk.clear_cache()
+    with injected(faults):
+        lk.dataset(ds.uri).branches.merge("exp", dry_run=True)
+    # one that is young is not cached, and may be read more than once
+    return len({call.name for call in faults.calls if ".manifest" in call.name})
+
+
+def test_merges_without_other_columns_read_no_versions_between(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    found = []
+    for count in (2, 8):
+        for number in range(count):
+            exp.branches.rebase("exp")
+            exp.update({"name": f"'{number}'"}, where="id = 1")
+            ds.update({"age": f"{number}"}, where="id = 2")
+        found.append(manifests_read(ds))
+    assert found == [4, 4]
