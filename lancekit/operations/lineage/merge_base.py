@@ -74,9 +74,14 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
         if base.snapshot is None:
             raise _gone(base, theirs, ours, graph)
         there.append((base, base.snapshot))
-    # the first is the one that is shown
+    # the first is the one that is shown; the ids of branches, which order the rest, are random
     order = [theirs.line, ours.line]
-    there.sort(key=lambda one: order.index(one[0].line) if one[0].line in order else 2)
+    there.sort(
+        key=lambda one: (
+            order.index(one[0].line) if one[0].line in order else 2,
+            one[1].reference,
+        )
+    )
     base, snapshot = there[0]
     edge = right.edges.get(base.name)
     twin = None

@@ -52,7 +52,8 @@ def combined(plans: Sequence[ThreeWay], by: By) -> ThreeWay:
     """
     plan, width = plans[0], len(plans[0].columns)
     if any(_columns(one) != _columns(plan) for one in plans):
-        named = " or ".join(f"base={one.base.reference!r}" for one in plans)
+        # a version that took over the base as it was, which is beside ours, is no base for theirs
+        named = " or ".join(f"base={one.to_theirs.old.reference!r}" for one in plans)
         raise InvalidArgumentError(
             f"{plan.theirs.called} and {plan.ours.called} have several merge bases, between which "
             "columns changed.",
