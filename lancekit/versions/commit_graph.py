@@ -26,7 +26,7 @@ from lancekit.versions.reference_files import read_branches
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["APPLIED", "FAST_FORWARD", "MERGED", "MERGE_KEYS", "CommitGraph", "CommonVersion"]
-__all__ += ["REPEATS", "MergeEdge", "VersionVector", "merge_edges", "not_contained"]
+__all__ += ["REPEATS", "MergeEdge", "VersionVector", "merge_edges", "merged_by", "not_contained"]
 
 #: how the config keys of merges begin
 MERGE_KEYS = "lancekit.merge."
@@ -256,6 +256,16 @@ def _said(snapshot: Snapshot) -> Mapping[str, str]:
     return {}
 
 
+def merged_by(snapshot: Snapshot, end: str = "theirs") -> tuple[str, int, str] | None:
+    """Return which version a merge brought, or its ``"base"``; ``None`` if the version is no merge.
+
+    That is the unique name of a line, a number, and the transaction.
+    """
+    said = _said(snapshot)
+    words = said.get(f"{APPLIED}.{end}.commit", "").rsplit(" ", 2)
+    return (words[0], int(words[1]), words[2]) if MERGED in said and len(words) == 3 else None
+
+
 class CommitGraph:
     """The versions of the lines of a dataset; each is read once, when it is needed."""
 
@@ -317,22 +327,10 @@ class CommitGraph:
         for edge in self.vector(snapshot).edges.values():
             if edge.taken_by == version and edge.target in ("", name):
                 return self._point(edge.source, edge.version)
-        said = _said(snapshot)
-        theirs = said.get(f"{APPLIED}.theirs.commit", "").rsplit(" ", 2)
-        if said.get(REPEATS) != str(version) or len(theirs) != 3:
+        theirs = merged_by(snapshot)
+        if theirs is None or _said(snapshot).get(REPEATS) != str(version):
             return None
-        return self._point(theirs[0], int(theirs[1]))
-
-    def merged_by(self, snapshot: Snapshot) -> Snapshot | None:
-        """Return the version that a merge brought into a line, if it is there; no pick is one."""
-        said = _said(snapshot)
-        theirs = said.get(f"{APPLIED}.theirs.commit", "").rsplit(" ", 2)
-        if len(theirs) != 3 or MERGED not in said:
-            return None
-        name, version, uuid = theirs
-        line = self.line(name)
-        found = None if line is None else self.load(line, int(version))
-        return found if found is not None and found.transaction_uuid == uuid else None
+        return self._point(*theirs[:2])
 
     def _point(self, name: str, version: int) -> tuple[str, int]:
         """Return the one name of a version: a branch begins with the version it forked from."""

@@ -8,7 +8,7 @@ given to a new one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import islice
 
@@ -21,7 +21,7 @@ from lancekit.operations.lineage.rows import seen
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.retyped import can_be_retyped
 from lancekit.versions.ancestor import common_ancestor
-from lancekit.versions.commit_graph import CommitGraph
+from lancekit.versions.commit_graph import CommitGraph, merged_by
 from lancekit.versions.line import Line
 from lancekit.versions.listing import list_versions
 from lancekit.versions.snapshot import Snapshot
@@ -158,8 +158,9 @@ class _Traces:
                 break
             brought = ids_of_theirs(at)
             came = {id_: brought[then] for id_, then in new.items() if then in brought}
-            theirs = self._graph.merged_by(at) if came else None
+            theirs = _theirs(self._graph, at) if came else None
             if theirs is None:
+                self._check_gone(base, side, at, came, lost, steps)
                 continue
             for id_, there in came.items():
                 # of a later version the history of its line was looked at, too
@@ -172,6 +173,34 @@ class _Traces:
                     del new[id_]
         return found
 
+    def _check_gone(
+        self,
+        base: Snapshot,
+        side: Snapshot,
+        merged: Snapshot,
+        came: Mapping[int, int],
+        lost: Set[int],
+        steps: int,
+    ) -> None:
+        """Refuse a column that may have come back by a merge of a version that is gone.
+
+        The column had the id that a lost column had where both lines part.
+        """
+        start = _start_of(self._graph, base, merged) if came else None
+        if start is None:
+            return
+        kept, columns = KeptColumns(start, base), {f.id: f for f in side.manifest.schema.fields}
+        before = _there(self._graph, merged.line, merged.version - 1)
+        for was in base.manifest.schema.fields:
+            origin = kept.origin(was.id) if was.id in lost else None
+            for now in (columns[id_] for id_, there in came.items() if there == origin):
+                if now.name == was.name or now.logical_type != was.logical_type:
+                    continue
+                # a column that was still there was compared when the merge was made
+                if before is None or was.id not in self.ids(base, before, steps - 1).values():
+                    why = "it came by a merge of a version that is gone"
+                    raise _untold(now.name, side, was.name, base, why)
+
     def _ids_at(self, base: Snapshot, merged: Snapshot, steps: int) -> dict[int, int]:
         """Return the ids of the version that a merge made, with those of a version it brought."""
         graph = self._graph
@@ -180,7 +209,7 @@ class _Traces:
             old = graph.load(merged.line, done.version)
             if old is not None:
                 return self.ids(base, old, steps - 1)
-        theirs = graph.merged_by(merged)
+        theirs = _theirs(graph, merged)
         if theirs is not None:
             of_theirs = self.ids(base, theirs, steps - 1)
             brought = ids_of_theirs(merged)
@@ -190,6 +219,30 @@ class _Traces:
         if graph.load(merged.line, merged.version - 1) is None:
             _check_names(base, merged, pairs)
         return {pair.new.id: pair.old.id for pair in pairs if pair.old is not None}
+
+
+def _theirs(graph: CommitGraph, merged: Snapshot) -> Snapshot | None:
+    """Return the version that a merge brought, if it is there."""
+    said = merged_by(merged)
+    line = None if said is None else graph.line(said[0])
+    if said is None or line is None:
+        return None
+    found = graph.load(line, said[1])
+    return found if found is not None and found.transaction_uuid == said[2] else None
+
+
+def _start_of(graph: CommitGraph, base: Snapshot, merged: Snapshot) -> Snapshot | None:
+    """Return where the line of a version parts from the line of a version that a merge brought.
+
+    A branch that was deleted began at the base of its merge, as far as anything tells.
+    """
+    own = {name: version for _, name, version in graph.chain(base.line, base.version)}
+    for said in filter(None, (merged_by(merged, end) for end in ("theirs", "base"))):
+        line = graph.line(said[0])
+        for fork, name, version in () if line is None else graph.chain(line, said[1]):
+            if name in own and (found := _there(graph, fork, min(version, own[name]))):
+                return found
+    return None
 
 
 def _line_of(

@@ -405,6 +405,43 @@ def test_a_revert_of_the_merge_that_brought_a_column_again(ds: lk.LanceDataset) 
     assert [one["years"] for one in rows_of(exp)] == [7, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize("deleted", [False, True], ids=["cleaned up", "deleted"])
+def test_a_column_that_came_back_by_a_merge_of_a_version_that_is_gone(
+    ds: lk.LanceDataset, deleted: bool
+) -> None:
+    other, source = ds.create_branch("other"), ds
+    if deleted:
+        source = ds.create_branch("short")
+    exp = ds.create_branch("exp")
+    source.alter_columns({"path": "age", "name": "years"})
+    exp.drop_columns(["age"])
+    exp.branches.merge(source.branch or "main", conflicts="theirs")
+    other.insert([row(5, "e", 5)], mode="append")
+    if deleted:
+        ds.branches.delete("short")
+    else:
+        source.update({"years": "years"})
+        lance.dataset(ds.uri).cleanup_old_versions(AGO)
+    with pytest.raises(SchemaMismatchError, match=r"whether column 'years' .* is column 'age'"):
+        exp.branches.merge("other")
+    exp.alter_columns({"path": "years", "name": "age"})
+    exp.branches.merge("other")
+    assert rows_of(exp)[4] == row(5, "e", 5)
+
+
+def test_a_new_column_by_a_merge_of_a_version_that_is_gone(ds: lk.LanceDataset) -> None:
+    """The branch had the old column until that merge, which told the two from each other."""
+    exp, other = ds.create_branch("exp"), ds.create_branch("other")
+    other.insert([row(5, "e", 5)], mode="append")
+    exp.update({"name": "'B'"}, where="id = 2")
+    with_its_id(ds)
+    exp.branches.rebase("exp")
+    ds.update({"size": "7"}, where="id = 1")
+    lance.dataset(ds.uri).cleanup_old_versions(AGO)
+    exp.branches.merge("other")
+    assert rows_of(exp)[4] == {"id": 5, "name": "e", "size": None}
+
+
 def manifests_read(ds: lk.LanceDataset) -> int:
     faults = Faults()
     lk.clear_cache()
