@@ -8,6 +8,7 @@ given to a new one.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import islice
@@ -30,8 +31,6 @@ __all__ = ["contained_columns"]
 
 #: a merge that lies farther back is not looked for
 _READ_VERSIONS = 1000
-#: over how many merges columns are followed
-_STEPS = 30
 
 
 def contained_columns(base: Snapshot, side: Snapshot) -> list[ColumnPair]:
@@ -96,38 +95,53 @@ class _Traces:
     def __init__(self, graph: CommitGraph) -> None:
         self._graph = graph
         self._found: dict[Hashable, dict[int, int]] = {}
+        self._told_directly: dict[Hashable, dict[int, int]] = {}
 
-    def ids(self, base: Snapshot, side: Snapshot, steps: int = _STEPS) -> dict[int, int]:
+    def ids(self, base: Snapshot, side: Snapshot) -> dict[int, int]:
         """Return for each column of a version that another one has, by its id, the id there."""
-        places = tuple((one.line.branch, one.version) for one in (base, side))
-        if not steps:
-            return {}
+        places = _places(base, side)
         if places not in self._found:
-            self._found[places] = self._ids(base, side, steps)
+            found = dict(self._direct(base, side))
+            lost = {field.id for field in base.manifest.schema.fields} - set(found.values())
+            for field in side.manifest.schema.fields:
+                if lost and field.id not in found:
+                    was = self._returned(base, side, field, lost)
+                    found |= {} if was is None else {field.id: was}
+                    lost.discard(-1 if was is None else was)
+            self._found[places] = found
         return self._found[places]
 
-    def _ids(self, base: Snapshot, side: Snapshot, steps: int) -> dict[int, int]:
+    def _direct(self, base: Snapshot, side: Snapshot) -> dict[int, int]:
+        """Return the columns that the line kept, or that the first merge of the version brought."""
+        places = _places(base, side)
+        if places not in self._told_directly:
+            # of versions that stand in for others, one may lead to itself
+            self._told_directly[places] = {}
+            try:
+                self._told_directly[places] = self._followed(base, side)
+            except SchemaMismatchError:
+                del self._told_directly[places]
+                raise
+        return self._told_directly[places]
+
+    def _followed(self, base: Snapshot, side: Snapshot) -> dict[int, int]:
         graph, ancestor = self._graph, common_ancestor(base, side)
         if ancestor is None:
             return {}
         at = ancestor.line, ancestor.version
         if at == (base.line, base.version):
-            found = _origins(KeptColumns(base, side), side)
-            return self._with_returned(found, ancestor, base, side, steps)
+            return _origins(KeptColumns(base, side), side)
         if at == (side.line, side.version):
-            return {was: now for now, was in self.ids(side, base, steps).items()}
+            return {was: now for now, was in self.ids(side, base).items()}
         if not graph.vector(side).contains(*graph.vector(base).point):
-            found = {}
+            found = dict[int, int]()
             for common in graph.merge_bases(base, side):
-                if common.snapshot is not None:
-                    here, there = (
-                        self.ids(common.snapshot, one, steps - 1) for one in (base, side)
-                    )
-                    found |= _joined(here, there)
+                if (one := common.snapshot) is not None:
+                    found |= _joined(self.ids(one, base), self._direct(one, side))
             return found
         merged = _first_to_contain(graph, base, side)
         try:
-            of_merged = self._ids_at(base, merged, steps)
+            of_merged = self._ids_at(base, merged)
         except SchemaMismatchError:
             if merged is side:
                 raise
@@ -135,90 +149,94 @@ class _Traces:
             pairs = _pairs(base, side)
             _check_names(base, side, pairs)
             return {pair.new.id: pair.old.id for pair in pairs if pair.old is not None}
-        found = {
+        return {
             now: of_merged[id_]
             for now, id_ in _origins(KeptColumns(merged, side), side).items()
             if id_ in of_merged
         }
-        return self._with_returned(found, ancestor, base, side, steps)
 
-    def _with_returned(
-        self, found: dict[int, int], ancestor: Snapshot, base: Snapshot, side: Snapshot, steps: int
-    ) -> dict[int, int]:
-        """Return columns with those that a line dropped and that a later merge brought again.
-
-        The ancestor is a version of the line.
-        """
-        lost = {field.id for field in base.manifest.schema.fields} - set(found.values())
-        new = {field.id: field.id for field in side.manifest.schema.fields if field.id not in found}
-        asked = set[tuple[int, Line, int]]()
-        for at, kept in _line_of(self._graph, ancestor, side) if new and lost else ():
-            new = {id_: origin for id_, then in new.items() if (origin := kept(then)) is not None}
-            if not (new and lost):
-                break
-            brought = ids_of_theirs(at)
-            came = {id_: brought[then] for id_, then in new.items() if then in brought}
-            theirs = _theirs(self._graph, at) if came else None
-            if theirs is None:
-                self._check_gone(base, side, at, came, lost, steps)
-                continue
-            for id_, there in came.items():
-                # of a later version the history of its line was looked at, too
-                place = id_, theirs.line, there
-                was = None if place in asked else self.ids(base, theirs, steps - 1).get(there)
-                asked.add(place)
-                if was in lost:
-                    found[id_] = was
-                    lost.remove(was)
-                    del new[id_]
-        return found
-
-    def _check_gone(
-        self,
-        base: Snapshot,
-        side: Snapshot,
-        merged: Snapshot,
-        came: Mapping[int, int],
-        lost: Set[int],
-        steps: int,
-    ) -> None:
-        """Refuse a column that may have come back by a merge of a version that is gone.
-
-        The column had the id that a lost column had where both lines part.
-        """
-        start = _start_of(self._graph, base, merged) if came else None
-        if start is None:
-            return
-        kept, columns = KeptColumns(start, base), {f.id: f for f in side.manifest.schema.fields}
-        before = _there(self._graph, merged.line, merged.version - 1)
-        for was in base.manifest.schema.fields:
-            origin = kept.origin(was.id) if was.id in lost else None
-            for now in (columns[id_] for id_, there in came.items() if there == origin):
-                if now.name == was.name or now.logical_type != was.logical_type:
-                    continue
-                # a column that was still there was compared when the merge was made
-                if before is None or was.id not in self.ids(base, before, steps - 1).values():
-                    why = "it came by a merge of a version that is gone"
-                    raise _untold(now.name, side, was.name, base, why)
-
-    def _ids_at(self, base: Snapshot, merged: Snapshot, steps: int) -> dict[int, int]:
+    def _ids_at(self, base: Snapshot, merged: Snapshot) -> dict[int, int]:
         """Return the ids of the version that a merge made, with those of a version it brought."""
         graph = self._graph
         done = None if merged.transaction is None else merged.transaction.operation
         if isinstance(done, Restore):
             old = graph.load(merged.line, done.version)
             if old is not None:
-                return self.ids(base, old, steps - 1)
+                return self._direct(base, old)
         theirs = _theirs(graph, merged)
         if theirs is not None:
-            of_theirs = self.ids(base, theirs, steps - 1)
-            brought = ids_of_theirs(merged)
+            of_theirs, brought = self._direct(base, theirs), ids_of_theirs(merged)
             return {id_: of_theirs[at] for id_, at in brought.items() if at in of_theirs}
         # the names at the merge tell, or as soon after it as versions are there
         pairs = _pairs(base, merged)
         if graph.load(merged.line, merged.version - 1) is None:
             _check_names(base, merged, pairs)
         return {pair.new.id: pair.old.id for pair in pairs if pair.old is not None}
+
+    def _returned(
+        self, base: Snapshot, side: Snapshot, field: LanceField, lost: Set[int]
+    ) -> int | None:
+        """Return which lost column a column is that the line dropped, and that came by a merge.
+
+        Each merge of a line is looked at, the newest first; then those of the lines that came.
+        """
+        graph, point = self._graph, self._graph.vector(base).point
+        seen, waiting = set[tuple[Line, int, int]](), deque([(side, field.id)])
+        while waiting:
+            now, id_ = waiting.popleft()
+            if (now.line, now.version, id_) in seen:
+                continue
+            known = None
+            for at, origin in _line_of(graph, common_ancestor(base, now), now):
+                then = origin(id_)
+                if then is None or (at.line, at.version, then) in seen:
+                    break
+                id_ = then
+                seen.add((at.line, at.version, id_))
+                # all versions of a line that contain the base tell the same, and all others
+                contains = graph.vector(at).contains(*point)
+                was = None if contains is known else self._direct(base, at).get(id_)
+                if was in lost:
+                    return was
+                known = contains
+                there = None if merged_by(at) is None else ids_of_theirs(at).get(id_)
+                theirs = None if there is None else _theirs(graph, at)
+                if there is not None and theirs is not None:
+                    waiting.append((theirs, there))
+                elif there is not None:
+                    self._check_gone(base, side, field, at, there, lost)
+        return None
+
+    def _check_gone(
+        self,
+        base: Snapshot,
+        side: Snapshot,
+        field: LanceField,
+        merged: Snapshot,
+        there: int,
+        lost: Set[int],
+    ) -> None:
+        """Refuse a column that may have come back by a merge of a version that is gone.
+
+        The column had the id that a lost column had where both lines part.
+        """
+        start = _start_of(self._graph, base, merged)
+        if start is None:
+            return
+        kept, before = KeptColumns(start, base), None
+        for was in base.manifest.schema.fields:
+            same = was.name == field.name or was.logical_type != field.logical_type
+            if was.id not in lost or same or kept.origin(was.id) != there:
+                continue
+            # a column that was still there was compared when the merge was made
+            before = before or _there(self._graph, merged.line, merged.version - 1)
+            if before is None or was.id not in self._direct(base, before).values():
+                why = "it came by a merge of a version that is gone"
+                raise _untold(field.name, side, was.name, base, why)
+
+
+def _places(base: Snapshot, side: Snapshot) -> Hashable:
+    return tuple((one.line, one.version) for one in (base, side))
 
 
 def _theirs(graph: CommitGraph, merged: Snapshot) -> Snapshot | None:
@@ -246,27 +264,29 @@ def _start_of(graph: CommitGraph, base: Snapshot, merged: Snapshot) -> Snapshot 
 
 
 def _line_of(
-    graph: CommitGraph, ancestor: Snapshot, side: Snapshot
+    graph: CommitGraph, ancestor: Snapshot | None, side: Snapshot
 ) -> Iterator[tuple[Snapshot, Callable[[int], int | None]]]:
     """Yield a version and those that it comes from, newest first, until there are no more merges.
 
     With each version comes a function that returns its own id of a column of the version yielded
     before it.
     """
-    before, last = graph.vector(ancestor).edges, side
-    for span in reversed(spans_since(ancestor, side) or []):
+    last = side
+    yield side, KeptColumns(side, side).origin
+    before = None if ancestor is None else graph.vector(ancestor).edges
+    spans = None if ancestor is None else spans_since(ancestor, side)
+    for span in reversed(spans or []):
         there = set(list_versions(span.line).versions)
         for version in islice((v for v in reversed(span.versions) if v in there), _READ_VERSIONS):
             done = None if last.transaction is None else last.transaction.operation
             if isinstance(done, Restore) and last.line == span.line and done.version < version:
                 continue
-            at = _there(graph, span.line, version)
-            if at is None:
-                continue
-            if graph.vector(at).edges == before:
+            if graph.vector(last).edges == before:
                 return
-            yield at, KeptColumns(at, last).origin
-            last = at
+            at = _there(graph, span.line, version)
+            if at is not None and (at.line, at.version) != (side.line, side.version):
+                yield at, KeptColumns(at, last).origin
+                last = at
 
 
 def _origins(kept: KeptColumns, side: Snapshot) -> dict[int, int]:
