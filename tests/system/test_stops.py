@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 import time
@@ -113,13 +112,17 @@ def test_rows_are_told_between_batches(
 def steps_made(monkeypatch: pytest.MonkeyPatch, stop: int | None = None) -> list[int]:
     """Return the rows of each step that will be made; at one of them, interrupt this process."""
     made: list[int] = []
-    real = progress.Tracker.step
+    real, counting, left = progress.Tracker.step, threading.Lock(), [stop] if stop else []
 
     def counted(self: progress.Tracker, rows: int, kept: int) -> None:
-        if not self.stopped:  # else it ends here
-            made.append(rows)
-        if len(made) == stop:
-            os.kill(os.getpid(), signal.SIGINT)
+        with counting:
+            if not self.stopped:  # else it ends here
+                made.append(rows)
+            interrupts = bool(left) and len(made) >= left[0]
+            if interrupts:
+                left.clear()
+        if interrupts:  # once, and the thread that waits for the others
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         if stop and len(made) >= stop and threading.current_thread() is not threading.main_thread():
             for _ in range(5_000):  # until the main thread comes to its next line
                 if not self.stopped:
