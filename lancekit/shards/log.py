@@ -28,6 +28,7 @@ from lancekit.storage.base import Bytes
 
 __all__ = [
     "Entry",
+    "copy_aside",
     "encode_entry",
     "encode_sentinel",
     "positions",
@@ -235,6 +236,16 @@ def told_torn(shard: Shard, number: int) -> str:
     )
 
 
+def copy_aside(shard: Shard, number: int) -> str:
+    """Copy an entry durably; return the name of the copy, empty if there is no such entry."""
+    aside = aside_name(number)
+    try:
+        shard.store.put(aside, shard.store.read(entry_name(number)))
+    except FileNotFoundError:
+        return ""
+    return aside
+
+
 def set_aside(shard: Shard, number: int, epoch: int) -> str:
     """Put a sentinel in the place of a damaged or missing entry.
 
@@ -243,12 +254,8 @@ def set_aside(shard: Shard, number: int, epoch: int) -> str:
     str
         The file below the shard that has the bytes of the entry now; empty if there were none.
     """
-    name, aside = entry_name(number), aside_name(number)
-    try:
-        shard.store.put(aside, shard.store.read(name))  # durable before the entry is replaced
-    except FileNotFoundError:
-        aside = ""
-    shard.store.put(name, encode_sentinel(epoch))
+    aside = copy_aside(shard, number)
+    shard.store.put(entry_name(number), encode_sentinel(epoch))
     return aside
 
 

@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from lancekit.errors import CorruptFileError, RetriesExhaustedError, ShardError
-from lancekit.format.mem_wal.names import aside_name, entry_name
+from lancekit.format.mem_wal.names import entry_name
 from lancekit.format.mem_wal.shard_manifest import ShardFieldValue, ShardManifest
 from lancekit.legible import warn
 from lancekit.operations.mem_wal.memtable import Memtable
 from lancekit.operations.mem_wal.replay import replayed
 from lancekit.shards.log import (
     Entry,
+    copy_aside,
     encode_sentinel,
     positions,
     put_entry,
@@ -98,11 +99,9 @@ def claim(
         spec_id=spec_id,
         field_values=values,
     )
-    before = positions(shard)
-    manifest = _next_epoch(shard, first, merged)
+    manifest, strays = _next_epoch(shard, first, merged)
     epoch = manifest.writer_epoch
-    if manifest.version == 1:
-        _move_strays(shard, before)
+    _move_strays(shard, strays)
     last = fence(shard, epoch) if epoch > 1 else max(positions(shard), default=0)
     try:
         entries, healed = _read_past(shard, manifest)
@@ -116,18 +115,21 @@ def claim(
     return Claim(epoch=epoch, position=last + 1, memtables=tables, healed=healed)
 
 
-def _next_epoch(shard: Shard, first: ShardManifest, merged: int) -> ShardManifest:
+def _next_epoch(
+    shard: Shard, first: ShardManifest, merged: int
+) -> tuple[ShardManifest, Sequence[int]]:
+    """Put the manifest that takes a shard; return it, and the entries before the first one."""
     for _ in range(_ATTEMPTS):
-        newest = latest(shard)
+        newest, strays = latest(shard), list[int]()
         if newest is not None:
             _check_open(shard, newest, merged)
             following = replace(
                 newest, version=newest.version + 1, writer_epoch=newest.writer_epoch + 1
             )
         else:
-            following = first
+            following, strays = first, positions(shard)
         if put_next(shard, following):
-            return following
+            return following, strays
         # who only drained it leaves the epoch alone
         winner = latest(shard)
         if winner is not None and winner.writer_epoch >= following.writer_epoch:
@@ -164,9 +166,8 @@ def _move_strays(shard: Shard, numbers: Sequence[int]) -> None:
     A writer of a table that was in this place before put them, or the manifests are lost.
     """
     for number in numbers:
-        name, aside = entry_name(number), aside_name(number)
-        shard.store.put(aside, shard.store.read(name))
-        shard.store.delete(name)
+        aside = copy_aside(shard, number)
+        shard.store.delete(entry_name(number))
         warn(
             f"Entry {number} of the write-ahead log of shard {shard.id} belongs to no manifest of "
             f"the shard. It was moved to {shard.store.uri}/{aside}."
