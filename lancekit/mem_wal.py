@@ -14,6 +14,7 @@ from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
 from lancekit.operations.mem_wal.repair import MemWalRepair, SetAside
 from lancekit.operations.mem_wal.router import Acknowledged
 from lancekit.operations.mem_wal.shards import Generation, ShardInfo, Shards
+from lancekit.operations.unmerged.waiting_rows import WaitingRows
 
 __all__ = [
     "Acknowledged",
@@ -35,5 +36,6 @@ __all__ = [
     "ShardingField",
     "ShardingSpec",
     "Shards",
+    "WaitingRows",
     "evaluate_sharding_spec",
 ]

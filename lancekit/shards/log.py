@@ -29,6 +29,7 @@ from lancekit.storage.base import Bytes
 __all__ = [
     "Entry",
     "copy_aside",
+    "count_entry_rows",
     "encode_entry",
     "encode_sentinel",
     "positions",
@@ -46,6 +47,9 @@ _TARGET = b"mem_wal_target_"
 
 #: what an entry takes besides its rows, about: its schema
 _HELD_BYTES = 4000
+
+#: what a count of rows takes, about
+_COUNT_BYTES = 200
 
 #: how an Arrow stream ends
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
@@ -135,6 +139,40 @@ def read_entry(shard: Shard, number: int) -> Entry:
         lambda: _read_entry(shard, number),
         lambda entry: sum(batch.nbytes for batch in entry.batches) + _HELD_BYTES,
     )
+
+
+def count_entry_rows(shard: Shard, number: int) -> int:
+    """Count the rows of an entry, which is not checked: a tenth of the cost of `read_entry`.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such entry.
+    CorruptFileError
+        The entry cannot be decoded, or is cut off.
+    """
+    name = entry_name(number)
+    known = shard.store.identity(name)
+    return remembered(
+        "logs",
+        None if known is None else (known, "rows"),
+        lambda: _entry_rows(shard, number),
+        lambda _: _COUNT_BYTES,
+    )
+
+
+def _entry_rows(shard: Shard, number: int) -> int:
+    data = shard.store.read(entry_name(number))
+    source = pa.BufferReader(data)
+    try:
+        with pa.ipc.open_stream(source) as reader:
+            rows = sum(batch.num_rows for batch in reader)
+    except (pa.ArrowException, OSError, ValueError, KeyError, UnicodeDecodeError) as error:
+        raise _damaged(number, f"{shard.store.uri}/{entry_name(number)}", str(error)) from error
+    end = source.tell()
+    if bytes(data[end - len(_END) : end]) != _END:
+        raise _damaged(number, f"{shard.store.uri}/{entry_name(number)}", "it has no end marker")
+    return rows
 
 
 def _read_entry(shard: Shard, number: int) -> Entry:

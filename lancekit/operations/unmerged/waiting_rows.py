@@ -1,0 +1,158 @@
+"""How many rows wait in a branch's shards to be merged: counted for cards, hints and results.
+
+A count reads the newest manifest of each shard, lists each log, and reads as many entries of logs
+as `_MOST_ENTRIES` and `_MOST_REQUESTS` allow.  A count that leaves something out says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+from uuid import UUID
+
+from lancekit.errors import LancekitError
+from lancekit.format.mem_wal.details import details_of
+from lancekit.legible import plural
+from lancekit.operations.unmerged.waiting import Marks
+from lancekit.shards.log import count_entry_rows, positions
+from lancekit.shards.manifests import latest
+from lancekit.shards.shard import Shard, shards_of
+from lancekit.storage import LocalStore
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["WaitingRows", "waiting_rows"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+#: entries of logs that a count reads from a local disk: about 30 ms of the processor
+_MOST_ENTRIES = 1000
+#: shards, and entries of logs, that a count reads from an object store, and how many at a time
+_MOST_REQUESTS, _THREADS = 32, 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingRows:
+    """Rows that are durable in shards, and that a version does not have yet.
+
+    Each put row and each deletion counts, also if a later one has the same key.
+
+    Attributes
+    ----------
+    in_generations
+        Rows of generations that are not merged.
+    in_logs
+        Rows of logs that are in no generation.
+    shards
+        The number of shards that have such rows.
+    quarantined
+        Rows that a merge moved into the quarantine.
+    complete
+        False if there may be more rows: a count reads a limited number of entries of logs, and
+        leaves out what it cannot read.
+    """
+
+    in_generations: int = 0
+    in_logs: int = 0
+    shards: int = 0
+    quarantined: int = 0
+    complete: bool = True
+
+    @property
+    def rows(self) -> int:
+        """The rows that a merge has to bring into the table."""
+        return self.in_generations + self.in_logs
+
+    def __bool__(self) -> bool:
+        return bool(self.rows or self.quarantined) or not self.complete
+
+    @property
+    def words(self) -> str:
+        """The counts as a phrase; empty if nothing waits."""
+        least = "" if self.complete else "at least "
+        logs = f", {self.in_logs:,} in logs" if self.in_logs else ""
+        waiting = f"{least}{plural(self.rows, 'row')} of {plural(self.shards, 'shard')}{logs}"
+        if not self.rows:
+            waiting = "" if self.complete else "rows of shards may wait"
+        quarantined = f"{plural(self.quarantined, 'row')} in quarantine"
+        return ", ".join(filter(None, [waiting, quarantined if self.quarantined else ""]))
+
+    @property
+    def merge_call(self) -> str:
+        """The call that merges the rows; empty if there are none."""
+        if self.in_logs or not self.complete:
+            return "ds.merge_mem_wal(flush=True)"
+        return "ds.merge_mem_wal()" if self.rows else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The rows of a shard's unmerged generations, and the entries of its log to be read."""
+
+    shard: Shard
+    rows: int
+    entries: tuple[int, ...]
+    complete: bool = True
+
+
+def waiting_rows(snapshot: Snapshot) -> WaitingRows:
+    """Count the rows that wait in a branch's shards, and that a version does not have.
+
+    A table without MemWAL costs no request.  Nothing is raised: a shard that cannot be read makes
+    the count incomplete.
+    """
+    if details_of(snapshot.indices) is None:
+        return WaitingRows()
+    local = isinstance(snapshot.store, LocalStore)
+    marks = Marks(snapshot)
+    every = shards_of(snapshot.store)
+    shards = every if local else every[:_MOST_REQUESTS]
+    held = _each(lambda shard: _held(shard, marks), shards, local=local)
+    entries = [(one.shard, number) for one in held for number in one.entries]
+    read = entries[: _MOST_ENTRIES if local else _MOST_REQUESTS]
+    counts = _each(_entry_rows, read, local=local)
+    in_log: dict[UUID, int] = {}
+    for (shard, _), rows in zip(read, counts, strict=True):
+        in_log[shard.id] = in_log.get(shard.id, 0) + (rows or 0)
+    return WaitingRows(
+        in_generations=sum(one.rows for one in held),
+        in_logs=sum(in_log.values()),
+        shards=sum(bool(one.rows or in_log.get(one.shard.id)) for one in held),
+        complete=(
+            len(shards) == len(every)
+            and len(read) == len(entries)
+            and None not in counts
+            and all(one.complete for one in held)
+        ),
+    )
+
+
+def _held(shard: Shard, marks: Marks) -> _Held:
+    try:
+        manifest = latest(shard)
+        if manifest is None:
+            return _Held(shard, 0, ())
+        entries = tuple(n for n in positions(shard) if n > manifest.replay_after)
+    except (LancekitError, OSError):
+        return _Held(shard, 0, (), complete=False)
+    unmerged = [one for one in manifest.sstables if not marks.has(shard.id, one.generation)]
+    rows = [one.physical_rows for one in unmerged]  # early releases of the reference wrote none
+    return _Held(shard, sum(filter(None, rows)), entries, complete=None not in rows)
+
+
+def _entry_rows(entry: tuple[Shard, int]) -> int | None:
+    try:
+        return count_entry_rows(*entry)
+    except (LancekitError, OSError):
+        return None
+
+
+def _each(work: Callable[[T], R], of: Iterable[T], *, local: bool) -> Sequence[R]:
+    """Do work of each item: of an object store several at a time."""
+    items = list(of)
+    if local or len(items) < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(min(len(items), _THREADS)) as pool:
+        return list(pool.map(work, items))
