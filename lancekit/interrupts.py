@@ -6,6 +6,8 @@ gets a note, which every traceback shows: what the call had done by then.
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
@@ -13,17 +15,21 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from itertools import count
+from time import monotonic, sleep
+from types import FrameType
 from typing import Any, TypeVar
 
 from lancekit.display import render_failure
 
-__all__ = ["PREFIX", "Told", "attempted", "attempting", "explain", "mark"]
-__all__ += ["on_behalf", "outcome"]
+__all__ = ["LOOK_SECONDS", "PREFIX", "Postponed", "Told", "attempted", "attempting", "explain"]
+__all__ += ["heed", "mark", "on_behalf", "outcome", "pause"]
 
 #: how the note begins
 PREFIX = "lancekit: "
 #: of so many attempts at most something is told
 _KEPT = 64
+#: a wait within a `Postponed` block looks this often whether an interrupt came
+LOOK_SECONDS = 0.1
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -153,3 +159,80 @@ def _told(made: list[Attempt]) -> str:
         return "nothing was committed: the newest version is the one that was there."
     listed = "; ".join(said.values())
     return f"{listed}. Nothing is half-written; ds.checkout_latest() shows what is there."
+
+
+class Postponed:
+    """A block that an interrupt leaves at its end, or where the block calls `heed`.
+
+    Python raises an interrupt in the main thread, between any two instructions.  A change of
+    several steps in memory would be left half-done there.  So this block replaces the handler of
+    the signal in the main thread; other threads do nothing.  A block within a block adds nothing.
+    """
+
+    def __init__(self) -> None:
+        self._handler: Callable[[int, FrameType | None], Any] | None = None
+        self._pressed = False
+
+    def __enter__(self) -> None:
+        global _postponed  # noqa: PLW0603  # there is one main thread
+        if not _is_main_thread() or _postponed is not None:
+            return
+        handler = signal.getsignal(signal.SIGINT)
+        if callable(handler):  # else Python raises no interrupt
+            self._handler = handler
+            signal.signal(signal.SIGINT, self._press)
+            _postponed = self
+
+    def __exit__(self, *_: object) -> None:
+        global _postponed  # noqa: PLW0603
+        if self._handler is not None:
+            _postponed = None
+            self.restore()
+            self.heed()
+
+    def _press(self, *_: object) -> None:
+        self._pressed = True
+
+    def restore(self) -> None:
+        """Put the handler of the signal back."""
+        signal.signal(signal.SIGINT, self._handler)
+
+    def heed(self) -> None:
+        """Raise the interrupt that came since the block began, if one did."""
+        if self._pressed and self._handler is not None:
+            self._pressed = False
+            self._handler(signal.SIGINT, None)
+
+
+_postponed: Postponed | None = None
+
+
+def heed() -> None:
+    """Raise a postponed interrupt: the code that calls this can be left here."""
+    if _postponed is not None and _is_main_thread():
+        _postponed.heed()
+
+
+def pause(seconds: float) -> None:
+    """Sleep, and heed an interrupt meanwhile."""
+    until = monotonic() + seconds
+    heed()
+    while (left := until - monotonic()) > 0:
+        sleep(min(left, LOOK_SECONDS))
+        heed()
+
+
+def _is_main_thread() -> bool:
+    return threading.get_ident() == threading.main_thread().ident
+
+
+def _forget() -> None:
+    """Restore the handler in a process that another thread forked during a block."""
+    global _postponed
+    if _postponed is not None:
+        held, _postponed = _postponed, None
+        held.restore()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

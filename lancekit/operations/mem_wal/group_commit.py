@@ -3,6 +3,9 @@
 There is no thread that writes.  A put that finds nobody writing leads: it writes at once what
 queues, itself too, and hands over to the first of those that came meanwhile.  So a lone put costs
 no switch between threads, and of many that wait each entry takes all.
+
+A leader that is interrupted while it writes leaves its group as it is: the next leader writes that
+group first.  Interrupts at other places are to be postponed (`lancekit.interrupts.Postponed`).
 """
 
 from __future__ import annotations
@@ -10,11 +13,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from copy import copy
+from itertools import chain
 from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
-from lancekit.errors import CommitUnknownError, LancekitError
+from lancekit.errors import LancekitError
+from lancekit.interrupts import LOOK_SECONDS, heed
 
 __all__ = ["GroupCommit", "Sink", "Ticket"]
 
@@ -47,7 +52,10 @@ class Sink(Protocol[Written]):
         """Make room for a ticket; return how many rows and bytes its group may have."""
 
     def write(self, group: list[Ticket]) -> Written:
-        """Write the rows of a group; when this returns they are as durable as they have to be."""
+        """Write the rows of a group; when this returns they are as durable as they have to be.
+
+        After an interrupt this is called again with the same group.
+        """
 
     def landed(self, written: Written) -> None:
         """Show rows that were written."""
@@ -98,38 +106,48 @@ class GroupCommit:
         self._wait(ticket)
         while ticket.leads:
             ticket.leads = False
-            self._lead()
+            self._lead(ticket)
             self._wait(ticket)
         if ticket.error is not None:
             raise _for_this_thread(ticket.error)
 
     def _wait(self, ticket: Ticket) -> None:
         try:
-            ticket.gate.acquire()
+            while not ticket.gate.acquire(timeout=LOOK_SECONDS):
+                heed()
         except BaseException:  # who is interrupted lets the others go on
             with self._lock:
-                if ticket in self._waiting:
-                    self._waiting.remove(ticket)
-                    self.pending_bytes -= ticket.bytes
-                if ticket.leads:
-                    self._hand_over()
+                self._leave(ticket)
             raise
 
-    def _lead(self) -> None:
-        error: BaseException | None = None
+    def _leave(self, ticket: Ticket) -> None:
+        """Have nobody wait for a ticket any more; if it led, another one leads."""
+        if ticket in self._waiting:
+            self._waiting.remove(ticket)
+            self.pending_bytes -= ticket.bytes
+        ticket.waits = False
+        if ticket.leads:
+            ticket.leads = False
+            ticket.gate.acquire(blocking=False)  # a ticket that is settled later opens it again
+            self._hand_over()
+
+    def _lead(self, ticket: Ticket) -> None:
         try:
-            with self._lock:
-                self._take()
+            if not self._group:  # else its leader was interrupted
+                with self._lock:
+                    self._take()
             written = self._sink.write(self._group)
             with self._lock:
                 self._sink.landed(written)
                 self._settle(None)
-        except BaseException as raised:
-            error = raised
+        except Exception as error:
             with self._lock:
-                self._settle(error if isinstance(error, Exception) else _interrupted())
-        if error is not None and not isinstance(error, Exception):
-            raise error
+                self._settle(error)
+        except BaseException:
+            with self._lock:
+                ticket.leads = True
+                self._leave(ticket)
+            raise
 
     def _take(self) -> None:
         """Take from the queue what one entry can hold: the first, and those that still fit."""
@@ -153,18 +171,12 @@ class GroupCommit:
             ticket.gate.release()
 
     def _hand_over(self) -> None:
-        following = next((ticket for ticket in self._waiting if ticket.waits), None)
+        queue = chain(self._group, self._waiting)
+        following = next((ticket for ticket in queue if ticket.waits), None)
         self._led = following is not None
         if following is not None:
             following.leads = True
             following.gate.release()
-
-
-def _interrupted() -> CommitUnknownError:
-    return CommitUnknownError(
-        "the thread that wrote the rows of several was interrupted: they may be in the log or not.",
-        hint="Open the writer again: it reads what the log has.",
-    )
 
 
 def _for_this_thread(error: BaseException) -> BaseException:

@@ -5,7 +5,6 @@ See docs/format/memwal.md, 9.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from lancekit.errors import (
     StorageError,
 )
 from lancekit.format.mem_wal.names import entry_name
+from lancekit.interrupts import pause
 from lancekit.operations.mem_wal.table_watch import TableWatch
 from lancekit.shards.log import encode_entry, put_entry, read_entry
 from lancekit.shards.manifests import fenced
@@ -85,8 +85,15 @@ class LogWriter:
                 pa.RecordBatch.from_arrays(batch.columns, schema=self._schema) for batch in reader
             ]
 
-    def put(self, entry: bytes) -> None:
+    def put(self, entry: bytes, *, again: bool = False) -> None:
         """Put an entry durably, and go on to the next position.
+
+        Parameters
+        ----------
+        entry
+            What `encode` returned.
+        again
+            True if an interrupt left the same call before: the entry may be there.
 
         Raises
         ------
@@ -97,7 +104,7 @@ class LogWriter:
         ShardError
             Something else is at its position.
         """
-        while not (self._try(entry) or self._is_there(entry)):
+        while not (self._try(entry, again) or self._is_there(entry)):
             self._pass_by()
         if self._table.is_cheap:  # they may have ended while the entry was written
             self._check_again()
@@ -111,19 +118,19 @@ class LogWriter:
             self._shard.store.prune()
             raise
 
-    def _try(self, entry: bytes) -> bool:
+    def _try(self, entry: bytes, again: bool) -> bool:
         """Put an entry, several times if it has to be; ``False`` if its position is taken."""
         for attempt in range(self._retries + 1):
             try:
                 self._table.check()
                 free = put_entry(self._shard, self.position, entry)
-                if attempt and not free and self._is_there(entry):
-                    # an attempt that failed left it, perhaps in memory alone
+                if (attempt or again) and not free and self._is_there(entry):
+                    # an attempt that failed or was interrupted left it, perhaps in memory alone
                     self._shard.store.put(entry_name(self.position), entry)
             except StorageError as error:
                 if attempt == self._retries:
                     raise self._unknown(error) from error
-                time.sleep(self._base_delay * 2**attempt)
+                pause(self._base_delay * 2**attempt)
             else:
                 return free
         raise AssertionError("there is one attempt at least")

@@ -15,14 +15,14 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from time import monotonic, perf_counter
-from uuid import UUID
 from weakref import WeakSet
 
 import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError, LancekitError, ShardError
-from lancekit.interrupts import attempting
+from lancekit.interrupts import LOOK_SECONDS, Postponed, attempting, heed
 from lancekit.operations.mem_wal.claim import Claim
 from lancekit.operations.mem_wal.flush import Flushes
 from lancekit.operations.mem_wal.group_commit import GroupCommit, Ticket
@@ -30,6 +30,7 @@ from lancekit.operations.mem_wal.log_writer import LogWriter
 from lancekit.operations.mem_wal.memtable import Memtable
 from lancekit.operations.mem_wal.settings import WriterSettings
 from lancekit.operations.mem_wal.stats import Memory, WriterStats
+from lancekit.operations.mem_wal.writer_messages import closed, forked, no_room, stopped, told
 from lancekit.progress import context_of_its_own
 
 __all__ = ["PUT_TIMEOUT", "Writer"]
@@ -41,12 +42,11 @@ LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Landed:
-    """An entry that is in the log: its rows, what it takes, where it is, and since when it was."""
+class _Entry:
+    """An entry of the log: its bytes, its rows, and when the writer began to make it."""
 
+    data: bytes
     batches: list[pa.RecordBatch]
-    size: int
-    position: int
     started: float
 
 
@@ -75,12 +75,14 @@ class Writer:
         # told when memory is free again, and when a flush failed
         self._changed = threading.Condition(self._lock)
         self._queue = GroupCommit(self._lock, self)
+        # the entry that is being written: an interrupt leaves it for the next leader
+        self._unfinished: _Entry | None = None
         self._failure: LancekitError | None = None
         self._flush_error: BaseException | None = None
         self._flushing = self._ticking = self._closing = self._closed = False
         self.process = os.getpid()
-        # options are those of who opened the writer, not of the thread that happens to lead; and
-        # the operation in which it was opened, if any, may be stopped long before the writer is
+        # the options of who opened the writer, not of the thread that leads, and no operation:
+        # that may be stopped long before the writer is closed
         self._context = context_of_its_own()
         self._told = monotonic()
         self.stats = WriterStats()
@@ -93,6 +95,9 @@ class Writer:
         """Write rows in the form of the log, all of them or none.
 
         They are durable and shown when this returns; only shown if the settings say so.
+
+        An interrupt is raised when this thread has written an entry, or while it waits for memory,
+        for another thread, or to try again.  The rows are in the log or not; the writer goes on.
 
         Raises
         ------
@@ -114,26 +119,35 @@ class Writer:
                 hint="Put them in parts, or raise max_memtable_rows: a put is never divided.",
                 rows=ticket.rows,
             )
+        with Postponed():
+            self._put(ticket, timeout, started)
+
+    def _put(self, ticket: Ticket, timeout: timedelta, started: float) -> None:
+        settings = self._settings
         with self._own_lock():
             self._wait_for_room(timeout)
             full = self._queue.pending_bytes + ticket.bytes > settings.max_wal_buffer_size
             ticket.waits = ticket.waits or full
         if ticket.rows:
             log, shard = self._log, self._flushes.shard.id  # a note keeps no memtable alive
-            with attempting(lambda whole: _told(shard, log, whole), lambda: False, key=shard):
+            say = partial(told, shard, lambda: log.position - 1)
+            with attempting(say, lambda: False, key=shard):
                 self._queue.put(ticket)
         with self._lock:
             if self._closed and ticket in self._queue.pending:
-                raise _closed()  # it came too late, and nobody writes it any more
+                raise closed()  # it came too late, and nobody writes it any more
             self.stats.add("put", started)
-            if not ticket.waits:
-                _not_durable.add(self)
-            if not ticket.waits and not self._ticking and settings.max_wal_flush_interval_ms:
+            if ticket.waits:
+                return
+            _not_durable.add(self)
+            if not self._ticking and settings.max_wal_flush_interval_ms:
                 self._in_background(self._tick)
                 self._ticking = True
 
     def close(self) -> None:
         """Write what waits, make a generation of what is in memory, and take nothing more.
+
+        An interrupt leaves the writer open.
 
         Raises
         ------
@@ -143,35 +157,47 @@ class Writer:
         LancekitError
             They are in the log, and could not be made a generation; the next writer does it.
         """
-        with self._own_lock():
-            if self._closing:
-                return
-            self._closing = True
-        try:
-            self._stop_taking()
-            with self._lock:
-                self._freeze()
-                while self._frozen and self._flushing:
-                    self._changed.wait()
-                error = self._failure or self._flush_error
-                if self._frozen and error is not None:
-                    raise copy(error) if isinstance(error, LancekitError) else error
-        finally:
-            with self._lock:
-                self._closed = True
-                self._frozen.clear()
-                self._active = Memtable(self._active.generation)
+        with Postponed():
+            with self._own_lock():
+                if self._closing:
+                    return
+                self._closing = True
+            try:
+                self._close()
+            except Exception:
+                self._forget()
+                raise
+            except BaseException:
+                self._closing = self._closed = False
+                raise
+            self._forget()
+
+    def _close(self) -> None:
+        self._stop_taking()
+        with self._lock:
+            self._freeze()
+            while self._frozen and self._flushing:
+                self._changed.wait(LOOK_SECONDS)
+                heed()
+            error = self._failure or self._flush_error
+            if self._frozen and error is not None:
+                raise copy(error) if isinstance(error, LancekitError) else error
+
+    def _forget(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._frozen.clear()
+            self._active = Memtable(self._active.generation)
 
     def write_waiting(self) -> None:
         """Return when all rows that were put before are in the log."""
-        self._queue.put(Ticket([]))
+        with Postponed():
+            self._queue.put(Ticket([]))
 
     def _stop_taking(self) -> None:
-        """Write what waits, and then take nothing more.
-
-        Nobody may be writing when that begins: an entry that says the generation which is frozen
-        then would be behind the ones that it has, and no replay would look at it.
-        """
+        """Write what waits, and then take nothing more."""
+        # an entry that was written later would name the generation that `close` freezes, and be
+        # behind those that this has: no replay would look at it
         while not self._closed:
             self._queue.put(Ticket([]))  # written when all before it are
             with self._lock:
@@ -233,42 +259,50 @@ class Writer:
         if self._failure is not None:
             raise self._failure
         if self._closed:
-            raise _closed()
+            raise closed()
         most = self._settings.max_memtable_rows
         if self._active.rows + first.rows > most:
             self._freeze()
         return most - self._active.rows, self._settings.max_wal_buffer_size
 
-    def write(self, group: list[Ticket]) -> _Landed | None:
+    def write(self, group: list[Ticket]) -> _Entry | None:
         """Put the rows of a group into the log, as one entry."""
+        try:
+            entry, again = self._unfinished, self._unfinished is not None
+            if entry is None:
+                entry = self._unfinished = self._encoded(group)
+            if entry is not None:
+                self._context.copy().run(self._log.put, entry.data, again=again)
+        except Exception as error:
+            self._failure = error if isinstance(error, LancekitError) else stopped(error)
+            raise
+        return entry
+
+    def _encoded(self, group: list[Ticket]) -> _Entry | None:
         started = perf_counter()
         batches = [batch for ticket in group for batch in ticket.batches]
         if not batches:
             return None
-        try:
-            size = sum(ticket.bytes for ticket in group)
-            entry = self._log.encode(batches, size, self._active.generation)
-            rows = self._log.decode(entry)
-            self._context.copy().run(self._log.put, entry)
-        except BaseException as error:
-            self._failure = error if isinstance(error, LancekitError) else _stopped(error)
-            raise
-        return _Landed(rows, len(entry), self._log.position - 1, started)
+        size = sum(ticket.bytes for ticket in group)
+        data = self._log.encode(batches, size, self._active.generation)
+        return _Entry(data, self._log.decode(data), started)
 
-    def landed(self, written: _Landed | None) -> None:
+    def landed(self, written: _Entry | None) -> None:
         """Show rows that are in the log."""
         if written is None:
             return
-        self._active.add(written.batches, written.size, written.position)
+        self._unfinished = None
+        size = len(written.data)
+        self._active.add(written.batches, size, self.position)
         self.stats.add("wal_flush", written.started)
-        self.stats.wal_flush_bytes += written.size
+        self.stats.wal_flush_bytes += size
         self._full()
-        interval = self._settings.stats_log_interval_ms / 1000
-        if interval and monotonic() - self._told >= interval:
-            self._told = monotonic()
+        interval, now = self._settings.stats_log_interval_ms / 1000, monotonic()
+        if interval and now - self._told >= interval:
+            self._told = now
             LOGGER.info("shard %s: %s", self._flushes.shard.id, self.stats.shown())
 
-    # ---- memory; all of it with the lock held
+    # ---- memory, with the lock held
 
     def _unflushed(self) -> int:
         return self._active.bytes + sum(table.bytes for table in self._frozen)
@@ -309,7 +343,8 @@ class Writer:
             left = timeout.total_seconds() - waited
             if left <= 0:
                 raise self._no_room(timeout)
-            self._changed.wait(min(left, 1.0))
+            self._changed.wait(min(left, LOOK_SECONDS))
+            heed()
             if interval and monotonic() - told >= interval:
                 told = monotonic()
                 LOGGER.warning(
@@ -321,32 +356,26 @@ class Writer:
             self._check_open()
 
     def _no_room(self, timeout: timedelta) -> ShardError:
-        why = f" The last attempt failed: {self._flush_error}" if self._flush_error else ""
-        return ShardError(
-            f"{self._unflushed():,} bytes wait in {len(self._frozen)} memtables to be written as "
-            f"generations, and did not get fewer than max_unflushed_memtable_bytes "
-            f"({self._settings.max_unflushed_memtable_bytes:,}) in {timeout}.{why} "
-            "The rows were not written.",
-            hint="Put more slowly, spread the rows over more shards, raise "
-            "max_unflushed_memtable_bytes, or wait longer: put(..., timeout=timedelta(...)).",
-            shard=str(self._flushes.shard.id),
+        return no_room(
+            self._flushes.shard.id,
+            timeout,
+            waiting=self._unflushed(),
+            memtables=len(self._frozen),
+            most=self._settings.max_unflushed_memtable_bytes,
+            error=self._flush_error,
         )
 
     def _own_lock(self) -> threading.Lock:
         """Return the lock, in the process that may take it."""
         if os.getpid() != self.process:
-            raise ShardError(
-                "The writer belongs to the process that opened it, and this one was forked of it.",
-                hint="Open a writer here, of another shard: ds.mem_wal_writer(shard).",
-                shard=str(self._flushes.shard.id),
-            )
+            raise forked(self._flushes.shard.id)
         return self._lock
 
     def _check_open(self) -> None:
         if self._failure is not None:
             raise copy(self._failure)
         if self._closing:
-            raise _closed()
+            raise closed()
 
     # ---- threads that live as long as they have work
 
@@ -421,21 +450,3 @@ def _write_what_waits() -> None:
                 writer.write_waiting()
             except Exception:
                 LOGGER.exception("rows were not written when Python ended")
-
-
-def _stopped(error: BaseException) -> ShardError:
-    return ShardError(
-        f"The writer was stopped while it wrote to its log ({type(error).__name__}: {error}): what "
-        "it wrote then may be there or not.",
-        hint="Open the writer again: it reads what the log has.",
-    )
-
-
-def _closed() -> ShardError:
-    return ShardError("The writer is closed.", hint="Open another one: ds.mem_wal_writer(shard).")
-
-
-def _told(shard: UUID, log: LogWriter, whole: bool | None) -> str:
-    """Return what an interrupt says of a shard."""
-    said = f"the log of shard {shard} is written up to position {log.position - 1}"
-    return said if whole else f"{said}, with or without the rows of the put that was interrupted"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 
-from lancekit.errors import CommitUnknownError, StorageError
+from lancekit.errors import StorageError
 from lancekit.operations.mem_wal.group_commit import GroupCommit, Ticket
 
 
@@ -135,13 +135,14 @@ def test_who_is_interrupted_lets_the_others_go_on() -> None:
     sink.gate.set()
     first.join(20)
     second.join(20)
-    assert [type(error) for error in raised] == [KeyboardInterrupt] * 2  # each led for itself
+    assert [type(error) for error in raised] == [KeyboardInterrupt] * 2  # one after the other
     sink.error = None
     queue.put(ticket(3))
-    assert sink.shown == [3]
+    assert sink.shown == [1, 3]  # the second had not begun with its own rows
+    assert queue.pending_bytes == 0
 
 
-def test_who_shares_the_entry_of_an_interrupted_one_does_not_know() -> None:
+def test_the_next_leader_writes_the_group_of_an_interrupted_one() -> None:
     sink = Slow()
     queue = GroupCommit(threading.Lock(), sink)
     behind = ticket(2, waits=False)
@@ -149,7 +150,39 @@ def test_who_shares_the_entry_of_an_interrupted_one_does_not_know() -> None:
     sink.error = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         queue.put(ticket(1))
-    assert isinstance(behind.error, CommitUnknownError)
+    assert [one.rows for one in queue.pending] == [1, 1]
+    sink.error = None
+    queue.put(ticket(3))
+    assert sink.groups == [[2, 1], [3]]
+    assert behind.error is None
+    assert queue.pending == []
+
+
+def test_a_thread_in_the_group_of_an_interrupted_one_leads() -> None:
+    sink = Slow(gate=threading.Event(), error=KeyboardInterrupt())
+    queue = GroupCommit(threading.Lock(), sink)
+    done: list[object] = []
+
+    def put_one(who: int) -> None:
+        try:
+            queue.put(ticket(who))
+            done.append(who)
+        except BaseException as error:
+            sink.error = None
+            done.append(type(error))
+
+    queue.put(ticket(0, waits=False))
+    threads = [threading.Thread(target=put_one, args=(who,)) for who in range(1, 6)]
+    for thread in threads:
+        thread.start()
+    while len(queue.pending) < 6:
+        time.sleep(0.001)
+    sink.gate.set()
+    for thread in threads:
+        thread.join(20)
+    assert len(done) == 5
+    assert done.count(KeyboardInterrupt) == 1
+    assert sorted(sink.shown) == list(range(6))
 
 
 def test_a_waiting_thread_that_gives_up_is_not_written() -> None:
@@ -161,7 +194,7 @@ def test_a_waiting_thread_that_gives_up_is_not_written() -> None:
         time.sleep(0.001)
 
     class Impatient:
-        def acquire(self) -> None:
+        def acquire(self, **_: object) -> None:
             raise KeyboardInterrupt
 
         def release(self) -> None: ...

@@ -123,10 +123,10 @@ def test_what_was_acknowledged_is_told(tmp_path: Path, monkeypatch: pytest.Monke
     failing = min(done)
     put = LogWriter.put
 
-    def put_some(self: LogWriter, entry: bytes) -> None:
+    def put_some(self: LogWriter, entry: bytes, **how: bool) -> None:
         if str(self._shard.id) == failing:
             raise StorageError("the disk is full")
-        put(self, entry)
+        put(self, entry, **how)
 
     monkeypatch.setattr(LogWriter, "put", put_some)
     with pytest.raises(ShardError, match="1 of 3 shards did not") as caught:

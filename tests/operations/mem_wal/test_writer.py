@@ -427,11 +427,11 @@ def test_a_put_that_meets_a_close(
             go.set()
             (writing if durable else done).wait(5)
 
-    def written(self: LogWriter, entry: bytes) -> None:
+    def written(self: LogWriter, entry: bytes, **how: bool) -> None:
         if go.is_set():
             writing.set()
             time.sleep(0.05)
-        log(self, entry)
+        log(self, entry, **how)
 
     def put() -> None:
         try:

@@ -1,0 +1,74 @@
+"""The errors that the writer of a shard raises, and what an interrupt says of its log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from uuid import UUID
+
+from lancekit.errors import ShardError
+
+__all__ = ["closed", "forked", "no_room", "stopped", "told"]
+
+
+def closed() -> ShardError:
+    """Return the error of a put into a closed writer."""
+    return ShardError("The writer is closed.", hint="Open another one: ds.mem_wal_writer(shard).")
+
+
+def forked(shard: UUID) -> ShardError:
+    """Return the error of a call in a process that was forked from the process of the writer."""
+    return ShardError(
+        "The writer belongs to the process that opened it, and this one was forked of it.",
+        hint="Open a writer here, of another shard: ds.mem_wal_writer(shard).",
+        shard=str(shard),
+    )
+
+
+def stopped(error: BaseException) -> ShardError:
+    """Return the error of a writer that failed while it wrote an entry."""
+    return ShardError(
+        f"The writer was stopped while it wrote to its log ({type(error).__name__}: {error}): what "
+        "it wrote then may be there or not.",
+        hint="Open the writer again: it reads what the log has.",
+    )
+
+
+def no_room(
+    shard: UUID,
+    timeout: timedelta,
+    *,
+    waiting: int,
+    memtables: int,
+    most: int,
+    error: BaseException | None,
+) -> ShardError:
+    """Return the error of a put that waited too long for memory.
+
+    Parameters
+    ----------
+    shard, timeout
+        The shard, and how long the put waited.
+    waiting, memtables
+        How many bytes, and how many memtables, are in memory and in no generation.
+    most
+        The setting of the writer.
+    error
+        Why the last flush failed, if it did.
+    """
+    why = f" The last attempt failed: {error}" if error else ""
+    return ShardError(
+        f"{waiting:,} bytes wait in {memtables} memtables to be written as "
+        f"generations, and did not get fewer than max_unflushed_memtable_bytes "
+        f"({most:,}) in {timeout}.{why} "
+        "The rows were not written.",
+        hint="Put more slowly, spread the rows over more shards, raise "
+        "max_unflushed_memtable_bytes, or wait longer: put(..., timeout=timedelta(...)).",
+        shard=str(shard),
+    )
+
+
+def told(shard: UUID, position: Callable[[], int], whole: bool | None) -> str:
+    """Return what an interrupt says of a shard whose log is written up to a position."""
+    said = f"the log of shard {shard} is written up to position {position()}"
+    return said if whole else f"{said}, with or without the rows of the put that was interrupted"
