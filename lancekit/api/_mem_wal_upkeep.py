@@ -14,6 +14,7 @@ from lancekit.legible import shown
 from lancekit.operations.common.results import MemWalMergeResult
 from lancekit.operations.common.retry import CONFLICT_RETRIES, RETRY_TIMEOUT, RetryPolicy
 from lancekit.operations.mem_wal.cleanup import GRACE, MemWalCleanupStats, clean_shards
+from lancekit.operations.mem_wal.flush_logs import flush_logs, flush_own_writers
 from lancekit.operations.mem_wal.initialize import initialized
 from lancekit.operations.mem_wal.merge import ROWS_PER_COMMIT, merge_generations
 from lancekit.operations.mem_wal.repair import MemWalRepair, repair_logs
@@ -30,24 +31,32 @@ class MemWalUpkeep(Handle):
         self,
         shards: Iterable[str | UUID] | None = None,
         *,
+        flush: bool = False,
         rows_per_commit: int = ROWS_PER_COMMIT,
         progress: Callable[[int, int], object] | None = None,
         conflict_retries: int = CONFLICT_RETRIES,
         retry_timeout: timedelta = RETRY_TIMEOUT,
     ) -> MemWalMergeResult:
-        """Bring what shards have flushed into the table; the handle moves.
+        """Merge the rows of shards into the table; the handle moves.
 
         The newest row of each key takes the place of the table's, deleted keys go, and one commit
         has both with the mark that says how far each shard is merged: a row lands once, whoever
         else merges at the time, and wherever this is stopped.  Then generations that are merged
         leave the manifests of their shards; `cleanup_mem_wal` removes their files.
 
-        Rows that are in a log alone stay there, until their writer flushes them or is closed.
+        Rows that are in a log alone are flushed first, if an open writer of this process has them.
+        The rows of other processes wait in their logs until their writers flush them or are closed,
+        unless ``flush=True`` says to take the shards.  ``waiting`` of the result counts them.
 
         Parameters
         ----------
         shards
             The ids of shards; all by default.
+        flush
+            Merge the rows of all logs, also where a writer of another process may be open: each
+            shard that has such rows is taken from its writer, whose next put raises `FencedError`.
+            `mem_wal_upsert` and sinks then take their shards back, for ``retry_timeout`` at most;
+            a writer that was opened by hand stays fenced.
         rows_per_commit
             About how many rows of generations one commit merges.
         progress
@@ -62,7 +71,8 @@ class MemWalUpkeep(Handle):
         ShardError
             A shard was begun on a branch by a writer that does not know what branches inherit.
         CorruptFileError
-            A generation cannot be read.
+            A generation cannot be read; or, with ``flush=True``, a log, after the other shards were
+            merged.
         RetriesExhaustedError
             Others changed the same rows before every attempt.  What was committed stays.
 
@@ -78,11 +88,17 @@ class MemWalUpkeep(Handle):
         rows = check_count("rows_per_commit", rows_per_commit, least=1)
         told = check_callback("progress", progress)
         chosen = chosen_shards(self._snapshot, shards)
-        return self._move(
+        self._check_movable()
+        flush_own_writers(chosen)
+        failed = flush_logs(self._snapshot, chosen, retry_timeout) if flush else []
+        result = self._move(
             lambda snapshot: merge_generations(
                 snapshot, chosen, policy, rows_per_commit=rows, progress=told
             )
         )
+        if failed:
+            raise failed[0]
+        return result
 
     def cleanup_mem_wal(
         self, shards: Iterable[str | UUID] | None = None, *, grace: timedelta = GRACE

@@ -139,7 +139,9 @@ def _compact(ds: Handle, given: Arguments) -> Explanation:
 def _merge_mem_wal(ds: Handle, given: Arguments) -> Explanation:
     rows = check_count("rows_per_commit", given["rows_per_commit"], least=1)
     check_callback("progress", given["progress"])
-    return explain_merge_mem_wal(ds._snapshot, chosen_shards(ds._snapshot, given["shards"]), rows)
+    check_flag("flush", given["flush"])
+    shards = chosen_shards(ds._snapshot, given["shards"])
+    return explain_merge_mem_wal(ds._snapshot, shards, rows, flush=given["flush"])
 
 
 def _cleanup(ds: Handle, given: Arguments) -> CleanupExplanation:

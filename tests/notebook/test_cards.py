@@ -629,3 +629,14 @@ def test_a_row_history_shows_every_change(tmp_path):
     card = str(ds.row_history("c1 = 1"))
     for said in ("4 changes", "born", "100", "200", "300", "18 more columns: cells has all"):
         assert said in card
+
+
+def test_a_dataset_names_rows_that_wait_in_its_shards(tmp_path):
+    ds = lk.write_dataset({"id": [1]}, tmp_path / "t", primary_key="id")
+    ds.mem_wal_upsert({"id": [2, 3]})
+    call = "ds.merge_mem_wal(flush=True)"
+    assert fact(ds, "waiting") == f"2 rows of 1 shard, 2 in logs; {call} merges them"
+    assert "waiting" not in str(ds.at(1))  # rows of shards are in no version
+    eval(call, {"ds": ds})
+    assert "waiting" not in str(ds)
+    assert len(ds) == 3

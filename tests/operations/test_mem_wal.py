@@ -38,4 +38,4 @@ def test_what_is_told_is_done(tmp_path: Path) -> None:
     assert told.engine == done.engine == "local"
     nothing = ds.explain.merge_mem_wal()
     assert nothing.commits == ()
-    assert "there is nothing to merge: no generation of 2 shards" in nothing.notes
+    assert "no generation of 2 shards waits" in nothing.notes

@@ -87,7 +87,12 @@ OPERATIONS: dict[str, tuple[dict[str, Any], dict[str, Check]]] = {
     "truncate_table": ({}, {}),
     "merge_mem_wal": (
         {},
-        {"shards": NOT_ONE, "rows_per_commit": Refused(0), "progress": Refused(1)},
+        {
+            "shards": NOT_ONE,
+            "flush": Refused("yes"),
+            "rows_per_commit": Refused(0),
+            "progress": Refused(1),
+        },
     ),
     "restore": ({}, {}),
     "update": (

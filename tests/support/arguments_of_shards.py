@@ -102,6 +102,7 @@ SHARDS = {
         lambda **arguments: _with_shards().merge_mem_wal(**arguments),
         {
             "shards": Refused(["one"]),
+            "flush": Refused("yes"),
             "rows_per_commit": Refused(0),
             "progress": Refused(1),
             "conflict_retries": Refused(-1),

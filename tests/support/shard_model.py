@@ -171,16 +171,15 @@ class ShardedTable:
             self.merged[shard] = table.generation
 
     def merge_by_lancekit(self) -> None:
-        """Merge all generations that are written, drain them, and remove what nobody needs."""
-        for shard in self.shards:
-            for table in sorted(self._sstables(shard), key=lambda t: t.generation):
-                if table.generation > self.merged[shard]:
-                    for key, row in self.generations[shard].get(table.generation, {}).items():
-                        self.base.pop(key, None)
-                        self.base.update({} if row is None else {key: row})
-                    self.merged[shard] = table.generation
+        """Merge what is written, or in a writer of this process, and remove what nobody needs."""
         ds = lk.dataset(self.path)
-        ds.merge_mem_wal()
+        for merged in ds.merge_mem_wal().shards:
+            shard = str(merged.shard)
+            for number in merged.generations:
+                for key, row in self.generations[shard].get(number, {}).items():
+                    self.base.pop(key, None)
+                    self.base.update({} if row is None else {key: row})
+                self.merged[shard] = number
         ds.cleanup_mem_wal(grace=timedelta(0))
 
     def _upsert(self, rows: list[Row], marks: list[Any], gone: list[Key] = []) -> None:  # noqa: B006

@@ -23,6 +23,7 @@ from lancekit.notebook.render.words import (
     plural,
     size,
 )
+from lancekit.operations.unmerged.waiting_rows import WaitingRows
 
 __all__ = [
     "COMMIT_COLUMNS",
@@ -47,6 +48,7 @@ __all__ = [
     "ref",
     "table",
     "tags_by_version",
+    "waiting_facts",
     "when_and_age",
 ]
 
@@ -213,6 +215,14 @@ def first_of(most: int, number: int, whole: str = "") -> str:
 def facts(*pairs: tuple[str, str]) -> tuple[Fact, ...]:
     """Return facts of labels and what is to be said, without those that have nothing to say."""
     return tuple(Fact(label, value) for label, value in pairs if value)
+
+
+def waiting_facts(waiting: WaitingRows | None) -> tuple[Fact, ...]:
+    """Return the fact that names rows that wait in shards, and the call that merges them."""
+    if not waiting:
+        return ()
+    merges = f"; {waiting.merge_call} merges them" if waiting.merge_call else ""
+    return facts(("waiting", f"{waiting.words}{merges}"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,11 @@ from lancekit.notebook.cards.common import (
     place_of,
     ref,
     tags_by_version,
+    waiting_facts,
 )
 from lancekit.notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit.notebook.render.words import age, clean, listing, moment, place, plural
+from lancekit.operations.unmerged.waiting_rows import waiting_rows
 from lancekit.options import options
 
 __all__ = ["dataset_card", "type_of"]
@@ -57,6 +59,7 @@ def dataset_card(ds: LanceDataset, now: datetime) -> Card:
                 ("indexes", _indexes(ds.index_columns)),
                 ("shares files of", _bases(ds)),
             ),
+            *waiting_facts(None if ds._read_only else waiting_rows(ds._snapshot)),
             Fact("reproduce", f"lk.dataset({where.code}, version={reference!r})", code=True),
         ),
         tables=(_schema(schema.fields, [f.id for f in schema.primary_key]),),

@@ -7,7 +7,16 @@ from datetime import datetime
 from lancekit.api.mem_wal_sink import MemWalSink
 from lancekit.api.shard_writer import ShardWriter
 from lancekit.format.mem_wal.details import ShardingSpec
-from lancekit.notebook.cards.common import ENGINES, NAMES, changed_rows, facts, first_of, ref, table
+from lancekit.notebook.cards.common import (
+    ENGINES,
+    NAMES,
+    changed_rows,
+    facts,
+    first_of,
+    ref,
+    table,
+    waiting_facts,
+)
 from lancekit.notebook.render.models import Card, Column, Row
 from lancekit.notebook.render.words import clean, count, listing, place, plural, size
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard
@@ -96,7 +105,8 @@ def mem_wal_merge_card(result: MemWalMergeResult, _now: datetime) -> Card:
             ("shards", listing(map(_merged, result.shards), NAMES)),
             ("by another merger", plural(skipped, "generation") if skipped else ""),
             *(_done(result) if result.commits else ()),
-        ),
+        )
+        + waiting_facts(result.waiting),
     )
 
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from lancekit.display import Displayed
 from lancekit.lazy import cached_property
+from lancekit.operations.unmerged.waiting_rows import WaitingRows
 from lancekit.pipeline.engine.engine import EngineName
 from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.versions.line import Line
@@ -135,7 +136,8 @@ class MemWalMergeResult(Counts):
     """What a merge of generations into the table did.
 
     `num_skipped_generations` were merged by someone else meanwhile.  `commits` counts versions:
-    `version` is `read_version` where there was nothing to merge.
+    `version` is `read_version` where there was nothing to merge.  `waiting` counts the rows that no
+    version has afterwards.
     """
 
     _keys = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows", "num_merged_generations")
@@ -152,6 +154,7 @@ class MemWalMergeResult(Counts):
     branch: str | None = None
     duration: float = 0.0
     engine: EngineName = "local"
+    waiting: WaitingRows = field(default_factory=WaitingRows)
     line: Line | None = field(default=None, repr=False)
 
 

@@ -8,6 +8,7 @@ from lancekit.legible import plural
 from lancekit.operations.explain.explanation import Explanation, Writes, explanation, reads
 from lancekit.operations.explain.operations import explain_metadata
 from lancekit.operations.mem_wal.merge import engine_of, planned_merge
+from lancekit.operations.unmerged.waiting_rows import WaitingRows, waiting_rows
 from lancekit.shards.shard import Shard
 from lancekit.versions.snapshot import Snapshot
 
@@ -15,14 +16,15 @@ __all__ = ["explain_merge_mem_wal"]
 
 
 def explain_merge_mem_wal(
-    snapshot: Snapshot, shards: Iterable[Shard], rows_per_commit: int
+    snapshot: Snapshot, shards: Iterable[Shard], rows_per_commit: int, *, flush: bool
 ) -> Explanation:
-    """Explain a merge of what shards have flushed."""
+    """Explain a merge of what shards have flushed, and of logs."""
     current, manifests, steps = planned_merge(snapshot, shards, rows_per_commit)
     waiting = [each for step in steps for each in step]
+    in_logs = _notes_of_logs(waiting_rows(current), flush=flush)
     if not waiting:
-        note = f"there is nothing to merge: no generation of {plural(len(manifests), 'shard')}"
-        return explain_metadata(current, "merge_mem_wal", [], [note])
+        note = f"no generation of {plural(len(manifests), 'shard')} waits"
+        return explain_metadata(current, "merge_mem_wal", [], [note, *in_logs])
     tables = [each.table for each in waiting]
     count = len({each.shard for each in waiting})
     return explanation(
@@ -37,8 +39,18 @@ def explain_merge_mem_wal(
         ),
         commits=["Update"] * len(steps),
         notes=[
+            *in_logs,
             f"{plural(len(tables), 'generation')} of {plural(count, 'shard')} are read, too",
             "then the manifests of the shards leave them out; their files stay until "
             "cleanup_mem_wal() removes them",
         ],
     )
+
+
+def _notes_of_logs(waiting: WaitingRows, *, flush: bool) -> list[str]:
+    if not waiting.in_logs:
+        return []
+    rows = f"{waiting.in_logs:,} rows are in logs alone: "
+    if flush:
+        return [f"{rows}all are flushed first, and their shards are taken from other processes"]
+    return [f"{rows}those of open writers of this process are flushed first, flush=True merges all"]

@@ -67,6 +67,7 @@ def claim(
     merged: int = 0,
     spec_id: int = 0,
     values: tuple[ShardFieldValue, ...] = (),
+    sealed: bool = False,
 ) -> Claim:
     """Take a shard from whoever has it, and read what its log has.
 
@@ -80,6 +81,8 @@ def claim(
         The last generation of the shard that the table has; those of a new shard come after it.
     spec_id, values
         What a new shard says of its rows.
+    sealed
+        Take a sealed shard, too.
 
     Raises
     ------
@@ -99,7 +102,7 @@ def claim(
         spec_id=spec_id,
         field_values=values,
     )
-    manifest, strays = _next_epoch(shard, first, merged)
+    manifest, strays = _next_epoch(shard, first, merged, sealed=sealed)
     epoch = manifest.writer_epoch
     _move_strays(shard, strays)
     last = fence(shard, epoch) if epoch > 1 else max(positions(shard), default=0)
@@ -116,13 +119,13 @@ def claim(
 
 
 def _next_epoch(
-    shard: Shard, first: ShardManifest, merged: int
+    shard: Shard, first: ShardManifest, merged: int, *, sealed: bool
 ) -> tuple[ShardManifest, Sequence[int]]:
     """Put the manifest that takes a shard; return it, and the entries before the first one."""
     for _ in range(_ATTEMPTS):
         newest, strays = latest(shard), list[int]()
         if newest is not None:
-            _check_open(shard, newest, merged)
+            _check_open(shard, newest, merged, sealed=sealed)
             following = replace(
                 newest, version=newest.version + 1, writer_epoch=newest.writer_epoch + 1
             )
@@ -141,8 +144,8 @@ def _next_epoch(
     )
 
 
-def _check_open(shard: Shard, manifest: ShardManifest, merged: int) -> None:
-    if manifest.sealed:
+def _check_open(shard: Shard, manifest: ShardManifest, merged: int, *, sealed: bool) -> None:
+    if manifest.sealed and not sealed:
         raise ShardError(
             f"Shard {shard.id} is sealed: it takes no more rows.",
             hint="Write to another shard.",

@@ -39,6 +39,7 @@ from lancekit.operations.mem_wal.generation import open_generation
 from lancekit.operations.mem_wal.initialize import initialized
 from lancekit.operations.mem_wal.newest_rows import NewestRows, newest_rows
 from lancekit.operations.unmerged.waiting import Marks
+from lancekit.operations.unmerged.waiting_rows import waiting_rows
 from lancekit.options import options
 from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.engine.engine import (
@@ -173,6 +174,7 @@ def merge_generations(
         line=current.line,
         duration=time.monotonic() - started,
         engine=next((one.engine for one in landed if one.engine != "local"), "local"),
+        waiting=waiting_rows(current),
     )
 
 

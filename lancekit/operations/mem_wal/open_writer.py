@@ -23,7 +23,12 @@ __all__ = ["open_writer"]
 
 
 def open_writer(
-    snapshot: Snapshot, shard_id: UUID, settings: WriterSettings, share: Share | None = None
+    snapshot: Snapshot,
+    shard_id: UUID,
+    settings: WriterSettings,
+    share: Share | None = None,
+    *,
+    sealed: bool = False,
 ) -> tuple[Writer, ShardRows]:
     """Take a shard from whoever has it; return its writer, and what brings rows into its form.
 
@@ -37,6 +42,8 @@ def open_writer(
         What the writer keeps to.
     share
         What the shard's rows have in common, if who asks knows.
+    sealed
+        Take a sealed shard, too: its log can have rows that are in no generation.
 
     Raises
     ------
@@ -60,6 +67,7 @@ def open_writer(
         merged=details.merged.get(shard_id, 0),
         spec_id=spec.spec_id if spec else 0,
         values=share.values if spec and share else (),
+        sealed=sealed,
     )
     log = LogWriter(
         shard,

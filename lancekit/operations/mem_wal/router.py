@@ -38,7 +38,7 @@ from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.source import cast_all
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["CLAIM_TIMEOUT", "Acknowledged", "Router", "sharding_of"]
+__all__ = ["CLAIM_TIMEOUT", "Acknowledged", "Router", "beside_each_other", "sharding_of"]
 
 T = TypeVar("T")
 
@@ -192,7 +192,7 @@ class Router:
             except LancekitError as error:
                 failed[shard] = error
 
-        _beside_each_other(put_one, parts)
+        beside_each_other(put_one, parts)
         if failed:
             raise _not_all(done, failed)
         return done
@@ -216,7 +216,7 @@ class Router:
                 except LancekitError as error:
                     errors.append(error)
 
-        _beside_each_other(close_one, list(self._writers.values()))
+        beside_each_other(close_one, list(self._writers.values()))
         if errors:
             raise errors[0]
 
@@ -260,7 +260,7 @@ class Router:
             return found
 
 
-def _beside_each_other(work: Callable[[T], None], of: Sequence[T]) -> None:
+def beside_each_other(work: Callable[[T], None], of: Sequence[T]) -> None:
     """Do something of several shards at the same time, with the options of who calls."""
     if len(of) < 2:
         for one in of:

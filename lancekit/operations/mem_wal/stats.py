@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from time import perf_counter
+
+from lancekit.operations.mem_wal.group_commit import Ticket
+from lancekit.operations.mem_wal.memtable import Memtable
 
 __all__ = ["Memory", "WriterStats"]
 
@@ -67,6 +71,24 @@ class Memory:
     pending_rows: int
     pending_bytes: int
     entries: int
+
+    @classmethod
+    def of(
+        cls, active: Memtable, frozen: Collection[Memtable], pending: Sequence[Ticket], entries: int
+    ) -> Memory:
+        """Count memtables, and the rows that wait for the log."""
+        return cls(
+            generation=active.generation,
+            rows=active.rows,
+            batches=len(active.batches),
+            bytes=active.bytes,
+            frozen=len(frozen),
+            frozen_bytes=sum(table.bytes for table in frozen),
+            pending_batches=sum(len(ticket.batches) for ticket in pending),
+            pending_rows=sum(ticket.rows for ticket in pending),
+            pending_bytes=sum(ticket.bytes for ticket in pending),
+            entries=entries,
+        )
 
     def shown(self) -> dict[str, int | None]:
         """Return it by pylance's names; what is not done here is 0."""

@@ -5,7 +5,6 @@ See docs/format/memwal.md, 9.
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import threading
@@ -17,7 +16,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from time import monotonic, perf_counter
-from weakref import WeakSet
 
 import pyarrow as pa
 
@@ -28,10 +26,12 @@ from lancekit.operations.mem_wal.flush import Flushes
 from lancekit.operations.mem_wal.group_commit import GroupCommit, Ticket
 from lancekit.operations.mem_wal.log_writer import LogWriter
 from lancekit.operations.mem_wal.memtable import Memtable
+from lancekit.operations.mem_wal.open_writers import remember_writer
 from lancekit.operations.mem_wal.settings import WriterSettings
 from lancekit.operations.mem_wal.stats import Memory, WriterStats
 from lancekit.operations.mem_wal.writer_messages import closed, forked, no_room, stopped, told
 from lancekit.progress import context_of_its_own
+from lancekit.shards.shard import Shard
 
 __all__ = ["PUT_TIMEOUT", "Writer"]
 
@@ -79,7 +79,7 @@ class Writer:
         self._unfinished: _Entry | None = None
         self._failure: LancekitError | None = None
         self._flush_error: BaseException | None = None
-        self._flushing = self._ticking = self._closing = self._closed = False
+        self._flushing = self._ticking = self._closing = self._closed = self._freezes = False
         self.process = os.getpid()
         # the options of who opened the writer, not of the thread that leads, and no operation:
         # that may be stopped long before the writer is closed
@@ -88,6 +88,7 @@ class Writer:
         self.stats = WriterStats()
         with self._lock:
             self._full()
+        remember_writer(self)
 
     # ---- what users ask for
 
@@ -129,7 +130,7 @@ class Writer:
             full = self._queue.pending_bytes + ticket.bytes > settings.max_wal_buffer_size
             ticket.waits = ticket.waits or full
         if ticket.rows:
-            log, shard = self._log, self._flushes.shard.id  # a note keeps no memtable alive
+            log, shard = self._log, self.shard.id  # a note keeps no memtable alive
             say = partial(told, shard, lambda: log.position - 1)
             with attempting(say, lambda: False, key=shard):
                 self._queue.put(ticket)
@@ -139,7 +140,6 @@ class Writer:
             self.stats.add("put", started)
             if ticket.waits:
                 return
-            _not_durable.add(self)
             if not self._ticking and settings.max_wal_flush_interval_ms:
                 self._in_background(self._tick)
                 self._ticking = True
@@ -176,18 +176,36 @@ class Writer:
         self._stop_taking()
         with self._lock:
             self._freeze()
-            while self._frozen and self._flushing:
-                self._changed.wait(LOOK_SECONDS)
-                heed()
-            error = self._failure or self._flush_error
-            if self._frozen and error is not None:
-                raise copy(error) if isinstance(error, LancekitError) else error
+            self._wait_for_generations()
 
     def _forget(self) -> None:
         with self._lock:
             self._closed = True
             self._frozen.clear()
             self._active = Memtable(self._active.generation)
+
+    def flush(self) -> None:
+        """Make a generation of all rows that were put before; the writer stays open.
+
+        Raises
+        ------
+        FencedError, LancekitError
+            As of `close`, or of an earlier put.
+        """
+        with self._own_lock():
+            self._check_open()
+            self._freezes = True
+        self.write_waiting()  # whoever leads freezes the memtable when no entry is written
+        with Postponed(), self._lock:
+            self._wait_for_generations()
+
+    def _wait_for_generations(self) -> None:
+        while self._frozen and self._flushing:
+            self._changed.wait(LOOK_SECONDS)
+            heed()
+        error = self._failure or self._flush_error
+        if self._frozen and error is not None:
+            raise copy(error) if isinstance(error, LancekitError) else error
 
     def write_waiting(self) -> None:
         """Return when all rows that were put before are in the log."""
@@ -216,19 +234,13 @@ class Writer:
     def memory(self) -> Memory:
         """Return how much is in memory."""
         with self._own_lock():
-            active, pending = self._active, self._queue.pending
-            return Memory(
-                generation=active.generation,
-                rows=active.rows,
-                batches=len(active.batches),
-                bytes=active.bytes,
-                frozen=len(self._frozen),
-                frozen_bytes=sum(table.bytes for table in self._frozen),
-                pending_batches=sum(len(ticket.batches) for ticket in pending),
-                pending_rows=sum(ticket.rows for ticket in pending),
-                pending_bytes=self._queue.pending_bytes,
-                entries=self.stats.wal_flush_count,
-            )
+            pending, entries = self._queue.pending, self.stats.wal_flush_count
+            return Memory.of(self._active, self._frozen, pending, entries)
+
+    @property
+    def shard(self) -> Shard:
+        """The shard that it writes to."""
+        return self._flushes.shard
 
     @property
     def epoch(self) -> int:
@@ -288,9 +300,14 @@ class Writer:
         return _Entry(data, self._log.decode(data), started)
 
     def landed(self, written: _Entry | None) -> None:
-        """Show rows that are in the log."""
-        if written is None:
-            return
+        """Show rows that are in the log, and freeze the memtable if a flush waits for that."""
+        if written is not None:
+            self._show(written)
+        if self._freezes:
+            self._freezes = False
+            self._freeze()
+
+    def _show(self, written: _Entry) -> None:
         self._unfinished = None
         size = len(written.data)
         self._active.add(written.batches, size, self.position)
@@ -300,7 +317,7 @@ class Writer:
         interval, now = self._settings.stats_log_interval_ms / 1000, monotonic()
         if interval and now - self._told >= interval:
             self._told = now
-            LOGGER.info("shard %s: %s", self._flushes.shard.id, self.stats.shown())
+            LOGGER.info("shard %s: %s", self.shard.id, self.stats.shown())
 
     # ---- memory, with the lock held
 
@@ -349,7 +366,7 @@ class Writer:
                 told = monotonic()
                 LOGGER.warning(
                     "shard %s: a put has waited %d s for %d memtables to be written",
-                    self._flushes.shard.id,
+                    self.shard.id,
                     monotonic() - started,
                     len(self._frozen),
                 )
@@ -357,7 +374,7 @@ class Writer:
 
     def _no_room(self, timeout: timedelta) -> ShardError:
         return no_room(
-            self._flushes.shard.id,
+            self.shard.id,
             timeout,
             waiting=self._unflushed(),
             memtables=len(self._frozen),
@@ -368,7 +385,7 @@ class Writer:
     def _own_lock(self) -> threading.Lock:
         """Return the lock, in the process that may take it."""
         if os.getpid() != self.process:
-            raise forked(self._flushes.shard.id)
+            raise forked(self.shard.id)
         return self._lock
 
     def _check_open(self) -> None:
@@ -385,10 +402,10 @@ class Writer:
 
     def _flush_frozen(self) -> None:
         """Make generations of what is frozen, in order: a later one never comes before."""
-        failures = 0
+        failures, retries = 0, self._settings.max_wal_persist_retries
         while True:
             with self._lock:
-                if not self._frozen or self._failure is not None or failures > self._retries:
+                if not self._frozen or self._failure is not None or failures > retries:
                     self._flushing = False
                     self._changed.notify_all()
                     return
@@ -397,7 +414,7 @@ class Writer:
             try:
                 self._flushes.flush(table)
             except BaseException as error:
-                failures = failures + 1 if isinstance(error, Exception) else self._retries + 1
+                failures = failures + 1 if isinstance(error, Exception) else retries + 1
                 with self._lock:
                     self._flush_failed(error)
                 time.sleep(self._settings.wal_persist_retry_base_delay_ms / 1000 * 2**failures)
@@ -409,10 +426,6 @@ class Writer:
                 self.stats.add("memtable_flush", started)
                 self.stats.memtable_flush_rows += table.rows
                 self._changed.notify_all()
-
-    @property
-    def _retries(self) -> int:
-        return self._settings.max_wal_persist_retries
 
     def _flush_failed(self, error: BaseException) -> None:
         self.stats.memtable_flush_failures += 1
@@ -430,23 +443,8 @@ class Writer:
             try:
                 self._queue.put(Ticket([]))
             except Exception:  # the writer knows, and the next put says so
-                LOGGER.exception("shard %s: rows were not written", self._flushes.shard.id)
+                LOGGER.exception("shard %s: rows were not written", self.shard.id)
             with self._lock:
                 if self._failure is not None or not self._queue.pending:
                     self._ticking = False
                     return
-
-
-#: writers some of whose puts did not wait for the log
-_not_durable: WeakSet[Writer] = WeakSet()
-
-
-@atexit.register
-def _write_what_waits() -> None:
-    """Write the rows that wait when Python ends as usual; who is killed loses them."""
-    for writer in list(_not_durable):
-        if writer.state == "open" and os.getpid() == writer.process:
-            try:
-                writer.write_waiting()
-            except Exception:
-                LOGGER.exception("rows were not written when Python ended")

@@ -18,7 +18,14 @@ from lancekit.shards.shard import Shard, shard_of, shards_of
 from lancekit.versions.ancestor import source_of
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Marks", "WaitingShard", "check_in_order", "check_merged", "waiting_shards"]
+__all__ = [
+    "Marks",
+    "WaitingShard",
+    "check_in_order",
+    "check_merged",
+    "has_rows_in_log",
+    "waiting_shards",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,13 +113,13 @@ def waiting_shards(newest: Snapshot) -> Iterator[WaitingShard]:
             shard=shard.id,
             unmerged=tuple(number for number in numbers if number not in done),
             undrained=tuple(sorted(done)),
-            in_log=_has_rows(shard, manifest),
+            in_log=has_rows_in_log(shard, manifest),
         )
         if found.has_rows or found.undrained:
             yield found
 
 
-def _has_rows(shard: Shard, manifest: ShardManifest) -> bool:
+def has_rows_in_log(shard: Shard, manifest: ShardManifest) -> bool:
     """Return whether the log has rows of its own; what is damaged may be such."""
     return any(entry.torn or entry.batches for entry in replayable(shard, manifest))
 

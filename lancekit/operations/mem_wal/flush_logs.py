@@ -1,0 +1,102 @@
+"""Rows that are in logs alone become generations, so that a merge has them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from time import monotonic, sleep
+
+from lancekit.errors import FencedError, LancekitError, RetriesExhaustedError
+from lancekit.operations.mem_wal.initialize import initialized
+from lancekit.operations.mem_wal.open_writer import open_writer
+from lancekit.operations.mem_wal.open_writers import OpenWriter, writers_of
+from lancekit.operations.mem_wal.router import beside_each_other
+from lancekit.operations.mem_wal.settings import WriterSettings, writer_settings
+from lancekit.operations.unmerged.waiting import has_rows_in_log
+from lancekit.shards.manifests import latest
+from lancekit.shards.shard import Shard
+from lancekit.versions.listing import latest_snapshot
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["flush_logs", "flush_own_writers"]
+
+#: seconds before a shard that another writer took is taken again, at first and in the end
+_FIRST_PAUSE, _LAST_PAUSE = 0.02, 4.0
+
+
+def flush_own_writers(shards: Sequence[Shard]) -> None:
+    """Have the open writers of this process make generations; they stay open.
+
+    Raises
+    ------
+    LancekitError
+        A generation could not be written.
+    """
+
+    def flush(writer: OpenWriter) -> None:
+        with suppress(FencedError):  # another writer has the shard, and its log
+            writer.flush()
+
+    beside_each_other(flush, writers_of(shards))
+
+
+def flush_logs(
+    snapshot: Snapshot, shards: Sequence[Shard], timeout: timedelta
+) -> list[LancekitError]:
+    """Take each shard that has rows in its log alone from its writer, and flush the rows.
+
+    Parameters
+    ----------
+    snapshot
+        A version of the branch.
+    shards
+        The shards; one without rows in its log keeps its writer.
+    timeout
+        How long to take a shard again that its writer takes back.  Then its rows wait.
+
+    Returns
+    -------
+    list
+        An error for each shard that could not be flushed; the others are.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The table has no MemWAL.
+    """
+    newest = latest_snapshot(snapshot.line)
+    settings = writer_settings(initialized(newest).defaults)
+    failed: list[LancekitError] = []
+    work = partial(_flush, newest, settings, monotonic() + timeout.total_seconds(), failed)
+    beside_each_other(work, shards)
+    return failed
+
+
+def _flush(
+    newest: Snapshot,
+    settings: WriterSettings,
+    deadline: float,
+    failed: list[LancekitError],
+    shard: Shard,
+) -> None:
+    pause = _FIRST_PAUSE
+    try:
+        while _has_rows(shard):
+            with suppress(FencedError, RetriesExhaustedError):
+                writer, _ = open_writer(newest, shard.id, settings, sealed=True)
+                writer.close()
+                return
+            if monotonic() + pause > deadline:
+                return
+            sleep(pause * random.random())  # noqa: S311
+            pause = min(2 * pause, _LAST_PAUSE)
+    except LancekitError as error:
+        failed.append(error)
+
+
+def _has_rows(shard: Shard) -> bool:
+    manifest = latest(shard)
+    return manifest is not None and has_rows_in_log(shard, manifest)
