@@ -350,13 +350,18 @@ def result_of_taken(
             new = created > change.base.version
             inserted += int(new.sum())
             updated += int((~new & (changed > change.base.version)).sum())
+    came, went = bool(taken.new), bool(taken.removed)
+    for fragment in (*taken.updated, *taken.patched):
+        back, lost = _moved_rows(change, fragment)
+        came, went = came or bool(back), went or lost
+        known = _num_known(ours, taken, fragment, back) if back else 0
+        inserted, updated = inserted + len(back) - known, updated + known
     rewritten = [fragment for fragment in taken.patched if _is_rewritten(change, fragment)]
     updated += sum(_num_rewritten(change, fragment) for fragment in rewritten)
     deleted = mine.num_rows + inserted - theirs.num_rows
     ends = (change.base, change.theirs) if landed is None else (ours, landed)
     # a row that came may be one that went, a column with another id may hold other values
-    came = taken.new and (taken.removed or taken.updated)
-    may_change = came or rewritten or any(map(_moved, taken.pairs))
+    may_change = (came and went) or rewritten or any(map(_moved, taken.pairs))
     return replace(
         with_columns(nothing_done(change, ours, how), taken.columns),
         how="fast-forward",
@@ -392,6 +397,25 @@ def _moved(pair: ColumnPair) -> bool:
     if pair.old is None:
         return False
     return [part.id for part in pair.old.walk()] != [part.id for part in pair.new.walk()]
+
+
+def _moved_rows(change: Changed, fragment: Fragment) -> tuple[BitMap, bool]:
+    """Return which rows of a fragment a restore brought back, and if rows of it were deleted."""
+    before = change.base.fragment(fragment.id)
+    if before is None or not before.num_deletions:
+        return BitMap(), fragment.num_deletions > 0
+    was, now = change.base.deleted_rows(before), change.theirs.deleted_rows(fragment)
+    return was - now, bool(now - was)
+
+
+def _num_known(ours: Snapshot, taken: Taken, fragment: Fragment, rows: BitMap) -> int:
+    """Return how many rows of a fragment the target has elsewhere, by their ids."""
+    if not ours.manifest.has_stable_row_ids:
+        return 0
+    found = [ours.manifest.fragments.get(id_) for id_ in taken.touched]
+    known = [_live(ours, one)[0] for one in found if one is not None]
+    ids = _ids(fragment)[to_offsets(rows)]
+    return int(np.isin(ids, np.concatenate([_NONE, *known])).sum())
 
 
 def _is_rewritten(change: Changed, fragment: Fragment) -> bool:

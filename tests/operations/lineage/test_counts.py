@@ -132,10 +132,15 @@ FORWARD: dict[str, Step] = {
         exp.delete("id < 3"),
         upsert(exp, row(2, "x", 2), row(7, "x", 7)),
     ],
+    "a new column and an update": lambda exp: [
+        exp.add_columns({"c": "id"}),
+        exp.update({"age": "9"}, where="id = 2"),
+    ],
 }
 CELLS = {
     "updates": 3, "rewritten in place": 1, "a cast, a rename and an update": 1,
     "a cast": 0, "another column of one name": 5, "deleted and inserted": 1,
+    "a new column and an update": 1,
 }  # fmt: skip
 
 
@@ -157,6 +162,21 @@ def test_a_fast_forward_counts_values_when_it_is_asked(ds: lk.LanceDataset, chan
     assert ("cells changed" in repr(result)) == bool(CELLS[change])
     assert pickle.loads(pickle.dumps(result)).num_changed_cells == CELLS[change]
     assert counts(plan) == counts(result)
+
+
+def test_a_fast_forward_counts_rows_that_a_restore_brought_back(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    exp.delete("id = 1")
+    exp.update({"name": "'x'"}, where="id = 3")
+    ds.branches.merge("exp")
+    exp.checkout_version(("exp", 1)).restore()
+    plan = ds.branches.merge("exp", dry_run=True)
+    result = ds.branches.merge("exp")
+    assert plan.how == result.how == "fast-forward"
+    assert plan.num_changed_cells == result.num_changed_cells == 1
+    # without stable row ids, a row that moved counts as deleted and inserted
+    expected = (1, 1, 0, 1) if ds.has_stable_row_ids else (2, 0, 1, 1)
+    assert counts(plan) == counts(result) == expected
 
 
 @pytest.mark.parametrize(
