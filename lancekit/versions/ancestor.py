@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from lancekit.errors import LancekitError, StorageError
 from lancekit.format.operations import Clone
@@ -13,8 +14,8 @@ from lancekit.versions.listing import list_versions
 from lancekit.versions.reference_files import get_branch
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["Origin", "branch_origins", "common_ancestor", "origins", "source_of", "unique_name"]
-__all__ += ["unique_of"]
+__all__ = ["Origin", "branch_origins", "common_ancestor", "origins", "parting", "source_of"]
+__all__ += ["unique_name", "unique_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +32,47 @@ class Origin:
         return self.line.root.uri, self.unique
 
 
-def common_ancestor(one: Snapshot, other: Snapshot) -> Snapshot | None:
-    """Return the newest version that both come from; ``None`` if nothing tells of one.
+def parting(one: Snapshot, other: Snapshot) -> Origin | None:
+    """Return where two versions part; ``None`` if nothing tells of a version that both come from.
 
     Branches are told from others of their name by their random ids, and a clone by its first
-    commit.  A version that was cleaned up since is no ancestor that could be looked at.
+    commit.  The version may have been cleaned up since.
     """
-    if one.line == other.line:
-        return min(one, other, key=lambda side: side.version)
     ours = {origin.place: origin for origin in origins(one)}
     for origin in origins(other):
         mine = ours.get(origin.place)
         if mine is not None:
-            version = min(mine.version, origin.version)
-            known = (s for s in (one, other) if s.version == version and s.line == origin.line)
-            own = origin.line.root in (one.line.root, other.line.root)
-            found = next(known, None) or _loaded(origin.line, version, own=own)
-            # a branch without versions of its own has that version, too
-            same = (s for s in (one, other) if s.version == version)
-            return found or next((s for s in same if s.line.root == origin.line.root), None)
+            return replace(origin, version=min(mine.version, origin.version))
+    return None
+
+
+def common_ancestor(one: Snapshot, other: Snapshot) -> Snapshot | None:
+    """Return the newest version that both come from; ``None`` if nothing tells of one.
+
+    A version that was cleaned up since is no ancestor that could be looked at.
+    """
+    if one.line == other.line:
+        return min(one, other, key=lambda side: side.version)
+    start = parting(one, other)
+    if start is None:
+        return None
+    line, version = start.line, start.version
+    known = (s for s in (one, other) if s.version == version and s.line == line)
+    own = line.root in (one.line.root, other.line.root)
+    found = next(known, None) or _loaded(line, version, own=own)
+    # a branch that forked there has that version, too
+    same = (s for s in (one, other) if s.version == version and s.line.root == line.root)
+    return found or next(same, None) or _copy_of(start, (one, other))
+
+
+def _copy_of(start: Origin, sides: Iterable[Snapshot]) -> Snapshot | None:
+    """Return the first version of a branch that forked from a version which is gone."""
+    for side in sides:
+        for branch, fork in pairwise(origins(side)):
+            if fork == start and branch.line.root == start.line.root:
+                found = _loaded(branch.line, start.version, own=False)
+                if found is not None:
+                    return found
     return None
 
 

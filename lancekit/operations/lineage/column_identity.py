@@ -22,7 +22,8 @@ from lancekit.versions.commit_graph import APPLIED
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["KeptColumns", "Span", "ids_of_theirs", "ids_said", "spans_since", "theirs_said"]
+__all__ = ["HeldColumns", "KeptColumns", "Span", "ids_of_theirs", "ids_said", "kept_columns"]
+__all__ += ["spans_since", "theirs_said"]
 
 #: a history longer than this is not read
 _READ_VERSIONS = 1000
@@ -88,6 +89,47 @@ class KeptColumns:
     @cached_property
     def _followed(self) -> Ids:
         return _followed(self._ancestor, self._side)
+
+
+class HeldColumns:
+    """The columns that two versions have of a third one that is gone, as files of both tell."""
+
+    def __init__(self, one: Snapshot, other: Snapshot) -> None:
+        self._one, self._other = one, other
+
+    def had(self, id_: int) -> bool:
+        """Return True if both versions have a column of an id."""
+        return all(id_ in _fields(side) for side in (self._one, self._other))
+
+    def has(self, id_: int) -> bool:
+        """Return True if the column of an id is the same in both versions."""
+        return self.had(id_) and id_ <= self._held
+
+    def origin(self, id_: int) -> int | None:
+        """Return the id, if the column of it is the same in both versions."""
+        return id_ if self.has(id_) else None
+
+    def is_told(self, id_: int) -> bool:
+        """Return True if files tell what the column of an id was."""
+        return self.has(id_)
+
+    def is_new(self, _: int) -> bool:
+        """Return False: nothing tells whether a column came since."""
+        return False
+
+    @cached_property
+    def _held(self) -> int:
+        return _highest_held(self._one, self._other)
+
+
+def kept_columns(
+    ancestor: Snapshot | None, old: Snapshot, new: Snapshot
+) -> tuple[KeptColumns | HeldColumns, KeptColumns | HeldColumns]:
+    """Return what tells of each version which columns it has of the one that both come from."""
+    if ancestor is None:
+        held = HeldColumns(old, new)
+        return held, held
+    return KeptColumns(ancestor, old), KeptColumns(ancestor, new)
 
 
 def _fields(snapshot: Snapshot) -> dict[int, LanceField]:

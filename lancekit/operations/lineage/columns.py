@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 from lancekit.commit.manifest.clone import with_bases
-from lancekit.operations.lineage.column_identity import KeptColumns
+from lancekit.operations.lineage.column_identity import kept_columns
 from lancekit.operations.lineage.rows import seen
 from lancekit.pipeline.diff.fragments import ColumnPair, pair_columns
 from lancekit.pipeline.diff.retyped import can_be_retyped
@@ -24,10 +24,7 @@ def column_pairs(old: Snapshot, new: Snapshot) -> list[ColumnPair]:
 
 def pairs_since(old: Snapshot, new: Snapshot, ancestor: Snapshot | None) -> list[ColumnPair]:
     """Do the same where it is known from which version both come."""
-    before, after = seen(old), seen(new)
-    if ancestor is None:
-        return pair_columns(before, after)
-    return pair_columns(before, after, KeptColumns(ancestor, old), KeptColumns(ancestor, new))
+    return pair_columns(seen(old), seen(new), *kept_columns(ancestor, old, new))
 
 
 def pairs_through(to_old: Sequence[ColumnPair], to_new: Sequence[ColumnPair]) -> list[ColumnPair]:

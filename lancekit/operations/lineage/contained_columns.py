@@ -16,12 +16,17 @@ from itertools import islice
 from lancekit.errors import LancekitError, SchemaMismatchError
 from lancekit.format.operations import Restore
 from lancekit.format.schema import LanceField
-from lancekit.operations.lineage.column_identity import KeptColumns, ids_of_theirs, spans_since
+from lancekit.operations.lineage.column_identity import (
+    KeptColumns,
+    ids_of_theirs,
+    kept_columns,
+    spans_since,
+)
 from lancekit.operations.lineage.columns import pairs_since
 from lancekit.operations.lineage.rows import seen
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.retyped import can_be_retyped
-from lancekit.versions.ancestor import common_ancestor
+from lancekit.versions.ancestor import common_ancestor, origins, parting
 from lancekit.versions.commit_graph import CommitGraph, merged_by
 from lancekit.versions.line import Line
 from lancekit.versions.listing import list_versions
@@ -43,12 +48,17 @@ def contained_columns(base: Snapshot, side: Snapshot) -> list[ColumnPair]:
     """
     ancestor = common_ancestor(base, side)
     pairs = pairs_since(base, side, ancestor)
-    if ancestor is None or base.line.root != side.line.root:
+    if ancestor is not None and not _may_be_others(ancestor, base, side, pairs):
         return _told(base, side, ancestor, pairs)
-    graph = CommitGraph(side.line)
-    if _all_from(ancestor, base) and not _may_have_come_back(graph, ancestor, base, side, pairs):
+    ends = _in_one_dataset(base, side)
+    if ends is None:
         return _told(base, side, ancestor, pairs)
-    ids = _Traces(graph).ids(base, side)
+    of_base, of_side = (
+        _origins(KeptColumns(own, one), one) for own, one in zip(ends, (base, side), strict=True)
+    )
+    of_ends = _Traces(CommitGraph(ends[1].line)).ids(*ends)
+    # without the columns that a clone got since
+    ids = _joined(of_base, {id_: of_ends[at] for id_, at in of_side.items() if at in of_ends})
     known = {field.id: field for field in seen(base).fields}
     found, taken = list[ColumnPair](), set[str]()
     for pair in pairs:
@@ -60,6 +70,34 @@ def contained_columns(base: Snapshot, side: Snapshot) -> list[ColumnPair]:
     left = [replace(p, old=_free(direct[p.name], taken)) for p in found if p.old is None]
     by_name = {pair.name: pair for pair in _told(base, side, ancestor, left)}
     return [by_name.get(pair.name, pair) for pair in found]
+
+
+def _in_one_dataset(base: Snapshot, side: Snapshot) -> tuple[Snapshot, Snapshot] | None:
+    """Return two versions, or those of which their clones were made, with a common origin.
+
+    ``None`` if there is none, or if it cannot be read.
+    """
+    start = parting(base, side)
+    if start is None:
+        return None
+    ends = []
+    for one in (base, side):
+        at = next(o for o in origins(one) if o.line.root == start.line.root)
+        is_own = (at.line, at.version) == (one.line, one.version)
+        ends.append(one if is_own else _there(CommitGraph(at.line), at.line, at.version))
+    return None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
+
+
+def _may_be_others(
+    ancestor: Snapshot, base: Snapshot, side: Snapshot, pairs: Sequence[ColumnPair]
+) -> bool:
+    """Return True if the ways from the ancestor alone do not tell which columns are the same."""
+    if not _all_from(ancestor, base):
+        return True
+    if base.line.root == side.line.root:
+        return _may_have_come_back(CommitGraph(side.line), ancestor, base, side, pairs)
+    kept = [pair for pair in pairs if pair.old is not None]
+    return len(kept) < min(len(pairs), len(base.manifest.schema.fields))
 
 
 def _all_from(ancestor: Snapshot, base: Snapshot) -> bool:
@@ -126,19 +164,13 @@ class _Traces:
 
     def _followed(self, base: Snapshot, side: Snapshot) -> dict[int, int]:
         graph, ancestor = self._graph, common_ancestor(base, side)
-        if ancestor is None:
-            return {}
-        at = ancestor.line, ancestor.version
+        at = None if ancestor is None else (ancestor.line, ancestor.version)
         if at == (base.line, base.version):
             return _origins(KeptColumns(base, side), side)
         if at == (side.line, side.version):
             return {was: now for now, was in self.ids(side, base).items()}
         if not graph.vector(side).contains(*graph.vector(base).point):
-            found = dict[int, int]()
-            for common in graph.merge_bases(base, side):
-                if (one := common.snapshot) is not None:
-                    found |= _joined(self.ids(one, base), self._direct(one, side))
-            return found
+            return self._by_merge_bases(base, side)
         merged = _first_to_contain(graph, base, side)
         try:
             of_merged = self._ids_at(base, merged)
@@ -146,14 +178,26 @@ class _Traces:
             if merged is side:
                 raise
             # names may tell it that columns got since
-            pairs = _pairs(base, side)
-            _check_names(base, side, pairs)
-            return {pair.new.id: pair.old.id for pair in pairs if pair.old is not None}
+            return _by_name(base, side)
         return {
             now: of_merged[id_]
             for now, id_ in _origins(KeptColumns(merged, side), side).items()
             if id_ in of_merged
         }
+
+    def _by_merge_bases(self, base: Snapshot, side: Snapshot) -> dict[int, int]:
+        """Return the columns that two versions have from those which both contain."""
+        found = dict[int, int]()
+        bases = self._graph.merge_bases(base, side)
+        for common in bases:
+            if (one := common.snapshot) is not None:
+                found |= _joined(self.ids(one, base), self._direct(one, side))
+        if any(common.snapshot is None or common.stands_in for common in bases):
+            pairs = [pair for pair in _pairs(base, side) if pair.new.id not in found]
+            left = {p.new.id: p.old.id for p in pairs if p.old is not None}
+            found |= {id_: was for id_, was in left.items() if was not in found.values()}
+            _check_names(base, side, found)
+        return found
 
     def _ids_at(self, base: Snapshot, merged: Snapshot) -> dict[int, int]:
         """Return the ids of the version that a merge made, with those of a version it brought."""
@@ -168,10 +212,8 @@ class _Traces:
             of_theirs, brought = self._direct(base, theirs), ids_of_theirs(merged)
             return {id_: of_theirs[at] for id_, at in brought.items() if at in of_theirs}
         # the names at the merge tell, or as soon after it as versions are there
-        pairs = _pairs(base, merged)
-        if graph.load(merged.line, merged.version - 1) is None:
-            _check_names(base, merged, pairs)
-        return {pair.new.id: pair.old.id for pair in pairs if pair.old is not None}
+        is_sure = graph.load(merged.line, merged.version - 1) is not None
+        return _by_name(base, merged, check=not is_sure)
 
     def _returned(
         self, base: Snapshot, side: Snapshot, field: LanceField, lost: Set[int]
@@ -300,17 +342,33 @@ def _joined(of_base: Mapping[int, int], of_side: Mapping[int, int]) -> dict[int,
     return {id_: back[origin] for id_, origin in of_side.items() if origin in back}
 
 
-def _check_names(base: Snapshot, merged: Snapshot, pairs: Sequence[ColumnPair]) -> None:
+def _by_name(base: Snapshot, side: Snapshot, *, check: bool = True) -> dict[int, int]:
+    """Return the columns that are the same by their ids and names; others may be none.
+
+    Raises
+    ------
+    SchemaMismatchError
+        To be checked, and a column may have been renamed.
+    """
+    pairs = _pairs(base, side)
+    found = {pair.new.id: pair.old.id for pair in pairs if pair.old is not None}
+    if check:
+        _check_names(base, side, found)
+    return found
+
+
+def _check_names(base: Snapshot, side: Snapshot, found: Mapping[int, int]) -> None:
     """Refuse columns of which one may be the other, renamed since a merge that is gone."""
-    ancestor = common_ancestor(base, merged)
+    ancestor = common_ancestor(base, side)
     before = set() if ancestor is None else {f.id for f in ancestor.manifest.schema.fields}
-    kept = {pair.old.id for pair in pairs if pair.old is not None}
-    lost = [f for f in base.manifest.schema.fields if f.id not in kept | before]
-    for pair in pairs:
-        if pair.old is None and pair.new.id not in before:
-            for was in lost:
-                if was.logical_type == pair.new.logical_type:
-                    raise _untold(pair.name, merged, was.name, base, "both came since they parted")
+    kept = {*found.values(), *before}
+    lost = [field for field in base.manifest.schema.fields if field.id not in kept]
+    for new in side.manifest.schema.fields:
+        if new.id in found or new.id in before:
+            continue
+        for was in lost:
+            if was.logical_type == new.logical_type:
+                raise _untold(new.name, side, was.name, base, "both came since they parted")
 
 
 def _pairs(old: Snapshot, new: Snapshot) -> list[ColumnPair]:
@@ -322,10 +380,10 @@ def _told(
     old: Snapshot, new: Snapshot, ancestor: Snapshot | None, pairs: list[ColumnPair]
 ) -> list[ColumnPair]:
     """Return pairs of columns, if the versions between tell of each id what became of it."""
-    if ancestor is None:
+    if ancestor is None and parting(old, new) is None:
         return pairs
     before = {field.id: field for field in old.manifest.schema.fields}
-    sides = KeptColumns(ancestor, old), KeptColumns(ancestor, new)
+    sides = kept_columns(ancestor, old, new)
     for pair in pairs:
         id_ = pair.new.id
         was = before.get(id_) if sides[0].had(id_) else None

@@ -1,0 +1,101 @@
+"""Columns that are followed over versions that are gone, or from a clone to its source."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import lance
+import pytest
+
+import lancekit as lk
+from lancekit.errors import SchemaMismatchError
+from tests.operations.lineage.test_column_merges import rows_of
+
+AGO = dt.timedelta(0)
+NEW = {"score": "nullif(id * 2, -1)"}
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["fast-forward", "three-way"])
+def test_a_pick_onto_a_branch_that_renamed_the_column_in_a_version_that_is_gone(
+    ds: lk.LanceDataset, moved: bool
+) -> None:
+    exp = ds.create_branch("exp")
+    if moved:
+        exp.update({"name": "'x'"}, where="id = 4")
+    ds.add_columns(NEW)
+    exp.branches.merge("main", into="exp")
+    ds.alter_columns({"path": "score", "name": "points"})
+    ds.update({"name": "'y'"}, where="id = 3")
+    lance.dataset(ds.uri).cleanup_old_versions(AGO)
+    exp.update({"score": "7"}, where="id = 1")
+    before = rows_of(ds)
+    with pytest.raises(SchemaMismatchError, match="Nothing tells whether column 'points' of"):
+        ds.branches.cherry_pick("exp", exp.version, conflicts="theirs")
+    assert rows_of(ds) == before
+
+
+def test_a_diff_of_a_clone_applies_to_a_branch_that_renamed_the_column(
+    ds: lk.LanceDataset, tmp_path: Path
+) -> None:
+    exp = ds.create_branch("exp")
+    exp.add_columns(NEW)
+    clone = exp.shallow_clone(tmp_path / "clone", ("exp", None))
+    first = clone.version
+    clone.update({"score": "7"}, where="id = 1")
+    exp.alter_columns({"path": "score", "name": "points"})
+    ds.update({"name": "'x'"}, where="id = 4")
+    ds.branches.merge("exp")
+    clone.diff(first, clone.version).apply(ds)
+    assert [row["points"] for row in rows_of(ds)] == [7, 4, 6, 8]
+    assert [row["name"] for row in rows_of(ds)] == ["a", "b", "c", "x"]
+
+
+def test_a_diff_of_a_branch_applies_to_a_clone_that_renamed_the_column(
+    ds: lk.LanceDataset, tmp_path: Path
+) -> None:
+    exp = ds.create_branch("exp")
+    exp.add_columns(NEW)
+    clone = exp.shallow_clone(tmp_path / "clone", ("exp", None))
+    ds.update({"name": "'x'"}, where="id = 4")
+    ds.branches.merge("exp")
+    clone.alter_columns({"path": "score", "name": "points"})
+    first = ds.version
+    ds.update({"score": "7"}, where="id = 1")
+    ds.diff(first, ds.version).apply(clone)
+    assert [row["points"] for row in rows_of(clone)] == [7, 4, 6, 8]
+
+
+def remove_version(folder: Path, version: int) -> None:
+    """Remove a manifest as a cleanup of a library does that keeps no version of a branch."""
+    (folder / "_versions" / f"{2**64 - 1 - version}.manifest").unlink()
+
+
+@pytest.mark.parametrize("copy", [False, True], ids=["gone", "first version of the branch"])
+def test_a_rename_since_a_version_that_is_gone_is_told_by_files(
+    ds: lk.LanceDataset, tmp_path: Path, copy: bool
+) -> None:
+    ds.add_columns(NEW)
+    exp = ds.create_branch("exp")
+    exp.alter_columns({"path": "score", "name": "points"})
+    ds.update({"name": "'x'"}, where="id = 4")
+    remove_version(tmp_path / "t", 2)
+    if not copy:
+        remove_version(tmp_path / "t" / "tree" / "exp", 2)
+    exp.update({"points": "7"}, where="id = 1")
+    ds.branches.cherry_pick("exp", exp.version)
+    assert [row["score"] for row in rows_of(ds)] == [7, 4, 6, 8]
+
+
+def test_a_rename_since_a_version_that_is_gone_is_refused_where_no_file_tells_it(
+    ds: lk.LanceDataset, tmp_path: Path
+) -> None:
+    ds.add_columns(NEW)
+    exp = ds.create_branch("exp")
+    exp.alter_columns({"path": "score", "name": "points"})
+    ds.optimize.compact_files()
+    remove_version(tmp_path / "t", 2)
+    remove_version(tmp_path / "t" / "tree" / "exp", 2)
+    exp.update({"points": "7"}, where="id = 1")
+    with pytest.raises(SchemaMismatchError, match="Nothing tells whether column 'score' of"):
+        ds.branches.cherry_pick("exp", exp.version)
