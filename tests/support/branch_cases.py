@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -112,6 +112,19 @@ class Case:
         )
 
     @property
+    def has_namesake(self) -> bool:
+        """Whether versions are gone that tell a renamed column from another of its first name."""
+        return self.has_gap and any(
+            name in side.table.columns
+            and not was.is_same(side.table.columns[name])
+            and was.type == side.table.columns[name].type
+            and any(was.is_same(now) for now in side.table.columns.values())
+            for base in self.bases
+            for side in (self.theirs, self.ours)
+            for name, was in base.table.columns.items()
+        )
+
+    @property
     def refused(self) -> bool:
         return self.whose == "fail" and bool(self.merged.clashes or self.merged.column_clashes)
 
@@ -121,14 +134,14 @@ class Case:
         node = self.ours.follow(self.merged.table, *([self.theirs] if self.is_edge else []))
         if self.is_named:
             node.repeats = None
-        return node if self.is_edge else _without_edge(node, self.ours)
+        return node if self.is_edge else _without_edge(node, self.ours, self.merged.added)
 
 
-def _without_edge(node: Node, ours: Node) -> Node:
+def _without_edge(node: Node, ours: Node, added: Set[str]) -> Node:
     """Give the columns that a pick brought identities of their own: it is no merge."""
     known = {id_ for column in ours.table.columns.values() for id_ in column.ids}
     columns = {
-        name: replace(column, ids=column.ids & known) if column.ids & known else Column(column.type)
+        name: Column(column.type) if name in added else replace(column, ids=column.ids & known)
         for name, column in node.table.columns.items()
     }
     return Node(Table(columns, node.table.rows), node.contains, parent=node.parent)

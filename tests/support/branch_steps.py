@@ -32,11 +32,11 @@ VALUES = {
 
 @dataclass(frozen=True)
 class Step:
-    """One change: its words, how it is done, and the table that comes of it."""
+    """One change: its words, how it is done, and what it makes of a table."""
 
     name: str
     run: Callable[[Any], Any]
-    table: Table
+    change: Callable[[Table], Table]
     #: whether a library may land other versions first, which change nothing
     is_upkeep: bool = False
 
@@ -83,7 +83,7 @@ def insert(draw: Draw, side: Any, table: Table) -> Step | None:
     return Step(
         f"insert {rows}",
         lambda ds: side.write_dataset(rows_table(ds, rows), ds, mode="append"),
-        table.upserted(rows),
+        lambda table: table.upserted(rows),
     )
 
 
@@ -99,13 +99,17 @@ def update(draw: Draw, side: Any, table: Table) -> Step | None:
     return Step(
         f"update {name} = {text} where {_where(keys)}",
         lambda ds: ds.update({name: text}, where=_where(keys)),
-        table.updated(keys, {name: value}),
+        lambda table: table.updated(keys, {name: value}),
     )
 
 
 def delete(draw: Draw, side: Any, table: Table) -> Step | None:
     keys = draw(KEY_SETS)
-    return Step(f"delete {_where(keys)}", lambda ds: ds.delete(_where(keys)), table.deleted(keys))
+    return Step(
+        f"delete {_where(keys)}",
+        lambda ds: ds.delete(_where(keys)),
+        lambda table: table.deleted(keys),
+    )
 
 
 def upsert(draw: Draw, side: Any, table: Table) -> Step | None:
@@ -115,14 +119,14 @@ def upsert(draw: Draw, side: Any, table: Table) -> Step | None:
         builder = ds.merge_insert("k").when_matched_update_all().when_not_matched_insert_all()
         builder.execute(rows_table(ds, rows))
 
-    return Step(f"merge_insert {rows}", run, table.upserted(rows))
+    return Step(f"merge_insert {rows}", run, lambda table: table.upserted(rows))
 
 
 def compact(draw: Draw, side: Any, table: Table) -> Step | None:
     return Step(
         "compact",
         lambda ds: ds.optimize.compact_files(target_rows_per_fragment=50),
-        table,
+        lambda table: table,
         is_upkeep=True,
     )
 
@@ -144,10 +148,11 @@ def add_values(draw: Draw, side: Any, table: Table) -> Step | None:
         return None
     name = draw(st.sampled_from(free))
     text, kind, value = draw(st.sampled_from(EXPRESSIONS))
+    column = Column(kind)
     return Step(
         f"add {name} = {text}",
         lambda ds: ds.add_columns({name: text}),
-        table.added(name, Column(kind), {key: value(key) for key in table.rows}),
+        lambda table: table.added(name, column, {key: value(key) for key in table.rows}),
     )
 
 
@@ -156,10 +161,11 @@ def add_nulls(draw: Draw, side: Any, table: Table) -> Step | None:
     if not free:
         return None
     name, kind = draw(st.sampled_from(free)), draw(st.sampled_from(sorted(TYPES)))
+    column = Column(kind)
     return Step(
         f"add {name} {kind}",
         lambda ds: ds.add_columns([pa.field(name, TYPES[kind])]),
-        table.added(name, Column(kind), {}),
+        lambda table: table.added(name, column, {}),
     )
 
 
@@ -167,7 +173,11 @@ def drop(draw: Draw, side: Any, table: Table) -> Step | None:
     if not _values(table):
         return None
     name = draw(st.sampled_from(_values(table)))
-    return Step(f"drop {name}", lambda ds: ds.drop_columns([name]), table.dropped(name))
+    return Step(
+        f"drop {name}",
+        lambda ds: ds.drop_columns([name]),
+        lambda table: table.dropped(name),
+    )
 
 
 def rename(draw: Draw, side: Any, table: Table) -> Step | None:
@@ -178,7 +188,7 @@ def rename(draw: Draw, side: Any, table: Table) -> Step | None:
     return Step(
         f"rename {old} to {new}",
         lambda ds: ds.alter_columns({"path": old, "name": new}),
-        table.renamed({old: new}),
+        lambda table: table.renamed({old: new}),
     )
 
 
@@ -189,7 +199,7 @@ def swap(draw: Draw, side: Any, table: Table) -> Step | None:
     return Step(
         f"swap {one} and {other}",
         lambda ds: ds.alter_columns({"path": one, "name": other}, {"path": other, "name": one}),
-        table.renamed({one: other, other: one}),
+        lambda table: table.renamed({one: other, other: one}),
     )
 
 
@@ -203,7 +213,7 @@ def cast(draw: Draw, side: Any, table: Table) -> Step | None:
     return Step(
         f"cast {name} to {to}",
         lambda ds: ds.alter_columns({"path": name, "data_type": TYPES[to]}),
-        table.cast(name, to),
+        lambda table: table.cast(name, to),
     )
 
 

@@ -110,7 +110,7 @@ class BranchedTable(RuleBasedStateMachine):
     def take(self, line: Line, side: Any, step: Step) -> None:
         note(f"{line.name}: {side.__name__} {step.name}")
         step.run(self.handle(side, line))
-        node = line.newest.follow(step.table)
+        node = line.newest.follow(step.change(line.newest.table))
         self.landed(line, node, upkeep=step.is_upkeep, least=0)
 
     def change(self, data: Any, kinds: Sequence[Any]) -> None:
