@@ -92,7 +92,7 @@ class KeptColumns:
 
 
 class HeldColumns:
-    """The columns that two versions have of a third one that is gone, as files of both tell."""
+    """The columns that two versions share with a common version that is gone, found by files."""
 
     def __init__(self, one: Snapshot, other: Snapshot) -> None:
         self._one, self._other = one, other
@@ -110,11 +110,11 @@ class HeldColumns:
         return id_ if self.has(id_) else None
 
     def is_told(self, id_: int) -> bool:
-        """Return True if files tell what the column of an id was."""
+        """Return True if a file of both versions shows that the id kept its column."""
         return self.has(id_)
 
     def is_new(self, _: int) -> bool:
-        """Return False: nothing tells whether a column came since."""
+        """Return False: no file shows that a column is new."""
         return False
 
     @cached_property
@@ -125,7 +125,7 @@ class HeldColumns:
 def kept_columns(
     ancestor: Snapshot | None, old: Snapshot, new: Snapshot
 ) -> tuple[KeptColumns | HeldColumns, KeptColumns | HeldColumns]:
-    """Return what tells of each version which columns it has of the one that both come from."""
+    """Return, for each of two versions, the columns of the version where both part."""
     if ancestor is None:
         held = HeldColumns(old, new)
         return held, held

@@ -73,9 +73,9 @@ def contained_columns(base: Snapshot, side: Snapshot) -> list[ColumnPair]:
 
 
 def _in_one_dataset(base: Snapshot, side: Snapshot) -> tuple[Snapshot, Snapshot] | None:
-    """Return two versions, or those of which their clones were made, with a common origin.
+    """Return two versions of one dataset: a clone is replaced by the version it was made from.
 
-    ``None`` if there is none, or if it cannot be read.
+    ``None`` if the two have no common origin, or the source of a clone cannot be read.
     """
     start = parting(base, side)
     if start is None:
@@ -91,7 +91,7 @@ def _in_one_dataset(base: Snapshot, side: Snapshot) -> tuple[Snapshot, Snapshot]
 def _may_be_others(
     ancestor: Snapshot, base: Snapshot, side: Snapshot, pairs: Sequence[ColumnPair]
 ) -> bool:
-    """Return True if the ways from the ancestor alone do not tell which columns are the same."""
+    """Return True if merges since the ancestor can decide which columns are the same."""
     if not _all_from(ancestor, base):
         return True
     if base.line.root == side.line.root:
@@ -186,7 +186,7 @@ class _Traces:
         }
 
     def _by_merge_bases(self, base: Snapshot, side: Snapshot) -> dict[int, int]:
-        """Return the columns that two versions have from those which both contain."""
+        """Return the common columns of two versions, found by way of the merge bases."""
         found = dict[int, int]()
         bases = self._graph.merge_bases(base, side)
         for common in bases:

@@ -400,7 +400,7 @@ def _moved(pair: ColumnPair) -> bool:
 
 
 def _moved_rows(change: Changed, fragment: Fragment) -> tuple[BitMap, bool]:
-    """Return which rows of a fragment a restore brought back, and if rows of it were deleted."""
+    """Return the rows that a restore brought back, and True if other rows were deleted."""
     before = change.base.fragment(fragment.id)
     if before is None or not before.num_deletions:
         return BitMap(), fragment.num_deletions > 0
