@@ -312,13 +312,13 @@ class CommitGraph:
         seen: set[tuple[str, int]] = set()
         while not known.contains(*point):
             seen.add(point)
-            repeated = self._repeated(*point)
+            repeated = self.repeated(*point)
             if repeated is None or repeated in seen:
                 return False
             point = repeated
         return True
 
-    def _repeated(self, name: str, version: int) -> tuple[str, int] | None:
+    def repeated(self, name: str, version: int) -> tuple[str, int] | None:
         """Return the version whose rows and columns a merge took over as a whole."""
         line = self.line(name)
         snapshot = None if line is None else self.load(line, version)

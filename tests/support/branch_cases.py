@@ -63,6 +63,8 @@ class Case:
     bases_are_there: bool
     #: versions between a base and a side are gone, which would tell what became of columns
     has_gap: bool = False
+    #: a side is in a clone whose first version is gone, which would tell where the clone comes from
+    is_cut_off: bool = False
     #: the branch that is merged
     source: Line | None = None
     #: whether the user named the base
@@ -102,9 +104,12 @@ class Case:
 
     @property
     def is_guessed(self) -> bool:
-        """Whether versions are gone that tell a cast column from another one."""
+        """Whether versions are gone that tell a cast column from another one.
+
+        Of a clone that is cut off from its source, nothing tells renamed columns, either.
+        """
         return self.has_gap and any(
-            was.type != now.type and was.is_same(now) != (name == other)
+            (was.type != now.type or self.is_cut_off) and was.is_same(now) != (name == other)
             for base in self.bases
             for side in (self.theirs, self.ours)
             for name, was in base.table.columns.items()

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count, takewhile
 from typing import Any, Literal
 
-__all__ = ["Ambiguous", "Column", "Merged", "Node", "Table", "between", "merge_bases", "three_way"]
+__all__ = ["Ambiguous", "Column", "Merged", "Node", "Table", "bases_of_merge", "between"]
+__all__ += ["merge_bases", "three_way"]
 
 Whose = Literal["ours", "theirs"]
 Cells = Mapping[str, Any]
@@ -154,6 +155,14 @@ def merge_bases(one: Node, other: Node) -> list[Node]:
         if not any(node in base.contains for base in found):
             found.append(node)
     return found
+
+
+def bases_of_merge(theirs: Node, ours: Node) -> list[Node]:
+    """Return the merge bases; that alone which ours repeats, since ours changed nothing then."""
+    bases, repeated = merge_bases(theirs, ours), ours.repeats
+    while repeated is not None and repeated not in bases:
+        repeated = repeated.repeats
+    return bases if repeated is None else [repeated]
 
 
 def parted(one: Node, other: Node) -> Node:

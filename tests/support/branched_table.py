@@ -213,6 +213,17 @@ class BranchedTable(RuleBasedStateMachine):
         there = {id(node) for node in self.nodes()}
         return all(id(node) in there for node in nodes)
 
+    def is_cut_off(self, nodes: Iterable[Node]) -> bool:
+        """Tell whether versions of a clone and of its source are among them, and nothing tells it.
+
+        The clone's first commit says where it comes from.
+        """
+        clone = self.lines.get("clone")
+        if clone is None or any(node is clone.fork for node in clone.nodes.values()):
+            return False
+        own = set(map(id, clone.chain[clone.chain.index(clone.fork) + 1 :]))
+        return len({id(node) in own for node in nodes}) == 2
+
     @rule(data=st.data())
     def undo(self, data: Any) -> None:
         line = self.draw_line(data)

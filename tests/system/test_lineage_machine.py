@@ -31,7 +31,14 @@ from tests.support.branch_cases import (
     check_counts,
     counts_of,
 )
-from tests.support.branch_model import Ambiguous, Node, Table, between, merge_bases, three_way
+from tests.support.branch_model import (
+    Ambiguous,
+    Node,
+    Table,
+    bases_of_merge,
+    between,
+    three_way,
+)
 from tests.support.branch_steps import COLUMN_STEPS, ROW_STEPS
 from tests.support.branched_table import BranchedTable, note
 from tests.support.faults import Call, Faults, injected
@@ -106,9 +113,15 @@ class BranchMachine(BranchedTable):
         except Ambiguous as error:
             left_out[str(error)] += 1
             return None
-        has_gap = not all(self.are_there(between(b, s)) for b in bases for s in (theirs, ours))
-        is_there = self.are_there(bases)
-        case = Case(doing, bases, theirs, ours, whose, merged, is_there, has_gap, source, named)
+        is_cut_off = self.is_cut_off([*bases, theirs, ours])
+        has_gap = is_cut_off or not all(
+            self.are_there(between(b, s)) for b in bases for s in (theirs, ours)
+        )
+        case = Case(
+            doing, bases, theirs, ours, whose, merged,
+            bases_are_there=self.are_there(bases), has_gap=has_gap, is_cut_off=is_cut_off,
+            source=source, is_named=named,
+        )  # fmt: skip
         self.may_be_untold |= has_gap
         reasons = [name for name, holds in EXCLUDED.items() if holds(case)]
         left_out.update(reasons[:1])
@@ -150,7 +163,7 @@ class BranchMachine(BranchedTable):
             compared[f"{doing} nothing to do"] += 1
             self.unchanged(target)
             return
-        bases = merge_bases(source.newest, target.newest)
+        bases = bases_of_merge(source.newest, target.newest)
         case = self.case(doing, bases, source.newest, target.newest, whose, source)
         if case is None:
             return
@@ -261,7 +274,7 @@ class BranchMachine(BranchedTable):
         if theirs.is_merged_into(before):
             return
         after = before.follow(found[1].change(before.table)) if on_target else before
-        bases = merge_bases(theirs, before)
+        bases = bases_of_merge(theirs, before)
         cases = [self.case("merge", bases, theirs, ours, whose, source) for ours in (before, after)]
         if None in cases or cases[0].refused or not cases[0].bases_are_there:
             return
@@ -318,9 +331,9 @@ class BranchMachine(BranchedTable):
         names = [line.name for line in self.branches]
         one, other = (self.lines[name] for name in data.draw(st.permutations(names))[:2])
         ends = one.newest, other.newest
-        bases = merge_bases(*ends)
+        bases = bases_of_merge(*ends)
         case = self.case("merge", bases, *ends, whose, one)
-        back = self.case("merge", bases, *ends[::-1], whose, other)
+        back = self.case("merge", bases_of_merge(*ends[::-1]), *ends[::-1], whose, other)
         merged = ends[0].is_merged_into(ends[1]) or ends[1].is_merged_into(ends[0])
         if merged or case is None or back is None or case.refused or back.refused:
             return

@@ -69,6 +69,8 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
         return _based_on(theirs, theirs, ours, graph, is_merged=True)
     left, right = graph.vector(theirs), graph.vector(ours)
     bases = graph.merge_bases(theirs, ours)
+    if len(bases) > 1 and (repeated := _repeated_base(graph, ours, bases)):
+        bases = [repeated]
     there = []
     for base in bases:
         if base.snapshot is None:
@@ -97,6 +99,20 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
         unmerged=len(there) == 1 and _is_forked(base, left, right),
         is_behind=graph.is_merged(ours, theirs),
     )
+
+
+def _repeated_base(
+    graph: CommitGraph, ours: Snapshot, bases: Sequence[CommonVersion]
+) -> CommonVersion | None:
+    """Return the merge base of which ours is a copy, without changes of its own since."""
+    seen, point = set[tuple[str, int]](), graph.repeated(*graph.vector(ours).point)
+    while point is not None and point not in seen:
+        for base in bases:
+            if (base.name, base.version) == point:
+                return base
+        seen.add(point)
+        point = graph.repeated(*point)
+    return None
 
 
 def named_base(theirs: Snapshot, ours: Snapshot, reference: Reference) -> MergeBase:
