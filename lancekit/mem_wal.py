@@ -3,6 +3,7 @@
 from lancekit.api.execution_plan import ExecutionPlan
 from lancekit.api.lsm_planners import LsmPointLookupPlanner, LsmVectorSearchPlanner
 from lancekit.api.lsm_scanner import LsmScanner
+from lancekit.api.mem_wal_quarantine import MemWalQuarantine
 from lancekit.api.mem_wal_sink import MemWalSink
 from lancekit.api.shard_snapshot import ShardSnapshot
 from lancekit.api.shard_writer import ShardWriter
@@ -26,6 +27,7 @@ __all__ = [
     "LsmVectorSearchPlanner",
     "MemWalCleanupStats",
     "MemWalMergeResult",
+    "MemWalQuarantine",
     "MemWalRepair",
     "MemWalSink",
     "MergedShard",

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from typing import get_args
 from uuid import UUID
 
 from lancekit.api._handle import Handle
+from lancekit.api.mem_wal_quarantine import MemWalQuarantine
 from lancekit.api.pylance.arguments import check_callback, check_count
 from lancekit.checked import checked_methods
+from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.legible import shown
 from lancekit.operations.common.results import MemWalMergeResult
 from lancekit.operations.common.retry import CONFLICT_RETRIES, RETRY_TIMEOUT, RetryPolicy
-from lancekit.operations.mem_wal.cleanup import GRACE, MemWalCleanupStats, clean_shards
+from lancekit.operations.mem_wal.cleanup import (
+    GRACE,
+    MemWalCleanupStats,
+    clean_quarantine,
+    clean_shards,
+)
 from lancekit.operations.mem_wal.flush_logs import flush_logs, flush_own_writers
 from lancekit.operations.mem_wal.initialize import initialized
 from lancekit.operations.mem_wal.merge import ROWS_PER_COMMIT, merge_generations
+from lancekit.operations.mem_wal.merge_step import OnError
 from lancekit.operations.mem_wal.repair import MemWalRepair, repair_logs
 from lancekit.operations.mem_wal.shards import chosen_shards
 
@@ -33,6 +42,7 @@ class MemWalUpkeep(Handle):
         *,
         flush: bool = False,
         rows_per_commit: int = ROWS_PER_COMMIT,
+        on_error: OnError = "raise",
         progress: Callable[[int, int], object] | None = None,
         conflict_retries: int = CONFLICT_RETRIES,
         retry_timeout: timedelta = RETRY_TIMEOUT,
@@ -48,6 +58,9 @@ class MemWalUpkeep(Handle):
         The rows of other processes wait in their logs until their writers flush them or are closed,
         unless ``flush=True`` says to take the shards.  ``waiting`` of the result counts them.
 
+        A row that the table refuses, such as one that breaks a constraint, stops the merge of its
+        shard and of no other shard, and then this raises.
+
         Parameters
         ----------
         shards
@@ -59,6 +72,10 @@ class MemWalUpkeep(Handle):
             a writer that was opened by hand stays fenced.
         rows_per_commit
             About how many rows of generations one commit merges.
+        on_error
+            ``"quarantine"`` sets rows that the table refuses aside, and merges all other rows.
+            `mem_wal_quarantine` reads these rows, corrects them and puts them back.  Until then
+            later rows of the same key follow into the quarantine, whatever this is.
         progress
             Is called after each commit with the number of generations that are merged, and of all.
         conflict_retries, retry_timeout
@@ -70,9 +87,13 @@ class MemWalUpkeep(Handle):
             The table has no MemWAL.
         ShardError
             A shard was begun on a branch by a writer that does not know what branches inherit.
+        ConstraintViolationError, SchemaMismatchError, PredicateError, UnsupportedTypeError
+            The table refuses rows.  All other shards were merged.  ``context`` has ``shard``,
+            ``generation``, ``keys`` and ``reasons`` of the first rows, ``failed``, errors by
+            shard, and ``merged``, the result of the merge.
         CorruptFileError
-            A generation cannot be read; or, with ``flush=True``, a log, after the other shards were
-            merged.
+            A generation cannot be read; or, with ``flush=True``, a log.  All other shards were
+            merged; ``context`` as above.
         RetriesExhaustedError
             Others changed the same rows before every attempt.  What was committed stays.
 
@@ -88,17 +109,48 @@ class MemWalUpkeep(Handle):
         rows = check_count("rows_per_commit", rows_per_commit, least=1)
         told = check_callback("progress", progress)
         chosen = chosen_shards(self._snapshot, shards)
+        check_choice("on_error", on_error, get_args(OnError))
         self._check_movable()
         flush_own_writers(chosen)
         failed = flush_logs(self._snapshot, chosen, retry_timeout) if flush else []
-        result = self._move(
+        result, error = self._move(
             lambda snapshot: merge_generations(
-                snapshot, chosen, policy, rows_per_commit=rows, progress=told
+                snapshot, chosen, policy, rows_per_commit=rows, on_error=on_error, progress=told
             )
         )
-        if failed:
-            raise failed[0]
+        if error is not None or failed:
+            raise error or failed[0]
         return result
+
+    def mem_wal_quarantine(self) -> MemWalQuarantine:
+        """Return the rows that `merge_mem_wal` set aside, which are in no version and in no log.
+
+        They can be read, corrected and put back, or discarded.  They are those of the newest
+        version, or of the version that the handle is pinned to.
+
+        Raises
+        ------
+        CorruptFileError
+            A table of the quarantine is missing or damaged.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1], "v": [5]}, "memory://set-aside", primary_key="id")
+        >>> ds.mem_wal_upsert({"id": [2, 3], "v": [-1, 7]}, flush=True)  # doctest: +ELLIPSIS
+        {...}
+        >>> ds.constraints.add("positive", "v > 0")
+        >>> ds.merge_mem_wal(on_error="quarantine")["num_quarantined_rows"]
+        1
+        >>> quarantine = ds.mem_wal_quarantine()
+        >>> quarantine.to_table().select(["id", "v", "_quarantine_reason"]).to_pylist()
+        [{'id': 2, 'v': -1, '_quarantine_reason': "breaks the constraint 'positive' (v > 0)"}]
+        >>> quarantine.put_back({"id": [2], "v": [1]})
+        1
+        >>> sorted(ds.to_table()["v"].to_pylist())
+        [1, 5, 7]
+        """
+        return MemWalQuarantine._of(self)
 
     def cleanup_mem_wal(
         self, shards: Iterable[str | UUID] | None = None, *, grace: timedelta = GRACE
@@ -108,6 +160,9 @@ class MemWalUpkeep(Handle):
         Generations that were merged, and those that a writer left behind when it was stopped; the
         entries of logs whose rows are in generations; old manifests.  What readers can hold that
         began within the grace stays, and so do the entries that keep earlier writers out.
+
+        Rows in quarantine stay.  Without `shards`, this removes the tables of the quarantine whose
+        rows wait in no version.
 
         Parameters
         ----------
@@ -136,7 +191,8 @@ class MemWalUpkeep(Handle):
         if grace < timedelta(0):
             raise InvalidArgumentError(f"grace is {grace}.", hint="Pass a timedelta of 0 or more.")
         initialized(self._snapshot)
-        return clean_shards(chosen_shards(self._snapshot, shards), grace)
+        done = clean_shards(chosen_shards(self._snapshot, shards), grace)
+        return done if shards is not None else done + clean_quarantine(self._snapshot, grace)
 
     def repair_mem_wal(self, shards: Iterable[str | UUID] | None = None) -> MemWalRepair:
         """Move damaged entries of logs aside, so that the shards can be read and written again.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from lancekit.api._handle import Handle
 from lancekit.api.frames import check_blob_mode, pandas_frame
@@ -49,6 +49,7 @@ from lancekit.operations.explain.operations import (
     explain_write,
 )
 from lancekit.operations.maintenance.compact_plan import CompactionOptions
+from lancekit.operations.mem_wal.merge_step import OnError
 from lancekit.operations.mem_wal.shards import chosen_shards
 from lancekit.operations.update import check_updates, check_where
 from lancekit.storage.clients import check_options
@@ -140,6 +141,7 @@ def _merge_mem_wal(ds: Handle, given: Arguments) -> Explanation:
     rows = check_count("rows_per_commit", given["rows_per_commit"], least=1)
     check_callback("progress", given["progress"])
     check_flag("flush", given["flush"])
+    check_choice("on_error", given["on_error"], get_args(OnError))
     shards = chosen_shards(ds._snapshot, given["shards"])
     return explain_merge_mem_wal(ds._snapshot, shards, rows, flush=given["flush"])
 

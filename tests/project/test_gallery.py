@@ -17,7 +17,8 @@ from tests.support.copies import check_copies
 from tests.support.gallery import ENTRIES, STYLE, entries
 
 #: planners, which are parts of scans of shards
-ELSEWHERE = {"Duplicates", "MemWalRepair", "LsmPointLookupPlanner", "LsmVectorSearchPlanner"}
+ELSEWHERE = {"Duplicates", "LsmPointLookupPlanner", "LsmVectorSearchPlanner"}
+ELSEWHERE |= {"MemWalQuarantine", "MemWalRepair"}
 PAGE = (Path(__file__).parents[2] / "docs/gallery.md").read_text(encoding="utf-8")
 
 

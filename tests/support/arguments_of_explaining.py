@@ -91,6 +91,7 @@ OPERATIONS: dict[str, tuple[dict[str, Any], dict[str, Check]]] = {
             "shards": NOT_ONE,
             "flush": Refused("yes"),
             "rows_per_commit": Refused(0),
+            "on_error": Refused("ignore"),
             "progress": Refused(1),
         },
     ),

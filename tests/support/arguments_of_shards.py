@@ -104,6 +104,7 @@ SHARDS = {
             "shards": Refused(["one"]),
             "flush": Refused("yes"),
             "rows_per_commit": Refused(0),
+            "on_error": Refused("ignore"),
             "progress": Refused(1),
             "conflict_retries": Refused(-1),
             "retry_timeout": Refused(1),

@@ -11,12 +11,15 @@ __all__ = [
     "MANIFESTS",
     "MANIFEST_HINT",
     "MEM_WAL",
+    "QUARANTINE",
     "WAL",
     "aside_name",
     "entry_name",
     "generation_folder",
     "generation_number",
+    "is_quarantine",
     "manifest_name",
+    "new_quarantine",
     "position",
 ]
 
@@ -32,6 +35,11 @@ WAL = "wal"
 
 #: the folder of damaged entries that were moved out of the log
 ASIDE = "set_aside"
+
+#: the folder, beside the shards, of the tables of rows in quarantine
+QUARANTINE = f"{LOGS}/quarantine"
+#: the first bytes of the ids of these tables, which tell them from ids of shards
+_QUARANTINE_ID = b"lkquar"
 
 #: says which manifest was the newest one, for nobody to rely on
 MANIFEST_HINT = f"{MANIFESTS}/version_hint.json"
@@ -98,3 +106,19 @@ def generation_number(folder: str) -> int:
     """
     found = _GENERATION.fullmatch(folder)
     return int(found[1]) if found else 0
+
+
+def new_quarantine() -> uuid.UUID:
+    """Return a fresh id for a table of rows in quarantine.
+
+    Examples
+    --------
+    >>> is_quarantine(new_quarantine()), is_quarantine(uuid.uuid4())
+    (True, False)
+    """
+    return uuid.UUID(bytes=_QUARANTINE_ID + uuid.uuid4().bytes[len(_QUARANTINE_ID) :])
+
+
+def is_quarantine(one: uuid.UUID) -> bool:
+    """Tell whether an id is one of a table of rows in quarantine."""
+    return one.bytes.startswith(_QUARANTINE_ID)

@@ -21,6 +21,7 @@ from lancekit.api.history import History, Version
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.api.lsm_planners import LsmPointLookupPlanner, LsmVectorSearchPlanner
 from lancekit.api.lsm_scanner import LsmScanner
+from lancekit.api.mem_wal_quarantine import MemWalQuarantine
 from lancekit.api.mem_wal_sink import MemWalSink
 from lancekit.api.merge_builder import MergeInsertBuilder
 from lancekit.api.pylance.session import Session
@@ -51,6 +52,7 @@ from lancekit.notebook.cards.indices import coverage_card, index_card, indices_c
 from lancekit.notebook.cards.mem_wal import (
     mem_wal_cleanup_card,
     mem_wal_merge_card,
+    mem_wal_quarantine_card,
     mem_wal_repair_card,
     mem_wal_sink_card,
     shard_writer_card,
@@ -160,6 +162,7 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     MergeResult: merge_card,
     MemWalMergeResult: mem_wal_merge_card,
     MemWalCleanupStats: mem_wal_cleanup_card,
+    MemWalQuarantine: mem_wal_quarantine_card,
     MemWalRepair: mem_wal_repair_card,
     Shards: shards_card,
     DeleteResult: delete_card,

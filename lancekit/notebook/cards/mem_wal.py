@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
+from lancekit.api.mem_wal_quarantine import MemWalQuarantine
 from lancekit.api.mem_wal_sink import MemWalSink
 from lancekit.api.shard_writer import ShardWriter
 from lancekit.format.mem_wal.details import ShardingSpec
+from lancekit.legible import cut, literals
 from lancekit.notebook.cards.common import (
     ENGINES,
     NAMES,
@@ -21,13 +25,16 @@ from lancekit.notebook.render.models import Card, Column, Row
 from lancekit.notebook.render.words import clean, count, listing, place, plural, size
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard
 from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
+from lancekit.operations.mem_wal.quarantine import GENERATION, REASON, ROW, SHARD, TIME
 from lancekit.operations.mem_wal.repair import MemWalRepair, SetAside
 from lancekit.operations.mem_wal.shards import ShardInfo, Shards
 from lancekit.options import options
+from lancekit.shards.schema import TOMBSTONE
 
 __all__ = [
     "mem_wal_cleanup_card",
     "mem_wal_merge_card",
+    "mem_wal_quarantine_card",
     "mem_wal_repair_card",
     "mem_wal_sink_card",
     "shard_writer_card",
@@ -47,6 +54,16 @@ _REPAIRED = (
     Column("entry", numeric=True),
     Column("its bytes are in"),
 )
+_QUARANTINED = (
+    Column("row", numeric=True),
+    Column("key"),
+    Column("reason"),
+    Column("shard"),
+    Column("generation", numeric=True),
+    Column("since"),
+)
+#: how much of the key of a row is shown
+_VALUES = 60
 _SINK_SHARDS = (
     Column("shard"),
     Column("epoch", numeric=True),
@@ -104,10 +121,15 @@ def mem_wal_merge_card(result: MemWalMergeResult, _now: datetime) -> Card:
         facts=facts(
             ("shards", listing(map(_merged, result.shards), NAMES)),
             ("by another merger", plural(skipped, "generation") if skipped else ""),
+            ("quarantine", _set_aside(result.num_quarantined_rows)),
             *(_done(result) if result.commits else ()),
         )
         + waiting_facts(result.waiting),
     )
+
+
+def _set_aside(rows: int) -> str:
+    return f"{plural(rows, 'row')} set aside: ds.mem_wal_quarantine()" if rows else ""
 
 
 def _done(result: MemWalMergeResult) -> tuple[tuple[str, str], ...]:
@@ -134,8 +156,13 @@ def mem_wal_cleanup_card(result: MemWalCleanupStats, _now: datetime) -> Card:
             ("generations", count(result.generations_removed)),
             ("entries of logs", count(result.log_entries_removed)),
             ("manifests", count(result.manifests_removed)),
+            ("quarantine", _tables(result.quarantines_removed)),
         ),
     )
+
+
+def _tables(number: int) -> str:
+    return f"{plural(number, 'table')} without rows that wait" if number else ""
 
 
 def mem_wal_repair_card(result: MemWalRepair, _now: datetime) -> Card:
@@ -158,6 +185,45 @@ def mem_wal_repair_card(result: MemWalRepair, _now: datetime) -> Card:
 def _repaired(one: SetAside) -> Row:
     kept = clean(place(one.file)) if one.file else "nothing: the entry was missing"
     return Row((clean(one.shard_id), count(one.position), kept))
+
+
+def mem_wal_quarantine_card(quarantine: MemWalQuarantine, _now: datetime) -> Card:
+    most = options.display_rows
+    rows = quarantine.to_table().slice(0, most).to_pylist()
+    listed = table(
+        caption="Oldest first",
+        columns=_QUARANTINED,
+        rows=tuple(_quarantined(row, quarantine.key) for row in rows),
+        note=first_of(most, len(quarantine), "quarantine.to_pandas()"),
+    )
+    how = "quarantine.put_back(corrected) or quarantine.discard(rows)"
+    return Card(
+        kind="MemWAL quarantine",
+        title=f"{plural(len(quarantine), 'row')} in quarantine",
+        headline=(),
+        facts=facts(
+            ("read by", "quarantine.to_pandas(): no version and no log has these rows"),
+            ("next", how),
+        )
+        if rows
+        else (),
+        tables=(listed,) if rows else (),
+    )
+
+
+def _quarantined(row: Mapping[str, Any], key: Sequence[str]) -> Row:
+    shown = {name: row[name] for name in key}
+    values = clean(cut(literals(shown), _VALUES))
+    return Row(
+        (
+            count(row[ROW]),
+            f"{values}, deleted" if row[TOMBSTONE] else values,
+            clean(row[REASON]),
+            clean(row[SHARD]),
+            count(row[GENERATION]),
+            clean(f"{row[TIME]:%Y-%m-%d %H:%M} UTC"),
+        )
+    )
 
 
 def shard_writer_card(writer: ShardWriter, _now: datetime) -> Card:

@@ -135,16 +135,29 @@ class MergedShard:
 class MemWalMergeResult(Counts):
     """What a merge of generations into the table did.
 
+    <<<<<<< HEAD
     `num_skipped_generations` were merged by someone else meanwhile.  `commits` counts versions:
     `version` is `read_version` where there was nothing to merge.  `waiting` counts the rows that no
     version has afterwards.
+    =======
+    `num_quarantined_rows` were set aside: the table refuses them, or they follow such a row of the
+    same key.  `num_skipped_generations` were merged by someone else meanwhile.  `commits` counts
+    versions: `version` is `read_version` where there was nothing to merge.
+    >>>>>>> 3818d94f (Set rows that the table refuses aside, and merge all other rows)
     """
 
-    _keys = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows", "num_merged_generations")
+    _keys = (
+        "num_inserted_rows",
+        "num_updated_rows",
+        "num_deleted_rows",
+        "num_merged_generations",
+        "num_quarantined_rows",
+    )
     num_inserted_rows: int
     num_updated_rows: int
     num_deleted_rows: int
     num_merged_generations: int
+    num_quarantined_rows: int = 0
     num_skipped_generations: int = 0
     shards: tuple[MergedShard, ...] = ()
     commits: int = 0

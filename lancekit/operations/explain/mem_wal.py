@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from lancekit.legible import plural
 from lancekit.operations.explain.explanation import Explanation, Writes, explanation, reads
 from lancekit.operations.explain.operations import explain_metadata
-from lancekit.operations.mem_wal.merge import engine_of, planned_merge
+from lancekit.operations.mem_wal.merge import planned_merge
+from lancekit.operations.mem_wal.merge_step import engine_of
 from lancekit.operations.unmerged.waiting_rows import WaitingRows, waiting_rows
 from lancekit.shards.shard import Shard
 from lancekit.versions.snapshot import Snapshot

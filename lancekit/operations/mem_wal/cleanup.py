@@ -9,13 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
 
 from lancekit.display import Displayed
-from lancekit.errors import CorruptFileError, UnsupportedFeatureError
+from lancekit.errors import CorruptFileError, UnsupportedFeatureError, VersionNotFoundError
 from lancekit.format.mem_wal.names import (
     MANIFESTS,
+    QUARANTINE,
     WAL,
     entry_name,
     generation_number,
@@ -23,12 +24,15 @@ from lancekit.format.mem_wal.names import (
     position,
 )
 from lancekit.format.mem_wal.shard_manifest import ShardManifest, parse_shard_manifest
+from lancekit.operations.unmerged.quarantined import quarantine_ids
 from lancekit.shards.log import read_entry
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard
 from lancekit.storage import ObjectInfo
+from lancekit.versions.listing import list_versions
+from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["GRACE", "MemWalCleanupStats", "clean_shards"]
+__all__ = ["GRACE", "MemWalCleanupStats", "clean_quarantine", "clean_shards"]
 
 #: how long readers may go on with what they have planned
 GRACE = timedelta(hours=1)
@@ -43,19 +47,28 @@ _SENTINEL_BYTES = 4096
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MemWalCleanupStats(Displayed):
-    """What a cleanup of shards removed: generations, entries of logs, manifests, and bytes."""
+    """What a cleanup of shards removed: generations, entries of logs, manifests, and bytes.
+
+    `quarantines_removed` are tables of rows that no version has in quarantine.
+    """
 
     generations_removed: int = 0
     log_entries_removed: int = 0
     manifests_removed: int = 0
+    quarantines_removed: int = 0
     files_removed: int = 0
     bytes_removed: int = 0
+
+    def __add__(self, other: MemWalCleanupStats) -> MemWalCleanupStats:
+        sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
+        return MemWalCleanupStats(**sums)
 
     def _plain(self) -> str:
         return (
             f"MemWalCleanupStats(generations_removed={self.generations_removed}, "
             f"log_entries_removed={self.log_entries_removed}, "
-            f"manifests_removed={self.manifests_removed}, bytes_removed={self.bytes_removed})"
+            f"manifests_removed={self.manifests_removed}, "
+            f"quarantines_removed={self.quarantines_removed}, bytes_removed={self.bytes_removed})"
         )
 
 
@@ -89,6 +102,41 @@ def clean_shards(shards: Iterable[Shard], grace: timedelta) -> MemWalCleanupStat
         files_removed=len(gone),
         bytes_removed=sum(file.size for file in gone),
     )
+
+
+def clean_quarantine(newest: Snapshot, grace: timedelta) -> MemWalCleanupStats:
+    """Remove tables of the quarantine whose rows wait in no version, and that are older than grace.
+
+    A merge that was stopped leaves such tables, and so do rows that were put back or discarded, as
+    soon as a cleanup removed the versions in which they waited.
+    """
+    since, gone, tables = time.time() - grace.total_seconds(), list[ObjectInfo](), 0
+    old = {}
+    for folder in newest.store.list_folders(QUARANTINE):
+        inside = newest.store.list_tree(f"{QUARANTINE}/{folder}")
+        if all(file.modified <= since and file.regular for file in inside):
+            old[folder] = inside
+    # files before versions: a table that a version marks later is younger than the grace
+    waiting = _waiting_tables(newest) if old else set()
+    for folder, inside in old.items():
+        if folder not in waiting:
+            newest.store.delete_tree(f"{QUARANTINE}/{folder}")
+            gone += inside
+            tables += 1
+    return MemWalCleanupStats(
+        quarantines_removed=tables,
+        files_removed=len(gone),
+        bytes_removed=sum(file.size for file in gone),
+    )
+
+
+def _waiting_tables(newest: Snapshot) -> set[str]:
+    """Return the tables of a quarantine whose rows wait in a version that a restore can bring."""
+    found = set[str]()
+    for version in list_versions(newest.line).versions:
+        with suppress(VersionNotFoundError):  # a cleanup was first
+            found |= set(map(str, quarantine_ids(load_snapshot(newest.line, version))))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from lancekit.commit.manifest.build import build_manifest, first_manifest
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import CorruptFileError, InvalidArgumentError, VersionNotFoundError
 from lancekit.format.deletions import to_bitmap
+from lancekit.format.fragment import Fragment
 from lancekit.format.index import IndexMetadata
 from lancekit.format.manifest import Manifest, encode_manifest_file
 from lancekit.format.mem_wal.key_bytes import one_key
@@ -40,6 +41,7 @@ from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot, snapshot_of
 
 __all__ = ["KEYS", "Indexed", "generation_identity", "open_generation", "write_generation"]
+__all__ += ["write_rows"]
 
 #: the folder of what tells the keys of a generation
 KEYS = "_pk_index"
@@ -118,8 +120,32 @@ def _write(
     store: Store, schema: LanceSchema, rows: pa.Table, storage_version: str, indexed: Indexed
 ) -> int | None:
     """Write all files; return the bytes of the keys, ``None`` if there are none."""
-    arrow = schema.to_arrow()
-    stored = pa.Table.from_arrays(rows.columns, schema=arrow).to_batches()
+    fragment = _write_fragment(store, schema, rows, storage_version)
+    key = [whole(rows.column(one.name)) for one in primary_key(schema)]
+    hidden = _write_keys(store, one_key(key)) if key else BitMap()
+    store.put(_FILTER, b"\xff" * _FILTER_BYTES)
+    _put_version(store, Overwrite(schema, (fragment,)), hidden, storage_version, indexed)
+    return sum(column.nbytes for column in key) if key else None
+
+
+def write_rows(store: Store, schema: LanceSchema, rows: pa.Table, storage_version: str) -> None:
+    """Write rows as a table of one version and one fragment; all its files are durable.
+
+    If this raises, it removes what it wrote.
+    """
+    try:
+        fragment = _write_fragment(store, schema, rows, storage_version)
+        overwrite = Overwrite(schema, (fragment,))
+        _put_version(store, overwrite, BitMap(), storage_version, _not_indexed)
+    except BaseException:
+        _remove(store, "")
+        raise
+
+
+def _write_fragment(
+    store: Store, schema: LanceSchema, rows: pa.Table, storage_version: str
+) -> Fragment:
+    stored = pa.Table.from_arrays(rows.columns, schema=schema.to_arrow()).to_batches()
     task = WriteTask(
         store=store,
         schema=schema,
@@ -129,11 +155,7 @@ def _write(
         optimize_for=options.optimize_for,
     )
     (fragment,) = write_fragments(stored, task)
-    key = [whole(rows.column(one.name)) for one in primary_key(schema)]
-    hidden = _write_keys(store, one_key(key)) if key else BitMap()
-    store.put(_FILTER, b"\xff" * _FILTER_BYTES)
-    _put_version(store, Overwrite(schema, (fragment,)), hidden, storage_version, indexed)
-    return sum(column.nbytes for column in key) if key else None
+    return fragment
 
 
 def _write_keys(store: Store, keys: pa.Array) -> BitMap:

@@ -8,53 +8,27 @@ can be stopped anywhere and done again, and any number of them may run at once.
 from __future__ import annotations
 
 import time
-import uuid
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
 
-import pyarrow as pa
-
-from lancekit.commit.protocol import check_writable
-from lancekit.commit.rules.pending import Pending
 from lancekit.errors import (
-    CommitUnknownError,
+    CorruptFileError,
     LancekitError,
-    RetryableConflictError,
     ShardError,
+    UnsupportedFeatureError,
 )
-from lancekit.format.mem_wal.shard_manifest import ShardManifest, SsTable
-from lancekit.format.operation_parts import CompactedSsTable
-from lancekit.format.operations import Update
-from lancekit.format.schema import LanceSchema
-from lancekit.operations.cleanup.auto import commit
-from lancekit.operations.common.key_guard import key_filter, key_paths
+from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard
 from lancekit.operations.common.retry import RetryPolicy, retried
-from lancekit.operations.common.staged_files import removed_unless_landed, write_task
-from lancekit.operations.delete import apply_deletions
-from lancekit.operations.mem_wal.generation import open_generation
 from lancekit.operations.mem_wal.initialize import initialized
-from lancekit.operations.mem_wal.newest_rows import NewestRows, newest_rows
-from lancekit.operations.unmerged.waiting import Marks
+from lancekit.operations.mem_wal.merge_step import Landed, OnError, Step, WaitingGeneration
+from lancekit.operations.mem_wal.refused import OF_ROWS
+from lancekit.operations.unmerged.marks import Marks
 from lancekit.operations.unmerged.waiting_rows import waiting_rows
-from lancekit.options import options
-from lancekit.pipeline.casts.plan import plan_cast
-from lancekit.pipeline.engine.engine import (
-    Choice,
-    EngineName,
-    LocalRunner,
-    choose_engine,
-    spark_engine,
-)
-from lancekit.pipeline.engine.inputs import ScannedRows
-from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
-from lancekit.pipeline.rows.delete import DeletedRows
-from lancekit.pipeline.source import LocalSource, Source
 from lancekit.progress import tracking
-from lancekit.scan.fragments.source import fragment_sources
 from lancekit.shards.manifests import change, latest
 from lancekit.shards.shard import Shard
 from lancekit.versions.listing import latest_snapshot
@@ -64,9 +38,7 @@ __all__ = [
     "ROWS_PER_COMMIT",
     "PlannedMerge",
     "Progress",
-    "WaitingGeneration",
     "drain",
-    "engine_of",
     "merge_generations",
     "planned_merge",
 ]
@@ -76,15 +48,11 @@ ROWS_PER_COMMIT = 1_000_000
 #: and how many of their bytes, whatever the rows
 _BYTES = 1 << 30
 
+#: errors that stop the merge of one shard, and of no other
+_OF_SHARDS = (CorruptFileError, ShardError, UnsupportedFeatureError, *OF_ROWS)
+
 #: is told how many generations are merged, and how many there are to be
 Progress = Callable[[int, int], object]
-
-
-class WaitingGeneration(NamedTuple):
-    """A generation that is to be merged."""
-
-    shard: Shard
-    table: SsTable
 
 
 class PlannedMerge(NamedTuple):
@@ -95,25 +63,15 @@ class PlannedMerge(NamedTuple):
     steps: list[tuple[WaitingGeneration, ...]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Landed:
-    """What came of a step."""
-
-    merged: tuple[WaitingGeneration, ...] = ()
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-    engine: EngineName = "local"
-
-
 def merge_generations(
     snapshot: Snapshot,
     shards: Iterable[Shard],
     policy: RetryPolicy,
     *,
     rows_per_commit: int = ROWS_PER_COMMIT,
+    on_error: OnError = "raise",
     progress: Progress | None = None,
-) -> tuple[Snapshot, MemWalMergeResult]:
+) -> tuple[Snapshot, tuple[MemWalMergeResult, LancekitError | None]]:
     """Merge the generations of shards that the newest version lacks, and drain their manifests.
 
     Parameters
@@ -126,8 +84,15 @@ def merge_generations(
         How often a step is worked out anew when others land meanwhile.
     rows_per_commit
         About how many rows of generations one commit merges.
+    on_error
+        What becomes of rows that the table refuses.
     progress
         Told of each commit.
+
+    Returns
+    -------
+    tuple
+        The newest version; what was done, and the error for the shards that could not be merged.
 
     Raises
     ------
@@ -135,21 +100,31 @@ def merge_generations(
         The table has no shards.
     ShardError
         A shard began to count below the mark that the table has of it.
-    CorruptFileError
-        A generation cannot be read.
     RetriesExhaustedError
         Others changed the same rows before every attempt.
     """
     started = time.monotonic()
     current, manifests, steps = planned_merge(snapshot, shards, rows_per_commit)
     read_version, count = current.version, sum(map(len, steps))
-    landed: list[_Landed] = []
+    landed: list[Landed] = []
+    failed: dict[UUID, LancekitError] = {}
     attempts = done = 0
+    left = deque(steps)
     with tracking("merging generations", count) as tracker:
-        for step in steps:
-            (current, result), tries = retried(current, _Step(step), policy)
+        while left:
+            step = tuple(each for each in left.popleft() if each.shard.id not in failed)
+            if not step:
+                continue
+            try:
+                (current, one), tries = retried(current, Step(step, on_error), policy)
+            except _OF_SHARDS as error:
+                if parts := _apart(step):
+                    left.extendleft(reversed(parts))
+                else:
+                    failed[step[0].shard.id] = _stopped(step[0], error)
+                continue
             attempts += tries
-            landed.append(result)
+            landed.append(one)
             _drain_all({each.shard for each in step}, current)
             done += len(step)
             tracker.set(done, count)
@@ -159,12 +134,13 @@ def merge_generations(
     # what was merged and not drained, by someone who was stopped in between
     _drain_all(manifests, current)
     merged = [each for one in landed for each in one.merged]
-    return current, MemWalMergeResult(
+    result = MemWalMergeResult(
         num_inserted_rows=sum(one.inserted for one in landed),
         num_updated_rows=sum(one.updated for one in landed),
         num_deleted_rows=sum(one.deleted for one in landed),
         num_merged_generations=len(merged),
-        num_skipped_generations=count - len(merged),
+        num_quarantined_rows=sum(one.quarantined for one in landed),
+        num_skipped_generations=done - len(merged),
         shards=_by_shard(merged),
         commits=sum(bool(one.merged) for one in landed),
         attempts=attempts,
@@ -176,6 +152,55 @@ def merge_generations(
         engine=next((one.engine for one in landed if one.engine != "local"), "local"),
         waiting=waiting_rows(current),
     )
+    return current, (result, _first_of(failed, result) if failed else None)
+
+
+def _apart(step: Sequence[WaitingGeneration]) -> list[tuple[WaitingGeneration, ...]]:
+    """Return smaller steps: one for each shard, or else one for each generation."""
+    by_shard: dict[UUID, list[WaitingGeneration]] = {}
+    for each in step:
+        by_shard.setdefault(each.shard.id, []).append(each)
+    if len(by_shard) > 1:
+        return list(map(tuple, by_shard.values()))
+    return [(each,) for each in step] if len(step) > 1 else []
+
+
+def _stopped(waiting: WaitingGeneration, error: LancekitError) -> LancekitError:
+    """Return an error that names the generation at which the merge of a shard stopped."""
+    if "generation" in error.context and "shard" in error.context:
+        return error
+    first, *details = error.message.split("\n")
+    shard, generation = str(waiting.shard.id), waiting.table.generation
+    named = type(error)(
+        f"Generation {generation} of shard {shard} cannot be merged: {first}",
+        details=details,
+        hint=error.hint,
+        **{**error.context, "shard": shard, "generation": generation},
+    )
+    named.__cause__ = error
+    return named
+
+
+def _first_of(failed: Mapping[UUID, LancekitError], result: MemWalMergeResult) -> LancekitError:
+    """Return the error of the first shard that could not be merged, and name the other shards."""
+    error, *others = failed.values()
+    lines = [*error.message.rstrip("\n").split("\n")]
+    lines += [f"  {other.message.splitlines()[0]}" for other in others]
+    if result.shards:
+        names = ", ".join(str(one.shard) for one in result.shards)
+        lines.append(f"Merged into version {result.version}: generations of {names}.")
+    whole = type(error)(
+        lines[0],
+        details=[*lines[1:], ""] if len(lines) > 1 else [],
+        hint=error.hint,
+        **{
+            **error.context,
+            "failed": {str(shard): one for shard, one in failed.items()},
+            "merged": result,
+        },
+    )
+    whole.__cause__ = error.__cause__
+    return whole
 
 
 def planned_merge(snapshot: Snapshot, shards: Iterable[Shard], rows: int) -> PlannedMerge:
@@ -199,12 +224,6 @@ def planned_merge(snapshot: Snapshot, shards: Iterable[Shard], rows: int) -> Pla
                 _check_above(shard, table.generation, done)
     steps = list(_steps(_waiting(manifests, merged), rows))
     return PlannedMerge(current, manifests, steps)
-
-
-def engine_of(current: Snapshot, step: Iterable[WaitingGeneration]) -> Choice:
-    """Return where a step is worked out."""
-    rows = sum(each.table.physical_rows or 0 for each in step)
-    return choose_engine(current.manifest.num_rows + rows)
 
 
 def _check_above(shard: Shard, generation: int, merged: int) -> None:
@@ -258,131 +277,6 @@ def _by_shard(merged: Sequence[WaitingGeneration]) -> tuple[MergedShard, ...]:
     for shard, table in merged:
         found.setdefault(shard.id, []).append(table.generation)
     return tuple(MergedShard(shard, tuple(numbers)) for shard, numbers in found.items())
-
-
-# ---- one commit
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """Generations that one commit merges; called with the version that they come on top of."""
-
-    waiting: tuple[WaitingGeneration, ...]
-
-    def __call__(self, current: Snapshot) -> tuple[Snapshot, _Landed]:
-        left = self._left(current)
-        if not left:
-            return current, _Landed()
-        try:
-            return _land(current, left)
-        except (CommitUnknownError, RetryableConflictError):
-            raise
-        except LancekitError as error:
-            # another merger may have been first: then a mark excludes mine, or files are gone
-            newest = latest_snapshot(current.line)
-            if self._left(newest) == left:
-                raise
-            raise RetryableConflictError(
-                f"Generations of shard {left[0].shard.id} were merged by another merger: "
-                f"{error.message}",
-                read_version=current.version,
-            ) from error
-
-    def _left(self, current: Snapshot) -> tuple[WaitingGeneration, ...]:
-        merged = initialized(current).merged
-        return tuple(w for w in self.waiting if w.table.generation > merged.get(w.shard.id, 0))
-
-
-def _land(current: Snapshot, waiting: tuple[WaitingGeneration, ...]) -> tuple[Snapshot, _Landed]:
-    check_writable(current)
-    schema = current.manifest.schema
-    rows = newest_rows(LocalRunner().map(partial(_opened, schema), waiting), schema)
-    engine = engine_of(current, waiting).engine
-    work = _work_out(current, rows, engine)
-    with removed_unless_landed(current.store, work.new_fragments):
-        updated, removed = apply_deletions(current, work.marked)
-        highest = {each.shard.id: each.table.generation for each in waiting}
-        operation = Update(
-            removed_fragment_ids=removed,
-            updated_fragments=updated,
-            new_fragments=work.new_fragments,
-            fields_for_preserving_frag_bitmap=tuple(f.id for f in schema.walk()),
-            inserted_rows=key_filter(schema, work.inserted_hashes),
-            compacted_sstables=tuple(CompactedSsTable(*mark) for mark in highest.items()),
-        )
-        pending = Pending(
-            operation=operation,
-            uuid=str(uuid.uuid4()),
-            affected_rows={found.fragment_id: found.rows for found in work.marked},
-            doing="merge_mem_wal",
-        )
-        landed = commit(current, pending)
-    return landed, _Landed(
-        merged=waiting,
-        inserted=work.inserted,
-        updated=work.updated,
-        deleted=work.deleted,
-        engine=engine,
-    )
-
-
-def _opened(schema: LanceSchema, generation: WaitingGeneration) -> Snapshot:
-    return open_generation(generation.shard, generation.table, schema)
-
-
-def _work_out(current: Snapshot, rows: NewestRows, engine: EngineName) -> MergeWork:
-    """Write the rows that live, and find what they replace and what the others delete."""
-    schema = current.manifest.schema
-    plan = plan_cast(schema.to_arrow(), schema.to_arrow())
-    task, on = write_task(current), tuple(field.name for field in schema.primary_key)
-    if not on:
-        with _source(current, rows, engine) as source:
-            new = source.write(plan, task)
-        return MergeWork(new_fragments=tuple(new), inserted=rows.num_rows)
-    upsert = MergeClauses(on=on, matched="update", insert=True, once=True, guard=key_paths(schema))
-    job = MergeJob(
-        casts=plan,
-        target=tuple(fragment_sources(current)),
-        clauses=upsert,
-        task=task,
-        snapshot=current,
-    )
-    with _source(current, rows, engine) as source:
-        work = source.merge(job)
-    if not rows.deleted.num_rows:
-        return work
-    keys = plan_cast(rows.deleted.schema, rows.deleted.schema)
-    deleting = replace(job, casts=keys, clauses=MergeClauses(on=on, matched="delete"))
-    with (
-        removed_unless_landed(current.store, work.new_fragments),
-        _keys(rows.deleted, engine) as source,
-    ):
-        gone = source.merge(deleting)
-    return replace(work, marked=_together(work.marked, gone.marked), deleted=gone.deleted)
-
-
-def _source(current: Snapshot, rows: NewestRows, engine: EngineName) -> Source:
-    if engine == "spark":  # the tasks read the generations
-        source: Source = spark_engine().source(ScannedRows(rows.scan(current), rows.reader), None)
-        return source
-    return LocalSource(rows.reader(), options.source_memory_bytes)
-
-
-def _keys(keys: pa.Table, engine: EngineName) -> Source:
-    if engine == "spark":
-        source: Source = spark_engine().source(keys, None)
-        return source
-    return LocalSource(keys.to_reader(), options.source_memory_bytes)
-
-
-def _together(*parts: Sequence[DeletedRows]) -> tuple[DeletedRows, ...]:
-    """Return what several merges into one version found, each fragment once."""
-    found: dict[int, DeletedRows] = {}
-    for one in (each for part in parts for each in part):
-        other = found.get(one.fragment_id)
-        rows = one.rows if other is None else one.rows | other.rows
-        found[one.fragment_id] = replace(one, rows=rows)
-    return tuple(found.values())
 
 
 # ---- draining

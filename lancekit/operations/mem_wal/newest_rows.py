@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -27,9 +27,10 @@ from lancekit.scan.scan import Scan
 from lancekit.shards.schema import TOMBSTONE
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["NewestRows", "newest_rows", "seen_in"]
+__all__ = ["GenerationRows", "NewestRows", "newest_rows", "seen_in"]
 
 Offsets = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +55,15 @@ class NewestRows:
         The fragments of the generations, and which rows of each are the newest, and live.
     deleted
         The keys whose newest row says that they are deleted; no columns if there are no keys.
+    places
+        Of each row that lives, its place among all rows of the generations.
     """
 
     schema: LanceSchema
     sources: tuple[FragmentSource, ...]
     offsets: tuple[Offsets, ...]
     deleted: pa.Table
+    places: Offsets
 
     @property
     def num_rows(self) -> int:
@@ -95,51 +99,124 @@ class NewestRows:
                 yield from pa.table(rows.columns, schema=schema).to_batches()
 
 
-def newest_rows(generations: Sequence[Snapshot], schema: LanceSchema) -> NewestRows:
-    """Find the newest row of each key.
+@dataclass(frozen=True)
+class GenerationRows:
+    """All visible rows of some generations, older generations first.
 
-    Columns go by the ids of their fields: what a generation lacks is null, and so is a column that
-    the table got since.
+    Attributes
+    ----------
+    schema
+        The table's.
+    sources, offsets
+        The fragments of the generations, and the visible rows of each.
+    keys
+        The key and the mark of deletion of each row.
+    generation
+        The place of each row's generation in the list that was read.
+    """
+
+    schema: LanceSchema
+    sources: tuple[FragmentSource, ...]
+    offsets: tuple[Offsets, ...]
+    keys: pa.Table
+    generation: Offsets
+
+    @classmethod
+    def read(cls, generations: Sequence[Snapshot], schema: LanceSchema) -> GenerationRows:
+        """Read the keys of generations.
+
+        Columns go by the ids of their fields: what a generation lacks is null, and so is a column
+        that the table got since.
+
+        Parameters
+        ----------
+        generations
+            Later ones hold newer rows; in each every key is once, or hidden.
+        schema
+            The table's.
+        """
+        names = tuple(field.name for field in schema.primary_key)
+        sources = [
+            (number, source)
+            for number, generation in enumerate(generations)
+            for source in fragment_sources(generation, seen_in(schema, generation.manifest.schema))
+        ]
+        found = LocalRunner().map(_read_keys, [(source, names) for _, source in sources])
+        keys = pa.concat_tables([table for table, _ in found]) if found else _no_keys(schema, names)
+        numbers = [number for number, _ in sources]
+        return cls(
+            schema=schema,
+            sources=tuple(source for _, source in sources),
+            offsets=tuple(offsets for _, offsets in found),
+            keys=keys,
+            generation=np.repeat(numbers, [len(offsets) for _, offsets in found]).astype(np.int64),
+        )
+
+    def newest(self, without: Mask | None = None) -> NewestRows:
+        """Choose the newest row of each key; every row if there is no key.
+
+        Parameters
+        ----------
+        without
+            Rows that are as if they were not there.
+        """
+        key = tuple(name for name in self.keys.column_names if name != TOMBSTONE)
+        newest = np.ones(self.keys.num_rows, bool) if without is None else ~without
+        if key:
+            left = np.flatnonzero(newest)
+            rows = self.keys if without is None else ak.take(self.keys, pa.array(left))
+            columns = [ak.combine_chunks(rows.column(name)) for name in key]
+            newest[left] = SourceKeys.choose(key, columns, dedupe="last").unmatched([])
+        deleted = self.keys.column(TOMBSTONE).to_numpy()
+        live, dead = newest & ~deleted, newest & deleted
+        return NewestRows(
+            schema=self.schema,
+            sources=self.sources,
+            offsets=self._split(live),
+            deleted=ak.filter(self.keys.select(list(key)), pa.array(dead)),
+            places=np.flatnonzero(live),
+        )
+
+    def rows(self, chosen: Mask) -> pa.Table:
+        """Return some rows with the table's columns and the mark of deletion."""
+        schema = self.schema.to_arrow()
+        parts = [
+            FragmentReader(source).read(self.schema.names, offsets)
+            for source, offsets in zip(self.sources, self._split(chosen), strict=True)
+            if len(offsets)
+        ]
+        loose = pa.schema([field.with_nullable(True) for field in schema])
+        table = pa.concat_tables([pa.table(part.columns, schema=loose) for part in parts])
+        marks = ak.filter(self.keys.select([TOMBSTONE]), pa.array(chosen))
+        return table.append_column(TOMBSTONE, marks.column(0))
+
+    def _split(self, chosen: Mask) -> tuple[Offsets, ...]:
+        ends = np.cumsum([len(own) for own in self.offsets])[:-1]
+        parts = np.split(chosen, ends) if self.offsets else []
+        return tuple(own[mask] for own, mask in zip(self.offsets, parts, strict=True))
+
+
+def newest_rows(generations: Sequence[Snapshot], schema: LanceSchema) -> NewestRows:
+    """Return the newest row of each key in generations; arguments as of `GenerationRows.read`."""
+    return GenerationRows.read(generations, schema).newest()
+
+
+def seen_in(
+    schema: LanceSchema, generation: LanceSchema, own: Collection[str] = (TOMBSTONE,)
+) -> LanceSchema:
+    """Return a table's columns as they are read in a generation, and the generation's own columns.
+
+    The table may have given out the id of an own column, which was free when the generation was
+    written, to another column since: that one reads as null.
 
     Parameters
     ----------
-    generations
-        Later ones hold newer rows; in each every key is once, or hidden.
-    schema
-        The table's.
+    schema, generation
+        The table's schema and the generation's.
+    own
+        The names of the own columns: the mark of deleted rows, and what a quarantine adds.
     """
-    keys = tuple(field.name for field in schema.primary_key)
-    sources = [
-        source
-        for generation in generations
-        for source in fragment_sources(generation, seen_in(schema, generation.manifest.schema))
-    ]
-    found = LocalRunner().map(_read_keys, [(source, keys) for source in sources])
-    rows = pa.concat_tables([table for table, _ in found]) if found else _no_keys(schema, keys)
-    newest = np.ones(rows.num_rows, bool)
-    if keys:
-        columns = [ak.combine_chunks(rows.column(name)) for name in keys]
-        chosen = SourceKeys.choose(keys, columns, dedupe="last")
-        newest = chosen.unmatched([])
-    deleted = rows.column(TOMBSTONE).to_numpy()
-    live, dead = newest & ~deleted, newest & deleted
-    ends = np.cumsum([table.num_rows for table, _ in found])[:-1]
-    offsets = [own[mask] for (_, own), mask in zip(found, np.split(live, ends), strict=bool(found))]
-    return NewestRows(
-        schema=schema,
-        sources=tuple(sources),
-        offsets=tuple(offsets),
-        deleted=ak.filter(rows.select(list(keys)), pa.array(dead)),
-    )
-
-
-def seen_in(schema: LanceSchema, generation: LanceSchema) -> LanceSchema:
-    """Return a table's columns as they are read in a generation, and the mark of deleted rows.
-
-    The table may have given out the mark's id, which was free when the generation was written, to
-    another column since: that one reads as null.
-    """
-    known = {f.id: f.logical_type for f in generation.walk() if f.name != TOMBSTONE}
+    known = {f.id: f.logical_type for f in generation.walk() if f.name not in own}
     free = count(max(f.id for f in (*schema.walk(), *generation.walk())) + 1)
 
     def seen(field: LanceField, parent: int) -> LanceField:
@@ -148,7 +225,7 @@ def seen_in(schema: LanceSchema, generation: LanceSchema) -> LanceSchema:
         children = tuple(seen(child, own) for child in field.children)
         return replace(field, id=own, parent_id=parent, children=children)
 
-    marks = [f for f in generation.fields if f.name == TOMBSTONE]
+    marks = [f for f in generation.fields if f.name in own]
     return replace(schema, fields=(*(seen(f, f.parent_id) for f in schema.fields), *marks))
 
 

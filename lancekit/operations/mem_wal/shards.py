@@ -11,7 +11,7 @@ from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.legible import shown
-from lancekit.operations.unmerged.waiting import Marks
+from lancekit.operations.unmerged.marks import Marks
 from lancekit.shards.log import positions
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard, shards_of

@@ -2,56 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from lancekit.errors import InvalidArgumentError
-from lancekit.format.mem_wal.details import MemWalDetails, details_of
+from lancekit.format.mem_wal.details import details_of
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.format.operation_parts import CompactedSsTable
-from lancekit.lazy import cached_property
-from lancekit.legible import cut
+from lancekit.legible import cut, plural
+from lancekit.operations.unmerged.marks import Marks
+from lancekit.operations.unmerged.quarantined import quarantined_rows
 from lancekit.shards.log import replayable
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard, shard_of, shards_of
-from lancekit.versions.ancestor import source_of
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
-    "Marks",
     "WaitingShard",
     "check_in_order",
     "check_merged",
     "has_rows_in_log",
     "waiting_shards",
 ]
-
-
-@dataclass(frozen=True, eq=False)
-class Marks:
-    """Which generations of its branch's shards a version has."""
-
-    snapshot: Snapshot
-
-    @cached_property
-    def merged(self) -> Mapping[UUID, int]:
-        """The last generation of each shard that the version says it has."""
-        return (details_of(self.snapshot.indices) or MemWalDetails()).merged
-
-    @cached_property
-    def inherited(self) -> Mapping[UUID, int]:
-        """What of that a branch or a clone began with: of shards that are not its own."""
-        source = source_of(self.snapshot.line)
-        return {} if source is None else Marks(source).merged
-
-    def has(self, shard: UUID, generation: int) -> bool:
-        """Tell whether the version has the rows of a generation.
-
-        A writer that does not know of marks begins the shards of branches at 1: what it wrote is
-        not what the mark is of.
-        """
-        return self.merged.get(shard, 0) >= generation > self.inherited.get(shard, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +129,8 @@ def check_merged(newest: Snapshot, doing: str, *, drained: bool = True) -> None:
     doing
         What would lose them, as a sentence begins.
     drained
-        Whether manifests of shards that list merged generations are in the way, too.
+        Whether manifests of shards that list merged generations are in the way, too, and rows in
+        quarantine.
     """
     for found in waiting_shards(newest):
         if not (found.has_rows or drained):
@@ -169,5 +143,12 @@ def check_merged(newest: Snapshot, doing: str, *, drained: bool = True) -> None:
             f"{doing} would lose rows that are in no version yet: {found.words}.",
             hint=f"{flush if found.in_log else 'Do '}ds.merge_mem_wal() first.",
             shard=str(found.shard),
+            uri=newest.line.uri,
+        )
+    if drained and (rows := quarantined_rows(newest)):
+        raise InvalidArgumentError(
+            f"{doing} would lose rows that are in no version: {plural(rows, 'row')} in quarantine.",
+            hint="Put these rows back or discard them first: ds.mem_wal_quarantine().",
+            rows=rows,
             uri=newest.line.uri,
         )

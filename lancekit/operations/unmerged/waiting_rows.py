@@ -15,7 +15,8 @@ from uuid import UUID
 from lancekit.errors import LancekitError
 from lancekit.format.mem_wal.details import details_of
 from lancekit.legible import plural
-from lancekit.operations.unmerged.waiting import Marks
+from lancekit.operations.unmerged.marks import Marks
+from lancekit.operations.unmerged.quarantined import quarantined_rows
 from lancekit.shards.log import count_entry_rows, positions
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard, shards_of
@@ -116,12 +117,15 @@ def waiting_rows(snapshot: Snapshot) -> WaitingRows:
     in_log: dict[UUID, int] = {}
     for (shard, _), rows in zip(read, counts, strict=True):
         in_log[shard.id] = in_log.get(shard.id, 0) + (rows or 0)
+    quarantined = _quarantined(snapshot)
     return WaitingRows(
         in_generations=sum(one.rows for one in held),
         in_logs=sum(in_log.values()),
         shards=sum(bool(one.rows or in_log.get(one.shard.id)) for one in held),
+        quarantined=quarantined or 0,
         complete=(
-            len(shards) == len(every)
+            quarantined is not None
+            and len(shards) == len(every)
             and len(read) == len(entries)
             and None not in counts
             and all(one.complete for one in held)
@@ -140,6 +144,13 @@ def _held(shard: Shard, marks: Marks) -> _Held:
     unmerged = [one for one in manifest.sstables if not marks.has(shard.id, one.generation)]
     rows = [one.physical_rows for one in unmerged]  # early releases of the reference wrote none
     return _Held(shard, sum(filter(None, rows)), entries, complete=None not in rows)
+
+
+def _quarantined(snapshot: Snapshot) -> int | None:
+    try:
+        return quarantined_rows(snapshot)
+    except (LancekitError, OSError):
+        return None
 
 
 def _entry_rows(entry: tuple[Shard, int]) -> int | None:

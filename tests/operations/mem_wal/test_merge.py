@@ -23,6 +23,7 @@ from lancekit.errors import (
 )
 from lancekit.format.mem_wal.details import details_of
 from lancekit.operations.mem_wal import merge as merging
+from lancekit.operations.mem_wal import merge_step
 from lancekit.operations.mem_wal.claim import claim
 from lancekit.shards.manifests import latest
 from lancekit.shards.schema import wal_schema
@@ -72,6 +73,7 @@ def test_rows_deletes_and_mark_are_one_version(tmp_path: Path) -> None:
         "num_updated_rows": 3,
         "num_deleted_rows": 1,
         "num_merged_generations": 2,
+        "num_quarantined_rows": 0,
     }
     assert [(str(s.shard), s.generations) for s in done.shards] == [(ONE, (1, 2))]
     assert (done.commits, done.version, told) == (1, done.read_version + 1, [(2, 2)])
@@ -159,7 +161,7 @@ def test_case_16_the_other_merger_lands_while_this_one_works(
     write_with_pylance(ds, ONE, {40: (1.0, None)}, [])
     write_with_pylance(ds, ONE, {}, [40, 3])
     first = lk.dataset(ds.uri)
-    work_out = merging._work_out
+    work_out = merge_step._work_out
 
     def late(*args: Any) -> Any:
         found = work_out(*args)
@@ -169,7 +171,7 @@ def test_case_16_the_other_merger_lands_while_this_one_works(
         assert other["num_merged_generations"] == 2
         return found
 
-    monkeypatch.setattr(merging, "_work_out", late)
+    monkeypatch.setattr(merge_step, "_work_out", late)
     done = first.merge_mem_wal()
     assert (done["num_merged_generations"], done.num_skipped_generations) == (0, 2)
     assert values(tmp_path / "t").keys() == set(range(10)) - {3}
@@ -255,7 +257,7 @@ def test_a_generation_that_is_gone(tmp_path: Path) -> None:
 def test_others_change_the_table_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ds = made(tmp_path / "t")
     write_with_pylance(ds, ONE, {1: (100.0, "a"), 60: (6.0, "")}, [4])
-    work_out = merging._work_out
+    work_out = merge_step._work_out
 
     def compact() -> None:
         lk.dataset(ds.uri).optimize.compact_files()
@@ -278,7 +280,7 @@ def test_others_change_the_table_meanwhile(tmp_path: Path, monkeypatch: pytest.M
             changes.pop()()
         return found
 
-    monkeypatch.setattr(merging, "_work_out", late)
+    monkeypatch.setattr(merge_step, "_work_out", late)
     done = lk.dataset(ds.uri).merge_mem_wal()
     assert done.attempts == 5
     expected = {0: -1.0, 1: 100.0, 2: 2.0, 3: 3.0, **{key: float(key) for key in range(5, 10)}}

@@ -33,7 +33,7 @@ from lancekit.operations.mem_wal.generation import KEYS, generation_identity, op
 from lancekit.operations.mem_wal.reader.held import held_fragment
 from lancekit.operations.mem_wal.reader.newest import KeyRows
 from lancekit.operations.mem_wal.replay import replayed
-from lancekit.operations.unmerged.waiting import Marks
+from lancekit.operations.unmerged.marks import Marks
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.shards.by_id import by_id

@@ -1,0 +1,267 @@
+"""One commit of a merge: the rows of some generations, and the marks that they are merged.
+
+See docs/format/memwal.md, 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancekit.commit.protocol import check_writable
+from lancekit.errors import CommitUnknownError, LancekitError, RetryableConflictError
+from lancekit.format.mem_wal.shard_manifest import SsTable
+from lancekit.format.operation_parts import CompactedSsTable
+from lancekit.format.schema import LanceSchema
+from lancekit.legible import cut, literals, plural
+from lancekit.operations.mem_wal.generation import open_generation
+from lancekit.operations.mem_wal.initialize import initialized
+from lancekit.operations.mem_wal.merge_work import land, work_out
+from lancekit.operations.mem_wal.newest_rows import GenerationRows, NewestRows
+from lancekit.operations.mem_wal.quarantine import (
+    kept_in_quarantine,
+    keys_in,
+    read_quarantine,
+    with_facts,
+)
+from lancekit.operations.mem_wal.refused import OF_ROWS, refused_rows
+from lancekit.operations.unmerged.quarantined import quarantine_ids
+from lancekit.options import options
+from lancekit.pipeline.engine.engine import (
+    Choice,
+    EngineName,
+    LocalRunner,
+    choose_engine,
+    spark_engine,
+)
+from lancekit.pipeline.engine.inputs import ScannedRows
+from lancekit.pipeline.merge.plan import MergeWork
+from lancekit.pipeline.source import LocalSource, Source
+from lancekit.shards.shard import Shard
+from lancekit.versions.listing import latest_snapshot
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["Landed", "OnError", "Step", "WaitingGeneration", "engine_of"]
+
+#: what becomes of a row that cannot be merged
+OnError = Literal["raise", "quarantine"]
+
+#: how many rows an error shows, and how much of the key of each
+_SHOWN = 5
+_KEY_CHARACTERS = 100
+
+Mask = npt.NDArray[np.bool_]
+
+
+class WaitingGeneration(NamedTuple):
+    """A generation that is to be merged."""
+
+    shard: Shard
+    table: SsTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed:
+    """What came of a step."""
+
+    merged: tuple[WaitingGeneration, ...] = ()
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    quarantined: int = 0
+    engine: EngineName = "local"
+
+
+def engine_of(current: Snapshot, step: Iterable[WaitingGeneration]) -> Choice:
+    """Return where a step is worked out."""
+    rows = sum(each.table.physical_rows or 0 for each in step)
+    return choose_engine(current.manifest.num_rows + rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Generations that one commit merges; called with the version that they come on top of."""
+
+    waiting: tuple[WaitingGeneration, ...]
+    on_error: OnError = "raise"
+
+    def __call__(self, current: Snapshot) -> tuple[Snapshot, Landed]:
+        """Merge the generations.
+
+        Raises
+        ------
+        RetryableConflictError
+            Others landed first.
+        LancekitError
+            A generation cannot be read or merged; ``context`` has ``shard`` and ``generation``.
+        """
+        left = self._left(current)
+        if not left:
+            return current, Landed()
+        try:
+            return self._merged(current, left)
+        except (CommitUnknownError, RetryableConflictError):
+            raise
+        except LancekitError as error:
+            # another merger may have been first: then a mark excludes mine, or files are gone
+            newest = latest_snapshot(current.line)
+            if self._left(newest) == left:
+                raise
+            raise RetryableConflictError(
+                f"Generations of shard {left[0].shard.id} were merged by another merger: "
+                f"{error.message}",
+                read_version=current.version,
+            ) from error
+
+    def _left(self, current: Snapshot) -> tuple[WaitingGeneration, ...]:
+        merged = initialized(current).merged
+        return tuple(w for w in self.waiting if w.table.generation > merged.get(w.shard.id, 0))
+
+    def _merged(
+        self, current: Snapshot, left: tuple[WaitingGeneration, ...]
+    ) -> tuple[Snapshot, Landed]:
+        """Merge generations; rows that the table refuses are set aside, if that is wanted."""
+        refused: dict[int, str] = {}
+        while True:
+            rows = _read(current, left)
+            held = {**_followers(current, rows), **refused}
+            chosen = rows.newest(_mask(rows, held) if held else None)
+            try:
+                return _land(current, left, rows, chosen, held)
+            except OF_ROWS as error:
+                # a constraint may have landed meanwhile
+                current = latest_snapshot(current.line)
+                if self._left(current) != left:
+                    raise
+                found = refused_rows(current, chosen)
+                if not found:
+                    raise
+                if self.on_error == "raise":
+                    raise _cannot_be_merged(error, left, rows, found) from error
+                refused |= found
+
+
+def _read(current: Snapshot, waiting: Sequence[WaitingGeneration]) -> GenerationRows:
+    schema = current.manifest.schema
+    return GenerationRows.read(LocalRunner().map(partial(_opened, schema), waiting), schema)
+
+
+def _opened(schema: LanceSchema, generation: WaitingGeneration) -> Snapshot:
+    return open_generation(generation.shard, generation.table, schema)
+
+
+# ---- rows that are set aside
+
+
+def _mask(rows: GenerationRows, held: Mapping[int, str]) -> Mask:
+    mask = np.zeros(rows.keys.num_rows, bool)
+    mask[list(held)] = True
+    return mask
+
+
+def _followers(current: Snapshot, rows: GenerationRows) -> dict[int, str]:
+    """Return the rows whose key has a row in quarantine, which came before them."""
+    schema = current.manifest.schema
+    if not (schema.primary_key and quarantine_ids(current)):
+        return {}
+    keys, known = keys_in(rows.keys, schema), keys_in(read_quarantine(current).rows, schema)
+    places = np.flatnonzero(pc.is_in(keys, value_set=known))
+    return dict.fromkeys(places.tolist(), "follows a row of the same key into quarantine")
+
+
+def _set_aside(
+    waiting: Sequence[WaitingGeneration], rows: GenerationRows, held: Mapping[int, str]
+) -> pa.Table | None:
+    """Return held rows with where they come from and why, as a quarantine keeps them."""
+    if not held:
+        return None
+    mask = _mask(rows, held)
+    places = np.flatnonzero(mask)
+    origins = [waiting[number] for number in rows.generation[places]]
+    return with_facts(
+        rows.rows(mask),
+        [one.shard.id for one in origins],
+        [one.table.generation for one in origins],
+        [held[place] for place in places.tolist()],
+    )
+
+
+def _cannot_be_merged(
+    error: LancekitError,
+    waiting: Sequence[WaitingGeneration],
+    rows: GenerationRows,
+    found: Mapping[int, str],
+) -> LancekitError:
+    """Return the error for rows that a table refuses: the same kind, with shard, key and reason."""
+    at = rows.generation[min(found)]
+    same = {place: why for place, why in sorted(found.items()) if rows.generation[place] == at}
+    shown = dict(list(same.items())[:_SHOWN])
+    names = [field.name for field in rows.schema.primary_key] or rows.schema.names
+    keys = rows.rows(_mask(rows, shown)).select(names).to_pylist()
+    shard, generation = str(waiting[at].shard.id), waiting[at].table.generation
+    return type(error)(
+        f"Generation {generation} of shard {shard} cannot be merged: the table refuses "
+        f"{plural(len(same), 'row')}.",
+        details=[
+            *(
+                f"  the row with {cut(literals(key), _KEY_CHARACTERS)}: {why}"
+                for key, why in zip(keys, shown.values(), strict=True)
+            ),
+            *([f"  and {len(same) - _SHOWN} more"] if len(same) > _SHOWN else []),
+            "",
+        ],
+        hint="To merge all other rows and keep these rows for correction, pass "
+        'on_error="quarantine".',
+        **{
+            **error.context,
+            "shard": shard,
+            "generation": generation,
+            "keys": keys,
+            "reasons": list(shown.values()),
+        },
+    )
+
+
+# ---- one commit
+
+
+def _land(
+    current: Snapshot,
+    waiting: Sequence[WaitingGeneration],
+    rows: GenerationRows,
+    chosen: NewestRows,
+    held: Mapping[int, str],
+) -> tuple[Snapshot, Landed]:
+    check_writable(current)
+    engine = engine_of(current, waiting).engine
+    highest = {each.shard.id: each.table.generation for each in waiting}
+    marks = tuple(CompactedSsTable(*mark) for mark in highest.items())
+    with kept_in_quarantine(current, _set_aside(waiting, rows, held)) as kept:
+        work = _work_out(current, chosen, engine)
+        landed = land(current, work, (*marks, *kept), doing="merge_mem_wal")
+    return landed, Landed(
+        merged=tuple(waiting),
+        inserted=work.inserted,
+        updated=work.updated,
+        deleted=work.deleted,
+        quarantined=len(held),
+        engine=engine,
+    )
+
+
+def _work_out(current: Snapshot, rows: NewestRows, engine: EngineName) -> MergeWork:
+    return work_out(current, partial(_source, current, rows, engine), rows.deleted, engine)
+
+
+def _source(current: Snapshot, rows: NewestRows, engine: EngineName) -> Source:
+    if engine == "spark":  # the tasks read the generations
+        source: Source = spark_engine().source(ScannedRows(rows.scan(current), rows.reader), None)
+        return source
+    return LocalSource(rows.reader(), options.source_memory_bytes)

@@ -1,0 +1,266 @@
+"""Rows that leave a quarantine: they are put back into the table, or discarded.
+
+One commit has the rows, the marks of the tables that are emptied, and the mark of a new table with
+the rows that stay.  See docs/format/memwal.md, 10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancekit import arrow_kernels as ak
+from lancekit.commit.protocol import check_writable
+from lancekit.errors import IncompatibleConflictError, InvalidArgumentError
+from lancekit.format.operation_parts import CompactedSsTable
+from lancekit.format.schema import LanceSchema
+from lancekit.legible import literals
+from lancekit.operations.common.retry import RetryPolicy, retried
+from lancekit.operations.mem_wal.merge_work import land, work_out
+from lancekit.operations.mem_wal.quarantine import (
+    OWN,
+    ROW,
+    Quarantined,
+    kept_in_quarantine,
+    keys_in,
+)
+from lancekit.operations.mem_wal.shard_rows import opened_rows
+from lancekit.operations.unmerged.quarantined import EMPTIED, quarantine_ids
+from lancekit.options import options
+from lancekit.pipeline.casts.plan import plan_cast
+from lancekit.pipeline.merge.plan import MergeWork
+from lancekit.pipeline.source import LocalSource, cast_all
+from lancekit.shards.schema import TOMBSTONE, primary_key
+from lancekit.versions.listing import latest_snapshot
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["Leaving", "discarded", "given_back", "leave_quarantine"]
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Leaving(NamedTuple):
+    """Rows that are to leave a quarantine.
+
+    Attributes
+    ----------
+    quarantine
+        The quarantine as it was read.
+    leave
+        Which of its rows leave.
+    rows
+        What comes into the table for them, with the columns of the table; ``None`` for nothing.
+    deleted
+        The keys that are deleted in the table for them.
+    """
+
+    quarantine: Quarantined
+    leave: Mask
+    rows: pa.Table | None
+    deleted: pa.Table | None
+
+
+def given_back(quarantine: Quarantined, given: Any = None) -> Leaving:
+    """Return what is put back.
+
+    Parameters
+    ----------
+    quarantine
+        The quarantine.
+    given
+        Corrected rows of any kind, all rows as they are by default.  Rows with the column `ROW`
+        stand for the rows of these numbers; other rows stand for the rows of the same key.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A row is not in the quarantine, or does not say for which row it stands.
+    InvalidTypeError, SchemaMismatchError
+        The rows cannot be read, or do not fit the table.
+    """
+    schema = quarantine.snapshot.manifest.schema
+    rows = quarantine.rows if given is None else _opened(quarantine, given)
+    leave = _named(quarantine, rows)
+    marks = _marks(rows)
+    newest = _last_of_each_key(rows, schema)
+    form = schema.to_arrow()
+    columns = [name for name in rows.column_names if name not in (*OWN, ROW)]
+    live = ak.filter(rows.select(columns), pa.array(newest & ~marks))
+    cast = cast_all(plan_cast(live.schema, form), live.to_batches())
+    keys = [field.name for field in primary_key(schema)]
+    deleted = ak.filter(rows.select(keys), pa.array(newest & marks)) if keys else None
+    return Leaving(quarantine, leave, pa.Table.from_batches(cast, form), deleted)
+
+
+def discarded(quarantine: Quarantined, given: Any) -> Leaving:
+    """Return what is discarded: rows are named as for `given_back`, by key or number."""
+    rows = _opened(quarantine, given, only_names=True)
+    return Leaving(quarantine, _named(quarantine, rows), None, None)
+
+
+def _opened(quarantine: Quarantined, given: Any, *, only_names: bool = False) -> pa.Table:
+    """Read rows of any kind; keys and numbers get the types that the quarantine has."""
+    schema, known = quarantine.snapshot.manifest.schema, quarantine.rows.schema
+    reader = opened_rows(given, None, known)
+    names = reader.schema.names
+    keys = [field.name for field in primary_key(schema)]
+    wanted = [name for name in known.names if name in names]
+    if only_names:
+        wanted = [ROW] if ROW in names else keys
+    elif unknown := [name for name in names if name not in known.names]:
+        raise InvalidArgumentError(
+            f"The rows have a column {unknown[0]!r}, which the table does not have.",
+            hint="Leave the column out.",
+            column=unknown[0],
+        )
+    if ROW not in names and not (keys and set(keys) <= set(names)):
+        raise InvalidArgumentError(
+            "The rows do not say for which rows in quarantine they stand.",
+            hint=f"Pass rows of to_table(), with their column {ROW!r}"
+            + (f", or with the key {', '.join(map(repr, keys))}." if keys else "."),
+        )
+    target = pa.schema([known.field(name) for name in wanted])
+    source = pa.schema([reader.schema.field(name) for name in wanted])
+    cast = cast_all(plan_cast(source, target), (batch.select(wanted) for batch in reader))
+    return pa.Table.from_batches(cast, target)
+
+
+def _named(quarantine: Quarantined, rows: pa.Table) -> Mask:
+    """Return the rows of a quarantine that rows stand for, with all other rows of their keys."""
+    schema, kept = quarantine.snapshot.manifest.schema, quarantine.rows
+    leave = np.zeros(kept.num_rows, bool)
+    if ROW in rows.column_names:
+        leave[_numbers(rows, kept.num_rows)] = True
+        if not schema.primary_key:
+            return leave
+        keys = keys_in(ak.filter(kept, pa.array(leave)), schema)
+    else:
+        keys = keys_in(rows, schema)
+        _check_known(rows, keys, keys_in(kept, schema), schema)
+    return leave | _among(keys_in(kept, schema), keys)
+
+
+def _numbers(rows: pa.Table, most: int) -> npt.NDArray[np.int64]:
+    numbers: npt.NDArray[np.int64] = rows.column(ROW).to_numpy()
+    lost = numbers[~((numbers >= 0) & (numbers < most))]
+    if len(lost):
+        raise InvalidArgumentError(
+            f"The quarantine has no row {lost[0]}.",
+            hint=f"Pass numbers of the column {ROW!r} of to_table().",
+            row=float(lost[0]),
+        )
+    return numbers
+
+
+def _check_known(rows: pa.Table, keys: pa.Array, known: pa.Array, schema: LanceSchema) -> None:
+    lost = np.flatnonzero(~_among(keys, known))
+    if len(lost):
+        names = [field.name for field in primary_key(schema)]
+        (key,) = rows.select(names).slice(int(lost[0]), 1).to_pylist()
+        raise InvalidArgumentError(
+            f"The quarantine has no row with {literals(key)}.",
+            hint="Write rows that are not in the quarantine with merge_insert.",
+            key=key,
+        )
+
+
+def _among(values: pa.Array, known: pa.Array) -> Mask:
+    found: Mask = pc.is_in(values, value_set=known).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _marks(rows: pa.Table) -> Mask:
+    if TOMBSTONE not in rows.column_names:
+        return np.zeros(rows.num_rows, bool)
+    marks: Mask = pc.fill_null(rows.column(TOMBSTONE), False).to_numpy()
+    return marks
+
+
+def _last_of_each_key(rows: pa.Table, schema: LanceSchema) -> Mask:
+    if not schema.primary_key:
+        return np.ones(rows.num_rows, bool)
+    last = {key: place for place, key in enumerate(keys_in(rows, schema).to_pylist())}
+    newest = np.zeros(rows.num_rows, bool)
+    newest[list(last.values())] = True
+    return newest
+
+
+def leave_quarantine(
+    snapshot: Snapshot, leaving: Leaving, policy: RetryPolicy
+) -> tuple[Snapshot, int]:
+    """Take rows out of a quarantine, and bring what stands for them into the table: one commit.
+
+    Returns
+    -------
+    tuple
+        The version that has landed, and the number of rows that left the quarantine.
+
+    Raises
+    ------
+    IncompatibleConflictError
+        The quarantine changed since it was read.
+    ConstraintViolationError
+        A row still breaks a constraint.  Nothing is changed.
+    RetriesExhaustedError
+        Others changed the same rows before every attempt.
+    """
+    if not leaving.leave.any():
+        return snapshot, 0
+    emptied = [leaving.quarantine.ids[place] for place in np.unique(_tables(leaving))]
+
+    def attempt(current: Snapshot) -> Snapshot:
+        _check_unchanged(leaving, current, emptied)
+        check_writable(current)
+        try:
+            return _land(current, leaving, emptied)
+        except IncompatibleConflictError:
+            _check_unchanged(leaving, latest_snapshot(current.line), emptied)
+            raise
+
+    landed, _ = retried(latest_snapshot(snapshot.line), attempt, policy)
+    return landed, int(leaving.leave.sum())
+
+
+def _tables(leaving: Leaving) -> npt.NDArray[np.int64]:
+    return leaving.quarantine.table[leaving.leave]
+
+
+def _check_unchanged(leaving: Leaving, current: Snapshot, emptied: Sequence[UUID]) -> None:
+    """Raise if the rows left meanwhile, or if the table has other columns now."""
+    same_columns = leaving.quarantine.snapshot.manifest.schema == current.manifest.schema
+    if same_columns and quarantine_ids(current) >= set(emptied):
+        return
+    what = "rows were put back or discarded" if same_columns else "the table has other columns"
+    raise IncompatibleConflictError(
+        f"The quarantine of {current.line.uri} changed since it was read: {what}.",
+        hint="Read the quarantine again: ds.mem_wal_quarantine().",
+        uri=current.line.uri,
+    )
+
+
+def _land(current: Snapshot, leaving: Leaving, emptied: Sequence[UUID]) -> Snapshot:
+    quarantine, leave = leaving.quarantine, leaving.leave
+    stay = np.isin(quarantine.table, np.unique(_tables(leaving))) & ~leave
+    kept = ak.filter(quarantine.rows.drop_columns([ROW]), pa.array(stay))
+    marks = tuple(CompactedSsTable(one, EMPTIED) for one in emptied)
+    with kept_in_quarantine(current, kept) as rest:
+        work = _work_out(current, leaving)
+        return land(current, work, (*marks, *rest), doing="mem_wal_quarantine")
+
+
+def _work_out(current: Snapshot, leaving: Leaving) -> MergeWork:
+    rows, deleted = leaving.rows, leaving.deleted
+    if rows is None:
+        return MergeWork()
+    none = pa.table({})
+    return work_out(
+        current,
+        lambda: LocalSource(rows.to_reader(), options.source_memory_bytes),
+        none if deleted is None else deleted,
+    )

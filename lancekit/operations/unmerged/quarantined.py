@@ -1,0 +1,81 @@
+"""Tables of rows that a merge set aside: which a version has (docs/format/memwal.md, 10).
+
+The MemWAL entry of a version marks each of these tables like a generation of a shard: 1 while its
+rows wait, 2 once they were put back or discarded.  So the mark lands in the commit that merges the
+generation, an overwrite drops it, and two commits that empty the same table exclude each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+from uuid import UUID
+
+from lancekit.errors import CorruptFileError, DatasetNotFoundError, VersionNotFoundError
+from lancekit.format.mem_wal.names import QUARANTINE, is_quarantine
+from lancekit.operations.unmerged.marks import Marks
+from lancekit.versions.line import Line
+from lancekit.versions.snapshot import Snapshot, load_snapshot
+
+__all__ = ["EMPTIED", "WAITING", "QuarantineTable", "quarantine_ids", "quarantined"]
+__all__ += ["quarantined_rows"]
+
+#: the mark of a table whose rows wait, and of one whose rows were put back or discarded
+WAITING, EMPTIED = 1, 2
+
+
+class QuarantineTable(NamedTuple):
+    """A table of rows in quarantine."""
+
+    id: UUID
+    table: Snapshot
+
+
+def quarantine_ids(snapshot: Snapshot) -> set[UUID]:
+    """Return the ids of the tables whose rows wait, by the marks of a version."""
+    marks = Marks(snapshot)
+    found = {one for one, mark in marks.merged.items() if mark == WAITING and is_quarantine(one)}
+    return found - marks.inherited.keys() if found else found
+
+
+def quarantined(snapshot: Snapshot) -> list[QuarantineTable]:
+    """Return the tables of rows that wait in the quarantine of a version, the oldest first.
+
+    Raises
+    ------
+    CorruptFileError
+        A table is missing or damaged.
+    """
+    found = list(_opened(snapshot))
+    return sorted(found, key=lambda one: (one.table.manifest.timestamp, one.id))
+
+
+def quarantined_rows(snapshot: Snapshot) -> int:
+    """Count the rows that wait in the quarantine of a version; no file is read if none do.
+
+    Raises
+    ------
+    CorruptFileError
+        A table is missing or damaged.
+    """
+    return sum(one.table.manifest.num_rows for one in _opened(snapshot))
+
+
+def _opened(snapshot: Snapshot) -> Iterator[QuarantineTable]:
+    for id_ in quarantine_ids(snapshot):
+        store = snapshot.store.child(f"{QUARANTINE}/{id_}")
+        try:
+            yield QuarantineTable(id_, load_snapshot(Line(root=store), 1))
+        except (VersionNotFoundError, DatasetNotFoundError, FileNotFoundError) as error:
+            if _inherits(snapshot):
+                continue
+            raise CorruptFileError(
+                f"{store.uri} is missing: it has rows that {snapshot.called} keeps in quarantine.",
+                hint="Restore the folder from a copy.",
+                file=store.uri,
+            ) from error
+
+
+def _inherits(snapshot: Snapshot) -> bool:
+    """Tell whether a version may have marks of a line that cannot be read any more."""
+    return snapshot.line.branch is not None or bool(snapshot.manifest.base_paths)
