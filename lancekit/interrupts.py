@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from lancekit.display import render_failure
 
 __all__ = ["LOOK_SECONDS", "PREFIX", "Postponed", "Told", "attempted", "attempting", "explain"]
-__all__ += ["heed", "mark", "on_behalf", "outcome", "pause"]
+__all__ += ["heed", "mark", "on_behalf", "outcome", "pause", "wait_for"]
 
 #: how the note begins
 PREFIX = "lancekit: "
@@ -211,6 +211,15 @@ def heed() -> None:
     """Raise a postponed interrupt: the code that calls this can be left here."""
     if _postponed is not None and _is_main_thread():
         _postponed.heed()
+
+
+def wait_for(gate: threading.Lock) -> None:
+    """Acquire a lock, and heed an interrupt meanwhile."""
+    if _postponed is None or not _is_main_thread():
+        gate.acquire()  # without a timeout: it would wake each of many threads
+        return
+    while not gate.acquire(timeout=LOOK_SECONDS):
+        heed()
 
 
 def pause(seconds: float) -> None:

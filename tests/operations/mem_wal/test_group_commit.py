@@ -194,7 +194,7 @@ def test_a_waiting_thread_that_gives_up_is_not_written() -> None:
         time.sleep(0.001)
 
     class Impatient:
-        def acquire(self, **_: object) -> None:
+        def acquire(self) -> None:
             raise KeyboardInterrupt
 
         def release(self) -> None: ...
