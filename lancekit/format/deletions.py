@@ -13,6 +13,7 @@ from pyroaring import BitMap
 from lancekit import arrow_kernels as ak
 from lancekit.errors import CorruptFileError
 from lancekit.format.arrow_messages import largest_buffer
+from lancekit.format.arrow_parts import viewed
 from lancekit.format.fragment import DeletionKind
 from lancekit.format.row_address import MOST_ROWS
 
@@ -110,7 +111,9 @@ def _decode(data: Any, kind: DeletionKind, rows: int) -> BitMap:
     table.validate()  # the reader believes lengths that its buffers are too short for
     if ak.null_count(table.column(0)):
         raise ValueError("a row offset is missing")
-    return to_bitmap(table.column(0).to_numpy())
+    offsets = ak.combine_chunks(table.column(0))  # `to_numpy` would import pandas
+    data = viewed(offsets.buffers()[1], np.uint32)
+    return to_bitmap(data[offsets.offset : offsets.offset + len(offsets)])
 
 
 def _read(data: Any, most: int) -> pa.Table:

@@ -95,7 +95,7 @@ def columns_of(
             encode=encode,
             threaded=not blob,
             plain=not old and not leaf.path and not asks_for_encoding(owner.metadata),
-            nothing=pa.array([], pa.large_binary() if blob else pa.int64()),
+            nothing=pa.nulls(0, pa.large_binary() if blob else pa.int64()),
             waiting=PageBuffer(max_page_bytes),
             pages=ColumnMetadataBuilder(
                 known.type_url,

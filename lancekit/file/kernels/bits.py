@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from lancekit.file.kernels.faults import require
 from lancekit.file.kernels.memory import Bytes, Ints, gather
 from lancekit.format.arrow_parts import viewed
 
-__all__ = ["flags_of", "gather_bits", "pack", "slice_bits", "unpack"]
+__all__ = ["booleans_of", "flags_of", "gather_bits", "pack", "slice_bits", "unpack"]
 
 
 def pack(flags: NDArray[Any]) -> Bytes:
@@ -32,6 +32,12 @@ def flags_of(booleans: pa.Array) -> NDArray[np.bool_]:
     first = booleans.offset
     flags = np.unpackbits(data, count=first + len(booleans), bitorder="little")
     return flags[first:].view(bool)
+
+
+def booleans_of(flags: NDArray[np.bool_]) -> pa.BooleanArray:
+    """Return flags as an Arrow array; ``pyarrow.array`` would import pandas."""
+    bits = pa.py_buffer(pack(flags))
+    return cast("pa.BooleanArray", pa.Array.from_buffers(pa.bool_(), len(flags), [None, bits]))
 
 
 def slice_bits(bitmap: Bytes, start: int, count: int) -> Bytes:

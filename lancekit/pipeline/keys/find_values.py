@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 
 from lancekit import arrow_kernels as ak
 from lancekit.compiled.kernel import kernel
+from lancekit.file.kernels.bits import flags_of
+from lancekit.file.kernels.memory import numbers_of
 
 __all__ = ["Found", "Indices", "Lookup"]
 
@@ -58,15 +60,16 @@ class Lookup:
         """Return which of some values are known."""
         if self._slots is None:
             found = pc.index_in(values, value_set=self._known, skip_nulls=True)
-            valid = found.is_valid().to_numpy(zero_copy_only=False)
-            return np.flatnonzero(valid), ak.drop_null(found).to_numpy().astype(np.int64)
+            whole = ak.combine_chunks(found) if isinstance(found, pa.ChunkedArray) else found
+            valid = flags_of(whole.is_valid())
+            return np.flatnonzero(valid), numbers_of(ak.drop_null(whole)).astype(np.int64)
         chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
         places, positions = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         start = 0
         for chunk in chunks:
             at, codes = self._slots.find(_words(chunk))
             if ak.null_count(chunk):
-                valid = chunk.is_valid().to_numpy(zero_copy_only=False)[at]
+                valid = flags_of(chunk.is_valid())[at]
                 at, codes = at[valid], codes[valid]
             places.append(at + start)
             positions.append(codes)

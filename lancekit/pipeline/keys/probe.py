@@ -19,6 +19,8 @@ import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
 from lancekit.errors import FormatError
+from lancekit.file.kernels.bits import flags_of
+from lancekit.file.kernels.memory import arrow_of, numbers_of
 from lancekit.format.deletions import to_offsets
 from lancekit.lazy import cached_property
 from lancekit.pipeline.keys.find_values import Found, Indices, Lookup
@@ -70,7 +72,7 @@ class KeyTable:
                 continue
             missing = (codes == _NO_KEY) | (own == _NO_KEY)
             # small numbers again, so that any number of columns fits into 64 bits
-            pairs = pa.array(codes * len(values) + own, mask=missing).dictionary_encode()
+            pairs = arrow_of(codes * len(values) + own, missing).dictionary_encode()
             levels.append(_Level(values, Lookup(pairs.dictionary)))
             codes = _codes(pairs)
         return tuple(levels), codes
@@ -93,7 +95,7 @@ class KeyTable:
         """Return the codes of key parts up to ``place``, from those of the parts before it."""
         known = np.flatnonzero(codes != _NO_KEY)
         if len(known) < len(codes):
-            values = ak.take(values, pa.array(known))
+            values = ak.take(values, arrow_of(known))
         places, found = self.find(place, values, codes[known])
         out = np.full(len(codes), _NO_KEY)
         out[known[places]] = found
@@ -129,7 +131,7 @@ class _Level:
         places, codes = self.values.find(values)
         if self.pairs is None or before is None:
             return places, codes
-        followed, codes = self.pairs.find(pa.array(before[places] * len(self.values) + codes))
+        followed, codes = self.pairs.find(arrow_of(before[places] * len(self.values) + codes))
         return places[followed], codes
 
 
@@ -142,8 +144,9 @@ def _comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArra
 
 
 def _codes(encoded: pa.DictionaryArray) -> Indices:
-    codes = encoded.indices.fill_null(_NO_KEY).to_numpy(zero_copy_only=False)
-    return np.asarray(codes, np.int64)
+    codes = numbers_of(encoded.indices).astype(np.int64)
+    codes[~flags_of(encoded.indices.is_valid())] = _NO_KEY
+    return codes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from lancekit import arrow_kernels as ak
 from lancekit.errors import CorruptFileError
 from lancekit.file import BlockBounds, FileColumn, FileReader
 from lancekit.file.columns.physical import column_owners
+from lancekit.file.kernels.memory import arrow_of
 from lancekit.format import row_address
 from lancekit.format.deletions import to_offsets
 from lancekit.format.fragment import columns_of_files
@@ -163,7 +164,7 @@ class FragmentReader:
                 offsets = as_offsets(rows)
                 values = META_COLUMNS[name](self, offsets)
                 gone = self._gone(offsets) if name in ("_rowid", "_rowaddr") else None
-                arrays.append(pa.chunked_array([pa.array(values, pa.uint64(), mask=gone)]))
+                arrays.append(pa.chunked_array([arrow_of(np.asarray(values, np.uint64), gone)]))
         schema = pa.schema([column_field(self.source.schema, name) for name in columns])
         return pa.table(arrays, schema=schema)
 

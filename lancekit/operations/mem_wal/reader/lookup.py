@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancekit.file.kernels.bits import flags_of
+from lancekit.file.kernels.bits import booleans_of, flags_of
 from lancekit.format import row_address
 from lancekit.operations.mem_wal.reader.newest import NOWHERE
 from lancekit.operations.mem_wal.reader.parts import FIRST_ID
@@ -38,7 +37,7 @@ class _HasKey(Predicate):
         """Tell of blocks of rows whether one may have the key."""
         key = self.keys.columns[self.keys.names.index(column)][0]
         may = pc.and_(pc.less_equal(least, key), pc.greater_equal(greatest, key))
-        return flags_of(pc.fill_null(may, False))
+        return flags_of(may) & flags_of(may.is_valid())
 
     def mask(self, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
         """Tell for each row whether it has the key."""
@@ -50,7 +49,7 @@ class _HasKey(Predicate):
                 codes[rows] = found
             else:
                 codes = self.keys.extend(codes, place, data.column(name))
-        return cast("pa.BooleanArray", pa.array(codes >= 0))
+        return booleans_of(codes >= 0)
 
 
 def look_up(of: ReadSet, key: tuple[pa.Array, ...], outputs: tuple[Output, ...]) -> pa.Table:

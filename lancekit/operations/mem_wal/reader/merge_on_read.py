@@ -223,8 +223,7 @@ def parts_for(of: ReadSet, predicate: Predicate | None) -> ReadSet:
     bounds = [b for b in bounds_of(predicate.source, predicate.schema) if b.column == of.keys[0]]
     if not bounds:
         return of
-    ends = [part.range_of_keys() for part in of.parts]
-    kind = of.parts[0].view.key_types[0]
-    least, greatest = (pa.array([end[side] for end in ends], kind) for side in (0, 1))
+    ends = zip(*(part.range_of_keys() for part in of.parts), strict=True)
+    least, greatest = map(ak.concat_arrays, ends)
     may = np.logical_and.reduce([bound.may_hold(least, greatest) for bound in bounds])
     return replace(of, parts=tuple(part for part, kept in zip(of.parts, may, strict=True) if kept))

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
-from lancekit.file.kernels.bits import flags_of
+from lancekit.file.kernels.bits import booleans_of, flags_of
+from lancekit.file.kernels.memory import arrow_of, numbers_of
 from lancekit.format import row_address
 from lancekit.lazy import cached_property
 from lancekit.pipeline.keys.probe import KeyTable
@@ -86,7 +87,7 @@ class Newest:
         first, *others = columns
         rows, codes = self.keys.find(0, first)
         for place, column in enumerate(others, start=1):
-            found, codes = self.keys.find(place, ak.take(column, pa.array(rows)), codes)
+            found, codes = self.keys.find(place, ak.take(column, arrow_of(rows)), codes)
             rows = rows[found]
         return rows, self._by_code[codes]
 
@@ -121,7 +122,7 @@ def _numbers(part: KeyRows) -> Addresses:
 
 
 def _backwards(values: pa.Array) -> pa.Array:
-    return ak.take(values, pa.array(np.arange(len(values))[::-1]))
+    return ak.take(values, arrow_of(np.arange(len(values))[::-1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,9 +161,13 @@ class NewestOnly(Predicate):
     def mask(self, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
         """Tell for each row whether it is wanted, and the newest one of its key."""
         rows, addresses = self.newest.find([data.column(name) for name in self.newest.keys.names])
-        own = np.asarray(data.column("_rowaddr"))
+        own = _addresses(data.column("_rowaddr"))
         mask = np.ones(data.num_rows, bool)
         mask[rows] = own[rows] == addresses
         if self.wanted is not None:
             mask &= flags_of(self.wanted.mask(data))
-        return cast("pa.BooleanArray", pa.array(mask))
+        return booleans_of(mask)
+
+
+def _addresses(column: pa.Array | pa.ChunkedArray) -> Addresses:
+    return numbers_of(ak.combine_chunks(column) if isinstance(column, pa.ChunkedArray) else column)

@@ -170,7 +170,8 @@ class Part:
         rows = ak.combine_chunks(reader.read([*names, *marks], range(reader.physical_rows)))
         deletes = np.zeros(rows.num_rows, bool)
         if marks and rows.num_rows:
-            deletes = flags_of(pc.fill_null(rows.column(TOMBSTONE), False).chunk(0)).copy()
+            marked = rows.column(TOMBSTONE).chunk(0)
+            deletes = flags_of(marked) & flags_of(marked.is_valid())
         columns = [_whole(rows.column(name)) for name in names]
         return KeyRows(
             tuple(
@@ -180,19 +181,23 @@ class Part:
             deletes,
         )
 
-    def range_of_keys(self) -> tuple[Any, Any]:
-        """Return the least and the greatest key, of a key of one column."""
+    def range_of_keys(self) -> tuple[pa.Array, pa.Array]:
+        """Return the least and the greatest key, of a key of one column, as arrays of one value."""
         key = self._known_by("range")
         return remembered(KIND, key, self._read_range, lambda _: 256)
 
-    def _read_range(self) -> tuple[Any, Any]:
+    def _read_range(self) -> tuple[pa.Array, pa.Array]:
         if self.table is not None:
             with suppress(LancekitError, OSError):  # the keys themselves tell it, too
                 lookup = FileReader.open(self.table.store.open(f"{KEYS}/{LOOKUP}"))
                 ends = lookup.read(lookup.columns)
-                return ends.column("min")[0].as_py(), ends.column("max")[-1].as_py()
-        found = pc.min_max(self.keys.columns[0]).as_py()
-        return found["min"], found["max"]
+                return self._end(ends.column("min")[0]), self._end(ends.column("max")[-1])
+        found: Any = pc.min_max(self.keys.columns[0])
+        return self._end(found["min"]), self._end(found["max"])
+
+    def _end(self, key: pa.Scalar) -> pa.Array:
+        # `pa.array` loads pandas, which takes longer than all else of a first read
+        return ak.cast(pa.repeat(key, 1), self.view.key_types[0])
 
     def _known_by(self, what: str) -> Hashable | None:
         return known_by(self.identity, what, self.view.key_ids, self.view.key_types)
