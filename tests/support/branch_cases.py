@@ -12,11 +12,11 @@ __all__ = [
     "MAIN",
     "Case",
     "Line",
-    "_without_edge",
     "check",
     "check_conflicts",
     "check_counts",
     "counts_of",
+    "have_same_names",
 ]
 
 MAIN = "main"
@@ -150,6 +150,17 @@ def _without_edge(node: Node, ours: Node, added: Set[str]) -> Node:
         for name, column in node.table.columns.items()
     }
     return Node(Table(columns, node.table.rows), node.contains, parent=node.parent)
+
+
+def have_same_names(tables: Sequence[Table]) -> bool:
+    """Tell whether columns are the same on each side just if they have the same name."""
+    return all(
+        (name == other) == one.columns[name].is_same(two.columns[other])
+        for one in tables
+        for two in tables
+        for name in one.columns
+        for other in two.columns
+    )
 
 
 def check(ds: Any, table: Table) -> None:

@@ -10,15 +10,16 @@ and which counts; a refused merge changes nothing, and pylance reads every step.
 from __future__ import annotations
 
 import functools
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import get_state_machine_test, invariant, precondition, rule
 
 import lancekit as lk
 from lancekit import errors
@@ -30,11 +31,11 @@ from tests.support.branch_cases import (
     check_conflicts,
     check_counts,
     counts_of,
+    have_same_names,
 )
 from tests.support.branch_model import (
     Ambiguous,
     Node,
-    Table,
     bases_of_merge,
     between,
     three_way,
@@ -44,17 +45,6 @@ from tests.support.branched_table import BranchedTable, note
 from tests.support.faults import Call, Faults, injected
 
 SETTLE = st.sampled_from(["fail", "fail", "ours", "theirs"])
-
-
-def have_same_names(tables: Sequence[Table]) -> bool:
-    """Tell whether columns are the same on each side just if they have the same name."""
-    return all(
-        (name == other) == one.columns[name].is_same(two.columns[other])
-        for one in tables
-        for two in tables
-        for name in one.columns
-        for other in two.columns
-    )
 
 
 #: what main cannot do yet; each predicate tells the merges that are left out for it
@@ -70,6 +60,8 @@ EXCLUDED: dict[str, Callable[[Case], bool]] = {
 #: how many merges were left out for each reason, and how many of each kind were compared
 left_out: Counter[str] = Counter()
 compared: Counter[str] = Counter()
+#: how many histories and steps were run
+done: Counter[str] = Counter()
 
 
 def or_untold(merge: Callable[..., None]) -> Callable[..., None]:
@@ -93,6 +85,14 @@ class BranchMachine(BranchedTable):
 
     #: versions are gone that a rule needs to tell renamed columns from others
     may_be_untold = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        done.update(histories=1, steps=-1)  # the first look is at the table as it was made
+
+    @invariant()
+    def count(self) -> None:
+        done["steps"] += 1
 
     def case(
         self,
@@ -407,18 +407,37 @@ class BranchMachine(BranchedTable):
         self.put_together(target, case, lambda ds: diff.apply(ds, conflicts=whose))
 
 
+def run_histories(number: int, histories: int, steps: int, phases: Sequence[Phase]) -> None:
+    """Run histories that a seed makes."""
+    run = get_state_machine_test(
+        BranchMachine,
+        settings=settings(
+            max_examples=histories,
+            stateful_step_count=steps,
+            deadline=None,
+            database=None,
+            phases=phases,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+    try:
+        seed(number)(run)()
+    except Exception as error:
+        error.add_note(f"seed {number}: LANCEKIT_TEST_SEED={number} begins with it")
+        raise
+
+
 @pytest.mark.torture
 def test_any_order_of_branches_and_merges(whole: bool) -> None:
+    first = int(os.environ.get("LANCEKIT_TEST_SEED", "0"))
+    done.clear()
     with lk.options(fsync=False):
-        run_state_machine_as_test(
-            BranchMachine,
-            settings=settings(
-                max_examples=250 if whole else 20,
-                stateful_step_count=40 if whole else 25,
-                deadline=None,
-                derandomize=True,
-                # a history of 25 steps takes minutes to shrink
-                phases=tuple(Phase) if whole else (Phase.generate,),
-                suppress_health_check=list(HealthCheck),
-            ),
-        )
+        if not whole:
+            # a history of 25 steps takes minutes to shrink
+            run_histories(first, 14, 25, (Phase.generate,))
+            return
+        last = first + 50
+        for number in range(first, last):
+            run_histories(number, 6, 40, tuple(Phase))
+    print(f"seeds {first} to {last - 1}: {done['histories']} histories, {done['steps']} steps")
+    assert done["steps"] >= 10_000
