@@ -24,8 +24,8 @@ from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.explain.explanation import Explanation, explanation, reads
 from lancekit.operations.lineage.apply_changes import Changed, apply_changes, check_how, said_of
-from lancekit.operations.lineage.columns import column_pairs
 from lancekit.operations.lineage.conflicts import Resolve
+from lancekit.operations.lineage.contained_columns import known_columns
 from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
 from lancekit.operations.lineage.three_way import By
 from lancekit.picture import Picture, draw
@@ -353,7 +353,8 @@ def diff_of(
 ) -> DatasetDiff:
     """Return the difference of two versions, as users have named them."""
     key = [on] if isinstance(on, str) else on
-    plan = plan_diff(old, new, on=key, condition=condition, columns=columns)
+    pairs = known_columns(old, new)
+    plan = plan_diff(old, new, on=key, condition=condition, columns=columns, pairs=pairs)
     return DatasetDiff(plan)
 
 
@@ -363,7 +364,7 @@ def schema_changes(old: Handle, new: Handle) -> SchemaChanges:
     fields = before.manifest.schema.fields
     if fields == after.manifest.schema.fields:  # also of a thousand columns: quickly told
         return SchemaChanges()
-    pairs = column_pairs(before, after)
+    pairs = known_columns(before, after)
     kept = {pair.old.id for pair in pairs if pair.old is not None}
     return _schema_changes(pairs, [field.name for field in fields if field.id not in kept])
 

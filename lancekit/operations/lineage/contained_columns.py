@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 
@@ -22,7 +23,7 @@ from lancekit.operations.lineage.column_identity import (
     kept_columns,
     spans_since,
 )
-from lancekit.operations.lineage.columns import pairs_since
+from lancekit.operations.lineage.columns import column_pairs, pairs_since
 from lancekit.operations.lineage.rows import seen
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.retyped import can_be_retyped
@@ -32,7 +33,7 @@ from lancekit.versions.line import Line
 from lancekit.versions.listing import list_versions
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["contained_columns"]
+__all__ = ["contained_columns", "known_columns"]
 
 #: a merge that lies farther back is not looked for
 _READ_VERSIONS = 1000
@@ -70,6 +71,19 @@ def contained_columns(base: Snapshot, side: Snapshot) -> list[ColumnPair]:
     left = [replace(p, old=_free(direct[p.name], taken)) for p in found if p.old is None]
     by_name = {pair.name: pair for pair in _told(base, side, ancestor, left)}
     return [by_name.get(pair.name, pair) for pair in found]
+
+
+def known_columns(old: Snapshot, new: Snapshot) -> list[ColumnPair]:
+    """Return each column of a version with the old one, by name where nothing else tells it.
+
+    Merges are looked at only if a column is lost and another is new: one may be the other.
+    """
+    pairs = column_pairs(old, new)
+    kept = [pair for pair in pairs if pair.old is not None]
+    if len(kept) < min(len(pairs), len(old.manifest.schema.fields)):
+        with suppress(SchemaMismatchError):
+            return contained_columns(old, new)
+    return pairs
 
 
 def _in_one_dataset(base: Snapshot, side: Snapshot) -> tuple[Snapshot, Snapshot] | None:

@@ -39,7 +39,7 @@ from lancekit.operations.lineage.column_changes import (
     takes_old_rows,
 )
 from lancekit.operations.lineage.column_identity import ids_said
-from lancekit.operations.lineage.columns import column_pairs
+from lancekit.operations.lineage.contained_columns import known_columns
 from lancekit.operations.lineage.diff import find_changes, read_sides
 from lancekit.operations.lineage.diff_plan import plan_diff
 from lancekit.operations.lineage.linked_files import (
@@ -126,7 +126,7 @@ def what_is_taken(change: Changed, ours: Snapshot) -> Taken | None:
     kept = set(other.fragments.ids.tolist())
     removed = tuple(id_ for id_ in mine.fragments.ids.tolist() if id_ not in kept)
     is_of_rows = mine.schema == other.schema and not patched
-    pairs = () if mine.schema == other.schema else tuple(column_pairs(base, theirs))
+    pairs = () if mine.schema == other.schema else tuple(known_columns(base, theirs))
     columns = column_changes(pairs, base.manifest.schema.names if pairs else ())
     return Taken(tuple(new), tuple(updated), tuple(patched), removed, columns, pairs, is_of_rows)
 

@@ -99,3 +99,23 @@ def test_a_rename_since_a_version_that_is_gone_is_refused_where_no_file_tells_it
     exp.update({"points": "7"}, where="id = 1")
     with pytest.raises(SchemaMismatchError, match="Nothing tells whether column 'score' of"):
         ds.branches.cherry_pick("exp", exp.version)
+
+
+def test_diffs_and_fast_forwards_show_a_column_that_came_back_as_renamed(
+    ds: lk.LanceDataset,
+) -> None:
+    exp, other = ds.create_branch("exp"), ds.create_branch("other")
+    exp.alter_columns({"path": "age", "name": "years"})
+    exp.update({"years": "7"}, where="id = 1")
+    ds.drop_columns(["age"])
+    ds.branches.merge("exp", conflicts="theirs")
+    found = ds.diff(1)
+    assert found.schema.renamed == (("age", "years"),)
+    assert (found.schema.added, found.schema.dropped) == ((), ())
+    assert found.counts.updated == 1
+    plan = other.branches.merge("main", into="other", dry_run=True)
+    assert plan.how == "fast-forward"
+    assert (plan.columns_renamed, plan.columns_dropped) == ((("age", "years"),), ())
+    result = other.branches.merge("main", into="other")
+    assert (result.columns_renamed, result.num_changed_cells) == ((("age", "years"),), 1)
+    assert [row["years"] for row in rows_of(other)] == [7, 2, 3, 4]
