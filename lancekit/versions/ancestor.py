@@ -14,7 +14,15 @@ from lancekit.versions.listing import list_versions
 from lancekit.versions.reference_files import get_branch
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["Origin", "branch_origins", "common_ancestor", "origins", "parting", "source_of"]
+__all__ = [
+    "Origin",
+    "branch_origins",
+    "clone_of",
+    "common_ancestor",
+    "origins",
+    "parting",
+    "source_of",
+]
 __all__ += ["unique_name", "unique_of"]
 
 
@@ -154,8 +162,8 @@ def unique_of(name: str, branch: Branch) -> str:
     return branch.identifier[-1][1] if branch.identifier else f"{name} {branch.create_at}"
 
 
-def _cloned_from(line: Line) -> tuple[Line, int] | None:
-    """Return the line and the version that a dataset was cloned from."""
+def clone_of(line: Line) -> Clone | None:
+    """Return the commit that made a dataset as a clone; ``None`` if nothing tells of one."""
     try:
         oldest = min(list_versions(line).versions, default=None)
         first = None if oldest is None else load_snapshot(line, oldest).transaction
@@ -163,7 +171,14 @@ def _cloned_from(line: Line) -> tuple[Line, int] | None:
         return None
     if first is None or not isinstance(first.operation, Clone) or first.operation.branch_name:
         return None
-    clone = first.operation
+    return first.operation
+
+
+def _cloned_from(line: Line) -> tuple[Line, int] | None:
+    """Return the line and the version that a dataset was cloned from."""
+    clone = clone_of(line)
+    if clone is None:
+        return None
     try:
         # only from a place that is trusted: a dataset says for itself where it comes from
         source = replace(line, root=line.base(clone.ref_path), branch=None)

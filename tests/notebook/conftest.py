@@ -90,6 +90,7 @@ def mem_wal():
         num_updated_rows=2000,
         num_deleted_rows=3,
         num_merged_generations=4,
+        num_quarantined_rows=6,
         num_skipped_generations=1,
         shards=shards,
         commits=2,
@@ -105,7 +106,9 @@ def mem_wal():
         version=7,
         read_version=7,
     )
-    cleaned = MemWalCleanupStats(generations_removed=4, files_removed=30, bytes_removed=5 << 20)
+    cleaned = MemWalCleanupStats(
+        generations_removed=4, quarantines_removed=1, files_removed=30, bytes_removed=5 << 20
+    )
     one = SetAside(shard_id="s", position=7, file="/t/_mem_wal/s/set_aside/7-a.arrow", reason="")
     repaired = MemWalRepair([one, SetAside(shard_id="s", position=9, file=None, reason="")])
     shard = ShardInfo(

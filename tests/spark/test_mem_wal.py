@@ -49,3 +49,18 @@ def test_without_a_key(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with lk.options(engine="spark"):
         assert lk.dataset(ds.uri).merge_mem_wal()["num_inserted_rows"] == 2
     assert sorted(lance.dataset(ds.uri).to_table()["id"].to_pylist()) == [1, 1, 2, 2]
+
+
+def test_rows_that_the_table_refuses(spark: Any, tmp_path: Path) -> None:
+    ds = lance.write_dataset(table_of({1: (1.0, "a")}), str(tmp_path / "t"))
+    ds.initialize_mem_wal()
+    rows = table_of({1: (-1.0, "bad"), 2: (2.0, None), 3: (-3.0, "bad")})
+    with ds.mem_wal_writer("00000000-0000-0000-0000-000000000001") as writer:
+        writer.put(rows)
+    mine = lk.dataset(ds.uri)
+    mine.constraints.add("positive", "v >= 0")
+    with lk.options(engine="spark"):
+        done = mine.merge_mem_wal(on_error="quarantine")
+    assert (done.engine, done["num_quarantined_rows"], done["num_inserted_rows"]) == ("spark", 2, 1)
+    assert sorted(lance.dataset(ds.uri).to_table()["v"].to_pylist()) == [1.0, 2.0]
+    assert mine.mem_wal_quarantine().to_table()["id"].to_pylist() == [1, 3]

@@ -222,7 +222,8 @@ def waiting_facts(waiting: WaitingRows | None) -> tuple[Fact, ...]:
     if not waiting:
         return ()
     merges = f"; {waiting.merge_call} merges them" if waiting.merge_call else ""
-    return facts(("waiting", f"{waiting.words}{merges}"))
+    reads = "; ds.mem_wal_quarantine() reads the quarantine" if waiting.quarantined else ""
+    return facts(("waiting", f"{waiting.words}{merges}{reads}"))
 
 
 @dataclass(frozen=True, slots=True)

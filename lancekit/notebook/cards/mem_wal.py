@@ -129,7 +129,7 @@ def mem_wal_merge_card(result: MemWalMergeResult, _now: datetime) -> Card:
 
 
 def _set_aside(rows: int) -> str:
-    return f"{plural(rows, 'row')} set aside: ds.mem_wal_quarantine()" if rows else ""
+    return f"{plural(rows, 'row')} set aside" if rows else ""
 
 
 def _done(result: MemWalMergeResult) -> tuple[tuple[str, str], ...]:

@@ -152,7 +152,8 @@ def read_quarantine(snapshot: Snapshot) -> Quarantined:
     """
     schema = snapshot.manifest.schema
     found = quarantined(snapshot)
-    empty = _loose(_stored(schema)).to_arrow().empty_table()
+    mark = pa.field(TOMBSTONE, pa.bool_())
+    empty = pa.schema([*_loose(schema).to_arrow(), mark, *_FACTS]).empty_table()
     parts = [_rows_of(one.table, schema) for one in found]
     rows = pa.concat_tables([empty, *(ak.cast(part, empty.schema) for part in parts)])
     place = np.repeat(np.arange(len(parts)), [part.num_rows for part in parts])

@@ -14,6 +14,7 @@ from uuid import UUID
 from lancekit.errors import CorruptFileError, DatasetNotFoundError, VersionNotFoundError
 from lancekit.format.mem_wal.names import QUARANTINE, is_quarantine
 from lancekit.operations.unmerged.marks import Marks
+from lancekit.versions.ancestor import clone_of
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
@@ -67,15 +68,10 @@ def _opened(snapshot: Snapshot) -> Iterator[QuarantineTable]:
         try:
             yield QuarantineTable(id_, load_snapshot(Line(root=store), 1))
         except (VersionNotFoundError, DatasetNotFoundError, FileNotFoundError) as error:
-            if _inherits(snapshot):
-                continue
+            if snapshot.line.branch is not None or clone_of(snapshot.line) is not None:
+                continue  # the mark is inherited, and the source cannot be read any more
             raise CorruptFileError(
                 f"{store.uri} is missing: it has rows that {snapshot.called} keeps in quarantine.",
                 hint="Restore the folder from a copy.",
                 file=store.uri,
             ) from error
-
-
-def _inherits(snapshot: Snapshot) -> bool:
-    """Tell whether a version may have marks of a line that cannot be read any more."""
-    return snapshot.line.branch is not None or bool(snapshot.manifest.base_paths)

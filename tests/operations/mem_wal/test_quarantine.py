@@ -475,8 +475,22 @@ def test_a_branch_has_a_quarantine_of_its_own(made: Make, tmp_path: Path) -> Non
     assert list(folder.glob("_mem_wal/quarantine/*"))
     ds.branches.delete("b")
     assert not folder.exists()
-    ds.shallow_clone(str(tmp_path / "clone"), ds.version)
-    assert len(lk.dataset(str(tmp_path / "clone")).mem_wal_quarantine()) == 0
+
+
+def test_a_clone_begins_without_a_quarantine(made: Make, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    ds = made(path)
+    ds.merge_mem_wal(on_error="quarantine")
+    clones = [tmp_path / name for name in ("shallow", "deep", "theirs")]
+    ds.shallow_clone(str(clones[0]), ds.version)
+    ds.deep_clone(str(clones[1]), ds.version)
+    lance.dataset(str(path)).deep_clone(str(clones[2]), ds.version)
+    shutil.copytree(path, tmp_path / "copy")
+    for gone in (False, True):
+        if gone:
+            shutil.rmtree(path)
+        assert [len(lk.dataset(str(one)).mem_wal_quarantine()) for one in clones] == [0, 0, 0]
+        assert len(lk.dataset(str(tmp_path / "copy")).mem_wal_quarantine()) == 1
 
 
 def test_cleanup_keeps_rows_that_wait(made: Make, tmp_path: Path) -> None:
@@ -528,3 +542,18 @@ def test_pylance_goes_on_beside_it(made: Make, tmp_path: Path) -> None:
     assert [shard.shard_id for shard in ds.mem_wal_shards()] == [ONE, TWO, THREE]
     ds.merge_mem_wal()
     assert values(path)[25] == 25.0
+
+
+def test_the_cards_count_and_show_it(made: Make, tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+    done = ds.merge_mem_wal(on_error="quarantine")
+    quarantine = ds.mem_wal_quarantine()
+    drawn = quarantine._repr_mimebundle_()
+    assert "breaks the constraint 'positive' (v >= 0)" in drawn["text/plain"]
+    assert f"id = 1  breaks the constraint 'positive' (v >= 0)  {ONE}" in drawn["text/plain"]
+    assert "v &gt;= 0" in drawn["text/html"]
+    assert "1 row set aside" in repr(done)
+    assert "1 row in quarantine; ds.mem_wal_quarantine() reads the quarantine" in repr(ds)
+    quarantine.discard({"id": [1]})
+    assert repr(ds.mem_wal_quarantine()).strip() == "0 rows in quarantine"
+    assert "quarantine" not in repr(ds)
