@@ -28,12 +28,14 @@ from lancekit.legible import clean, shown
 
 __all__ = [
     "NOT_SUCH",
+    "TAKEN_ELSEWHERE",
     "checked",
     "checked_methods",
     "from_text",
     "is_flag",
     "is_whole",
     "is_writable",
+    "not_taken_here",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -125,6 +127,12 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "LanceDataset": (_has("_snapshot"), "a LanceDataset"),
     "Version": (_has("version"), "a version of History"),
     "list[int]": (_each(is_whole), "a list of whole numbers"),
+}
+#: arguments that some functions take, and what to do where they are not taken
+TAKEN_ELSEWHERE: Mapping[str, str] = {
+    "include_mem_wal": "Rows that wait in shards are in no version, and have no position there. "
+    "Read them by to_table, to_batches, to_pandas, to_spark, head, count_rows, scanner, ds.sql or "
+    "lk.sql with include_mem_wal=True; or merge them first: ds.merge_mem_wal(flush=True).",
 }
 #: arguments that hold credentials, and so are never shown
 _SECRET = frozenset({"storage_options", "base_store_params"})
@@ -257,19 +265,22 @@ def checked(function: F) -> F:
     tests = {name: _tests(p.annotation) for name, p in signature.parameters.items()}
     tests = {name: found for name, found in tests.items() if found}
     defaults = {name: signature.parameters[name].default for name in tests}
-    bind = _binder(signature)
+    bind, known = _binder(signature), signature.parameters
+    takes_more = any(one.kind is one.VAR_KEYWORD for one in known.values())
     mark, explain = interrupts.mark, interrupts.explain  # the wrapper has other globals
 
     def check(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         try:
             given = bind(args, kwargs)
         except TypeError as error:
+            called = _name(function, args)
+            elsewhere = [name for name in kwargs.keys() - known.keys() if name in TAKEN_ELSEWHERE]
+            if elsewhere and not takes_more:
+                raise not_taken_here(called, elsewhere[0]) from None
             raise InvalidTypeError(
-                f"{_name(function, args)}(): {error}.",
-                hint="It takes "
-                + ", ".join(n for n in signature.parameters if n not in ("self", "cls"))
-                + "."
-                if kwargs.keys() - signature.parameters.keys()
+                f"{called}(): {error}.",
+                hint="It takes " + ", ".join(n for n in known if n not in ("self", "cls")) + "."
+                if kwargs.keys() - known.keys()
                 else "",
             ) from None
         for name, found in tests.items():
@@ -291,6 +302,13 @@ def checked(function: F) -> F:
     )
     wrapped: Any = update_wrapper(wrapper, function)
     return wrapped  # type: ignore[no-any-return]  # called as the function is
+
+
+def not_taken_here(called: str, name: str) -> InvalidTypeError:
+    """Return the error for an argument of other functions, which says what to do."""
+    return InvalidTypeError(
+        f"{called}() does not take {name}.", hint=TAKEN_ELSEWHERE[name], argument=name
+    )
 
 
 def _name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lancekit.api._handle import Handle
 from lancekit.api.pylance.arguments import check_count, check_hints
-from lancekit.checked import checked_methods
+from lancekit.checked import TAKEN_ELSEWHERE, checked_methods, not_taken_here
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.extensions import resolved
 from lancekit.scan.fragments.blobs import blob_view
@@ -115,6 +115,8 @@ class Positions(Handle):
         rows = check_count("num_rows", num_rows)
         if kwargs:
             refused = next(iter(kwargs))
+            if refused in TAKEN_ELSEWHERE:
+                raise not_taken_here("LanceDataset.sample", refused)
             raise InvalidArgumentError(
                 f"sample({refused}=...) is not offered.", hint="Filter after taking the sample."
             )

@@ -15,6 +15,8 @@ from lancekit.api.scanner import LanceScanner, scan_of, shown_schema
 from lancekit.api.sql import SqlQueryBuilder
 from lancekit.checked import checked_methods
 from lancekit.errors import InvalidArgumentError
+from lancekit.ipython import hints_are_seen, show_hint
+from lancekit.operations.unmerged.waiting_rows import waiting_rows
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.scan.statistics import ScanStatistics
 
@@ -278,17 +280,46 @@ class Scans(Handle):
         return self.to_table(columns=columns, offset=first, limit=max(stop - first, 0))
 
     def count_rows(self, filter: Any = None, **kwargs: Any) -> int:  # noqa: A002
-        """Count the rows, or those that a filter selects; without one nothing is read."""
+        """Count the rows, or those that a filter selects; without one nothing is read.
+
+        Rows that wait in shards count with ``include_mem_wal=True``.  Without it a hint names them
+        in a notebook, and in the log ``lancekit`` (level INFO) elsewhere.
+        """
         if filter is None and not kwargs:
+            self._hint_at_waiting_rows()
             return self._snapshot.manifest.num_rows
         options = ScanOptions.of({"columns": [], "filter": filter, **kwargs})
+        if not options.include_mem_wal:
+            self._hint_at_waiting_rows()
         self._check_shards(asked=options.include_mem_wal)
         return scan_of(self._snapshot, options).count_rows()
 
-    def sql(self, sql: str) -> SqlQueryBuilder:
+    def _hint_at_waiting_rows(self) -> None:
+        if self._read_only or not hints_are_seen():
+            return
+        if waiting := waiting_rows(self._snapshot):
+            merges = waiting.merge_call and f", and {waiting.merge_call} merges them"
+            show_hint(
+                f"Not counted: {waiting.words}. "
+                f"ds.count_rows(include_mem_wal=True) counts them{merges}."
+            )
+
+    def sql(self, sql: str, *, include_mem_wal: bool = False) -> SqlQueryBuilder:
         """Set up an SQL query over this version, which it knows as ``dataset``.
 
         DataFusion runs it on the columns that it names, read into memory.
+
+        Parameters
+        ----------
+        sql
+            The text of the query.
+        include_mem_wal
+            Read the newest version, together with the rows of shards that no version has.
+
+        Raises
+        ------
+        InvalidArgumentError
+            ``include_mem_wal`` was given to a handle that is pinned to a version.
 
         Examples
         --------
@@ -297,4 +328,5 @@ class Scans(Handle):
         >>> ds.sql("SELECT sum(x) AS total FROM dataset").build().to_batch_records()[0].to_pydict()
         {'total': [6]}
         """
-        return SqlQueryBuilder(self, sql)
+        self._check_shards(asked=include_mem_wal)
+        return SqlQueryBuilder(self, sql, include_mem_wal=include_mem_wal)

@@ -36,7 +36,14 @@ from lancekit.scan.statistics import ScanStatistics, WatchedScan
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Columns", "OneFragment", "ScanOptions", "planned", "planned_with_shards"]
+__all__ = [
+    "Columns",
+    "OneFragment",
+    "ScanOptions",
+    "planned",
+    "planned_over",
+    "planned_with_shards",
+]
 
 Columns = list[str] | dict[str, str] | None
 
@@ -194,12 +201,17 @@ def planned_with_shards(line: Line, options: ScanOptions) -> tuple[ReadSet, Scan
     of = newest_read_set(line)
     for _ in range(_ATTEMPTS):
         try:
-            return of, merged_scan(planned(of.base, options), of)
+            return of, planned_over(of, options)
         except CorruptFileError:
             before, of = of, newest_read_set(line)
             if of.is_like(before):
                 raise
-    return of, merged_scan(planned(of.base, options), of)
+    return of, planned_over(of, options)
+
+
+def planned_over(of: ReadSet, options: ScanOptions) -> Scan:
+    """Plan a scan of a version and of the rows of shards that are read with it."""
+    return merged_scan(planned(of.base, options), of)
 
 
 def planned(snapshot: Snapshot, options: ScanOptions) -> Scan:

@@ -18,6 +18,8 @@ from lancekit.errors import NotOfferedError, PredicateError
 from lancekit.extras import install_hint
 from lancekit.pipeline.engine.engine import spark_engine
 from lancekit.scan.fragments.rebatch import small_batches
+from lancekit.versions.listing import latest_snapshot
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["SqlQuery", "SqlQueryBuilder"]
 
@@ -29,9 +31,10 @@ _ALL_COLUMNS = re.compile(r"\*|\b(?:natural|describe|table|columns)\b", re.IGNOR
 class SqlQueryBuilder(Displayed):
     """A query that is being set up; every setter returns the builder."""
 
-    def __init__(self, dataset: Handle, sql: str) -> None:
+    def __init__(self, dataset: Handle, sql: str, *, include_mem_wal: bool = False) -> None:
         self._dataset = dataset
         self._sql = sql
+        self._with_shards = include_mem_wal
         self._table = "dataset"
         self._hidden: dict[str, bool] = {}
         self._batch_rows: int | None = None
@@ -75,6 +78,7 @@ class SqlQueryBuilder(Displayed):
             self._dataset, self._sql, self._table, hidden, self._batch_rows, self._blobs
         )
         query._batch_bytes = self._batch_bytes
+        query._with_shards = self._with_shards
         return query
 
 
@@ -97,6 +101,7 @@ class SqlQuery(Displayed):
         self._batch_rows = batch_rows
         self._batch_bytes: int | None = None
         self._blobs = blobs
+        self._with_shards = False
 
     def to_batch_records(self) -> list[pa.RecordBatch]:
         """Run the query and return its result.
@@ -109,7 +114,8 @@ class SqlQuery(Displayed):
             The package ``datafusion`` is not installed.
         """
         session = _session(self._batch_rows)
-        table = scan_of(self._dataset._snapshot, self._read()).to_table()
+        snapshot = self._snapshot()
+        table = scan_of(snapshot, self._read(snapshot)).to_table()
         try:
             session.from_arrow(table, name=self._table)
             batches: list[pa.RecordBatch] = session.sql(self._sql).collect()
@@ -117,7 +123,7 @@ class SqlQuery(Displayed):
             raise PredicateError(
                 f"The query {self._sql!r} cannot be run: {error}",
                 hint=f"The table is called {self._table!r}; its columns: "
-                + ", ".join(self._dataset._snapshot.manifest.schema.names[:20]),
+                + ", ".join(snapshot.manifest.schema.names[:20]),
                 sql=self._sql,
             ) from error
         size = self._batch_bytes
@@ -141,16 +147,26 @@ class SqlQuery(Displayed):
         ... # doctest: +SKIP
         >>> query.build().to_spark().show()  # doctest: +SKIP
         """
-        table = frame_of(self._dataset._snapshot, self._read())
+        snapshot = self._snapshot()
+        table = frame_of(snapshot, self._read(snapshot))
         return spark_engine().query(self._sql, self._table, table)
 
-    def _read(self) -> ScanOptions:
-        """Return what is read for the query, which a handle's defaults of scans do not change."""
-        return ScanOptions(columns=[*self._columns(), *self._hidden], blob_handling=self._blobs)
+    def _snapshot(self) -> Snapshot:
+        """Return the version that is read: the newest one, if it is read with its shards."""
+        snapshot = self._dataset._snapshot
+        return latest_snapshot(snapshot.line) if self._with_shards else snapshot
 
-    def _columns(self) -> list[str]:
+    def _read(self, snapshot: Snapshot) -> ScanOptions:
+        """Return what is read for the query, which a handle's defaults of scans do not change."""
+        return ScanOptions(
+            columns=[*self._columns(snapshot), *self._hidden],
+            blob_handling=self._blobs,
+            include_mem_wal=self._with_shards,
+        )
+
+    def _columns(self, snapshot: Snapshot) -> list[str]:
         """Return the columns that the query may read: those whose names occur in it."""
-        names: list[str] = self._dataset._snapshot.manifest.schema.names
+        names: list[str] = snapshot.manifest.schema.names
         if _ALL_COLUMNS.search(self._sql):
             return names
         text = self._sql.lower()

@@ -34,6 +34,7 @@ _USAGE = """\
 %%lance -o NAME                  keep the result under a name
 %%lance --limit N                the first N rows of a query
 %%lance --at VERSION             read at a version or a tag, where the SQL says none
+%%lance --include-mem-wal        read with the rows that wait in write-ahead logs
 name << SELECT ...               in such a cell: the same as -o name
 %lance SELECT ...                run one statement
 %lance history NAME              the versions
@@ -56,6 +57,7 @@ class _Asked:
     name: str | None = None
     limit: int | None = None
     at: int | str | None = None
+    include_mem_wal: bool = False
 
 
 def register_magics(shell: Any) -> None:
@@ -111,7 +113,14 @@ def _cell(shell: Any, text: str, asked: _Asked) -> Any:
     if named and asked.name:
         raise _usage(f"The result is to be {asked.name}, and {named[1]} as well.")
     names = Names({}, shell.user_ns)
-    found = run_statements(sql, names, preview=asked.preview, limit=asked.limit, at=asked.at)
+    found = run_statements(
+        sql,
+        names,
+        preview=asked.preview,
+        limit=asked.limit,
+        at=asked.at,
+        include_mem_wal=asked.include_mem_wal,
+    )
     if isinstance(found, SqlResult):
         found.head(options.display_rows)  # on Spark a job, which who ran the cell asked for
     if name := named[1] if named else asked.name:
@@ -134,12 +143,12 @@ def _flags(line: str) -> _Asked:
     found = dict[str, Any]()
     for word in words:
         flag, equals, value = word.partition("=")
-        if flag not in FLAGS or (flag == "--preview" and equals):
+        if flag not in FLAGS or (flag in _PLAIN and equals):
             raise _usage(f"%%lance has no {clean(word)!r}.")
         name, read = FLAGS[flag]
         if name in found:
             raise _usage(f"%%lance has {flag} twice.")
-        if name != "preview" and not equals:
+        if flag not in _PLAIN and not equals:
             value = next(words, "")
         found[name] = read(value)
         if found[name] is None:
@@ -157,7 +166,10 @@ FLAGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "-o": ("name", lambda text: text if _NAME.match(text) else None),
     "--limit": ("limit", lambda text: int(text) if text.isdecimal() else None),
     "--at": ("at", _version),
+    "--include-mem-wal": ("include_mem_wal", lambda _: True),
 }
+#: those without a value
+_PLAIN = frozenset({"--preview", "--include-mem-wal"})
 _TAKES = {"name": "the name of a variable", "limit": "a number of rows", "at": "a version or a tag"}
 
 

@@ -95,18 +95,22 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The text of a query, the values that are bound to it, and what it reads."""
+    """The text of a query, the values that are bound to it, and what it reads.
+
+    `counted` has the tables of which it needs the number of rows alone.
+    """
 
     text: str
     parameters: Mapping[str, str]
     reads: tuple[Read, ...]
+    counted: tuple[Leaf, ...]
 
 
 def write(query: Query, dialect: Dialect) -> Written:
     """Return a query as text of an engine."""
     writer = _Writer(dialect)
     text = writer.query(query)
-    reads = list[Read]()
+    reads, counted = list[Read](), list[Leaf]()
     for leaf in writer.leaves:
         names = {at: name for name, at in leaf.used.items()}
         wanted = sorted(writer.needed.get(leaf.number, ()))
@@ -117,9 +121,11 @@ def write(query: Query, dialect: Dialect) -> Written:
             reads.append(Read(leaf, {f"c{at}": names[at] for at in wanted}))
             found = dialect.table.format(leaf.number)
         else:
+            counted.append(leaf)
             found = f"range({rows if leaf.limit is None else min(rows, leaf.limit)})"
         text = text.replace(_hole(leaf.number), found)
-    return Written(text, {name: value for value, name in writer.bound.items()}, tuple(reads))
+    bound = {name: value for value, name in writer.bound.items()}
+    return Written(text, bound, tuple(reads), tuple(counted))
 
 
 def _hole(number: int) -> str:

@@ -14,6 +14,7 @@ from lancekit.api.lance_dataset import LanceDataset
 from lancekit.api.open import dataset
 from lancekit.checked import is_whole
 from lancekit.errors import InvalidTypeError
+from lancekit.operations.mem_wal.reader.sources import ReadSet, newest_read_set
 from lancekit.statements.dialect import branch_of, is_path
 from lancekit.statements.expressions import compile_expression, parameter
 from lancekit.statements.literals import is_constant, number, retyped
@@ -41,14 +42,33 @@ def table_of(tree: Any, scope: Scope) -> Table:
     scope.text.only(tree, "this", "db", "catalog", "alias", "version")
     source = _source(tree, scope)
     at = scope.text.at if isinstance(source, LanceDataset) else None
+    with_shards = scope.text.reads_shards(tree.name)
+    if with_shards and tree.args.get("version") is not None:
+        raise scope.text.fail(
+            tree,
+            "a version has no rows of shards, and include_mem_wal asks for these:",
+            "Name the tables to be read with their shards: include_mem_wal=['a table'].",
+        )
     if at is not None or branch_of(tree) is not None or tree.args.get("version") is not None:
         if not isinstance(source, LanceDataset):
             raise scope.text.fail(tree, f"{tree.name!r} is no dataset, and has no versions:")
         source = version_of(source, tree, scope)
+    if with_shards and isinstance(source, LanceDataset):
+        return Table.with_shards(tree.name, source, _read_set(source, scope))
     try:
         return Table.of(tree.name, source)
     except InvalidTypeError as error:
         raise scope.text.fail(tree, f"{tree.name!r} holds no rows: {error.message}") from error
+
+
+def _read_set(source: LanceDataset, scope: Scope) -> ReadSet:
+    """Return the newest version of a dataset and the rows of its shards, once a statement."""
+    source._check_shards()
+    known = scope.text.read_sets
+    place = source._line.store.uri
+    if place not in known:
+        known[place] = newest_read_set(source._line)
+    return known[place]
 
 
 def handle_of(tree: Any, scope: Scope) -> LanceDataset:

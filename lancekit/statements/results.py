@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,30 +10,51 @@ import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
 from lancekit.display import Displayed
+from lancekit.operations.unmerged.waiting_rows import WaitingRows
 from lancekit.pipeline.engine.engine import Choice, EngineName, spark_engine
 from lancekit.pipeline.engine.pandas_frames import exact_frame
-from lancekit.statements.emit import Read
+from lancekit.statements.emit import Written
+from lancekit.statements.tree import Leaf
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SqlResult"]
+__all__ = ["Part", "SqlResult", "parts_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a query read of a table: its columns and, if there is one, the filter of the scan."""
+    """What a query read of a table: its columns and, if there is one, the filter of the scan.
+
+    `from_shards` counts the rows of shards that were read with a dataset, `None` if it was read
+    without them; then `waiting` counts the rows of shards that the query did not see.
+    """
 
     table: str
     columns: tuple[str, ...]
     filter: str | None = None
     limit: int | None = None
+    from_shards: int | None = None
+    waiting: WaitingRows = field(default_factory=WaitingRows)
 
-    @classmethod
-    def of(cls, read: Read) -> Part:
-        """Return what a scan was asked for."""
-        leaf = read.leaf
-        return cls(leaf.table.name, tuple(read.columns.values()), leaf.filter, leaf.limit)
+
+def parts_of(written: Written) -> tuple[Part, ...]:
+    """Return what a query reads of each table; of a counted one, if it has rows of shards."""
+    waiting: dict[int, WaitingRows] = {}
+
+    def part(leaf: Leaf, columns: Collection[str] = ()) -> Part:
+        table, of = leaf.table, leaf.table.read_set
+        key = id(table.source)
+        if key not in waiting:
+            waiting[key] = table.waiting
+        rows = None if of is None else sum(one.num_rows for one in of.fragments)
+        return Part(table.name, tuple(columns), leaf.filter, leaf.limit, rows, waiting[key])
+
+    counted = (part(leaf) for leaf in written.counted)
+    return (
+        *(part(read.leaf, read.columns.values()) for read in written.reads),
+        *(one for one in counted if one.from_shards or one.waiting),
+    )
 
 
 def _nothing(frame: Any) -> pa.Table:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from lancekit.checked import checked
 from lancekit.errors import InvalidArgumentError
 from lancekit.ipython import active_shell
 from lancekit.scan.expressions.error_position import failure
-from lancekit.statements.tables import Names
+from lancekit.statements.tables import Names, WithShards
 
 __all__ = ["run_statements", "sql"]
 
@@ -21,6 +21,7 @@ def sql(
     *,
     params: Mapping[str, Any] | None = None,
     preview: bool = False,
+    include_mem_wal: bool | list[str] = False,
     **frames: Any,
 ) -> Any:
     """Run SQL statements over datasets, frames and paths; return what the last one gives.
@@ -38,6 +39,9 @@ def sql(
         Values for ``$name``; they are bound, never pasted.
     preview
         Tell what statements would change, and change nothing; one of them at most may change.
+    include_mem_wal
+        Have queries read each dataset at its newest version, together with the rows of its
+        shards that no version has (``docs/mem-wal.md``); or the datasets of some names alone.
     **frames
         What names mean: handles, paths, pandas, Polars, Arrow, Spark frames; or values for
         ``$name``.  Then names of the notebook count, then those of `register`.
@@ -65,7 +69,7 @@ def sql(
     [{'id': 3}]
     """
     names = Names({**frames, **(params or {})}, notebook_names())
-    return run_statements(text, names, preview=preview)
+    return run_statements(text, names, preview=preview, include_mem_wal=include_mem_wal)
 
 
 def notebook_names() -> Mapping[str, Any]:
@@ -83,6 +87,7 @@ def run_statements(
     preview: bool = False,
     limit: int | None = None,
     at: int | str | None = None,
+    include_mem_wal: bool | list[str] = False,
 ) -> Any:
     """Run the statements of a text; return what the last one gives.
 
@@ -92,11 +97,16 @@ def run_statements(
         The most rows that a query gives.
     at
         The version or the tag at which queries read datasets whose version the text does not say.
+    include_mem_wal
+        As in `sql`.
 
     Raises
     ------
     PredicateError
-        As `sql`; `limit` or `at` was given to what is no query, or `preview` to two changes.
+        As `sql`; `limit`, `at` or `include_mem_wal` was given to a statement that is no query, or
+        `preview` to two changes.
+    InvalidArgumentError
+        `include_mem_wal` names a table that no statement has, or was given with `at`.
     """
     from lancekit.statements.dialect import asked_names, parse_statements  # loads sqlglot
     from lancekit.statements.statement import check_preview, run_statement
@@ -111,9 +121,32 @@ def run_statements(
             hint="Tables go by their names, parameters by $name.",
             names=unused,
         )
+    with_shards = _with_shards(include_mem_wal, asked, at)
     if preview:
         check_preview(trees, text)
     found = None
     for tree in trees:
-        found = run_statement(tree, text, names, preview=preview, limit=limit, at=at)
+        found = run_statement(
+            tree, text, names, preview=preview, limit=limit, at=at, with_shards=with_shards
+        )
     return found
+
+
+def _with_shards(
+    asked: bool | list[str], known: Collection[str], at: int | str | None
+) -> WithShards:
+    """Return the tables that queries read together with their shards."""
+    if asked and at is not None:
+        raise InvalidArgumentError(
+            f"include_mem_wal and a version to read ({at!r}) exclude each other.",
+            hint="Leave one out: rows of shards are in no version.",
+        )
+    if not isinstance(asked, list):
+        return bool(asked)
+    if unknown := [name for name in asked if name.lower() not in known]:
+        raise InvalidArgumentError(
+            f"include_mem_wal names {unknown[0]!r}, and the statements have no such table.",
+            hint=f"Their names: {', '.join(sorted(known)) or 'none'}. True is for all tables.",
+            names=unknown,
+        )
+    return frozenset(name.lower() for name in asked)

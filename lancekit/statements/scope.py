@@ -11,9 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from lancekit.errors import PredicateError
+from lancekit.operations.mem_wal.reader.sources import ReadSet
 from lancekit.scan.expressions.error_position import failure
 from lancekit.scan.expressions.parser import start_of
-from lancekit.statements.tables import Names
+from lancekit.statements.tables import Names, WithShards
 from lancekit.statements.tree import Expr, Leaf, Query, Relation
 
 __all__ = ["Column", "Scope", "Seen", "Text", "matching"]
@@ -50,7 +51,9 @@ class Text:
     """A statement's text, what was given with it, and what its parts share.
 
     `query` compiles a subquery; `relations` counts them; `at` is the version at which datasets are
-    read whose version the text does not say.
+    read whose version the text does not say; `with_shards` says which tables are read together with
+    their shards, and `read_sets` holds the shards' rows by table, so that all relations of a
+    statement read the same rows.
     """
 
     sql: str
@@ -58,6 +61,14 @@ class Text:
     query: Callable[[Any, Scope], Query]
     relations: Any = field(default_factory=lambda: count(0))
     at: int | str | None = None
+    with_shards: WithShards = False
+    read_sets: dict[str, ReadSet] = field(default_factory=dict)
+
+    def reads_shards(self, name: str) -> bool:
+        """Tell whether a table is read together with its shards."""
+        if isinstance(self.with_shards, bool):
+            return self.with_shards
+        return name.lower() in self.with_shards
 
     def fail(self, place: Any, message: str, hint: str = "", **context: Any) -> PredicateError:
         """Return the error of a piece of the text, given by its tree, expression or place."""

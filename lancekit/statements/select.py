@@ -9,7 +9,7 @@ import pyarrow as pa
 from lancekit.pipeline.engine.engine import Choice, choose_engine, spark_engine
 from lancekit.statements.emit import LOCAL, SPARK, write
 from lancekit.statements.local import run_locally
-from lancekit.statements.results import Part, SqlResult
+from lancekit.statements.results import SqlResult, parts_of
 from lancekit.statements.tables import Table
 from lancekit.statements.tree import Derived, Expr, Leaf, Query, Select
 
@@ -32,7 +32,7 @@ def run_query(query: Query, sql: str) -> SqlResult:
             sql=sql,
             schema=schema,
             choice=choice,
-            reads=tuple(map(Part.of, written.reads)),
+            reads=parts_of(written),
             table=table,
         )
     written = write(query, SPARK)
@@ -47,7 +47,7 @@ def run_query(query: Query, sql: str) -> SqlResult:
         sql=sql,
         schema=schema,
         choice=choice,
-        reads=tuple(map(Part.of, written.reads)),
+        reads=parts_of(written),
         frame=found.toDF(*schema.names),
         _kept=tuple(kept),
         _collect=collect,

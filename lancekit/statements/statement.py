@@ -14,7 +14,7 @@ from lancekit.statements.pushdown import limited
 from lancekit.statements.queries import compile_query
 from lancekit.statements.scope import Scope, Text
 from lancekit.statements.select import run_query
-from lancekit.statements.tables import Names
+from lancekit.statements.tables import Names, WithShards
 from lancekit.statements.upkeep import alter, history, optimize, restore
 
 __all__ = ["check_preview", "run_statement"]
@@ -56,22 +56,28 @@ def run_statement(
     preview: bool,
     limit: int | None = None,
     at: int | str | None = None,
+    with_shards: WithShards = False,
 ) -> Any:
     """Run a statement, or tell what it would do; return its result.
 
-    ``limit`` and ``at`` as in `run_statements`.
+    ``limit`` and ``at`` as in `run_statements`; ``with_shards`` says which tables are read together
+    with their shards.
 
     Raises
     ------
     PredicateError
         There is no such statement, or it does not fit its tables.
     """
-    text = Text(sql, names, compile_query, at=at)
+    text = Text(sql, names, compile_query, at=at, with_shards=with_shards)
     scope = Scope(text)
     if isinstance(tree, exp.Query):
         return run_query(limited(compile_query(tree, scope), limit), sql)  # it changes nothing
-    if limit is not None or at is not None:
-        what = "a limit" if limit is not None else "a version to read"
+    given = {
+        "a limit": limit is not None,
+        "a version to read": at is not None,
+        "include_mem_wal": bool(with_shards),
+    }
+    if what := next((name for name, is_given in given.items() if is_given), None):
         raise text.fail(tree, f"{what} was given, which is for queries:", "Leave it out.")
     run = _STATEMENTS.get(type(tree))
     if run is None:

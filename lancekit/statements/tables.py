@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from lancekit.api.lance_dataset import LanceDataset
-from lancekit.api.scan_options import ScanOptions
+from lancekit.api.scan_options import ScanOptions, planned_over
 from lancekit.api.scanner import LanceScanner, scan_of
 from lancekit.api.spark_frames import frame_of
 from lancekit.checked import checked
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
+from lancekit.operations.mem_wal.reader.sources import ReadSet
+from lancekit.operations.unmerged.waiting_rows import WaitingRows, waiting_rows
 from lancekit.pipeline.engine.engine import spark_engine
 from lancekit.pipeline.engine.inputs import as_reader, is_spark_dataframe
 from lancekit.pipeline.merge.plan import ADDRESS
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.spark.frames.types import arrow_schema, to_spark_batch, wire_schema
 
-__all__ = ["Names", "Table", "quoted", "register"]
+__all__ = ["Names", "Table", "WithShards", "quoted", "register"]
+
+#: the tables that are read together with their shards: all, none, or some by their names
+WithShards: TypeAlias = bool | frozenset[str]
 
 _registered: dict[str, Any] = {}
 #: in statements a blob is its bytes: what describes where they lie would be written as another blob
@@ -111,6 +116,8 @@ class Table:
         A handle, an Arrow table, or a Spark DataFrame.
     moved_to
         The version that it was moved to since, because the statement changes it.
+    read_set
+        The rows of shards that are read with the dataset, if any are asked for.
     """
 
     name: str
@@ -118,6 +125,7 @@ class Table:
     rows: int | None
     source: Any
     moved_to: int | None = None
+    read_set: ReadSet | None = None
 
     @classmethod
     def of(cls, name: str, source: Any, moved_to: int | None = None) -> Table:
@@ -143,6 +151,20 @@ class Table:
         rows = as_reader(source).read_all()
         return cls(name=name, schema=_kinds(rows.schema), rows=rows.num_rows, source=rows)
 
+    @classmethod
+    def with_shards(cls, name: str, source: LanceDataset, of: ReadSet) -> Table:
+        """Return the newest version of a dataset, together with the rows of its shards."""
+        table = cls.of(name, source._other(of.base))
+        rows = of.base.manifest.num_rows + sum(part.num_rows for part in of.fragments)
+        return replace(table, rows=rows, read_set=of)
+
+    @property
+    def waiting(self) -> WaitingRows:
+        """The rows that wait in the dataset's shards, and that are not read."""
+        if self.handle is None or self.handle._read_only or self.read_set is not None:
+            return WaitingRows()
+        return waiting_rows(self.handle._snapshot)
+
     @property
     def on_spark(self) -> bool:
         """Whether the rows are Spark's."""
@@ -157,9 +179,9 @@ class Table:
         """Count the rows of a filter, ``None`` if that is not for this process to say."""
         if self.handle is None:
             return self.rows
-        if filter is None:
+        if filter is None and self.read_set is None:
             return self.rows
-        return scan_of(self.handle._snapshot, ScanOptions(columns=[], filter=filter)).count_rows()
+        return self._scanner(ScanOptions(columns=[], filter=filter)).count_rows()
 
     def stream(
         self,
@@ -171,7 +193,7 @@ class Table:
         if self.handle is None:
             rows: pa.Table = self.source.select(list(columns)).slice(0, limit)
             return Stream(rows.schema, lambda: iter(rows.to_batches()))
-        scanner = self._scanner(columns, filter, limit)
+        scanner = self._scanner(_options(columns, filter, limit))
         return Stream(scanner.projected_schema, scanner.to_batches)
 
     def frame(
@@ -184,19 +206,18 @@ class Table:
         names = list(columns)
         if self.handle is not None:
             options = _options(names, filter, limit)
+            if self.read_set is not None:
+                return spark_engine().frame(planned_over(self.read_set, options), None), None
             return frame_of(self.handle._snapshot, options), None
         if self.on_spark:
             return self.source.select(*(f"`{n.replace('`', '``')}`" for n in names)), None
         kept = spark_engine().source(self.source.select(names), None)
         return kept.frame, kept
 
-    def _scanner(
-        self,
-        columns: Sequence[str],
-        filter: str | None,  # noqa: A002  # as in scans
-        limit: int | None,
-    ) -> LanceScanner:
-        return scan_of(self.source._snapshot, _options(columns, filter, limit))
+    def _scanner(self, options: ScanOptions) -> LanceScanner:
+        if self.read_set is None:
+            return scan_of(self.source._snapshot, options)
+        return LanceScanner(planned_over(self.read_set, options), self.read_set.base)
 
 
 def _options(

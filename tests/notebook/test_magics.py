@@ -127,6 +127,8 @@ def test_flags_name_cut_and_date_the_result(shell: Any) -> None:
     assert found.num_rows == 3
     (part,) = shell.run_cell_magic("lance", "--limit 7", "SELECT id FROM ds LIMIT 8").reads
     assert part.limit == 7
+    (part,) = shell.run_cell_magic("lance", "--include-mem-wal", "SELECT id FROM ds").reads
+    assert part.from_shards == 0
     done = shell.run_cell_magic("lance", "-o done", "DELETE FROM ds WHERE id = 2")
     assert shell.user_ns["done"] is done
 
@@ -139,6 +141,7 @@ WRONG = {
     "--at ''": "--at takes a version",
     "--limit 1 --limit 2": "--limit twice",
     "--preview=1": "has no '--preview=1'",
+    "--include-mem-wal=1": "has no '--include-mem-wal=1'",
     "--at '1": "not closed",
     "\u202enosuch": "has no",
 }
@@ -154,7 +157,7 @@ def test_flags_that_are_none(shell: Any, flags: str) -> None:
 
 def test_flags_are_for_queries(shell: Any) -> None:
     ds = shell.user_ns["ds"]
-    for flags in ("--at 1", "--limit 1"):
+    for flags in ("--at 1", "--limit 1", "--include-mem-wal"):
         with pytest.raises(PredicateError, match="for queries"):
             shell.run_cell_magic("lance", flags, "DELETE FROM ds")
     with pytest.raises(InvalidArgumentError, match="as well"):

@@ -402,8 +402,8 @@ READS: dict[str, Method] = dict(
         {"num_rows": 9},
     ),
     "LanceDataset.sql": Method(
-        lambda sql: shared().sql(sql).build().to_batch_records(),
-        {"sql": Value("SELECT x FROM dataset")},
+        lambda **given: shared().sql(**given).build().to_batch_records(),
+        {"sql": Value("SELECT x FROM dataset"), "include_mem_wal": Refused("x")},
         {"sql": "SELECT id FROM dataset"},
     ),
     "LanceDataset.delta": Method(

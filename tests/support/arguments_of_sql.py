@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 
 import lancekit as lk
-from tests.support.argument_checks import ROWS, Keywords, Made, Method, Value, fresh, place
+from tests.support.argument_checks import ROWS, Keywords, Made, Method, Refused, Value, fresh, place
 
 __all__ = ["SQL"]
 
@@ -41,6 +41,7 @@ SQL = {
         {
             "text": Value("SELECT id + 1 AS id FROM t"),
             "params": Value({"n": 5}, {"text": "SELECT id + $n AS id FROM t", "n": 7}),
+            "include_mem_wal": Refused(["x"]),
             "preview": Value(True, {"text": "DELETE FROM t WHERE id > 5"}),
             "frames": Keywords("t", ROWS),
         },

@@ -154,6 +154,7 @@ DIFFERENCES: dict[str, str] = {
         "follows Arrow's rules for NaN and for null in `isin`; a null blob of a 2.0 file is null; "
         "`include_mem_wal` reads what shards hold, too"
     ),
+    "LanceDataset.sql": "`include_mem_wal` reads the rows of shards, too",
     "LanceDataset.to_batches": "as `scanner`",
     "LanceDataset.to_pandas": "as `scanner`",
     "LanceDataset.to_table": "as `scanner`",
@@ -173,6 +174,7 @@ OTHER_SIGNATURE = frozenset(
         "LanceDataset.head",
         "LanceDataset.merge_insert",
         "LanceDataset.scanner",
+        "LanceDataset.sql",
         "LanceDataset.to_batches",
         "LanceDataset.to_pandas",
         "LanceDataset.to_table",

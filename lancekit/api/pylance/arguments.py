@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from lancekit.api.pylance.session import Session
-from lancekit.checked import is_flag, is_whole
+from lancekit.checked import TAKEN_ELSEWHERE, is_flag, is_whole, not_taken_here
 from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
 from lancekit.legible import shown
@@ -90,6 +90,8 @@ def check_known(taker: str, given: Iterable[str], known: Iterable[str], method: 
     allowed = set(known)
     for name in given:
         if name not in allowed:
+            if name in TAKEN_ELSEWHERE:
+                raise not_taken_here(taker.removesuffix("()"), name)
             raise InvalidTypeError(
                 f"{taker} takes no argument {name!r}.",
                 hint=f"Pass those of {method}.",

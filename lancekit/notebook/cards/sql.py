@@ -42,7 +42,18 @@ def sql_card(result: SqlResult, _now: datetime) -> Card:
 def _read(part: Part) -> tuple[str, str]:
     limit = "" if part.limit is None else f", at most {plural(part.limit, 'row')}"
     where = f" where {clean(cut(part.filter, _FILTER))}" if part.filter else ""
-    return "reads", f"{listing(part.columns, 5)} of {clean(part.table)}{where}{limit}"
+    columns = listing(part.columns, 5) or "the number of rows"
+    read = f"{columns} of {clean(part.table)}{where}{limit}"
+    return "reads", f"{read}{_of_shards(part)}"
+
+
+def _of_shards(part: Part) -> str:
+    """Return how many rows of shards a query read, or which it did not see and how to read them."""
+    if part.from_shards is not None:
+        return f", with {plural(part.from_shards, 'row')} of shards"
+    if not part.waiting:
+        return ""
+    return f"; not read: {part.waiting.words} (include_mem_wal=True reads them)"
 
 
 def _rows(rows: pa.Table, total: int | None) -> Table:
