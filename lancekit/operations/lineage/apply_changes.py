@@ -22,7 +22,7 @@ from lancekit.errors import (
 )
 from lancekit.format.fragment import Fragment
 from lancekit.format.operation_parts import UpdateMap
-from lancekit.format.operations import Merge, UpdateConfig
+from lancekit.format.operations import Merge, Operation, UpdateConfig
 from lancekit.format.transaction import COMMIT_MESSAGE
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.results import ApplyResult
@@ -213,15 +213,6 @@ def edges_alone(mark: BatchMarker | None, change: Changed) -> UpdateConfig:
     return UpdateConfig(config_updates=UpdateMap({one.key: one.text for one in marks}))
 
 
-def _said_by(plan: ThreeWay, change: Changed, how: How) -> dict[str, str]:
-    columns = plan.merged.columns
-    return {
-        **said_in(change, how),
-        **ids_said([(one.field, one.ours) for one in columns], plan.ours),
-        **theirs_said([(one.field, one.theirs) for one in columns], plan.theirs),
-    }
-
-
 def _commit_edges(plan: ThreeWay, change: Changed, how: How) -> Snapshot:
     """Record a merge of versions that changed nothing since the base, taken together.
 
@@ -229,15 +220,24 @@ def _commit_edges(plan: ThreeWay, change: Changed, how: How) -> Snapshot:
     got from there, is known then.  Whatever lands first, a restore for example, may take out of the
     target what it has of the source: so the commit is the next version, or is planned again.
     """
-    pending = Pending(
-        operation=edges_alone(change.mark, change),
+    pending = _pending(edges_alone(change.mark, change), plan, change, how)
+    return commit_with_files(pending, (), plan.theirs, plan.ours)
+
+
+def _pending(operation: Operation, plan: ThreeWay, change: Changed, how: How) -> Pending:
+    columns = plan.merged.columns
+    return Pending(
+        operation=operation,
         uuid=str(uuid.uuid4()),
         doing=how.doing,
-        properties=_said_by(plan, change, how),
+        properties={
+            **said_in(change, how),
+            **ids_said([(one.field, one.ours) for one in columns], plan.ours),
+            **theirs_said([(one.field, one.theirs) for one in columns], plan.theirs),
+        },
         mark=change.mark,
         implied=change.implied,
     )
-    return commit_with_files(pending, (), plan.theirs, plan.ours)
 
 
 def _commit_once(ours: Snapshot, pending: Pending, change: Changed) -> Snapshot | None:
@@ -257,14 +257,9 @@ def _commit_rows(
     """Write and commit rows; ``None`` if another process did the same at the same time."""
     ours, work = plan.ours, write_rows(plan, settled, given)
     with removed_unless_landed(ours.store, work.new_fragments):
-        pending = Pending(
-            operation=work.operation(ours),
-            uuid=str(uuid.uuid4()),
+        pending = replace(
+            _pending(work.operation(ours), plan, change, how),
             affected_rows=work.affected,
-            doing=how.doing,
-            properties=_said_by(plan, change, how),
-            mark=change.mark,
-            implied=change.implied,
             based_on=MERGE_KEYS if change.mark else None,
         )
         return _commit_once(ours, pending, change)
@@ -290,15 +285,8 @@ def _commit_columns(
         deleted, gone = work.deletions(ours)
         carried = carry_columns(plan, gone, work.affected)
         with removed_unless_landed(ours.store, carried.written):
-            pending = Pending(
-                operation=_merge_of(plan, work, deleted, carried),
-                uuid=str(uuid.uuid4()),
-                doing=how.doing,
-                properties=_said_by(plan, change, how),
-                mark=change.mark,
-                implied=change.implied,
-                moves_rows=True,
-            )
+            operation = _merge_of(plan, work, deleted, carried)
+            pending = replace(_pending(operation, plan, change, how), moves_rows=True)
             landed = commit_with_files(pending, carried.copies, plan.theirs, ours)
     # here, where an error no longer removes what was written
     bring_again(carried.copies, plan.theirs, ours)
