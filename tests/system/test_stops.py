@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import signal
 import threading
 import time
@@ -18,6 +19,7 @@ from lancekit import progress
 from lancekit.pipeline.engine import engine
 from lancekit.progress import Progress, Stopped, step, tracking
 from lancekit.scan import fragment_rows
+from lancekit.scan.ahead import Workers
 from tests.support.patience import until
 
 ROWS = 6_000
@@ -148,6 +150,28 @@ def test_an_interrupt_ends_it_at_the_next_step(
     # a thread that was being started is waited for by nobody
     until(lambda: not [t for t in threading.enumerate() if t.name.startswith("lancekit_")])
     assert sorted(path.name for path in (tmp_path / "t" / "data").iterdir()) == before
+
+
+def test_an_interrupt_that_wakes_nobody_counts_soon() -> None:
+    """A signal that comes just before the main thread waits for a lock does not wake it."""
+    stopped = threading.Event()
+    in_time: list[bool] = []
+
+    def interrupts() -> None:
+        time.sleep(0.05)  # until the main thread waits
+        _thread.interrupt_main()  # as a signal, but it wakes nobody
+        in_time.append(stopped.wait(20))
+
+    def read() -> None:
+        with Workers(2) as workers:
+            try:
+                list(workers.results([interrupts, stopped.wait]))
+            finally:
+                stopped.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        read()
+    assert in_time == [True]
 
 
 @pytest.mark.usefixtures("small")
