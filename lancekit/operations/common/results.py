@@ -135,15 +135,10 @@ class MergedShard:
 class MemWalMergeResult(Counts):
     """What a merge of generations into the table did.
 
-    <<<<<<< HEAD
-    `num_skipped_generations` were merged by someone else meanwhile.  `commits` counts versions:
-    `version` is `read_version` where there was nothing to merge.  `waiting` counts the rows that no
-    version has afterwards.
-    =======
     `num_quarantined_rows` were set aside: the table refuses them, or they follow such a row of the
     same key.  `num_skipped_generations` were merged by someone else meanwhile.  `commits` counts
-    versions: `version` is `read_version` where there was nothing to merge.
-    >>>>>>> 3818d94f (Set rows that the table refuses aside, and merge all other rows)
+    versions: `version` is `read_version` where there was nothing to merge.  `waiting` counts the
+    rows that no version has afterwards.
     """
 
     _keys = (
