@@ -57,15 +57,25 @@ def remove(folder: int, name: str) -> None:
         os.unlink(name, dir_fd=folder)
 
 
+def _write_all(descriptor: int, data: Bytes) -> None:
+    """Write data that is whole already, without a buffer of its own."""
+    left = memoryview(data).cast("B")
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
 @contextmanager
 def written_aside(folder: int, name: str, data: Bytes, *, fsync: bool) -> Iterator[str]:
     """Write ``data`` to a temporary file next to ``name``; it is gone when the block ends."""
     aside = temporary_name(name)
     try:
-        file = open_new(folder, aside)
-        with file:
-            file.write(data)
-            finish(file, fsync=fsync)
+        descriptor = os.open(aside, NEW_FILE, 0o666, dir_fd=folder)
+        try:
+            _write_all(descriptor, data)
+            if fsync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
         yield aside
     finally:
         remove(folder, aside)

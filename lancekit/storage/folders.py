@@ -12,7 +12,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lancekit.errors import StorageError
@@ -48,11 +48,8 @@ def opened(root: str, folder: str) -> Iterator[int]:
     StorageError
         A part of the way is a link; `leads_away` tells it from other failures.
     """
-    descriptor = os.open(root, _FOLDER)
+    descriptor = _open(root, folder)
     try:
-        for part in folder.split("/") if folder else ():
-            above, descriptor = descriptor, _enter(descriptor, part, f"{root}/{folder}")
-            os.close(above)
         yield descriptor
     finally:
         os.close(descriptor)
@@ -62,13 +59,27 @@ def opened(root: str, folder: str) -> Iterator[int]:
 def opened_for(root: str, name: str, *, fsync: bool) -> Iterator[tuple[int, str]]:
     """Open the folder of a file to write, making it if it is missing; gives the bare name too."""
     folder, _, bare = name.rpartition("/")
-    with ExitStack() as stack:
-        try:
-            descriptor = stack.enter_context(opened(root, folder))
-        except FileNotFoundError:
-            _make_folders(root, folder, fsync=fsync)
-            descriptor = stack.enter_context(opened(root, folder))
+    try:
+        descriptor = _open(root, folder)
+    except FileNotFoundError:
+        _make_folders(root, folder, fsync=fsync)
+        descriptor = _open(root, folder)
+    try:
         yield descriptor, bare
+    finally:
+        os.close(descriptor)
+
+
+def _open(root: str, folder: str) -> int:
+    descriptor = os.open(root, _FOLDER)
+    try:
+        for part in folder.split("/") if folder else ():
+            above, descriptor = descriptor, _enter(descriptor, part, f"{root}/{folder}")
+            os.close(above)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def leads_away(error: BaseException) -> bool:
