@@ -48,6 +48,7 @@ bench: $(VENV)/.ready ## Measure against the reference implementation
 	@$(RUN)/python -m benchmarks
 	@$(RUN)/python -m benchmarks.files
 	@$(RUN)/python -m benchmarks.diffs
+	@$(RUN)/python -m benchmarks.durable_puts
 	@$(RUN)/python -m benchmarks.histories
 	@$(RUN)/python -m benchmarks.key_filters
 	@$(RUN)/python -m benchmarks.mem_wal_reads

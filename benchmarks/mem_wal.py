@@ -23,7 +23,7 @@ import pyarrow as pa
 
 import lancekit as lk
 
-__all__ = ["Rate", "main", "measure"]
+__all__ = ["Rate", "main", "measure", "new_shard", "new_table", "rows"]
 
 THREADS, BATCHES = (1, 8, 64), (1, 100, 10_000)
 #: the issue's own bar has a size of its own
@@ -97,13 +97,15 @@ def measure(place: Path, seconds: float) -> Iterator[Rate]:
     for threads, batch in [*cases, *MORE]:
         what = f"{threads} threads, {batch} rows a put" if threads > 1 else f"{batch} rows a put"
         for fsync in (True, False):
-            with lk.options(fsync=fsync), _table(place, lk).mem_wal_writer(_shard()) as ours:
+            with lk.options(fsync=fsync), new_table(place, lk).mem_wal_writer(new_shard()) as ours:
                 name = f"lancekit, fsync {'on' if fsync else 'off'}: {what}"
                 yield put_by(ours.put, name, threads, batch, seconds)
-        with _table(place, lance).mem_wal_writer(_shard(), max_wal_flush_interval_ms=1) as theirs:
+        with new_table(place, lance).mem_wal_writer(
+            new_shard(), max_wal_flush_interval_ms=1
+        ) as theirs:
             yield put_by(theirs.put, f"pylance: {what}", threads, batch, seconds)
     for module, name in ((lk, "lancekit"), (lance, "pylance")):
-        at = place / _shard()
+        at = place / new_shard()
         lance.write_dataset(rows(-1, 1), at)
         ds = module.dataset(at)
 
@@ -116,13 +118,14 @@ def measure(place: Path, seconds: float) -> Iterator[Rate]:
         )
 
 
-def _shard() -> str:
+def new_shard() -> str:
+    """Return the id of a shard that no table has."""
     return str(uuid.uuid4())
 
 
-def _table(place: Path, module: Any) -> Any:
+def new_table(place: Path, module: Any) -> Any:
     """Return a handle of a new table of one row."""
-    at = place / _shard()
+    at = place / new_shard()
     lance.write_dataset(rows(-1, 1), at).initialize_mem_wal()
     return module.dataset(at)
 

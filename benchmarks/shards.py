@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 import lancekit as lk
-from benchmarks import mem_wal, mem_wal_reads
+from benchmarks import durable_puts, mem_wal, mem_wal_reads
 from benchmarks.markdown import ms, ratios, table
 from benchmarks.mem_wal_merges import compare_merges
 from benchmarks.plan import Plan
@@ -40,9 +40,12 @@ _DURABLE, _LOOSE = "lancekit, fsync on", "lancekit, fsync off"
 def measure(plan: Plan) -> Found:
     """Return what each case takes."""
     seconds, rows, merged = (0.05, 4_000, (100, 50)) if plan.quick else (1.5, 200_000, _MERGED)
+    turns = (1, 3) if plan.quick else (25, 100)
     generations = mem_wal_reads.GENERATIONS[: 2 if plan.quick else None]
     found: Found = {}
     with tempfile.TemporaryDirectory() as place:
+        if plan.wants("lone puts"):
+            found["lone puts"] = dict(durable_puts.measure(Path(place), *turns))
         if plan.wants("puts"):
             found |= _puts(Path(place), seconds)
         if plan.wants("reads"):
@@ -133,6 +136,12 @@ def document(found: Found) -> dict[str, str]:
             f"fast, of eight threads {eight / sides['lancekit'][0]:.0f} times. This disk takes "
             f"{found['disk']['ms']:.2g} ms for a file and its name, which no lone put goes below.\n"
         )
+    if "lone puts" in found:
+        lines = [
+            [name, f"{1 / seconds:,.0f}", f"{ratio:.2f}"]
+            for name, (seconds, ratio) in found["lone puts"].items()
+        ]
+        tables["shard_lone_puts"] = table(["", "puts/s", "ratio"], lines)
     reads = {n.partition(": ")[2]: of for n, of in found.items() if n.startswith("reads: ")}
     if reads:
         lines = [
