@@ -17,7 +17,7 @@ from nbformat import NotebookNode
 
 import lancekit as lk
 
-NOTEBOOKS = sorted(Path(__file__).parent.glob("0*.ipynb"))
+NOTEBOOKS = sorted(Path(__file__).parent.glob("[0-9]*.ipynb"))
 #: versions, branches, merges and Spark; many writers; which load broke the table
 DEMO = [path for path in NOTEBOOKS if path.name[:2] in {"01", "03", "05"}]
 CELL_SECONDS = 300
@@ -135,6 +135,12 @@ def _branches(folder: Path) -> Iterator[tuple[str, str]]:
     yield "delays", f"{ds.version} versions, {ds.count_rows():,} rows; merges of branches, undone"
 
 
+def _write_ahead_logs(folder: Path) -> Iterator[tuple[str, str]]:
+    ds = lk.dataset(folder / "stations.lance")
+    waiting = len(ds.mem_wal_quarantine())
+    yield "stations", f"{ds.count_rows():,} rows, {waiting} in quarantine"
+
+
 MADE = dict(
     zip(
         NOTEBOOKS,
@@ -148,6 +154,7 @@ MADE = dict(
             _small_writes,
             _every_file,
             _branches,
+            _write_ahead_logs,
         ),
         strict=True,
     )

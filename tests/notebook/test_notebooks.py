@@ -24,6 +24,7 @@ NAMES = [
     "07_small_writes",
     "08_every_file",
     "09_branches",
+    "10_write_ahead_logs",
 ]
 MONTHS = [
     27004,
@@ -102,6 +103,11 @@ def of_every_file(run):
 @pytest.fixture(scope="module")
 def of_branches(run):
     return run("09_branches")
+
+
+@pytest.fixture(scope="module")
+def of_logs(run):
+    return run("10_write_ahead_logs")
 
 
 def outputs(notebook):
@@ -347,6 +353,7 @@ def test_the_demo_says_what_it_did_and_where_to_look(
     of_shards,
     of_every_file,
     of_branches,
+    of_logs,
     folder,
 ):
     module = demo()
@@ -362,6 +369,7 @@ def test_the_demo_says_what_it_did_and_where_to_look(
     assert "carrier_idx (Bitmap), flight_idx (BTree)" in said
     assert re.search(r"tour +\d+ files, each of them opened", said)
     assert "10 versions, 336,776 rows; merges of branches, undone" in said
+    assert "3,664 rows, 0 in quarantine" in said
     assert "692 rows by key, which 4 shards brought in 6 generations" in said
     assert all(f"{folder / name}.html" in said for name in NAMES)
 
@@ -611,3 +619,26 @@ def test_branches_with_columns_are_merged_and_one_undo_takes_each_back(of_branch
     assert theirs.schema == theirs.checkout_version(2).schema
     speeds = [v.to_table(columns=["mph"]) for v in (theirs, theirs.checkout_version(2))]
     assert speeds[0].sort_by("mph") == speeds[1].sort_by("mph")
+
+
+# ---- write-ahead logs
+
+
+@pytest.mark.notebook
+def test_a_row_goes_through_the_quarantine_and_none_is_lost(of_logs, folder):
+    said = [" ".join(data["text/plain"].split()) for _, data in outputs(of_logs)]
+    for start in (
+        "signal 9, after 1438 rows were acknowledged",
+        "1438 rows of February with the logs, 0 without",
+        "Generation 1 of shard",
+        "merged 1 generation into main:6 · 477 inserted · 0 updated · 0 deleted · ",
+        "1 row in quarantine",
+        "1 row put back, 0 left",
+    ):
+        assert [one for one in said if one.startswith(start)], start
+    (refused,) = (one for one in said if one.startswith("Generation 1 of shard"))
+    assert "origin = 'EWR', month = 2, day = 12, hour = 3" in refused
+    theirs = lance.dataset(str(folder / "stations.lance"))
+    assert theirs.to_table() == lk.dataset(folder / "stations.lance").to_table()
+    assert theirs.count_rows("month = 2") == 1438
+    assert theirs.count_rows("month = 2 AND wind_speed > 100") == 0

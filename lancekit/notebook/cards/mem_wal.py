@@ -221,7 +221,7 @@ def _quarantined(row: Mapping[str, Any], key: Sequence[str]) -> Row:
             clean(row[REASON]),
             clean(row[SHARD]),
             count(row[GENERATION]),
-            clean(f"{row[TIME]:%Y-%m-%d %H:%M} UTC"),
+            clean(f"{row[TIME]:%Y-%m-%d %H:%M:%S} UTC"),
         )
     )
 
