@@ -91,7 +91,7 @@ class Change:
                 side.write_dataset(source, path, mode="overwrite")
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", range(10))
 def test_a_history_of_both_is_that_of_the_reference(tmp_path: Path, seed: int) -> None:
     """Ids and versions of rows are those that pylance alone would have given them."""

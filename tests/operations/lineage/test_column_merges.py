@@ -96,6 +96,7 @@ CHANGES: dict[str, tuple[Change, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("files", ["link", "reference"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_fast_forward_brings_columns(ds: lk.LanceDataset, change: str, files: Any) -> None:
@@ -190,6 +191,7 @@ LATE: dict[str, Change] = {
 }
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("change", ["added", "cast", "dropped"])
 @pytest.mark.parametrize("late", [late for late in LATE if late != "merge_insert"])
 def test_a_late_writer_of_the_reference_loses_nothing(
@@ -448,6 +450,7 @@ def test_a_column_of_unmoved_rows_is_linked(ds: lk.LanceDataset) -> None:
     assert set(files_below(ds)) == before
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("change", ["added", "dropped", "cast"])
 @pytest.mark.parametrize("race", ["append", "update", "compact", "delete", "merge_insert"])
 def test_a_writer_of_the_reference_lands_first(
