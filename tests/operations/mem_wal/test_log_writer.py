@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -134,3 +135,20 @@ def test_something_else_at_the_position(tmp_path: Path, other: bytes | None) -> 
         log.put(entry(log, 1))
     assert not isinstance(caught.value, FencedError)
     assert positions(log._shard) == [3]
+
+
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = opened(tmp_path)
+    log.put(entry(log, 1))
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lancekit.storage.durable.os.fsync", full)
+        with pytest.raises(CommitUnknownError, match="No space left on device"):
+            log.put(entry(log, 2))
+    assert positions(log._shard) == [3]
+    assert [path.name for path in tmp_path.rglob("*") if path.name.startswith(".tmp")] == []
+    log.put(entry(log, 2), again=True)
+    assert positions(log._shard) == [3, 4]
