@@ -664,6 +664,8 @@ def run(path: Path, seed: int, steps: int = 60) -> History:
         lk.options(fsync=False),
         patch.object(threading, "excepthook", lambda _: None),
         patch("os.sched_getaffinity", return_value={0}),
+        # each participant stands for a process of its own: a merge does not flush their writers
+        patch("lancekit.operations.mem_wal.flush_logs.writers_of", return_value=[]),
         patch.dict(WriterSettings.__init__.__kwdefaults__, wal_persist_retry_base_delay_ms=1),
     ):
         try:
