@@ -85,9 +85,16 @@ def shards_card(shards: Shards, _now: datetime) -> Card:
         kind="Shards",
         title=plural(len(shards), "shard"),
         headline=(f"{plural(waiting, 'generation')} to be merged",) if shards else (),
-        facts=facts(("next", "ds.merge_mem_wal()" if waiting else "")),
+        facts=facts(("next", _merge_call(shards))),
         tables=(rows,) if shards else (),
     )
+
+
+def _merge_call(shards: Shards) -> str:
+    """Return the call that merges all rows; sentinels among the entries of a log do not matter."""
+    if any(one.log_entries for one in shards):
+        return "ds.merge_mem_wal(flush=True)"
+    return "ds.merge_mem_wal()" if any(one.unmerged_generations for one in shards) else ""
 
 
 def _shard(shard: ShardInfo) -> Row:

@@ -34,6 +34,11 @@ from lancekit.shards.shard import Shard
 
 __all__ = ["Claim", "claim", "fence"]
 
+#: what to do with rows that a shard does not take
+_ELSEWHERE = (
+    "Write to another shard with ds.mem_wal_writer(str(uuid.uuid4())), or into the table with "
+    "ds.merge_insert."
+)
 #: how often others may change the shard meanwhile
 _ATTEMPTS = 16
 
@@ -148,7 +153,7 @@ def _check_open(shard: Shard, manifest: ShardManifest, merged: int, *, sealed: b
     if manifest.sealed and not sealed:
         raise ShardError(
             f"Shard {shard.id} is sealed: it takes no more rows.",
-            hint="Write to another shard.",
+            hint=f"{_ELSEWHERE} ds.merge_mem_wal(flush=True) merges the rows that it has.",
             shard=str(shard.id),
         )
     if manifest.current_generation <= merged:
@@ -156,7 +161,7 @@ def _check_open(shard: Shard, manifest: ShardManifest, merged: int, *, sealed: b
             f"The next generation of shard {shard.id} is {manifest.current_generation}, and the "
             f"table says that it has all up to {merged}: rows would be taken for merged ones.",
             hint="The shard was begun by a writer that does not know what a branch or a clone "
-            "inherits. Write to another shard.",
+            f"inherits. {_ELSEWHERE}",
             shard=str(shard.id),
             generation=manifest.current_generation,
             merged=merged,

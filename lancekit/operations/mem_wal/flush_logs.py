@@ -37,7 +37,10 @@ def flush_own_writers(shards: Sequence[Shard]) -> None:
     """
 
     def flush(writer: OpenWriter) -> None:
-        with suppress(FencedError):  # another writer has the shard, and its log
+        manifest = latest(writer.shard)
+        if manifest is None or manifest.writer_epoch != writer.epoch:
+            return  # another writer has the shard, and its log
+        with suppress(FencedError):
             writer.flush()
 
     beside_each_other(flush, writers_of(shards))

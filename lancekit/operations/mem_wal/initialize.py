@@ -119,7 +119,8 @@ def initialize(
         if mem_wal_entry(current.indices) is not None:
             raise IndexExistsError(
                 f"{current.line.uri} is initialized for write-ahead logs already.",
-                hint="Open a writer: ds.mem_wal_writer(shard).",
+                hint="Put rows with ds.mem_wal_upsert(rows). To give rows to other shards, "
+                f"call ds.merge_mem_wal(flush=True), ds.drop_index({MEM_WAL!r}) and this again.",
                 index=MEM_WAL,
             )
         schema = current.manifest.schema
@@ -153,7 +154,8 @@ def initialized(snapshot: Snapshot) -> MemWalDetails:
         raise InvalidArgumentError(
             f"{snapshot.called} of {snapshot.line.uri} has no MemWAL: "
             "it takes no rows into shards yet.",
-            hint="Say how rows are given to shards first: ds.initialize_mem_wal().",
+            hint="Initialize it first: ds.initialize_mem_wal(). All rows go to one shard unless "
+            "arguments say otherwise.",
             uri=snapshot.line.uri,
         )
     return details

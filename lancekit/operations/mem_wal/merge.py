@@ -234,7 +234,7 @@ def _check_above(shard: Shard, generation: int, merged: int) -> None:
             f"up to {merged}: what the shard has is taken for merged.",
             hint="It was begun by a writer that does not know what a branch or a clone inherits. "
             f"Bring its generations, tables below {shard.store.uri}, in by merge_insert, remove "
-            "that folder, and write to another shard.",
+            "that folder, and write to another shard: ds.mem_wal_writer(str(uuid.uuid4())).",
             shard=str(shard.id),
             generation=generation,
             merged=merged,

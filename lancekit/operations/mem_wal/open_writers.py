@@ -26,6 +26,10 @@ class OpenWriter(Protocol):
         """The shard that it writes to."""
 
     @property
+    def epoch(self) -> int:
+        """The number of the claim that it writes under."""
+
+    @property
     def state(self) -> str:
         """``"open"``, or why it takes no rows."""
 

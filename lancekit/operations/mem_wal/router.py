@@ -275,9 +275,11 @@ def beside_each_other(work: Callable[[T], None], of: Sequence[T]) -> None:
 def _not_all(done: Mapping[UUID, Acknowledged], failed: Mapping[UUID, LancekitError]) -> ShardError:
     return ShardError(
         f"{len(failed)} of {len(done) + len(failed)} shards did not acknowledge their rows.",
-        details=[f"  {shard}: {error.message}" for shard, error in failed.items()],
-        hint="Call it again with the same rows: with a primary key those that were acknowledged "
-        "count once.",
+        details=[
+            f"  {shard}: {error.message} {error.hint or ''}" for shard, error in failed.items()
+        ],
+        hint="Do what is said of each shard. Then call it again with the same rows: with a primary "
+        "key those that were acknowledged count once.",
         acknowledged={str(shard): rows.rows for shard, rows in done.items()},
         shards={str(shard): rows for shard, rows in done.items()},
         failed={str(shard): error for shard, error in failed.items()},

@@ -92,7 +92,8 @@ class TableWatch:
         return FencedError(
             f"{self._seen.line.uri} {what} since the writer of shard {self._shard.id} was opened: "
             "the writer cannot write any more. These rows were not written.",
-            hint="Open a writer of the table that is there now, and put the rows again.",
+            hint="Put the rows into the table that is there now: open it with lancekit.dataset(), "
+            "and call ds.mem_wal_upsert(rows) or open a writer with ds.mem_wal_writer(shard).",
             shard=str(self._shard.id),
             uri=self._seen.line.uri,
             ended=True,

@@ -87,8 +87,9 @@ def _refused(what: str, name: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"A table with shards cannot {what.format(name)}: rows of a writer that is open, and of "
         "the log, follow the columns as they were.",
-        hint="Close the writers, ds.merge_mem_wal(), "
-        f"ds.drop_index({MEM_WAL!r}), change the columns, and ds.initialize_mem_wal().",
+        hint="Close the writers. Then call ds.merge_mem_wal(flush=True) and "
+        f"ds.drop_index({MEM_WAL!r}), change the columns, and call ds.initialize_mem_wal() with "
+        "the arguments that it had before.",
         column=name,
     )
 

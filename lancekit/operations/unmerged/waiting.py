@@ -135,13 +135,15 @@ def check_merged(newest: Snapshot, doing: str, *, drained: bool = True) -> None:
     for found in waiting_shards(newest):
         if not (found.has_rows or drained):
             continue
-        flush = (
-            "Close the writer of the shard, or open and close one: "
-            f"ds.mem_wal_writer({str(found.shard)!r}).close(). Then do "
+        # the user may have a handle of the branch that is merged into
+        handle = (
+            "ds" if newest.branch is None else f"ds.checkout_version(({newest.branch!r}, None))"
         )
+        call = f"{handle}.merge_mem_wal({'flush=True' if found.in_log else ''})"
+        fences = ", which takes the shard from its writer" if found.in_log else ""
         raise InvalidArgumentError(
             f"{doing} would lose rows that are in no version yet: {found.words}.",
-            hint=f"{flush if found.in_log else 'Do '}ds.merge_mem_wal() first.",
+            hint=f"Merge them first: {call}{fences}.",
             shard=str(found.shard),
             uri=newest.line.uri,
         )

@@ -55,6 +55,16 @@ def test_rows_of_open_writers_of_this_process_are_merged(ds: Any) -> None:
     assert ds.merge_mem_wal().commits == 0
 
 
+def test_a_writer_that_lost_its_shard_is_left_alone(ds: Any, tmp_path: Path) -> None:
+    lost = ds.mem_wal_writer(ONE)
+    lost.put(rows(1))
+    with ds.mem_wal_writer(ONE) as writer:
+        writer.put(rows(2))
+        assert ds.merge_mem_wal().num_inserted_rows == 2
+    assert lost.state == "open"
+    assert len(list((tmp_path / "t" / "_mem_wal" / ONE).glob("*_gen_*"))) == 1
+
+
 def test_rows_without_a_wait_for_the_log_are_merged(ds: Any) -> None:
     with ds.mem_wal_writer(ONE, durable_write=False, max_wal_flush_interval_ms=0) as writer:
         writer.put(rows(1))

@@ -1,0 +1,239 @@
+"""The advice of errors about write-ahead logs is followed to the letter, and the call works."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lancekit as lk
+from lancekit.errors import LancekitError
+from lancekit.format.mem_wal.names import MEM_WAL, entry_name
+from lancekit.shards.manifests import change
+from lancekit.shards.shard import shard_of, shards_of
+
+ONE = str(uuid.UUID(int=1))
+
+
+def made(path: Path, *, key: bool = True, initialized: bool = True, **how: Any) -> Any:
+    ds = lk.write_dataset({"id": [1], "v": ["a"]}, path / "t", primary_key="id" if key else None)
+    if initialized:
+        ds.initialize_mem_wal(**how)
+    return ds
+
+
+def waiting(path: Path, **how: Any) -> Any:
+    """Return a table with a generation, and with rows of a writer of pylance in a log."""
+    ds = made(path, **how)
+    ds.mem_wal_upsert({"id": [2], "v": ["b"]}, flush=True)
+    theirs = lance.dataset(ds.uri).mem_wal_writer(ONE, max_wal_flush_interval_ms=50)
+    theirs.put(pa.table({"id": [3], "v": ["c"]}, schema=ds.schema))
+    return ds
+
+
+def of_a_branch(path: Path) -> Any:
+    """Return a table with a branch whose log has rows of a writer of pylance."""
+    ds = made(path)
+    ds.create_branch("trial")
+    trial = lance.dataset(ds.uri).checkout_version(("trial", None))
+    theirs = trial.mem_wal_writer(ONE, max_wal_flush_interval_ms=50)
+    theirs.put(pa.table({"id": [2], "v": ["b"]}, schema=ds.schema))
+    return ds
+
+
+def sealed(path: Path) -> Any:
+    ds = made(path)
+    ds.mem_wal_upsert({"id": [2], "v": ["b"]})
+    (shard,) = shards_of(ds._line.store)
+    change(shard, None, lambda found: replace(found, status=1))
+    return lk.dataset(ds.uri)
+
+
+def damaged(path: Path) -> Any:
+    ds = waiting(path)
+    entry = path / "t" / "_mem_wal" / ONE / entry_name(1)
+    entry.write_bytes(b"\0" * 200 + entry.read_bytes()[200:])
+    return ds
+
+
+def fenced(path: Path) -> Any:
+    ds = made(path)
+    ds.old = ds.mem_wal_writer(ONE)
+    ds.mem_wal_writer(ONE)
+    return ds
+
+
+def ended(path: Path) -> Any:
+    ds = made(path)
+    ds.old = ds.mem_wal_writer(ONE)
+    ds.drop_index(MEM_WAL)
+    return ds
+
+
+def closed(path: Path) -> Any:
+    ds = made(path)
+    ds.old = ds.mem_wal_writer(ONE)
+    ds.old.close()
+    return ds
+
+
+ROWS = {"id": [7], "v": ["x"]}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call that fails, the calls that its hint names, and what works then."""
+
+    ds: Callable[[Path], Any]
+    fails: Callable[[Any], Any]
+    #: in the order of the hint; each has to be in it
+    calls: tuple[str, ...]
+    works: Callable[[Any], Any] | None = None  # the call that failed, if nothing else is said
+
+
+def _put(ds: Any) -> Any:
+    return ds.old.put(ROWS)
+
+
+MERGE = "ds.merge_mem_wal(flush=True)"
+DROP = f"ds.drop_index({MEM_WAL!r})"
+CASES = {
+    "no MemWAL: writer": Case(
+        lambda path: made(path, initialized=False),
+        lambda ds: ds.mem_wal_writer(ONE).put(ROWS),
+        ("ds.initialize_mem_wal()",),
+    ),
+    "no MemWAL: merge": Case(
+        lambda path: made(path, initialized=False),
+        lambda ds: ds.merge_mem_wal(),
+        ("ds.initialize_mem_wal()",),
+    ),
+    "no MemWAL: sink": Case(
+        lambda path: made(path, initialized=False),
+        lambda ds: lk.mem_wal_sink(ds.uri, query="q")(ROWS),
+        ("ds.initialize_mem_wal()",),
+    ),
+    "no MemWAL and no key: upsert": Case(
+        lambda path: made(path, key=False, initialized=False),
+        lambda ds: ds.mem_wal_upsert(ROWS),
+        ("ds.initialize_mem_wal()",),
+    ),
+    "initialized twice: upsert": Case(
+        made,
+        lambda ds: ds.initialize_mem_wal(unsharded=True),
+        ("ds.mem_wal_upsert(rows)",),
+        lambda ds: ds.count_rows(include_mem_wal=True) == 2,
+    ),
+    "initialized twice: another way": Case(
+        waiting,
+        lambda ds: ds.initialize_mem_wal(bucket_column="id", num_buckets=2),
+        (MERGE, DROP),
+    ),
+    "overwrite": Case(waiting, lambda ds: lk.write_dataset(ROWS, ds, mode="overwrite"), (MERGE,)),
+    "restore": Case(waiting, lambda ds: ds.checkout_version(1).restore(), (MERGE,)),
+    "drop the index": Case(waiting, lambda ds: ds.drop_index(MEM_WAL), (MERGE,)),
+    "a column with values": Case(
+        waiting, lambda ds: ds.add_columns({"w": "id + 1"}), (MERGE, DROP)
+    ),
+    "a cast": Case(
+        waiting,
+        lambda ds: ds.alter_columns({"path": "v", "data_type": pa.large_string()}),
+        (MERGE, DROP),
+    ),
+    "merge a branch": Case(
+        of_a_branch,
+        lambda ds: ds.branches.merge("trial"),
+        ("ds.checkout_version(('trial', None)).merge_mem_wal(",),
+    ),
+    "a sealed shard: another one": Case(
+        sealed,
+        lambda ds: ds.mem_wal_upsert(ROWS),
+        ("ds.mem_wal_writer(str(uuid.uuid4()))", MERGE),
+        lambda ds: ds.count_rows() == 2,
+    ),
+    "a damaged log: merge": Case(
+        damaged, lambda ds: ds.merge_mem_wal(flush=True), ("ds.repair_mem_wal()",)
+    ),
+    "a damaged log: read": Case(
+        damaged, lambda ds: ds.to_table(include_mem_wal=True), ("ds.repair_mem_wal()",)
+    ),
+    "a damaged log: writer": Case(
+        damaged, lambda ds: ds.mem_wal_writer(ONE), ("ds.repair_mem_wal()",)
+    ),
+    "a fenced writer": Case(fenced, _put, (), lambda ds: ds.mem_wal_writer(ONE).put(ROWS)),
+    "a writer whose table has no MemWAL": Case(
+        ended,
+        _put,
+        ("ds.mem_wal_upsert(rows)",),
+        lambda ds: ds.count_rows(include_mem_wal=True) == 2,
+    ),
+    "a closed writer": Case(
+        closed, _put, ("ds.mem_wal_writer(shard)",), lambda ds: ds.mem_wal_writer(ONE).put(ROWS)
+    ),
+    "too many rows at once": Case(
+        made,
+        lambda ds: ds.mem_wal_writer(ONE, max_memtable_rows=1).put({"id": [1, 2], "v": ["a", "b"]}),
+        (),
+        lambda ds: ds.mem_wal_writer(ONE, max_memtable_rows=2).put({"id": [1, 2], "v": ["a", "b"]}),
+    ),
+    "no such shard": Case(
+        waiting,
+        lambda ds: ds.merge_mem_wal([str(uuid.UUID(int=99))]),
+        ("ds.mem_wal_shards()",),
+        lambda ds: ds.merge_mem_wal([ds.mem_wal_shards()[0].shard_id]),
+    ),
+    "a pinned handle": Case(
+        waiting,
+        lambda ds: ds.at(1).to_table(include_mem_wal=True),
+        (),
+        lambda ds: lk.dataset(ds.uri).to_table(include_mem_wal=True),
+    ),
+    "an id that is none": Case(
+        made,
+        lambda ds: ds.mem_wal_writer("x"),
+        ("str(uuid.uuid4())",),
+        lambda ds: ds.mem_wal_writer(str(uuid.uuid4())),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_advice_works(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    ds = case.ds(tmp_path)
+    with pytest.raises(LancekitError) as caught:
+        case.fails(ds)
+    said = str(caught.value)
+    assert caught.value.hint
+    known = {"ds": ds, "rows": ROWS, "uuid": uuid, "shard": ONE}
+    places = []
+    for call in case.calls:
+        found = re.search(re.escape(call) + (r"[^)]*\)" if call.endswith("(") else ""), said)
+        assert found, said
+        places.append(found.start())
+        eval(found[0], known)
+    assert places == sorted(places)
+    done = (case.works or case.fails)(ds)
+    assert done is not False
+
+
+def test_every_row_is_there_after_the_advice(tmp_path: Path) -> None:
+    """What waited is in the version that the advice leads to."""
+    ds = waiting(tmp_path, bucket_column="id", num_buckets=2)
+    with pytest.raises(LancekitError):
+        ds.add_columns({"w": "id + 1"})
+    ds.merge_mem_wal(flush=True)
+    ds.drop_index(MEM_WAL)
+    ds.add_columns({"w": "id + 1"})
+    ds.initialize_mem_wal(bucket_column="id", num_buckets=2)
+    ds.mem_wal_upsert({"id": [4], "v": ["d"], "w": [5]})
+    found = ds.to_table(include_mem_wal=True, order_by=["id"])
+    assert found["w"].to_pylist() == [2, 3, 4, 5]
+    assert shard_of(ds._line.store, uuid.UUID(ONE)) in shards_of(ds._line.store)
