@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancekit.api._handle import Handle
+from lancekit.api.frames import pandas_frame
 from lancekit.checked import checked_methods
 from lancekit.display import Displayed
+from lancekit.format.extensions import resolved
 from lancekit.legible import plural
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.mem_wal.put_back import (
@@ -85,7 +87,7 @@ class MemWalQuarantine(Displayed):
         >>> ds.mem_wal_quarantine().to_table().column_names[:2]
         ['id', '_tombstone']
         """
-        return self._found.rows
+        return resolved(self._found.rows)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the rows as a pandas DataFrame, with the columns of `to_table`.
@@ -97,7 +99,7 @@ class MemWalQuarantine(Displayed):
         >>> len(ds.mem_wal_quarantine().to_pandas())
         0
         """
-        return self._found.rows.to_pandas()
+        return pandas_frame(self.to_table(), {})
 
     def put_back(self, rows: Any = None) -> int:
         """Bring rows into the table, by the primary key, and take them out of the quarantine.

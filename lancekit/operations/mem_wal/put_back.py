@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.commit.protocol import check_writable
 from lancekit.errors import IncompatibleConflictError, InvalidArgumentError
+from lancekit.format.extensions import resolved_schema
 from lancekit.format.operation_parts import CompactedSsTable
 from lancekit.format.schema import LanceSchema
 from lancekit.legible import literals
@@ -107,7 +108,7 @@ def discarded(quarantine: Quarantined, given: Any) -> Leaving:
 def _opened(quarantine: Quarantined, given: Any, *, only_names: bool = False) -> pa.Table:
     """Read rows of any kind; keys and numbers get the types that the quarantine has."""
     schema, known = quarantine.snapshot.manifest.schema, quarantine.rows.schema
-    reader = opened_rows(given, None, known)
+    reader = opened_rows(given, None, resolved_schema(known))
     names = reader.schema.names
     keys = [field.name for field in primary_key(schema)]
     wanted = [name for name in known.names if name in names]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import uuid
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,68 +15,24 @@ import lancekit as lk
 from lancekit.errors import (
     ConstraintViolationError,
     CorruptFileError,
-    IncompatibleConflictError,
     InvalidArgumentError,
     PredicateError,
     SchemaMismatchError,
+    UnsupportedTypeError,
 )
 from lancekit.operations.unmerged.quarantined import quarantined_rows
-from tests.support.mem_wal_model import Rows, table_of, write_with_pylance
-
-ONE, TWO, THREE = (str(uuid.UUID(int=number)) for number in (1, 2, 3))
-OTHERS = {0: 0.0, 3: 3.0, 4: 4.0}
-
-
-Make = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a table with three shards: ONE has a row with -5.0, key 1; all other rows are sound."""
-    path = tmp_path_factory.mktemp("quarantine") / "t"
-    ds = lance.write_dataset(table_of({key: (float(key), "") for key in range(5)}), str(path))
-    ds.initialize_mem_wal()
-    write_with_pylance(ds, ONE, {1: (-5.0, "bad"), 10: (10.0, "")}, [2])
-    write_with_pylance(ds, TWO, {20: (20.0, "")}, [])
-    write_with_pylance(ds, THREE, {30: (30.0, "")}, [])
-    return path
-
-
-@pytest.fixture
-def made(saved: Path) -> Make:
-    """Return what copies the table, and adds a constraint."""
-
-    def make(path: Path, constraint: str = "v >= 0") -> Any:
-        shutil.copytree(saved, path)
-        ds = lk.dataset(str(path))
-        ds.constraints.add("positive", constraint)
-        return ds
-
-    return make
-
-
-def put(path: Path, shard: str, rows: Rows, gone: tuple[int, ...] = ()) -> None:
-    """Write a generation with pylance, which knows no constraints."""
-    write_with_pylance(lance.dataset(str(path)), shard, rows, list(gone))
-
-
-def values(path: Path) -> dict[int, float | None]:
-    """Return the values of a table by key, as pylance reads it."""
-    table = lance.dataset(str(path)).to_table()
-    assert table.num_rows == len(set(table["id"].to_pylist()))
-    return dict(zip(table["id"].to_pylist(), table["v"].to_pylist(), strict=True))
-
-
-def waiting(ds: Any) -> list[tuple[int, float | None, str, int]]:
-    """Return the rows in quarantine: key, value, shard, generation."""
-    names = ["id", "v", "_quarantine_shard", "_quarantine_generation"]
-    return [tuple(row[name] for name in names) for row in rows_of(ds)]
-
-
-def rows_of(ds: Any) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = ds.mem_wal_quarantine().to_table().to_pylist()
-    return rows
-
+from tests.support.mem_wal_model import table_of, write_with_pylance
+from tests.support.quarantine_table import (
+    ONE,
+    OTHERS,
+    THREE,
+    TWO,
+    Make,
+    put,
+    rows_of,
+    values,
+    waiting,
+)
 
 # ---- by default
 
@@ -273,100 +227,30 @@ def test_a_column_that_takes_no_nulls_since(tmp_path: Path) -> None:
     assert values(path) == {5: 5.0, 2: 2.0, 1: 1.5}
 
 
-# ---- out of the quarantine
-
-
-def test_a_corrected_row_is_put_back(made: Make, tmp_path: Path) -> None:
-    path = tmp_path / "t"
-    ds = made(path)
-    ds.merge_mem_wal(on_error="quarantine")
-    quarantine = ds.mem_wal_quarantine()
-    frame = quarantine.to_pandas()
-    with pytest.raises(ConstraintViolationError):
-        quarantine.put_back(frame)
-    assert len(ds.mem_wal_quarantine()) == 1
-    frame["v"] = 5.0
-    before = ds.version
-    assert quarantine.put_back(frame) == 1
-    assert (ds.version, values(path)[1]) == (before + 1, 5.0)
-    assert (len(ds.mem_wal_quarantine()), quarantined_rows(ds._snapshot)) == (0, 0)
-    with pytest.raises(IncompatibleConflictError, match="changed since it was read"):
-        quarantine.put_back(frame)
-    with pytest.raises(IncompatibleConflictError, match="changed since it was read"):
-        quarantine.discard(frame)
-    assert values(path)[1] == 5.0
-
-
-def test_some_rows_leave_and_others_stay(made: Make, tmp_path: Path) -> None:
-    path = tmp_path / "t"
-    ds = made(path)
-    put(path, TWO, {21: (-1.0, ""), 22: (-2.0, ""), 23: (-3.0, "")})
-    ds.merge_mem_wal(on_error="quarantine")
-    before = rows_of(ds)
-    assert ds.mem_wal_quarantine().put_back({"id": [22], "v": [2.0], "s": ["x"]}) == 1
-    assert ds.mem_wal_quarantine().discard({"id": [1]}) == 1
-    left = rows_of(ds)
-    assert [row["id"] for row in left] == [21, 23]
-    kept = [{**row, "_quarantine_row": 0} for row in before if row["id"] in {21, 23}]
-    assert [{**row, "_quarantine_row": 0} for row in left] == kept
-    assert values(path)[22] == 2.0
-    # a key that was corrected, too
-    assert ds.mem_wal_quarantine().put_back(
-        {"id": [99], "v": [9.0], "s": [None], "_quarantine_row": [1]}
+def test_a_null_struct_that_files_of_2_0_do_not_hold(tmp_path: Path) -> None:
+    key = {b"lance-schema:unenforced-primary-key": b"true"}
+    schema = pa.schema(
+        [
+            pa.field("id", pa.int64(), nullable=False, metadata=key),
+            pa.field("v", pa.struct([("x", pa.int64())])),
+        ]
     )
-    assert waiting(ds) == [(21, -1.0, TWO, 2)]
-    assert values(path)[99] == 9.0
-    with pytest.raises(InvalidArgumentError, match="no row with id = 23"):
-        ds.mem_wal_quarantine().discard({"id": [21, 23]})
-    with pytest.raises(InvalidArgumentError, match="no row 1"):
-        ds.mem_wal_quarantine().discard({"_quarantine_row": [1]})
-    with pytest.raises(InvalidArgumentError, match="_quarantine_row"):
-        ds.mem_wal_quarantine().discard({"v": [1]})
-    with pytest.raises(SchemaMismatchError):
-        ds.mem_wal_quarantine().put_back({"id": [21]})
-    with pytest.raises(InvalidArgumentError, match="'x', which the table does not have"):
-        ds.mem_wal_quarantine().put_back({"id": [21], "v": [1.0], "s": ["x"], "x": [1]})
-
-
-def test_columns_that_changed_between(made: Make, tmp_path: Path) -> None:
-    path = tmp_path / "t"
-    ds = made(path)
-    ds.merge_mem_wal(on_error="quarantine")
-    stale = ds.mem_wal_quarantine()
-    ds.constraints.drop("positive")
-    ds.alter_columns({"path": "v", "name": "w"})
-    ds.add_columns(pa.field("new", pa.bool_()))  # gets an id that the quarantine has used
-    ds.drop_columns(["s"])
-    with pytest.raises(IncompatibleConflictError, match="other columns"):
-        stale.put_back()
-    (row,) = rows_of(ds)
-    assert (row["id"], row["w"], row["new"], row["_quarantine_shard"]) == (1, -5.0, None, ONE)
-    assert ds.mem_wal_quarantine().put_back() == 1
-    table = lance.dataset(str(path)).to_table(filter="id = 1")
-    assert table.to_pylist() == [{"id": 1, "w": -5.0, "new": None}]
-
-
-def test_others_put_the_same_rows_back(
-    made: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "t"
-    ds = made(path)
-    ds.merge_mem_wal(on_error="quarantine")
-    from lancekit.operations.mem_wal import put_back
-
-    work_out = put_back._work_out
-
-    def late(*args: Any) -> Any:
-        monkeypatch.undo()
-        other = lk.dataset(str(path)).mem_wal_quarantine()
-        assert other.put_back({"id": [1], "v": [7.0], "s": ["first"]}) == 1
-        return work_out(*args)
-
-    monkeypatch.setattr(put_back, "_work_out", late)
-    with pytest.raises(IncompatibleConflictError, match="changed since it was read"):
-        ds.mem_wal_quarantine().put_back({"id": [1], "v": [8.0], "s": ["second"]})
-    assert values(path)[1] == 7.0
-    assert len(lk.dataset(str(path)).mem_wal_quarantine()) == 0
+    rows = pa.table({"id": [0], "v": [{"x": 1}]}, schema)
+    ds = lance.write_dataset(rows, str(tmp_path / "t"), data_storage_version="2.0")
+    ds.initialize_mem_wal()
+    # pylance takes the rows into the log, and then cannot write the generation
+    with pytest.raises(OSError, match="null value"), ds.mem_wal_writer(ONE) as writer:
+        writer.put(pa.table({"id": [1, 2], "v": [None, {"x": 5}]}, schema))
+    mine = lk.dataset(ds.uri)
+    mine.mem_wal_writer(ONE).close()
+    with pytest.raises(UnsupportedTypeError, match="the row with id = 1: Column 'v' has null"):
+        mine.merge_mem_wal()
+    assert "null structs" in reason(mine)
+    assert mine.mem_wal_quarantine().put_back({"id": [1], "v": [{"x": 9}]}) == 1
+    assert lance.dataset(ds.uri).to_table(filter="id > 0").to_pylist() == [
+        {"id": 2, "v": {"x": 5}},
+        {"id": 1, "v": {"x": 9}},
+    ]
 
 
 # ---- beside all else
