@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lancekit.errors import FencedError
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.format.schema import LanceSchema
 from lancekit.operations.mem_wal.generation import write_generation
@@ -66,13 +65,7 @@ class Flushes:
             self.storage_version,
             MaintainedIndices(self.table),
         )
-
-        try:
-            self.watch.check()
-        except FencedError:
-            self.shard.store.delete_tree(table.path)
-            self.shard.store.prune()
-            raise
+        self.watch.check_written(lambda: self.shard.store.delete_tree(table.path))
 
         def listed(newest: ShardManifest) -> ShardManifest | None:
             if newest.current_generation > number:  # an attempt before this one got that far

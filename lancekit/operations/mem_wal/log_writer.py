@@ -13,7 +13,6 @@ from lancekit import arrow_kernels as ak
 from lancekit.errors import (
     CommitUnknownError,
     CorruptFileError,
-    FencedError,
     ShardError,
     StorageError,
 )
@@ -107,16 +106,9 @@ class LogWriter:
         while not (self._try(entry, again) or self._is_there(entry)):
             self._pass_by()
         if self._table.is_cheap:  # they may have ended while the entry was written
-            self._check_again()
+            name = entry_name(self.position)
+            self._table.check_written(lambda: self._shard.store.delete(name))
         self.position += 1
-
-    def _check_again(self) -> None:
-        try:
-            self._table.check()
-        except FencedError:
-            self._shard.store.delete(entry_name(self.position))
-            self._shard.store.prune()
-            raise
 
     def _try(self, entry: bytes, again: bool) -> bool:
         """Put an entry, several times if it has to be; ``False`` if its position is taken."""

@@ -85,6 +85,6 @@ def open_writer(
         # files of 2.0 have no null structs, which are what deleted rows have
         storage_version="2.1" if version == "2.0" else version,
         table=snapshot.line,
-        watch=TableWatch(snapshot, shard),
+        watch=watch,
     )
     return Writer(log, flushes, claimed, settings), rows

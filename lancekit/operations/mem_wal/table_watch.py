@@ -7,6 +7,9 @@ it acknowledges rows: nobody would read them, or they would come up in another t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from lancekit.errors import DatasetNotFoundError, FencedError, VersionNotFoundError
 from lancekit.format.mem_wal.details import mem_wal_entry
 from lancekit.format.names import VERSIONS, manifest_name
@@ -17,8 +20,21 @@ from lancekit.versions.snapshot import Snapshot, load_snapshot
 __all__ = ["TableWatch"]
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The last version that was looked at, its manifest's name, and the next manifest's name.
+
+    `mark` tells the manifest from all other files; ``None`` in an object store.
+    """
+
+    snapshot: Snapshot
+    file: str
+    next: str
+    mark: str | None
+
+
 class TableWatch:
-    """Follows the versions of a table for the writer of a shard.  Not for several threads at once.
+    """Follows the versions of a table for the writer of a shard and for its flushes.
 
     Parameters
     ----------
@@ -30,19 +46,13 @@ class TableWatch:
 
     def __init__(self, snapshot: Snapshot, shard: Shard) -> None:
         self._shard = shard
-        self._follow(snapshot)
-
-    def _follow(self, snapshot: Snapshot) -> None:
-        self._seen = snapshot
-        self._file = f"{VERSIONS}/{snapshot.manifest_name}"
-        self._next = f"{VERSIONS}/{manifest_name(snapshot.version + 1, snapshot.naming)}"
-        #: of a local file; an object store would have to be asked
-        self._mark = snapshot.store.mark(self._file)
+        # replaced as a whole: the threads that put and that flush share the watch
+        self._seen = _seen(snapshot)
 
     @property
     def is_cheap(self) -> bool:
         """Whether a check takes no request."""
-        return self._mark is not None
+        return self._seen.mark is not None
 
     def check(self) -> None:
         """Raise if the logs have ended.
@@ -54,18 +64,26 @@ class TableWatch:
         FencedError
             The table, its branch or its MemWAL index is gone, or is another one.
         """
-        store = self._seen.store
-        is_there = (
-            store.mark(self._file) == self._mark if self.is_cheap else store.exists(self._file)
-        )
-        if not is_there or store.exists(self._next):
-            self._look()
+        seen, store = self._seen, self._seen.snapshot.store
+        mark = seen.mark
+        is_there = store.exists(seen.file) if mark is None else store.mark(seen.file) == mark
+        if not is_there or store.exists(seen.next):
+            self._look(seen.snapshot)
 
-    def _look(self) -> None:
-        seen, entry = self._seen, mem_wal_entry(self._seen.indices)
+    def check_written(self, remove: Callable[[], None]) -> None:
+        """Check again when a file was written; if the logs have ended, remove it and raise."""
+        try:
+            self.check()
+        except FencedError:
+            remove()
+            self._shard.store.prune()
+            raise
+
+    def _look(self, seen: Snapshot) -> None:
+        entry = mem_wal_entry(seen.indices)
         try:
             newest = latest_snapshot(seen.line)
-            known = None if seen.version > newest.version else self._loaded(seen.version)
+            known = None if seen.version > newest.version else _loaded(seen, seen.version)
         except (DatasetNotFoundError, VersionNotFoundError) as error:
             raise self._ended("is not there any more") from error
         if seen.version > newest.version or (known and _differ(known, seen)):
@@ -76,28 +94,36 @@ class TableWatch:
         if now.uuid != entry.uuid and now.created_at != entry.created_at:
             # made anew, perhaps by an overwrite; the reference makes it anew at each merge, too
             for version in range(seen.version + 1, newest.version):
-                between = self._loaded(version)
+                between = _loaded(seen, version)
                 if between is None or mem_wal_entry(between.indices) is None:
                     raise self._ended("got another MemWAL")
-        self._follow(newest)
-
-    def _loaded(self, version: int) -> Snapshot | None:
-        """Return a version; ``None`` if it was cleaned up."""
-        try:
-            return load_snapshot(self._seen.line, version, self._seen.naming)
-        except VersionNotFoundError:
-            return None
+        self._seen = _seen(newest)
 
     def _ended(self, what: str) -> FencedError:
+        uri = self._seen.snapshot.line.uri
         return FencedError(
-            f"{self._seen.line.uri} {what} since the writer of shard {self._shard.id} was opened: "
+            f"{uri} {what} since the writer of shard {self._shard.id} was opened: "
             "the writer cannot write any more. These rows were not written.",
             hint="Put the rows into the table that is there now: open it with lancekit.dataset(), "
             "and call ds.mem_wal_upsert(rows) or open a writer with ds.mem_wal_writer(shard).",
             shard=str(self._shard.id),
-            uri=self._seen.line.uri,
+            uri=uri,
             ended=True,
         )
+
+
+def _seen(snapshot: Snapshot) -> _Seen:
+    file = f"{VERSIONS}/{snapshot.manifest_name}"
+    following = f"{VERSIONS}/{manifest_name(snapshot.version + 1, snapshot.naming)}"
+    return _Seen(snapshot, file, following, snapshot.store.mark(file))
+
+
+def _loaded(seen: Snapshot, version: int) -> Snapshot | None:
+    """Return another version of a table; ``None`` if it was cleaned up."""
+    try:
+        return load_snapshot(seen.line, version, seen.naming)
+    except VersionNotFoundError:
+        return None
 
 
 def _differ(one: Snapshot, other: Snapshot) -> bool:
