@@ -22,26 +22,28 @@ def explain_merge_mem_wal(
     """Explain a merge of what shards have flushed, and of logs."""
     current, manifests, steps = planned_merge(snapshot, shards, rows_per_commit)
     waiting = [each for step in steps for each in step]
-    in_logs = _notes_of_logs(waiting_rows(current), flush=flush)
-    if not waiting:
+    logs = waiting_rows(current)
+    in_logs, flushed = _notes_of_logs(logs, flush=flush), logs.in_logs if flush else 0
+    if not waiting and not flushed:
         note = f"no generation of {plural(len(manifests), 'shard')} waits"
         return explain_metadata(current, "merge_mem_wal", [], [note, *in_logs])
     tables = [each.table for each in waiting]
     count = len({each.shard for each in waiting})
+    read = f"{plural(len(tables), 'generation')} of {plural(count, 'shard')} are read, too"
     return explanation(
         current,
         "merge_mem_wal",
-        engine_of(current, steps[0]),
+        engine_of(current, steps[0] if steps else ()),
         reads=reads(current, [field.name for field in current.manifest.schema.primary_key]),
         writes=Writes(
             what="the newest row of each key in new files, and deletion files for the old ones",
-            rows=sum(table.physical_rows or 0 for table in tables),
+            rows=sum(table.physical_rows or 0 for table in tables) + flushed,
             bytes=sum(table.in_memory_bytes or 0 for table in tables),
         ),
-        commits=["Update"] * len(steps),
+        commits=["Update"] * max(len(steps), 1),
         notes=[
             *in_logs,
-            f"{plural(len(tables), 'generation')} of {plural(count, 'shard')} are read, too",
+            *([read] if tables else []),
             "then the manifests of the shards leave them out; their files stay until "
             "cleanup_mem_wal() removes them",
         ],

@@ -81,7 +81,10 @@ def test_rows_of_other_processes_wait_and_the_result_names_the_argument(ds: Any)
     assert advice in str(done)
     theirs.put(rows(3))  # which did not fence the writer
     assert "3 rows are in logs alone" in str(ds.explain.merge_mem_wal())
-    assert "taken from other processes" in str(ds.explain.merge_mem_wal(flush=True))
+    told = ds.explain.merge_mem_wal(flush=True)
+    assert "taken from other processes" in str(told)
+    assert (told.commits, told.writes.rows) == (("Update",), 3)
+    assert ds.explain.merge_mem_wal().commits == ()
     done = ds.merge_mem_wal(flush=True)
     assert (done.num_inserted_rows, done.waiting) == (3, WaitingRows())
     assert keys(ds) == [0, 1, 2, 3]
