@@ -298,11 +298,9 @@ class Scans(Handle):
         if self._read_only or not hints_are_seen():
             return
         if waiting := waiting_rows(self._snapshot):
-            merges = waiting.merge_call and f", and {waiting.merge_call} merges them"
-            show_hint(
-                f"Not counted: {waiting.words}. "
-                f"ds.count_rows(include_mem_wal=True) counts them{merges}."
-            )
+            calls = ["ds.count_rows(include_mem_wal=True) counts"]
+            calls += [f"{waiting.merge_call} merges"] if waiting.merge_call else []
+            show_hint(f"Not counted: {waiting.words}. {waiting.read_by(*calls)}.")
 
     def sql(self, sql: str, *, include_mem_wal: bool = False) -> SqlQueryBuilder:
         """Set up an SQL query over this version, which it knows as ``dataset``.

@@ -53,7 +53,9 @@ def _of_shards(part: Part) -> str:
         return f", with {plural(part.from_shards, 'row')} of shards"
     if not part.waiting:
         return ""
-    return f"; not read: {part.waiting.words} (include_mem_wal=True reads them)"
+    return (
+        f"; not read: {part.waiting.words} ({part.waiting.read_by('include_mem_wal=True reads')})"
+    )
 
 
 def _rows(rows: pa.Table, total: int | None) -> Table:

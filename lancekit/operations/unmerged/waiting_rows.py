@@ -80,6 +80,21 @@ class WaitingRows:
         quarantined = f"{plural(self.quarantined, 'row')} in quarantine"
         return ", ".join(filter(None, [waiting, quarantined if self.quarantined else ""]))
 
+    def read_by(self, *of_shards: str) -> str:
+        """Return how the rows are read, as a phrase.
+
+        Parameters
+        ----------
+        of_shards
+            What reads or merges rows of shards, each with a verb: "ds.merge_mem_wal() merges".
+        """
+        if not self.quarantined:
+            return ", and ".join(f"{call} them" for call in of_shards)
+        if not self.rows and self.complete:
+            return "ds.mem_wal_quarantine() reads them"
+        shards = ", and ".join(f"{call} rows of shards" for call in of_shards)
+        return f"{shards}; ds.mem_wal_quarantine() reads the quarantine"
+
     @property
     def merge_call(self) -> str:
         """The call that merges the rows; empty if there are none."""

@@ -426,18 +426,3 @@ def test_pylance_goes_on_beside_it(made: Make, tmp_path: Path) -> None:
     assert [shard.shard_id for shard in ds.mem_wal_shards()] == [ONE, TWO, THREE]
     ds.merge_mem_wal()
     assert values(path)[25] == 25.0
-
-
-def test_the_cards_count_and_show_it(made: Make, tmp_path: Path) -> None:
-    ds = made(tmp_path / "t")
-    done = ds.merge_mem_wal(on_error="quarantine")
-    quarantine = ds.mem_wal_quarantine()
-    drawn = quarantine._repr_mimebundle_()
-    assert "breaks the constraint 'positive' (v >= 0)" in drawn["text/plain"]
-    assert f"id = 1  breaks the constraint 'positive' (v >= 0)  {ONE}" in drawn["text/plain"]
-    assert "v &gt;= 0" in drawn["text/html"]
-    assert "1 row set aside" in repr(done)
-    assert "1 row in quarantine; ds.mem_wal_quarantine() reads the quarantine" in repr(ds)
-    quarantine.discard({"id": [1]})
-    assert repr(ds.mem_wal_quarantine()).strip() == "0 rows in quarantine"
-    assert "quarantine" not in repr(ds)
