@@ -16,6 +16,7 @@ __all__ = [
     "check_conflicts",
     "check_counts",
     "counts_of",
+    "fits",
     "have_same_names",
 ]
 
@@ -189,6 +190,16 @@ def check_counts(result: Any, case: Case) -> None:
         found, expected = ((i - d, 0, 0, cells) for i, _, d, cells in (found, expected))
     told = f"inserted, updated, deleted, cells: {found}, want {expected} ({result.how})"
     assert found == expected, told
+
+
+def fits(ds: Any, result: Any, node: Node, case: Case) -> bool:
+    """Tell whether a merge made a version, and counted what the case says."""
+    try:
+        check(ds, node.table)
+        check_counts(result, case)
+    except AssertionError:
+        return False
+    return True
 
 
 def check_conflicts(found: Any, case: Case) -> None:

@@ -31,6 +31,7 @@ from tests.support.branch_cases import (
     check_conflicts,
     check_counts,
     counts_of,
+    fits,
     have_same_names,
 )
 from tests.support.branch_model import (
@@ -284,13 +285,14 @@ class BranchMachine(BranchedTable):
             return
         case = self.case("merge", bases, theirs, target.newest, whose, source)
         assert case is not None
-        node = case.node
-        if target.last > last == result.read_version:
-            # a merge that was planned before the change lands as if it came first
-            case = cases[0]
-            assert case is not None
-            table = found[1].change(case.merged.table)
-            node = replace(node, table=table)
+        orders = [(case.node, case)]
+        if target.last > last == result.read_version and (first := cases[0]) is not None:
+            # planned before the change landed: it may count as the first of the two
+            table = found[1].change(first.merged.table)
+            orders.append((replace(case.node, table=table), first))
+        ds = self.handle(lk, target)
+        fit = (order for order in orders if fits(ds, result, *order))
+        node, case = next(fit, orders[0])
         compared[f"raced {result.how}"] += 1
         self.landed(target, node, least=case.least)
         check_counts(result, case)
