@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 import uuid
 from collections import Counter
@@ -115,7 +114,9 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from tests.operations.mem_wal.test_quarantine_kills import work
-print("at work", flush=True)
+work(Path(sys.argv[2]))  # what is loaded late is there by then
+print("ready", flush=True)
+sys.stdin.readline()
 work(Path(sys.argv[1]))
 """
 
@@ -129,19 +130,28 @@ def test_processes_that_are_killed(tmp_path: Path, whole: bool) -> None:
     for _ in range(200 if whole else 2):
         shutil.rmtree(path, ignore_errors=True)
         shutil.copytree(saved, path)
+        copies = [tmp_path / name for name in ("one", "two")]
+        for warm in copies:
+            shutil.rmtree(warm, ignore_errors=True)
+            shutil.copytree(saved, warm)
         started = [
             subprocess.Popen(
-                [sys.executable, "-c", textwrap.dedent(PROGRAM), str(path)],
+                [sys.executable, "-c", PROGRAM, str(path), str(warm)],
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
             )
-            for _ in range(2)
+            for warm in copies
         ]
         for process in started:
             assert process.stdout is not None
             process.stdout.readline()
         for process in started:
-            time.sleep(chance.uniform(0, 0.15))
+            assert process.stdin is not None
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+        for process in started:
+            time.sleep(chance.uniform(0, 0.4))
             os.kill(process.pid, signal.SIGKILL)
             process.communicate()
         check_once(path)
