@@ -25,7 +25,7 @@ from lancekit.notebook.render.models import Card, Column, Row
 from lancekit.notebook.render.words import clean, count, listing, place, plural, size
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard
 from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
-from lancekit.operations.mem_wal.quarantine import GENERATION, REASON, ROW, SHARD, TIME
+from lancekit.operations.mem_wal.quarantine import GENERATION, REASON, SHARD, TIME
 from lancekit.operations.mem_wal.repair import MemWalRepair, SetAside
 from lancekit.operations.mem_wal.shards import ShardInfo, Shards
 from lancekit.options import options
@@ -200,7 +200,7 @@ def mem_wal_quarantine_card(quarantine: MemWalQuarantine, _now: datetime) -> Car
     listed = table(
         caption="Oldest first",
         columns=_QUARANTINED,
-        rows=tuple(_quarantined(row, quarantine.key) for row in rows),
+        rows=tuple(_quarantined(n, row, quarantine.key) for n, row in enumerate(rows)),
         note=first_of(most, len(quarantine), "quarantine.to_pandas()"),
     )
     how = "quarantine.put_back(corrected) or quarantine.discard(rows)"
@@ -218,12 +218,12 @@ def mem_wal_quarantine_card(quarantine: MemWalQuarantine, _now: datetime) -> Car
     )
 
 
-def _quarantined(row: Mapping[str, Any], key: Sequence[str]) -> Row:
+def _quarantined(number: int, row: Mapping[str, Any], key: Sequence[str]) -> Row:
     shown = {name: row[name] for name in key}
     values = clean(cut(literals(shown), _VALUES))
     return Row(
         (
-            count(row[ROW]),
+            count(number),
             f"{values}, deleted" if row[TOMBSTONE] else values,
             clean(row[REASON]),
             clean(row[SHARD]),

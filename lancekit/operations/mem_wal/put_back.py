@@ -137,7 +137,7 @@ def _named(quarantine: Quarantined, rows: pa.Table) -> Mask:
     schema, kept = quarantine.snapshot.manifest.schema, quarantine.rows
     leave = np.zeros(kept.num_rows, bool)
     if ROW in rows.column_names:
-        leave[_numbers(rows, kept.num_rows)] = True
+        leave[_places(rows, kept)] = True
         if not schema.primary_key:
             return leave
         keys = keys_in(ak.filter(kept, pa.array(leave)), schema)
@@ -147,16 +147,19 @@ def _named(quarantine: Quarantined, rows: pa.Table) -> Mask:
     return leave | _among(keys_in(kept, schema), keys)
 
 
-def _numbers(rows: pa.Table, most: int) -> npt.NDArray[np.int64]:
-    numbers: npt.NDArray[np.int64] = rows.column(ROW).to_numpy()
-    lost = numbers[~((numbers >= 0) & (numbers < most))]
+def _places(rows: pa.Table, kept: pa.Table) -> npt.NDArray[np.int64]:
+    numbers = rows.column(ROW).to_numpy()
+    first = kept.column(ROW)[0].as_py() if kept.num_rows else 0
+    places: npt.NDArray[np.int64] = numbers - first
+    lost = numbers[~((places >= 0) & (places < kept.num_rows))]
     if len(lost):
         raise InvalidArgumentError(
             f"The quarantine has no row {lost[0]}.",
-            hint=f"Pass numbers of the column {ROW!r} of to_table().",
+            hint=f"Pass numbers of the column {ROW!r} of this quarantine's to_table(): numbers "
+            "of an earlier reading do not count.",
             row=float(lost[0]),
         )
-    return numbers
+    return places
 
 
 def _check_known(rows: pa.Table, keys: pa.Array, known: pa.Array, schema: LanceSchema) -> None:

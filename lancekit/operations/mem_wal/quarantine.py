@@ -6,6 +6,7 @@ before the commit that marks the table and merges the generations of the rows.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -159,7 +160,9 @@ def read_quarantine(snapshot: Snapshot) -> Quarantined:
     place = np.repeat(np.arange(len(parts)), [part.num_rows for part in parts])
     # rows of a key and a shard come in the order in which they were written, whatever the clocks
     order = np.argsort(rows.column(GENERATION).to_numpy(), kind="stable")
-    numbers = pa.array(np.arange(rows.num_rows))
+    # numbers of an earlier reading are none of these, once a row came or left
+    first = (zlib.crc32(b"".join(one.id.bytes for one in found)) >> 4) << 24
+    numbers = pa.array(first + np.arange(rows.num_rows))
     return Quarantined(
         snapshot=snapshot,
         ids=tuple(one.id for one in found),

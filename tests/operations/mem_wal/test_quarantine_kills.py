@@ -45,9 +45,9 @@ def merge(path: Path) -> None:
 
 def put_back(path: Path) -> None:
     """Correct the first row and put it back, as long as there is one: the others stay each time."""
-    while (rows := lk.dataset(str(path)).mem_wal_quarantine().to_table()).num_rows:
-        fixed = rows.slice(0, 1).set_column(1, "v", pa.array([5.0]))
-        lk.dataset(str(path)).mem_wal_quarantine().put_back(fixed)
+    while len(quarantine := lk.dataset(str(path)).mem_wal_quarantine()):
+        row = quarantine.to_table().slice(0, 1)
+        quarantine.put_back(row.set_column(1, "v", pa.array([5.0])))
 
 
 def work(path: Path) -> None:
