@@ -169,7 +169,7 @@ def test_after_an_interrupt_the_batch_can_be_given_again(
     sink = lk.mem_wal_sink(tmp_path / "t", query="orders")
     sink(rows(1))
 
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:

@@ -82,7 +82,7 @@ def test_the_text():
 )
 def test_columns_that_a_query_may_read(tmp_path, sql, columns):
     ds = lk.write_dataset({"id": [1], 'q"t': [1], "other": [1]}, tmp_path / "d")
-    assert ds.sql(sql).build()._columns() == columns
+    assert ds.sql(sql).build()._columns(ds._snapshot) == columns
 
 
 @pytest.mark.spark
