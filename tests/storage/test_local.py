@@ -66,7 +66,8 @@ def record_calls(monkeypatch):
 
     def name_of(target):
         path = Path(f"/proc/self/fd/{target}").readlink() if isinstance(target, int) else target
-        return ".tmp" if Path(path).name.startswith(".tmp-") else Path(path).name
+        name = Path(path).name
+        return ".tmp" if name.startswith(".tmp-") else "unnamed" if name.startswith("#") else name
 
     def spy(call, shown):
         original = getattr(os, call)
@@ -86,12 +87,35 @@ def test_a_commit_flushes_the_file_links_it_then_flushes_the_folder(store, monke
     store.put("_versions/0", b"")
     calls = record_calls(monkeypatch)
     assert store.put_if_absent("_versions/1", b"x")
-    assert calls == [
+    assert calls == [("fsync", "unnamed"), ("link", "1"), ("fsync", "_versions")]
+    assert not store.put_if_absent("_versions/1", b"y")
+    assert store.read("_versions/1").to_pybytes() == b"x"
+
+
+@pytest.mark.parametrize("missing", ["files without names", "/proc"])
+def test_a_commit_writes_aside_where_files_need_names(store, monkeypatch, missing):
+    store.put("_versions/0", b"")
+    if missing == "/proc":
+        link = os.link
+
+        def linked(source, *args, **kwargs):
+            if source.startswith("/proc"):
+                raise FileNotFoundError(errno.ENOENT, "no /proc is mounted", source)
+            link(source, *args, **kwargs)
+
+        monkeypatch.setattr(os, "link", linked)
+    else:
+        monkeypatch.setattr(durable, "_UNNAMED", 0)
+    calls = record_calls(monkeypatch)
+    assert store.put_if_absent("_versions/1", b"x")
+    assert calls[-4:] == [
         ("fsync", ".tmp"),
         ("link", "1"),
         ("fsync", "_versions"),
         ("unlink", ".tmp"),
     ]
+    assert store.read("_versions/1").to_pybytes() == b"x"
+    assert not store.put_if_absent("_versions/1", b"y")
 
 
 def test_what_others_wrote_is_flushed_with_its_name(store, monkeypatch):
@@ -170,7 +194,7 @@ def test_the_kernel_sees_data_before_the_manifest(tmp_path):
     order = [
         first("fsync", "data/d.lance"),
         first("fsync", f"{target}/data>"),
-        first("fsync", "_versions/.tmp-"),
+        first("fsync", "_versions/#"),
         first("link", "1.manifest"),
         first("fsync", f"{target}/_versions>"),
     ]
