@@ -162,7 +162,8 @@ class MemWalUpkeep(Handle):
         began within the grace stays, and so do the entries that keep earlier writers out.
 
         Rows in quarantine stay.  Without `shards`, this removes the tables of the quarantine whose
-        rows wait in no version.
+        rows wait in no version.  A table that no version marks stays for seven days, whatever the
+        grace: a merge may be about to commit it.
 
         Parameters
         ----------

@@ -24,7 +24,9 @@ from lancekit.format.mem_wal.names import (
     position,
 )
 from lancekit.format.mem_wal.shard_manifest import ShardManifest, parse_shard_manifest
-from lancekit.operations.unmerged.quarantined import quarantine_ids
+from lancekit.operations.cleanup.plan import IN_FLIGHT
+from lancekit.operations.unmerged.marks import Marks
+from lancekit.operations.unmerged.quarantined import EMPTIED, quarantine_ids
 from lancekit.shards.log import read_entry
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard
@@ -107,19 +109,21 @@ def clean_shards(shards: Iterable[Shard], grace: timedelta) -> MemWalCleanupStat
 def clean_quarantine(newest: Snapshot, grace: timedelta) -> MemWalCleanupStats:
     """Remove tables of the quarantine whose rows wait in no version, and that are older than grace.
 
-    A merge that was stopped leaves such tables, and so do rows that were put back or discarded, as
-    soon as a cleanup removed the versions in which they waited.
+    Rows that were put back or discarded leave such tables, as soon as a cleanup removed the
+    versions in which they waited.  A table that no version marks stays for `IN_FLIGHT` at least:
+    nothing tells the table of a merge that was stopped from one that a commit is about to mark.
     """
-    since, gone, tables = time.time() - grace.total_seconds(), list[ObjectInfo](), 0
+    now, gone, tables = time.time(), list[ObjectInfo](), 0
     old = {}
     for folder in newest.store.list_folders(QUARANTINE):
         inside = newest.store.list_tree(f"{QUARANTINE}/{folder}")
-        if all(file.modified <= since and file.regular for file in inside):
+        if _all_older(inside, now, grace):
             old[folder] = inside
     # files before versions: a table that a version marks later is younger than the grace
-    waiting = _waiting_tables(newest) if old else set()
+    waiting, emptied = _marked_tables(newest) if old else (set[str](), set[str]())
     for folder, inside in old.items():
-        if folder not in waiting:
+        may_land = folder not in emptied and not _all_older(inside, now, IN_FLIGHT)
+        if folder not in waiting and not may_land:
             newest.store.delete_tree(f"{QUARANTINE}/{folder}")
             gone += inside
             tables += 1
@@ -130,13 +134,23 @@ def clean_quarantine(newest: Snapshot, grace: timedelta) -> MemWalCleanupStats:
     )
 
 
-def _waiting_tables(newest: Snapshot) -> set[str]:
-    """Return the tables of a quarantine whose rows wait in a version that a restore can bring."""
-    found = set[str]()
+def _all_older(files: Iterable[ObjectInfo], now: float, age: timedelta) -> bool:
+    since = now - age.total_seconds()
+    return all(file.modified <= since and file.regular for file in files)
+
+
+def _marked_tables(newest: Snapshot) -> tuple[set[str], set[str]]:
+    """Return the tables whose rows wait in a version, and those whose rows left by one.
+
+    All versions that are there count, because a restore can bring each of them back.
+    """
+    waiting, emptied = set[str](), set[str]()
     for version in list_versions(newest.line).versions:
         with suppress(VersionNotFoundError):  # a cleanup was first
-            found |= set(map(str, quarantine_ids(load_snapshot(newest.line, version))))
-    return found
+            snapshot = load_snapshot(newest.line, version)
+            waiting |= set(map(str, quarantine_ids(snapshot)))
+            emptied |= {str(one) for one, mark in Marks(snapshot).merged.items() if mark == EMPTIED}
+    return waiting, emptied
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import sys
 import time
 import uuid
 from collections import Counter
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from unittest.mock import patch
@@ -22,7 +23,7 @@ import pytest
 
 import lancekit as lk
 from lancekit import errors
-from tests.support.faults import MODES, Crash, Faults, injected
+from tests.support.faults import MODES, Call, Crash, Faults, injected
 
 ONE, TWO = (str(uuid.UUID(int=number)) for number in (1, 2))
 #: what the shards hold: rows of -1.0 break the constraint, and are corrected to 5.0
@@ -106,8 +107,32 @@ def test_at_every_storage_call(tmp_path: Path, whole: bool, key: str | None) -> 
             ds = lk.dataset(str(path))
             assert len(ds.mem_wal_quarantine()) == 0
             ds.cleanup_old_versions(timedelta(0), delete_unverified=True)
+            for file in path.glob("_mem_wal/quarantine/**/*"):
+                os.utime(file, (0, 0))
             ds.cleanup_mem_wal(grace=timedelta(0))
             assert not list(path.glob("_mem_wal/quarantine/*/*/*")), faults
+
+
+@pytest.mark.parametrize("step", [merge, put_back])
+def test_a_cleanup_leaves_tables_that_are_about_to_be_marked(
+    tmp_path: Path, step: Callable[[Path], None]
+) -> None:
+    """Between the files and the commit no version knows the table, whatever the grace."""
+    path = tmp_path / "t"
+    prepare(path, "id")
+    if step is put_back:
+        merge(path)
+    other = lk.dataset(str(path))
+
+    def clean(call: Call) -> None:
+        if call.kind == "put_if_absent" and call.name.startswith("_versions/"):
+            other.cleanup_mem_wal(grace=timedelta(0))
+
+    with injected(Faults(before=clean)):
+        step(path)
+    check_once(path)
+    put_back(path)
+    assert rows(path) == dict.fromkeys(EXPECTED["id"], 1)
 
 
 PROGRAM = """
