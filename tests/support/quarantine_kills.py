@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shutil
 import signal
 import sys
+import time
 import traceback
 import uuid
 from datetime import timedelta
@@ -18,7 +20,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import lancekit as lk
-from lancekit.errors import IncompatibleConflictError
+from lancekit.errors import IncompatibleConflictError, InvalidArgumentError
 from tests.support.faults import Call, Faults, injected
 
 __all__ = ["merge", "prepare", "put_back", "work"]
@@ -48,10 +50,11 @@ def merge(path: Path) -> None:
 
 def put_back(path: Path) -> None:
     """Correct the first row and put it back, as long as there is one: the others stay each time."""
-    while len(quarantine := lk.dataset(str(path)).mem_wal_quarantine()):
-        row = quarantine.to_table().slice(0, 1)
-        with contextlib.suppress(IncompatibleConflictError):  # another process was first
-            quarantine.put_back(row.set_column(1, "v", pa.array([5.0])))
+    while (held := lk.dataset(str(path)).mem_wal_quarantine().to_table()).num_rows:
+        row = held.slice(0, 1).set_column(1, "v", pa.array([5.0]))
+        # another process was first: after this reading, or after that reading
+        with contextlib.suppress(InvalidArgumentError, IncompatibleConflictError):
+            lk.dataset(str(path)).mem_wal_quarantine().put_back(row)
 
 
 def work(path: Path) -> None:
@@ -61,14 +64,20 @@ def work(path: Path) -> None:
 
 
 def _forked(path: Path, at: int) -> int:
-    """Do the work in a process that is killed at a call to the store; return its id."""
+    """Do the work in a process that is killed at a call to the store; return its id.
+
+    The process pauses at some calls, so that the other process comes in between.
+    """
     child = os.fork()
     if child:
         return child
+    pauses = random.Random(at)
 
     def kill(call: Call) -> None:
         if call.number == at:
             os.kill(os.getpid(), signal.SIGKILL)
+        if pauses.random() < 0.1:
+            time.sleep(pauses.uniform(0, 0.02))
 
     try:
         with injected(Faults(before=kill)):
