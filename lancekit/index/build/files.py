@@ -90,10 +90,11 @@ def add_files(
         yield IndexFile(file.name, size)
 
 
-def write_file(sink: Sink, file: NewFile) -> int:
+def write_file(sink: Sink, file: NewFile, *, checksums: bool = False) -> int:
     """Write a file, whose columns may be named as hidden ones are; return its size."""
+    schema = _with_hidden_names(file.schema)
     try:
-        writer = FileWriter(sink, _with_hidden_names(file.schema), version=_VERSION)
+        writer = FileWriter(sink, schema, version=_VERSION, checksums=checksums)
         numbers = {key: str(writer.add_global_buffer(data)) for key, data in file.buffers.items()}
         for batch in file.batches:
             writer.write(batch)

@@ -151,7 +151,7 @@ def _write_fragment(
         schema=schema,
         storage_version=storage_version,
         max_rows_per_file=rows.num_rows,
-        checksums=options.checksums,
+        checksums=True,
         optimize_for=options.optimize_for,
     )
     (fragment,) = write_fragments(stored, task)
@@ -163,7 +163,7 @@ def _write_keys(store: Store, keys: pa.Array) -> BitMap:
     column = IndexedColumn(keys.type, keys, np.arange(len(keys), dtype=np.uint64))
     found = SortedRows.build(column, _PAGE_ROWS)
     for file in found.files():
-        write_file(store.create(f"{KEYS}/{file.name}"), file)
+        write_file(store.create(f"{KEYS}/{file.name}"), file, checksums=True)
     # rows of one key stay in their order: the one before a row of the same key was written before
     return to_bitmap(found.rows[:-1][~differs(found.values)[1:]])
 

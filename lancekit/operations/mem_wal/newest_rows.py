@@ -15,6 +15,7 @@ from pyroaring import BitMap
 from lancekit import arrow_kernels as ak
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.schema import LanceField, LanceSchema
+from lancekit.options import options
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.pipeline.keys.source_keys import SourceKeys
 from lancekit.scan.fragment_rows import ScanRequest, block_rows
@@ -95,7 +96,7 @@ class NewestRows:
         for source, offsets in zip(self.sources, self.offsets, strict=True):
             reader = FragmentReader(source)
             for start in range(0, len(offsets), step):
-                rows = reader.read(names, offsets[start : start + step])
+                rows = _checked(reader, names, offsets[start : start + step])
                 yield from pa.table(rows.columns, schema=schema).to_batches()
 
 
@@ -181,7 +182,7 @@ class GenerationRows:
         """Return some rows with the table's columns and the mark of deletion."""
         schema = self.schema.to_arrow()
         parts = [
-            FragmentReader(source).read(self.schema.names, offsets)
+            _checked(FragmentReader(source), self.schema.names, offsets)
             for source, offsets in zip(self.sources, self._split(chosen), strict=True)
             if len(offsets)
         ]
@@ -241,7 +242,19 @@ def _read_keys(task: tuple[FragmentSource, tuple[str, ...]]) -> tuple[pa.Table, 
     offsets = np.arange(reader.physical_rows) if reader.live is None else reader.live
     if TOMBSTONE not in source.schema:
         none = pa.array(np.zeros(len(offsets), bool))
-        return reader.read(keys, offsets).append_column(TOMBSTONE, none), offsets
-    rows = reader.read([*keys, TOMBSTONE], offsets)
+        return _checked(reader, keys, offsets).append_column(TOMBSTONE, none), offsets
+    rows = _checked(reader, [*keys, TOMBSTONE], offsets)
     marks = pc.fill_null(rows.column(TOMBSTONE), False)
     return rows.select(list(keys)).append_column(TOMBSTONE, marks), offsets
+
+
+def _checked(reader: FragmentReader, names: Sequence[str], rows: Offsets) -> pa.Table:
+    """Read rows, and compare the pages with their checksums: what is merged stays.
+
+    Raises
+    ------
+    CorruptFileError
+        A page is not what was written.
+    """
+    with options(verify_checksums=True):
+        return reader.read(names, rows)

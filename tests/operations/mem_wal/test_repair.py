@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -239,3 +241,27 @@ def test_no_bit_of_a_generation_loses_rows(tmp_path: Path, ours: bool, whole: bo
         found = outcome(tmp_path)
         assert found in (expected, CorruptFileError) or not ours, (bit, found)
         assert isinstance(found, type) or found == expected, (bit, found)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("files", ["data/*.lance", "_pk_index/*.lance", "_deletions/*"])
+def test_no_bit_of_a_generations_files_comes_into_the_table(
+    tmp_path: Path, files: str, whole: bool
+) -> None:
+    """Checksums tell of rows that are merged, and of keys whenever they count."""
+    table, copy = tmp_path / "t", tmp_path / "copy"
+    ds = lk.write_dataset({"id": [0, 1], "v": [0, 0]}, table, primary_key="id")
+    ds.initialize_mem_wal()
+    with ds.mem_wal_writer(SHARD) as writer:
+        writer.put({"id": [1, 2, 3], "v": [7, 7, 7]})
+        writer.put({"id": [2], "v": [8]})
+    merged = {"id": [0, 1, 2, 3], "v": [0, 7, 8, 7]}
+    for damaged in (table / FOLDER).glob(f"*_gen_1/{files}"):
+        for bit in flips(damaged, whole, 25):
+            shutil.copytree(table, copy)
+            with suppress(CorruptFileError):
+                found = lk.dataset(copy).to_table(["id"], filter="id = 3", include_mem_wal=True)
+                assert found.num_rows == 1, bit
+                lk.dataset(copy).merge_mem_wal()
+                assert lk.dataset(copy).to_table().sort_by("id").to_pydict() == merged, bit
+            shutil.rmtree(copy)

@@ -34,6 +34,7 @@ from lancekit.operations.mem_wal.reader.held import held_fragment
 from lancekit.operations.mem_wal.reader.newest import KeyRows
 from lancekit.operations.mem_wal.replay import replayed
 from lancekit.operations.unmerged.marks import Marks
+from lancekit.options import options
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.shards.by_id import by_id
@@ -167,7 +168,8 @@ class Part:
         names = [paths[id_] for id_ in key_ids]
         marks = [TOMBSTONE] if TOMBSTONE in schema else []
         reader = FragmentReader(_opened_by(self.fragment, OpenFiles()))
-        rows = ak.combine_chunks(reader.read([*names, *marks], range(reader.physical_rows)))
+        with options(verify_checksums=True):  # they are read as a whole, once
+            rows = ak.combine_chunks(reader.read([*names, *marks], range(reader.physical_rows)))
         deletes = np.zeros(rows.num_rows, bool)
         if marks and rows.num_rows:
             marked = rows.column(TOMBSTONE).chunk(0)
@@ -188,7 +190,8 @@ class Part:
 
     def _read_range(self) -> tuple[pa.Array, pa.Array]:
         if self.table is not None:
-            with suppress(LancekitError, OSError):  # the keys themselves tell it, too
+            # the keys themselves tell it, too, where the file is missing or damaged
+            with suppress(LancekitError, OSError, KeyError), options(verify_checksums=True):
                 lookup = FileReader.open(self.table.store.open(f"{KEYS}/{LOOKUP}"))
                 ends = lookup.read(lookup.columns)
                 return self._end(ends.column("min")[0]), self._end(ends.column("max")[-1])
