@@ -17,7 +17,12 @@ from lancekit.commit.deletion_files import write_deletions
 from lancekit.commit.first_version import put_first_manifest
 from lancekit.commit.manifest.build import build_manifest, first_manifest
 from lancekit.commit.rules.pending import Pending
-from lancekit.errors import CorruptFileError, InvalidArgumentError, VersionNotFoundError
+from lancekit.errors import (
+    CorruptFileError,
+    InvalidArgumentError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
 from lancekit.format.index import IndexMetadata
@@ -54,6 +59,15 @@ _FILTER, _FILTER_BYTES = "bloom_filter.bin", 1 << 15
 
 _VERSION = 1
 _MANIFEST = f"{VERSIONS}/{manifest_name(_VERSION, ManifestNaming.V2)}"
+
+#: errors of a manifest that makes no sense
+_OF_DAMAGE = (
+    CorruptFileError,
+    UnsupportedFeatureError,
+    ArithmeticError,
+    LookupError,
+    TypeError,
+)
 
 #: makes indices of a generation that has all but its manifest
 Indexed: TypeAlias = Callable[[Snapshot], tuple[IndexMetadata, ...]]
@@ -235,7 +249,8 @@ def open_generation(shard: Shard, table: SsTable, schema: LanceSchema) -> Snapsh
             shard=str(shard.id),
             path=table.path,
         ) from error
-    except (CorruptFileError, ArithmeticError, LookupError, TypeError) as error:
+    # the table, which has the same columns, could be read
+    except _OF_DAMAGE as error:
         raise _damaged(shard, table, str(error)) from error
     if snapshot is None or fault:
         raise _damaged(shard, table, fault)

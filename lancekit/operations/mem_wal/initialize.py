@@ -36,6 +36,7 @@ from lancekit.format.storage_version import check_written
 from lancekit.legible import warn
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.retry import RetryPolicy, retried
+from lancekit.operations.mem_wal.left_logs import check_no_left_rows
 from lancekit.operations.mem_wal.settings import settings_as_text, writer_settings
 from lancekit.shards.schema import primary_key, wal_schema
 from lancekit.versions.snapshot import Snapshot
@@ -111,6 +112,8 @@ def initialize(
         There is no such column.
     InvalidArgumentError, UnsupportedTypeError
         Shards cannot have such an index, such a key, or such columns.
+    ShardError
+        The folder has rows of logs that an overwrite or a restore ended.
     """
     defaults = settings_as_text(writer_settings({}, settings)) if settings else {}
 
@@ -128,6 +131,7 @@ def initialize(
         wal_schema(schema)
         primary_key(schema)
         _check_maintained(maintained or (), current)
+        check_no_left_rows(current)
         specs = _specs(sharding, schema)
         details = MemWalDetails(
             num_shards=sharding.num_buckets or int(sharding.unsharded),

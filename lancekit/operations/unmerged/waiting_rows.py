@@ -23,7 +23,7 @@ from lancekit.shards.shard import Shard, shards_of
 from lancekit.storage import LocalStore
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["WaitingRows", "waiting_rows"]
+__all__ = ["WaitingRows", "rows_in_shards", "waiting_rows"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -119,8 +119,11 @@ def waiting_rows(snapshot: Snapshot) -> WaitingRows:
     A table without MemWAL costs no request.  Nothing is raised: a shard that cannot be read makes
     the count incomplete.
     """
-    if details_of(snapshot.indices) is None:
-        return WaitingRows()
+    return WaitingRows() if details_of(snapshot.indices) is None else rows_in_shards(snapshot)
+
+
+def rows_in_shards(snapshot: Snapshot) -> WaitingRows:
+    """Count the rows in a branch's shards that a version does not have, MemWAL or not."""
     local = isinstance(snapshot.store, LocalStore)
     marks = Marks(snapshot)
     every = shards_of(snapshot.store)
