@@ -268,7 +268,7 @@ def put_entry(shard: Shard, number: int, data: Bytes) -> bool:
 def told_torn(shard: Shard, number: int) -> str:
     """Return how a warning about a torn entry begins."""
     return (
-        f"Entry {number} of the write-ahead log of shard {shard.id} is torn: the file ends before "
+        f"Entry {number} of the write-ahead log in {shard.store.uri} is torn: the file ends before "
         "its end marker, and no rows come after it. A writer that flushes to disk never "
         "acknowledged it. It is left out"
     )

@@ -45,7 +45,10 @@ T = TypeVar("T")
 #: how long a shard is taken again that other writers take
 CLAIM_TIMEOUT = timedelta(seconds=30)
 #: after so many seconds at most, at first and in the end: others can write meanwhile
-_FIRST_PAUSE, _LAST_PAUSE = 0.02, 4.0
+_FIRST_PAUSE, _LAST_PAUSE = 0.02, 2.0
+#: who had the shard leaves it to the next writer for so long: to take a shard and put rows takes
+#: longer than to take it back at once, so that one writer would keep it
+_TURN = 0.2
 #: how many shards are written to at the same time
 _THREADS = 16
 
@@ -232,7 +235,7 @@ class Router:
         self, shard: UUID, share: Share, rows: pa.Table, timeout: timedelta, deadline: float
     ) -> Acknowledged:
         own = self._writers.setdefault(shard, _OwnWriter())
-        pause = _FIRST_PAUSE
+        pause = _FIRST_PAUSE if own.opened is None else _TURN
         while True:
             writer = None
             try:
@@ -246,10 +249,11 @@ class Router:
                     own.forget(writer)
                     again = again or writer.state == "closed"
                 self.ended = self.ended or bool(error.context.get("ended"))
-                if self.ended or not again or monotonic() + pause > deadline:
+                if self.ended or not again or monotonic() >= deadline:
                     raise
             # a pause that grows leaves each of many writers the time to write
-            sleep(pause * random.random())  # noqa: S311
+            left = max(deadline - monotonic(), 0.0)
+            sleep(min(pause * random.uniform(0.5, 1.0), left))  # noqa: S311
             pause = min(2 * pause, _LAST_PAUSE)
 
     def _writer(self, own: _OwnWriter, shard: UUID, share: Share) -> tuple[Writer, ShardRows]:
