@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 
@@ -16,7 +19,7 @@ from lancekit.errors import StorageError
 from lancekit.storage import Listing, ObjectInfo, RandomAccess, Sink, Store
 from lancekit.storage.base import METADATA_BYTES, Bytes, temporary_name
 
-__all__ = ["MODES", "Call", "Crash", "Faults", "FaultyStore", "Mode", "injected"]
+__all__ = ["MODES", "Call", "Crash", "Faults", "FaultyStore", "Mode", "attempt_on_copy", "injected"]
 
 
 class Crash(BaseException):
@@ -337,3 +340,13 @@ def injected(faults: Faults) -> Iterator[Faults]:
     finally:
         for name, function in real.items():
             setattr(line_module, name, function)
+
+
+def attempt_on_copy(
+    work: Callable[[Path], object], saved: Path, path: Path, faults: Faults
+) -> None:
+    """Do work on a copy of a folder, with faults; in one thread, so that calls keep their order."""
+    shutil.rmtree(path, ignore_errors=True)
+    shutil.copytree(saved, path)
+    with injected(faults), patch("os.sched_getaffinity", return_value={0}):
+        work(path)

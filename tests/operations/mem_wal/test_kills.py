@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import uuid
 from datetime import timedelta
 from pathlib import Path
-from unittest.mock import patch
 
 import lance
 import pytest
@@ -16,7 +14,7 @@ import lancekit as lk
 from lancekit import errors
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import shards_of
-from tests.support.faults import MODES, Crash, Faults, injected
+from tests.support.faults import MODES, Crash, Faults, attempt_on_copy
 from tests.support.mem_wal_model import Rows, table_of, write_with_pylance
 
 SHARDS = [str(uuid.UUID(int=number)) for number in (1, 2)]
@@ -51,11 +49,7 @@ def test_at_every_storage_call(tmp_path: Path, whole: bool) -> None:
     prepare(saved)
 
     def attempt(faults: Faults) -> None:
-        shutil.rmtree(path, ignore_errors=True)
-        shutil.copytree(saved, path)
-        # one thread: the calls come in the same order each time
-        with injected(faults), patch("os.sched_getaffinity", return_value={0}):
-            work(path)
+        attempt_on_copy(work, saved, path, faults)
 
     with lk.options(fsync=False):
         record = Faults()

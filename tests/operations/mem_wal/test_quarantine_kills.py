@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from unittest.mock import patch
 
 import lance
 import pytest
 
 import lancekit as lk
 from lancekit import errors
-from tests.support.faults import MODES, Call, Crash, Faults, injected
+from tests.support.faults import MODES, Call, Crash, Faults, attempt_on_copy, injected
 from tests.support.quarantine_kills import merge, prepare, put_back, work
 
 
@@ -51,11 +49,7 @@ def test_at_every_storage_call(tmp_path: Path, whole: bool, key: str | None) -> 
     prepare(saved, key)
 
     def attempt(faults: Faults) -> None:
-        shutil.rmtree(path, ignore_errors=True)
-        shutil.copytree(saved, path)
-        # one thread: the calls come in the same order each time
-        with injected(faults), patch("os.sched_getaffinity", return_value={0}):
-            work(path)
+        attempt_on_copy(work, saved, path, faults)
 
     with lk.options(fsync=False):
         record = Faults()
