@@ -207,9 +207,8 @@ class _Traces:
             if (one := common.snapshot) is not None:
                 found |= _joined(self.ids(one, base), self._direct(one, side))
         if any(common.snapshot is None or common.stands_in for common in bases):
-            pairs = [pair for pair in _pairs(base, side) if pair.new.id not in found]
-            left = {p.new.id: p.old.id for p in pairs if p.old is not None}
-            found |= {id_: was for id_, was in left.items() if was not in found.values()}
+            named, known = _by_name(base, side, check=False), {*found.values()}
+            found = {**{id_: was for id_, was in named.items() if was not in known}, **found}
             _check_names(base, side, found)
         return found
 
