@@ -13,6 +13,7 @@ import pyarrow as pa
 from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
 from lancekit.legible import literal, shown
+from lancekit.operations.lineage.column_conflicts import KEY, SCHEMA
 from lancekit.operations.lineage.merged_rows import Cells, Rewritten, Settled
 from lancekit.operations.lineage.rows import NOWHERE
 from lancekit.operations.lineage.three_way import ThreeWay
@@ -43,7 +44,8 @@ class Sides:
     default
         ``"ours"``, ``"theirs"``, or ``"fail"``: what nobody chose a side for is an error.
     columns
-        ``"ours"`` or ``"theirs"`` by the name of a column.
+        ``"ours"`` or ``"theirs"`` by the name of a column; ``"the schema"`` names the metadata of
+        the schema, ``"the primary key"`` the key.
     rows
         The same by the key of a row, as `Conflicts.to_table` has it: a value, or a tuple of those
         of several key columns; the row id where there is no key.
@@ -123,6 +125,7 @@ def choose_sides(
     known = {
         name for one in (plan.base, plan.theirs, plan.ours) for name in one.manifest.schema.names
     }
+    known |= {SCHEMA, KEY}
     for name, side in sides.columns.items():
         if name not in known:
             plan.ours.manifest.schema.field(name)

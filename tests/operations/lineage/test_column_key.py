@@ -78,3 +78,23 @@ def test_a_key_of_a_new_column_needs_its_values_in_all_rows(tmp_path: Path, turn
     ds.branches.merge("exp", conflicts=conflict.sides[0])
     assert (key_of(ds), ds.schema.field("x").nullable) == ([], True)
     ds.validate(deep=True)
+
+
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_sides_name_the_key_and_the_schema(tmp_path: Path, side: str) -> None:
+    ds = two_keys(tmp_path / "t")
+    exp = ds.create_branch("exp")
+    for line, column in ((ds, "id"), (exp, "code")):
+        with_key(column)(line)
+        line.update_schema_metadata({"owner": column})
+    named = {"the primary key": side, "the schema": "theirs" if side == "ours" else "ours"}
+    plan = ds.branches.merge("exp", dry_run=True)
+    assert {one.column for one in plan.conflicts.by_column} == named.keys()
+    plan = plan.resolved(lk.Sides(columns={"the primary key": side}))  # type: ignore[dict-item]
+    assert plan.num_unsettled == 1
+    plan = plan.resolved(lk.Sides(columns=named))  # type: ignore[arg-type]
+    assert plan.num_unsettled == 0
+    plan.apply()
+    columns = {"ours": "id", "theirs": "code"}
+    assert key_of(ds) == [columns[side]]
+    assert ds.schema.metadata == {b"owner": columns[named["the schema"]].encode()}
