@@ -28,6 +28,7 @@ from lancekit.operations.mem_wal.merge import ROWS_PER_COMMIT, merge_generations
 from lancekit.operations.mem_wal.merge_step import OnError
 from lancekit.operations.mem_wal.repair import MemWalRepair, repair_logs
 from lancekit.operations.mem_wal.shards import chosen_shards
+from lancekit.versions.listing import latest_snapshot
 
 __all__ = ["MemWalUpkeep"]
 
@@ -196,15 +197,20 @@ class MemWalUpkeep(Handle):
         return done if shards is not None else done + clean_quarantine(self._snapshot, grace)
 
     def repair_mem_wal(self, shards: Iterable[str | UUID] | None = None) -> MemWalRepair:
-        """Move damaged entries of logs aside, so that the shards can be read and written again.
+        """Set aside what is damaged or missing in shards, so that they can be used again.
 
-        A damaged entry has rows that were acknowledged.  So first restore its file, if there is a
-        copy, and close the writer of the shard, if it is still open: the writer has the rows in
-        memory, and writes them into a generation.
+        Entries of logs, generations and manifests have rows that were acknowledged.  So first
+        restore the files, if there is a copy, and close the writer of the shard, if it is still
+        open: the writer has the rows of its log in memory, and writes them into a generation.
 
-        A repair fences the writer of the shard, keeps the bytes of each damaged entry in the folder
-        ``set_aside`` of the shard, and puts a sentinel in the place of the entry, or of a missing
-        entry.  Shards without damage keep their writers.
+        - A damaged entry is copied into the folder ``set_aside`` of the shard.  A sentinel takes
+          its place, and the place of a missing entry.
+        - A generation that is missing or cannot be opened is taken off the manifest of the shard.
+          What is left of its files is copied into ``set_aside``, and so are its rows in the log.
+        - A shard that lost all manifests begins again.  Its entries and generations are copied into
+          ``set_aside``.
+
+        A repair fences the writer of the shard.  Shards without damage keep their writers.
 
         Parameters
         ----------
@@ -214,7 +220,7 @@ class MemWalUpkeep(Handle):
         Returns
         -------
         MemWalRepair
-            The entries that were damaged or missing, in a list.
+            What was damaged or missing, in a list, and where its bytes are.
 
         Raises
         ------
@@ -231,5 +237,5 @@ class MemWalUpkeep(Handle):
         >>> len(ds.repair_mem_wal())
         0
         """
-        initialized(self._snapshot)
-        return repair_logs(chosen_shards(self._snapshot, shards))
+        newest = latest_snapshot(self._snapshot.line)
+        return repair_logs(newest, chosen_shards(newest, shards, lost=True))

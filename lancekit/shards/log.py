@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 from lancekit.cache import remembered
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.format.mem_wal.names import (
+    ASIDE,
     WAL,
     aside_name,
     entry_name,
@@ -29,6 +31,7 @@ from lancekit.storage.base import Bytes
 __all__ = [
     "Entry",
     "copy_aside",
+    "copy_folder_aside",
     "count_entry_rows",
     "encode_entry",
     "encode_sentinel",
@@ -282,6 +285,15 @@ def copy_aside(shard: Shard, number: int) -> str:
     except FileNotFoundError:
         return ""
     return aside
+
+
+def copy_folder_aside(shard: Shard, folder: str) -> str:
+    """Copy all files of a folder durably; return the name of the copy, empty if there are none."""
+    files = shard.store.list_tree(folder)
+    for file in files:
+        with suppress(FileNotFoundError):
+            shard.store.put(f"{ASIDE}/{file.name}", shard.store.read(file.name, file.size))
+    return f"{ASIDE}/{folder}" if files else ""
 
 
 def set_aside(shard: Shard, number: int, epoch: int) -> str:

@@ -12,17 +12,30 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
-from lancekit.errors import CorruptFileError, FencedError, RetriesExhaustedError, ShardError
-from lancekit.format.mem_wal.names import MANIFEST_HINT, MANIFESTS, manifest_name, position
+from lancekit.errors import (
+    CorruptFileError,
+    FencedError,
+    RetriesExhaustedError,
+    ShardError,
+    UnsupportedFeatureError,
+)
+from lancekit.format.mem_wal.names import (
+    MANIFEST_HINT,
+    MANIFESTS,
+    generation_number,
+    manifest_name,
+    position,
+)
 from lancekit.format.mem_wal.shard_manifest import (
     ShardManifest,
     encode_shard_manifest,
     parse_shard_manifest,
     with_checksum,
 )
+from lancekit.shards.log import positions, read_entry
 from lancekit.shards.shard import Shard
 
-__all__ = ["change", "fenced", "latest", "put_next"]
+__all__ = ["change", "fenced", "latest", "lost_manifests", "put_next"]
 
 #: how often others may be first, and how long after the first loss the next try is made
 _ATTEMPTS = 10
@@ -40,12 +53,17 @@ def latest(shard: Shard) -> ShardManifest | None:
     Raises
     ------
     CorruptFileError
-        It is damaged.  An older one does not stand in for it: rows would be missing.
+        It is damaged.  An older one does not stand in for it: rows would be missing.  Or the shard
+        has lost all of its manifests.
     """
     for _ in range(_ATTEMPTS):
         version = _after_hint(shard) or _newest_listed(shard)
         if not version:
-            return None
+            if not _had_manifests(shard):
+                return None
+            if _newest_listed(shard):  # the shard began meanwhile
+                continue
+            raise lost_manifests(shard)
         name = manifest_name(version)
         where = f"{shard.store.uri}/{name}"
         try:
@@ -91,6 +109,46 @@ def _after_hint(shard: Shard) -> int:
 def _newest_listed(shard: Shard) -> int:
     names = shard.store.list_names(MANIFESTS)
     return max((position(name) for name in names if name.endswith(".binpb")), default=0)
+
+
+def _had_manifests(shard: Shard) -> bool:
+    """Tell whether a shard without manifests has rows, and had manifests.
+
+    A writer puts the first manifest before it puts the first entry.  What a writer of another
+    table left, whose place this table took, does not count: that are entries alone, not from the
+    first one on.
+    """
+    folders = shard.store.list_folders("")
+    if any(map(generation_number, folders)):
+        return True
+    entries = positions(shard)
+    if not entries:
+        return False
+    began = MANIFESTS in folders or shard.store.exists(MANIFEST_HINT) or entries[0] == 1
+    return began and any(_may_have_rows(shard, number) for number in entries)
+
+
+def _may_have_rows(shard: Shard, number: int) -> bool:
+    try:
+        return not read_entry(shard, number).sentinel
+    except FileNotFoundError:  # the folder is being removed
+        return False
+    except (CorruptFileError, UnsupportedFeatureError):
+        return True
+
+
+def lost_manifests(shard: Shard) -> CorruptFileError:
+    """Return the error for a shard that had manifests, and has none."""
+    where = f"{shard.store.uri}/{MANIFESTS}"
+    return CorruptFileError(
+        f"Shard {shard.id} has lost its manifests: {where} has none.",
+        hint=f"Restore the folder {shard.store.uri} from a copy: rows that were acknowledged are "
+        "in it. To go on without them, ds.repair_mem_wal() copies what is left into its folder "
+        "set_aside, and begins the shard again.",
+        file=where,
+        shard=str(shard.id),
+        lost=True,
+    )
 
 
 def put_next(shard: Shard, manifest: ShardManifest) -> bool:

@@ -51,7 +51,7 @@ _SHARDS = (
 )
 _REPAIRED = (
     Column("shard"),
-    Column("entry", numeric=True),
+    Column("what"),
     Column("its bytes are in"),
 )
 _QUARANTINED = (
@@ -175,23 +175,22 @@ def _tables(number: int) -> str:
 def mem_wal_repair_card(result: MemWalRepair, _now: datetime) -> Card:
     most = options.display_rows
     moved = table(
-        caption="By shard and position",
+        caption="By shard",
         columns=_REPAIRED,
         rows=tuple(map(_repaired, result[:most])),
         note=first_of(most, len(result), "list(ds.repair_mem_wal())"),
     )
-    moved_aside = f"moved {plural(len(result), 'damaged entry', 'damaged entries')} aside"
     return Card(
         kind="MemWAL repair",
         headline=(),
-        title=moved_aside if result else "no entry of a log was damaged",
+        title=f"{plural(len(result), 'part')} of shards set aside" if result else "no damage",
         tables=(moved,) if result else (),
     )
 
 
 def _repaired(one: SetAside) -> Row:
-    kept = clean(place(one.file)) if one.file else "nothing: the entry was missing"
-    return Row((clean(one.shard_id), count(one.position), kept))
+    kept = clean(place(one.file)) if one.file else "nothing: it was missing"
+    return Row((clean(one.shard_id), one.called, kept))
 
 
 def mem_wal_quarantine_card(quarantine: MemWalQuarantine, _now: datetime) -> Card:

@@ -201,7 +201,8 @@ def _read_past(shard: Shard, manifest: ShardManifest) -> tuple[list[Entry], int 
             aside = set_aside(shard, entry.position, manifest.writer_epoch)
             warn(f"{told_torn(shard, entry.position)}, and was moved to {shard.store.uri}/{aside}.")
             return entries, entry.position  # nothing comes after it
-        if entry.epoch > manifest.writer_epoch:
+        # rows of this very epoch are of a writer whose manifest is lost: the next claim fences it
+        if entry.epoch > manifest.writer_epoch - (not entry.sentinel):
             raise fenced(shard, manifest.writer_epoch, entry.epoch)
         if not entry.checked:
             # the reference flushes nothing: if this got torn, nobody would read what comes later

@@ -60,6 +60,8 @@ _FILTER, _FILTER_BYTES = "bloom_filter.bin", 1 << 15
 _VERSION = 1
 _MANIFEST = f"{VERSIONS}/{manifest_name(_VERSION, ManifestNaming.V2)}"
 
+_WAY_OUT = "To go on without them, ds.repair_mem_wal() takes the generation off its shard."
+
 #: errors of a manifest that makes no sense
 _OF_DAMAGE = (
     CorruptFileError,
@@ -241,10 +243,12 @@ def open_generation(shard: Shard, table: SsTable, schema: LanceSchema) -> Snapsh
         snapshot = load_snapshot(Line(root=store), _VERSION) if is_whole else None
         fault = _fault(snapshot.manifest, table, schema) if snapshot else "its checksum is another"
     except (VersionNotFoundError, FileNotFoundError) as error:
+        where = f"{shard.store.uri}/{table.path}"
         raise CorruptFileError(
-            f"Generation {table.generation} of shard {shard.id}, {table.path}, does not exist.",
-            hint="Read the shard's newest manifest. If that lists it, restore it from a copy: "
-            "rows that were acknowledged are in it.",
+            f"Generation {table.generation} of shard {shard.id} does not exist: {where}.",
+            hint="Read the shard's newest manifest. If the manifest lists the generation, restore "
+            f"its folder from a copy: rows that were acknowledged are in it. {_WAY_OUT}",
+            file=where,
             generation=table.generation,
             shard=str(shard.id),
             path=table.path,
@@ -282,7 +286,8 @@ def _damaged(shard: Shard, table: SsTable, why: str) -> CorruptFileError:
     where = f"{shard.store.uri}/{table.path}/{_MANIFEST}"
     return CorruptFileError(
         f"{where} is damaged: {why}.",
-        hint="Restore the file from a copy: rows that were acknowledged are in its table.",
+        hint="Restore the file from a copy: rows that were acknowledged are in its table. "
+        f"{_WAY_OUT}",
         file=where,
         generation=table.generation,
         shard=str(shard.id),

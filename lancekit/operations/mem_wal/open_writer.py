@@ -15,6 +15,7 @@ from lancekit.operations.mem_wal.shard_rows import ShardRows
 from lancekit.operations.mem_wal.shares import Share, share_of, spec_of
 from lancekit.operations.mem_wal.table_watch import TableWatch
 from lancekit.operations.mem_wal.writer import Writer
+from lancekit.operations.unmerged.lost import check_shards
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import shard_of
 from lancekit.versions.snapshot import Snapshot
@@ -56,7 +57,11 @@ def open_writer(
     check_writable(snapshot)
     manifest = snapshot.manifest
     shard, spec = shard_of(snapshot.store, shard_id), spec_of(details)
-    share = share or share_of(shard_id, spec, latest(shard))
+    newest = latest(shard)
+    if newest is None and shard_id in details.merged:
+        every = details.merged.keys() - {shard_id}
+        check_shards(snapshot, every)
+    share = share or share_of(shard_id, spec, newest)
     constraints, version = RowConstraints.of(snapshot), manifest.new_file_version
     rows = ShardRows(manifest.schema, shard_id, share, constraints, version)
     watch = TableWatch(snapshot, shard)

@@ -1,4 +1,4 @@
-"""Damaged and missing entries of logs: moved aside, so that the shard can be used again.
+"""Damaged and missing files of shards: copied aside, so that the shard can be used again.
 
 See docs/format/memwal.md, 3.
 """
@@ -6,64 +6,111 @@ See docs/format/memwal.md, 3.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from lancekit.display import Displayed
-from lancekit.errors import CorruptFileError
-from lancekit.format.mem_wal.shard_manifest import ShardManifest
+from lancekit.errors import CorruptFileError, UnsupportedFeatureError
+from lancekit.format.mem_wal.names import generation_number
+from lancekit.format.mem_wal.shard_manifest import ShardManifest, SsTable
+from lancekit.format.schema import LanceSchema
 from lancekit.legible import plural
 from lancekit.operations.mem_wal.claim import fence
-from lancekit.shards.log import replayable, set_aside
-from lancekit.shards.manifests import change, latest
+from lancekit.operations.mem_wal.generation import open_generation
+from lancekit.operations.mem_wal.initialize import initialized
+from lancekit.shards.log import (
+    copy_aside,
+    copy_folder_aside,
+    positions,
+    read_entry,
+    replayable,
+    set_aside,
+)
+from lancekit.shards.manifests import change, latest, lost_manifests, put_next
 from lancekit.shards.shard import Shard
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["MemWalRepair", "SetAside", "repair_logs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside:
-    """An entry of a log that was damaged or missing.
+    """An entry of a log or a generation that cannot be used where it was.
 
     Attributes
     ----------
-    shard_id, position
-        Where the entry was.
+    shard_id
+        The shard.
+    position
+        The place of an entry in the log; ``None`` of a generation, and of a shard that is gone.
+    generation
+        The number of a generation; ``None`` of an entry, and of a shard that is gone.
     file
-        The URI of the file that has its bytes now; ``None`` if the entry was missing.
+        The URI of the file or folder that has the bytes now; ``None`` if there were none.
     reason
-        What was wrong with the entry.
+        What was wrong.
     """
 
     shard_id: str
-    position: int
+    position: int | None = None
+    generation: int | None = None
     file: str | None
     reason: str
 
+    @property
+    def called(self) -> str:
+        """What was set aside, as a phrase."""
+        if self.position is not None:
+            return f"entry {self.position}"
+        return "all files" if self.generation is None else f"generation {self.generation}"
+
 
 class MemWalRepair(Displayed, list[SetAside]):
-    """The entries that a repair moved aside: a list with a card."""
+    """The entries and generations that a repair set aside: a list with a card."""
 
     def _plain(self) -> str:
         if not self:
-            return "no entry of a log was damaged"
-        lines = (f"entry {one.position} of shard {one.shard_id}: {one.file}" for one in self)
-        return "\n".join([f"{plural(len(self), 'entry', 'entries')} moved aside", *lines])
+            return "no damage"
+        lines = (f"{one.called} of shard {one.shard_id}: {one.file or 'missing'}" for one in self)
+        return "\n".join([f"{plural(len(self), 'part')} of shards set aside", *lines])
 
 
-def repair_logs(shards: Iterable[Shard]) -> MemWalRepair:
-    """Move the damaged entries of logs aside; shards without any keep their writers.
+def repair_logs(snapshot: Snapshot, shards: Iterable[Shard]) -> MemWalRepair:
+    """Set aside what is damaged in shards; shards without damage keep their writers.
+
+    Parameters
+    ----------
+    snapshot
+        The newest version of the table, which says what it has of each shard.
+    shards
+        The shards.
 
     Raises
     ------
     CorruptFileError
         The manifest of a shard is damaged.
     """
-    return MemWalRepair(found for shard in shards for found in _repaired(shard))
+    return MemWalRepair(found for shard in shards for found in _repaired(snapshot, shard))
 
 
-def _repaired(shard: Shard) -> Iterator[SetAside]:
-    manifest = latest(shard)
-    if manifest is None or _fault(shard, manifest) is None:
+def _repaired(snapshot: Snapshot, shard: Shard) -> Iterator[SetAside]:
+    merged = initialized(snapshot).merged.get(shard.id, 0)
+    try:
+        manifest = latest(shard)
+    except CorruptFileError as error:
+        if not error.context.get("lost"):
+            raise
+        manifest = None
+    if manifest is None:
+        yield from _begun_again(shard, merged)
+        return
+    lost = [
+        (table, reason)
+        for table in manifest.sstables
+        if table.generation > merged
+        and (reason := _fault_of(shard, table, snapshot.manifest.schema))
+    ]
+    if not lost and _fault(shard, manifest) is None:
         return
     # who writes to the shard has to stop: the place of its next entry is taken
     manifest = change(
@@ -73,12 +120,81 @@ def _repaired(shard: Shard) -> Iterator[SetAside]:
     while (fault := _fault(shard, manifest)) is not None:
         position, reason = fault
         aside = set_aside(shard, position, manifest.writer_epoch)
-        yield SetAside(
-            shard_id=str(shard.id),
-            position=position,
-            file=f"{shard.store.uri}/{aside}" if aside else None,
-            reason=reason,
-        )
+        yield _aside(shard, reason, aside, position=position)
+    for table, reason in lost:
+        yield from _unlisted(shard, table, reason)
+
+
+def _unlisted(shard: Shard, table: SsTable, reason: str) -> Iterator[SetAside]:
+    """Take a generation off the manifest of its shard; copy what is left of its rows aside.
+
+    The log has the rows of a generation until a cleanup removes the entries.
+    """
+    found = [_aside(shard, reason, copy_folder_aside(shard, table.path), table.generation)]
+    for number in positions(shard):
+        with suppress(CorruptFileError, UnsupportedFeatureError, FileNotFoundError):
+            if read_entry(shard, number).generation == table.generation:
+                found.append(_aside(shard, reason, copy_aside(shard, number), position=number))
+
+    def without(newest: ShardManifest) -> ShardManifest:
+        return replace(newest, sstables=tuple(t for t in newest.sstables if t.path != table.path))
+
+    change(shard, None, without)
+    yield from found
+
+
+def _fault_of(shard: Shard, table: SsTable, schema: LanceSchema) -> str:
+    """Return what is wrong with a generation as a whole; empty if it can be opened."""
+    try:
+        open_generation(shard, table, schema)
+    except CorruptFileError as error:
+        return error.message
+    return ""
+
+
+def _aside(
+    shard: Shard, reason: str, name: str, generation: int | None = None, position: int | None = None
+) -> SetAside:
+    return SetAside(
+        shard_id=str(shard.id),
+        position=position,
+        generation=generation,
+        file=f"{shard.store.uri}/{name}" if name else None,
+        reason=reason,
+    )
+
+
+def _begun_again(shard: Shard, merged: int) -> Iterator[SetAside]:
+    """Begin a shard without manifests again, behind all that is left of it.
+
+    Files are copied before the manifest is put: nobody needs them after it, and a cleanup removes
+    them.
+    """
+    reason = lost_manifests(shard).message
+    numbers, epoch, generation = positions(shard), 0, merged
+    for number in numbers:
+        with suppress(CorruptFileError, UnsupportedFeatureError, FileNotFoundError):
+            entry = read_entry(shard, number)
+            epoch, generation = max(epoch, entry.epoch), max(generation, entry.generation or 0)
+            if entry.sentinel:
+                continue
+        yield _aside(shard, reason, copy_aside(shard, number), position=number)
+    for folder in shard.store.list_folders(""):
+        own = generation_number(folder)
+        if own:
+            generation = max(generation, own)
+            yield _aside(shard, reason, copy_folder_aside(shard, folder), own)
+    last = fence(shard, epoch + 1)
+    first = ShardManifest(
+        shard=shard.id,
+        version=1,
+        writer_epoch=epoch + 1,
+        replay_after=last,
+        last_seen=last,
+        current_generation=generation + 1,
+    )
+    if put_next(shard, first) and not numbers:
+        yield _aside(shard, reason, "")
 
 
 def _fault(shard: Shard, manifest: ShardManifest) -> tuple[int, str] | None:

@@ -11,6 +11,7 @@ from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.legible import shown
+from lancekit.operations.unmerged.lost import check_shards, lost_shards
 from lancekit.operations.unmerged.marks import Marks
 from lancekit.shards.log import positions
 from lancekit.shards.manifests import latest
@@ -88,11 +89,12 @@ def shard_infos(snapshot: Snapshot) -> Shards:
     Raises
     ------
     CorruptFileError
-        The newest manifest of a shard is damaged.
+        The newest manifest of a shard is damaged, or a shard is gone.
     """
     marks = Marks(snapshot)
-    found = ((shard, latest(shard)) for shard in shards_of(snapshot.store))
-    return Shards(_info(shard, manifest, marks) for shard, manifest in found if manifest)
+    manifests = {s: m for s in shards_of(snapshot.store) if (m := latest(s)) is not None}
+    check_shards(snapshot, {shard.id for shard in manifests})
+    return Shards(_info(shard, manifest, marks) for shard, manifest in manifests.items())
 
 
 def _info(shard: Shard, manifest: ShardManifest, marks: Marks) -> ShardInfo:
@@ -119,26 +121,34 @@ def _info(shard: Shard, manifest: ShardManifest, marks: Marks) -> ShardInfo:
     )
 
 
-def chosen_shards(snapshot: Snapshot, ids: Any = None) -> list[Shard]:
+def chosen_shards(snapshot: Snapshot, ids: Any = None, *, lost: bool = False) -> list[Shard]:
     """Return the shards of a version's branch that a caller names, all by default.
+
+    With `lost` all are also those that are gone, and no error.
 
     Raises
     ------
     InvalidArgumentError
         There is no such shard, or it is no id of one.
+    CorruptFileError
+        A shard is gone.
     """
     every = shards_of(snapshot.store)
     if ids is None:
+        if lost:
+            listed = {shard.id for shard in every}
+            return every + [one for one in lost_shards(snapshot) if one.id not in listed]
+        check_shards(snapshot)
         return every
     if isinstance(ids, str | UUID) or not isinstance(ids, Iterable):
         raise InvalidTypeError(f"shards is {shown(ids)}.", hint="Pass a list of the ids of shards.")
     by_id = {shard.id: shard for shard in every}
     wanted = [_id_of(one) for one in ids]
-    if lost := [one for one in wanted if one not in by_id]:
+    if unknown := [one for one in wanted if one not in by_id]:
         raise InvalidArgumentError(
-            f"{snapshot.line.uri} has no shard {lost[0]}.",
+            f"{snapshot.line.uri} has no shard {unknown[0]}.",
             hint="ds.mem_wal_shards() lists those that there are.",
-            shard=str(lost[0]),
+            shard=str(unknown[0]),
         )
     return [by_id[one] for one in dict.fromkeys(wanted)]
 

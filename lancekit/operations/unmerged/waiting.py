@@ -11,6 +11,7 @@ from lancekit.format.mem_wal.details import details_of
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.format.operation_parts import CompactedSsTable
 from lancekit.legible import cut, plural
+from lancekit.operations.unmerged.lost import check_shards
 from lancekit.operations.unmerged.marks import Marks
 from lancekit.operations.unmerged.quarantined import quarantined_rows
 from lancekit.shards.log import replayable
@@ -72,14 +73,18 @@ def waiting_shards(newest: Snapshot) -> Iterator[WaitingShard]:
     """Yield the shards of a branch that are not merged and drained, by its newest version.
 
     None of a version without the entry, which has no shards.
+
+    Raises
+    ------
+    CorruptFileError
+        A shard is damaged or gone.
     """
     if details_of(newest.indices) is None:
         return
     marks = Marks(newest)
-    for shard in shards_of(newest.store):
-        manifest = latest(shard)
-        if manifest is None:
-            continue
+    manifests = {s: m for s in shards_of(newest.store) if (m := latest(s)) is not None}
+    check_shards(newest, {shard.id for shard in manifests})
+    for shard, manifest in manifests.items():
         numbers = sorted(table.generation for table in manifest.sstables)
         done = {number for number in numbers if marks.has(shard.id, number)}
         found = WaitingShard(

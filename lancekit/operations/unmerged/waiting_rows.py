@@ -6,7 +6,7 @@ as `_MOST_ENTRIES` and `_MOST_REQUESTS` allow.  A count that leaves something ou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -15,6 +15,7 @@ from uuid import UUID
 from lancekit.errors import LancekitError
 from lancekit.format.mem_wal.details import details_of
 from lancekit.legible import plural
+from lancekit.operations.unmerged.lost import lost_shards
 from lancekit.operations.unmerged.marks import Marks
 from lancekit.operations.unmerged.quarantined import quarantined_rows
 from lancekit.shards.log import count_entry_rows, positions
@@ -111,6 +112,7 @@ class _Held:
     rows: int
     entries: tuple[int, ...]
     complete: bool = True
+    is_there: bool = True
 
 
 def waiting_rows(snapshot: Snapshot) -> WaitingRows:
@@ -136,6 +138,7 @@ def rows_in_shards(snapshot: Snapshot) -> WaitingRows:
     for (shard, _), rows in zip(read, counts, strict=True):
         in_log[shard.id] = in_log.get(shard.id, 0) + (rows or 0)
     quarantined = _quarantined(snapshot)
+    lost = _is_any_lost(snapshot, {one.shard.id for one in held if one.is_there})
     return WaitingRows(
         in_generations=sum(one.rows for one in held),
         in_logs=sum(in_log.values()),
@@ -143,6 +146,7 @@ def rows_in_shards(snapshot: Snapshot) -> WaitingRows:
         quarantined=quarantined or 0,
         complete=(
             quarantined is not None
+            and not lost
             and len(shards) == len(every)
             and len(read) == len(entries)
             and None not in counts
@@ -155,7 +159,7 @@ def _held(shard: Shard, marks: Marks) -> _Held:
     try:
         manifest = latest(shard)
         if manifest is None:
-            return _Held(shard, 0, ())
+            return _Held(shard, 0, (), is_there=False)
         entries = tuple(n for n in positions(shard) if n > manifest.replay_after)
     except (LancekitError, OSError):
         return _Held(shard, 0, (), complete=False)
@@ -169,6 +173,13 @@ def _quarantined(snapshot: Snapshot) -> int | None:
         return quarantined_rows(snapshot)
     except (LancekitError, OSError):
         return None
+
+
+def _is_any_lost(snapshot: Snapshot, there: Collection[UUID]) -> bool:
+    try:
+        return bool(lost_shards(snapshot, there))
+    except (LancekitError, OSError):
+        return True
 
 
 def _entry_rows(entry: tuple[Shard, int]) -> int | None:

@@ -30,6 +30,7 @@ from lancekit.operations.mem_wal.reader.parts import (
     ShardState,
     known_by,
 )
+from lancekit.operations.unmerged.lost import check_shards
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.shards.log import Entry, replayable, told_torn
 from lancekit.shards.manifests import latest
@@ -136,6 +137,7 @@ def newest_read_set(line: Line, writers: Mapping[UUID, Sequence[Memory]] | None 
         shards |= {id_: shard_of(line.store, id_) for id_ in known}
         states = [_state(shards[id_], known.get(id_)) for id_ in sorted(shards)]
         base = latest_snapshot(line)
+        check_shards(base, {one.shard.id for one in states if one})
         initialized = details_of(base.indices) is not None  # what an overwrite left is not its
         return read_set(base, [one for one in states if one and initialized])
 

@@ -269,7 +269,7 @@ def test_a_generation_that_is_gone_unmerged_is_an_error_that_names_it(
     put(path, (1, 100))
     folder = newest(path).sstables[0].path
     shutil.rmtree(path / "_mem_wal" / SHARD / folder)
-    with pytest.raises(CorruptFileError, match=f"Generation 1 of shard {SHARD}, {folder}"):
+    with pytest.raises(CorruptFileError, match=f"Generation 1 of shard {SHARD} .*{folder}"):
         read(path)
 
 
