@@ -9,11 +9,9 @@ from uuid import UUID
 
 from lancekit.api._handle import Handle
 from lancekit.api.mem_wal_quarantine import MemWalQuarantine
-from lancekit.api.pylance.arguments import check_callback, check_count
+from lancekit.api.pylance.arguments import check_callback, check_count, check_wait
 from lancekit.checked import checked_methods
 from lancekit.choice import check_choice
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
-from lancekit.legible import shown
 from lancekit.operations.common.results import MemWalMergeResult
 from lancekit.operations.common.retry import CONFLICT_RETRIES, RETRY_TIMEOUT, RetryPolicy
 from lancekit.operations.mem_wal.cleanup import (
@@ -186,12 +184,7 @@ class MemWalUpkeep(Handle):
         >>> ds.cleanup_mem_wal().generations_removed
         0
         """
-        if not isinstance(grace, timedelta):
-            raise InvalidTypeError(
-                f"grace is {shown(grace)}.", hint="Pass a timedelta, such as timedelta(hours=1)."
-            )
-        if grace < timedelta(0):
-            raise InvalidArgumentError(f"grace is {grace}.", hint="Pass a timedelta of 0 or more.")
+        check_wait("grace", grace)
         initialized(self._snapshot)
         done = clean_shards(chosen_shards(self._snapshot, shards), grace)
         return done if shards is not None else done + clean_quarantine(self._snapshot, grace)

@@ -12,6 +12,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from lancekit.api._handle import Handle
+from lancekit.api.pylance.arguments import check_wait
 from lancekit.api.shard_writer import ShardWriter
 from lancekit.checked import checked_methods
 from lancekit.errors import IndexExistsError, InvalidArgumentError
@@ -116,8 +117,8 @@ class ShardWrites(Handle):
         a MemWAL is initialized so first, in a version of its own (`initialize_mem_wal`).
 
         A writer is opened for each shard when the first row comes for it, and kept by the handle.
-        A shard that another writer took is taken back, after random pauses that grow, so that any
-        number of processes may call this at once.
+        Any number of processes may call this at once: they take turns. A shard that another writer
+        took is taken back once that one had its turn.
 
         Parameters
         ----------
@@ -140,7 +141,7 @@ class ShardWrites(Handle):
         Raises
         ------
         InvalidArgumentError
-            The table has neither a MemWAL nor a primary key.
+            The table has neither a MemWAL nor a primary key, or a timeout is negative.
         SchemaMismatchError, NullKeyError, ConstraintViolationError
             The rows do not fit the table; nothing is written.
         ShardError
@@ -154,6 +155,8 @@ class ShardWrites(Handle):
         >>> sum(shard.rows for shard in ds.mem_wal_upsert({"id": [2, 3, 4]}).values())
         3
         """
+        for name, wait in (("timeout", timeout), ("claim_timeout", claim_timeout)):
+            check_wait(name, wait)
         self._check_movable()
         router = self._own_router()
         done = router.put(router.cast(data, schema), timeout, claim_timeout)

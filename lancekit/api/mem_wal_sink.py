@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from lancekit.api.closing import Closing
-from lancekit.api.pylance.arguments import check_place
+from lancekit.api.pylance.arguments import check_place, check_wait
 from lancekit.checked import checked, checked_methods
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, ShardError
@@ -89,6 +89,8 @@ def mem_wal_sink(
         raise InvalidArgumentError(
             "query is empty.", hint="Name the stream, for example query='orders'."
         )
+    for name, wait in (("timeout", timeout), ("claim_timeout", claim_timeout)):
+        check_wait(name, wait)
     # a worker that calls it over Connect has another working directory
     place = open_line(check_place(uri), storage_options).root.uri
     given = None if storage_options is None else dict(storage_options)

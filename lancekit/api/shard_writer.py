@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lancekit.api.closing import Closing
 from lancekit.api.lsm_scanner import LsmScanner
-from lancekit.api.pylance.arguments import check_items
+from lancekit.api.pylance.arguments import check_items, check_wait
 from lancekit.api.shard_snapshot import ShardSnapshot
 from lancekit.checked import checked_methods
 from lancekit.display import Displayed
@@ -115,7 +115,7 @@ class ShardWriter(Closing, Displayed):
         ShardError
             The writer is closed or failed, or memory did not get free in time.
         """
-        self._writer.put(self._rows.live(data, schema), timeout)
+        self._writer.put(self._rows.live(data, schema), check_wait("timeout", timeout))
 
     def delete(
         self,
@@ -138,7 +138,7 @@ class ShardWriter(Closing, Displayed):
         InvalidArgumentError
             The table has no primary key; or as `put` raises it, and its other errors.
         """
-        self._writer.put(self._rows.tombstones(keys, schema), timeout)
+        self._writer.put(self._rows.tombstones(keys, schema), check_wait("timeout", timeout))
 
     def close(self) -> None:
         """Make a generation of what is in memory, and take nothing more; again does nothing.

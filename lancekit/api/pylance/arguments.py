@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from lancekit.api.pylance.session import Session
@@ -23,6 +24,7 @@ __all__ = [
     "check_mapping",
     "check_names",
     "check_place",
+    "check_wait",
     "refuse",
     "refuse_more",
 ]
@@ -116,6 +118,24 @@ def check_count(name: str, value: Any, *, least: int = 0) -> int:
             value=number,
         )
     return number
+
+
+def check_wait(name: str, value: timedelta) -> timedelta:
+    """Return a time that is not negative."""
+    if not isinstance(value, timedelta):
+        raise InvalidTypeError(
+            f"{name} is {shown(value)}.",
+            hint="Pass a timedelta, such as timedelta(seconds=60).",
+            argument=name,
+        )
+    if value < timedelta(0):
+        raise InvalidArgumentError(
+            f"{name} is negative: {value.total_seconds():g} seconds.",
+            hint="Pass a timedelta of 0 or more, such as timedelta(seconds=60).",
+            argument=name,
+            value=value,
+        )
+    return value
 
 
 def check_callback(name: str, function: Callable[..., T] | None) -> Callable[..., T] | None:

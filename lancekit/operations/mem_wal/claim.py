@@ -73,6 +73,7 @@ def claim(
     spec_id: int = 0,
     values: tuple[ShardFieldValue, ...] = (),
     sealed: bool = False,
+    after: int | None = None,
 ) -> Claim:
     """Take a shard from whoever has it, and read what its log has.
 
@@ -88,11 +89,14 @@ def claim(
         What a new shard says of its rows.
     sealed
         Take a sealed shard, too.
+    after
+        The epoch that the claimer saw, 0 for no manifest: claim nothing if another writer claimed
+        the shard since.
 
     Raises
     ------
     FencedError, RetriesExhaustedError
-        Others took it at the same time.
+        Others took it at the same time, or since the epoch `after`.
     ShardError
         It is sealed, or of another history than the table.
     CorruptFileError
@@ -107,7 +111,7 @@ def claim(
         spec_id=spec_id,
         field_values=values,
     )
-    manifest, strays = _next_epoch(shard, first, merged, sealed=sealed)
+    manifest, strays = _next_epoch(shard, first, merged, sealed=sealed, after=after)
     epoch = manifest.writer_epoch
     _move_strays(shard, strays)
     last = fence(shard, epoch) if epoch > 1 else max(positions(shard), default=0)
@@ -124,11 +128,14 @@ def claim(
 
 
 def _next_epoch(
-    shard: Shard, first: ShardManifest, merged: int, *, sealed: bool
+    shard: Shard, first: ShardManifest, merged: int, *, sealed: bool, after: int | None
 ) -> tuple[ShardManifest, Sequence[int]]:
     """Put the manifest that takes a shard; return it, and the entries before the first one."""
     for _ in range(_ATTEMPTS):
         newest, strays = latest(shard), list[int]()
+        epoch = 0 if newest is None else newest.writer_epoch
+        if after is not None and epoch != after:
+            raise fenced(shard, after, epoch)
         if newest is not None:
             _check_open(shard, newest, merged, sealed=sealed)
             following = replace(

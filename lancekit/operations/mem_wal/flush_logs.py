@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -15,6 +14,7 @@ from lancekit.operations.mem_wal.open_writer import open_writer
 from lancekit.operations.mem_wal.open_writers import OpenWriter, writers_of
 from lancekit.operations.mem_wal.router import beside_each_other
 from lancekit.operations.mem_wal.settings import WriterSettings, writer_settings
+from lancekit.operations.mem_wal.turn import LOOK_SECONDS, Turn
 from lancekit.operations.unmerged.waiting import has_rows_in_log
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard
@@ -22,9 +22,6 @@ from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["flush_logs", "flush_own_writers"]
-
-#: seconds before a shard that another writer took is taken again, at first and in the end
-_FIRST_PAUSE, _LAST_PAUSE = 0.02, 4.0
 
 
 def flush_own_writers(shards: Sequence[Shard]) -> None:
@@ -58,7 +55,8 @@ def flush_logs(
     shards
         The shards; one without rows in its log keeps its writer.
     timeout
-        How long to take a shard again that its writer takes back.  Then its rows wait.
+        How long to wait for a turn beside writers that put rows, and to take a shard again that
+        its writer takes back.  After a last attempt its rows wait.
 
     Returns
     -------
@@ -85,17 +83,19 @@ def _flush(
     failed: list[LancekitError],
     shard: Shard,
 ) -> None:
-    pause = _FIRST_PAUSE
+    turn = Turn()
     try:
         while _has_rows(shard):
-            with suppress(FencedError, RetriesExhaustedError):
-                writer, _ = open_writer(newest, shard.id, settings, sealed=True)
-                writer.close()
-                return
-            if monotonic() + pause > deadline:
-                return
-            sleep(pause * random.random())  # noqa: S311
-            pause = min(2 * pause, _LAST_PAUSE)
+            epoch, free = turn.look(shard)
+            late = monotonic() >= deadline
+            if free or late:
+                with suppress(FencedError, RetriesExhaustedError):
+                    writer, _ = open_writer(newest, shard.id, settings, sealed=True, after=epoch)
+                    writer.close()
+                    return
+                if late:
+                    return
+            sleep(LOOK_SECONDS)
     except LancekitError as error:
         failed.append(error)
 

@@ -30,6 +30,7 @@ def open_writer(
     share: Share | None = None,
     *,
     sealed: bool = False,
+    after: int | None = None,
 ) -> tuple[Writer, ShardRows]:
     """Take a shard from whoever has it; return its writer, and what brings rows into its form.
 
@@ -45,6 +46,8 @@ def open_writer(
         What the shard's rows have in common, if who asks knows.
     sealed
         Take a sealed shard, too: its log can have rows that are in no generation.
+    after
+        The epoch that the caller saw, as `claim` takes it.
 
     Raises
     ------
@@ -73,6 +76,7 @@ def open_writer(
         spec_id=spec.spec_id if spec else 0,
         values=share.values if spec and share else (),
         sealed=sealed,
+        after=after,
     )
     log = LogWriter(
         shard,

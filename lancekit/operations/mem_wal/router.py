@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,9 +32,12 @@ from lancekit.operations.mem_wal.open_writer import open_writer
 from lancekit.operations.mem_wal.settings import WriterSettings
 from lancekit.operations.mem_wal.shard_rows import ShardRows, opened_rows
 from lancekit.operations.mem_wal.shares import Share, shares, spec_of
+from lancekit.operations.mem_wal.turn import LOOK_SECONDS, Turn
 from lancekit.operations.mem_wal.writer import Writer
+from lancekit.operations.mem_wal.writer_messages import not_taken
 from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.source import cast_all
+from lancekit.shards.shard import shard_of
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["CLAIM_TIMEOUT", "Acknowledged", "Router", "beside_each_other", "sharding_of"]
@@ -44,11 +46,8 @@ T = TypeVar("T")
 
 #: how long a shard is taken again that other writers take
 CLAIM_TIMEOUT = timedelta(seconds=30)
-#: after so many seconds at most, at first and in the end: others can write meanwhile
-_FIRST_PAUSE, _LAST_PAUSE = 0.02, 2.0
-#: who had the shard leaves it to the next writer for so long: to take a shard and put rows takes
-#: longer than to take it back at once, so that one writer would keep it
-_TURN = 0.2
+#: writers that take turns make a generation of a log of so many entries, which each reads
+_LONG_LOG = 500
 #: how many shards are written to at the same time
 _THREADS = 16
 
@@ -79,6 +78,7 @@ class _OwnWriter:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     opened: tuple[Writer, ShardRows] | None = None
+    turn: Turn = field(default_factory=Turn)
 
     def forget(self, writer: Writer) -> None:
         """Have the next row open another one, unless that is done already."""
@@ -190,7 +190,7 @@ class Router:
             try:
                 for start in range(0, own.num_rows, most):
                     piece = own.slice(start, most)
-                    put = self._put(shard, share, piece, timeout, deadline)
+                    put = self._put(shard, share, piece, timeout, claim_timeout, deadline)
                     done[shard] = replace(put, rows=start + put.rows)
             except LancekitError as error:
                 failed[shard] = error
@@ -232,15 +232,21 @@ class Router:
             self.close()
 
     def _put(
-        self, shard: UUID, share: Share, rows: pa.Table, timeout: timedelta, deadline: float
+        self,
+        shard: UUID,
+        share: Share,
+        rows: pa.Table,
+        timeout: timedelta,
+        claim_timeout: timedelta,
+        deadline: float,
     ) -> Acknowledged:
         own = self._writers.setdefault(shard, _OwnWriter())
-        pause = _FIRST_PAUSE if own.opened is None else _TURN
         while True:
             writer = None
             try:
-                writer, form = self._writer(own, shard, share)
+                writer, form = self._writer(own, shard, share, deadline)
                 writer.put(form.live(rows), timeout)
+                own.turn.begin()
                 return Acknowledged(rows.num_rows, writer.epoch, writer.position)
             except LancekitError as error:
                 # one that is fenced, or was just closed, wrote nothing: it is safe to do it again
@@ -249,19 +255,34 @@ class Router:
                     own.forget(writer)
                     again = again or writer.state == "closed"
                 self.ended = self.ended or bool(error.context.get("ended"))
-                if self.ended or not again or monotonic() >= deadline:
+                if self.ended or not again:
                     raise
-            # a pause that grows leaves each of many writers the time to write
-            left = max(deadline - monotonic(), 0.0)
-            sleep(min(pause * random.uniform(0.5, 1.0), left))  # noqa: S311
-            pause = min(2 * pause, _LAST_PAUSE)
+                if monotonic() >= deadline:
+                    raise not_taken(shard, claim_timeout) from error
+            sleep(LOOK_SECONDS)
 
-    def _writer(self, own: _OwnWriter, shard: UUID, share: Share) -> tuple[Writer, ShardRows]:
-        with own.lock:
-            found = own.opened
-            if found is None or found[0].state != "open":  # it was stopped at an earlier put
-                found = own.opened = open_writer(self._snapshot, shard, self._settings, share)
-            return found
+    def _writer(
+        self, own: _OwnWriter, shard: UUID, share: Share, deadline: float
+    ) -> tuple[Writer, ShardRows]:
+        """Return the open writer of a shard; open it when it is the caller's turn."""
+        while True:
+            with own.lock:  # not held while this waits: `close` needs it
+                found = own.opened
+                if found is not None and found[0].state == "open":
+                    return found
+                epoch, free = own.turn.look(shard_of(self._snapshot.store, shard))
+                started = monotonic()
+                if free or started >= deadline:
+                    found = own.opened = open_writer(
+                        self._snapshot, shard, self._settings, share, after=epoch
+                    )
+                    own.turn.held = found[0].epoch
+                    if own.turn.is_contended and found[0].memory().batches > _LONG_LOG:
+                        with suppress(LancekitError):  # the rows stay in the log
+                            found[0].flush()
+                    own.turn.cost = monotonic() - started
+                    return found
+            sleep(min(LOOK_SECONDS, max(deadline - started, 0)))
 
 
 def beside_each_other(work: Callable[[T], None], of: Sequence[T]) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from uuid import UUID
 
-from lancekit.errors import ShardError
+from lancekit.errors import FencedError, ShardError
 
-__all__ = ["closed", "forked", "no_room", "stopped", "told"]
+__all__ = ["closed", "forked", "no_room", "not_taken", "stopped", "told"]
 
 
 def closed() -> ShardError:
@@ -65,6 +65,20 @@ def no_room(
         hint="Put more slowly, spread the rows over more shards, raise "
         "max_unflushed_memtable_bytes, or wait longer: put(..., timeout=timedelta(...)).",
         shard=str(shard),
+    )
+
+
+def not_taken(shard: UUID, claim_timeout: timedelta) -> FencedError:
+    """Return the error of a put whose shard other writers took until the deadline."""
+    seconds = claim_timeout.total_seconds()
+    return FencedError(
+        f"Other writers took shard {shard} before these rows were in its log, for claim_timeout "
+        f"({seconds:g} seconds). The rows were not written.",
+        hint="Call it again, or with a longer claim_timeout, such as "
+        f"timedelta(seconds={max(60, 2 * seconds):g}). If this goes on, write from fewer processes "
+        "at the same time, or put more rows in each call.",
+        shard=str(shard),
+        claim_timeout=claim_timeout,
     )
 
 

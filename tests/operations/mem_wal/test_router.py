@@ -151,6 +151,7 @@ def test_handles_that_take_shards_from_each_other(tmp_path: Path) -> None:
 
 UPSERTS = """
 import sys, time
+from datetime import timedelta
 import lancekit as lk
 path, first, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 ds, number = lk.dataset(path), 0
@@ -159,7 +160,9 @@ sys.stdin.readline()
 end = time.monotonic() + seconds
 while time.monotonic() < end:
     ids = [first + number * 3 + i for i in range(3)]
-    ds.mem_wal_upsert({"id": ids, "who": [str(first)] * 3})
+    ds.mem_wal_upsert(
+        {"id": ids, "who": [str(first)] * 3}, claim_timeout=timedelta(seconds=10)
+    )
     number += 1
 print(number * 3, flush=True)
 """
@@ -167,9 +170,17 @@ print(number * 3, flush=True)
 
 @pytest.mark.torture
 def test_processes_that_take_a_shard_from_each_other(tmp_path: Path, whole: bool) -> None:
-    ds = made(tmp_path, unsharded=True)
-    many, seconds = (10, 60) if whole else (3, 2)
-    command = [sys.executable, "-c", UPSERTS, str(tmp_path)]
+    """No put takes ten seconds, also beside merges without a pause that take the shard."""
+    if whole:
+        check_turns(tmp_path / "alone", many=10, seconds=60, merges=False)
+        check_turns(tmp_path / "merges", many=10, seconds=60, merges=True)
+    else:
+        check_turns(tmp_path, many=3, seconds=2, merges=True)
+
+
+def check_turns(path: Path, *, many: int, seconds: int, merges: bool) -> None:
+    ds = made(path, unsharded=True)
+    command = [sys.executable, "-c", UPSERTS, str(path)]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     running = [
         subprocess.Popen([*command, str(10**6 * number), str(seconds)], **pipes)
@@ -180,11 +191,28 @@ def test_processes_that_take_a_shard_from_each_other(tmp_path: Path, whole: bool
     for process in running:
         process.stdin.write("\n")
         process.stdin.flush()
+    while merges and any(process.poll() is None for process in running):
+        ds.merge_mem_wal(flush=True)
     acknowledged = [int(process.communicate()[0]) for process in running]
     assert [process.returncode for process in running] == [0] * many
     read = ds.to_table(include_mem_wal=True)["id"].to_pylist()
     assert len(read) == len(set(read)) == 2 + sum(acknowledged)
     assert min(acknowledged) > 0
+
+
+@pytest.mark.parametrize("argument", ["timeout", "claim_timeout"])
+@pytest.mark.parametrize("value", [timedelta(seconds=-1), -1, float("nan"), True, "1s"])
+def test_a_timeout_that_is_none_is_refused_by_name(
+    tmp_path: Path, argument: str, value: Any
+) -> None:
+    ds = made(tmp_path, unsharded=True)
+    for call in (
+        lambda: ds.mem_wal_upsert(rows(3), **{argument: value}),
+        lambda: lk.mem_wal_sink(str(tmp_path), "q", **{argument: value}),
+    ):
+        with pytest.raises((InvalidArgumentError, TypeError), match=f"^{argument} (is|must)"):
+            call()
+    assert ds.mem_wal_shards() == []
 
 
 def test_more_rows_than_a_memtable_has(tmp_path: Path) -> None:
@@ -197,12 +225,12 @@ def test_more_rows_than_a_memtable_has(tmp_path: Path) -> None:
 def test_a_shard_that_is_not_taken_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ds = made(tmp_path, unsharded=True)
 
-    def never(snapshot: Any, shard: UUID, *_: Any) -> Any:
+    def never(snapshot: Any, shard: UUID, *_: Any, **__: Any) -> Any:
         raise fenced(shard_of(snapshot.store, shard), 1, 2)
 
     monkeypatch.setattr(router, "open_writer", never)
     started = time.monotonic()
-    with pytest.raises(ShardError, match="Another writer has shard"):
+    with pytest.raises(ShardError, match=r"claim_timeout \(0\.3 seconds\)"):
         ds.mem_wal_upsert(rows(3), claim_timeout=timedelta(seconds=0.3))
     assert time.monotonic() - started < 20
 
@@ -234,11 +262,11 @@ def test_a_shard_that_is_lost_while_it_is_taken_is_taken_again(
 ) -> None:
     ds, lost = made(tmp_path), []
 
-    def open_late(snapshot: Any, shard: UUID, *others: Any) -> Any:
+    def open_late(snapshot: Any, shard: UUID, *others: Any, **more: Any) -> Any:
         if not lost:
             lost.append(shard)
             raise fenced(shard_of(snapshot.store, shard), 1, 1)
-        return open_writer(snapshot, shard, *others)
+        return open_writer(snapshot, shard, *others, **more)
 
     monkeypatch.setattr(router, "open_writer", open_late)
     ds.mem_wal_upsert(rows(*range(9), who="z"))
@@ -324,9 +352,9 @@ def test_writers_are_opened_and_closed_beside_each_other(
     met = threading.Barrier(3)  # of the three shards none is done before all have begun
     close = Writer.close
 
-    def open_together(*given: Any) -> Any:
+    def open_together(*given: Any, **more: Any) -> Any:
         met.wait(60)
-        return open_writer(*given)
+        return open_writer(*given, **more)
 
     def close_together(self: Writer) -> None:
         met.wait(60)

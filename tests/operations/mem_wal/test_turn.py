@@ -1,0 +1,98 @@
+"""Writers that take turns at a shard."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+import lancekit as lk
+from lancekit.errors import FencedError
+from lancekit.format.mem_wal.names import WAL
+from lancekit.operations.mem_wal.open_writer import open_writer
+from lancekit.operations.mem_wal.settings import WriterSettings
+from lancekit.operations.mem_wal.turn import LOOK_SECONDS, Turn
+from lancekit.shards.shard import Shard, shard_of
+from lancekit.versions.listing import latest_snapshot
+
+ONE = UUID(int=1)
+
+
+@pytest.fixture
+def ds(tmp_path: Path) -> Any:
+    """A table of one row that may have shards."""
+    made = lk.write_dataset({"id": [0]}, tmp_path / "t", primary_key="id")
+    made.initialize_mem_wal()
+    return made
+
+
+def shard(ds: Any) -> Shard:
+    return shard_of(latest_snapshot(ds._line).store, ONE)
+
+
+def waited(turn: Turn, of: Shard) -> float:
+    """Return how many seconds the claimer waits for its turn."""
+    started = time.monotonic()
+    while not turn.look(of)[1]:
+        assert time.monotonic() - started < 30
+        time.sleep(LOOK_SECONDS)
+    return time.monotonic() - started
+
+
+def test_a_shard_that_nobody_writes_to_is_taken_at_once(ds: Any) -> None:
+    assert Turn().look(shard(ds)) == (0, True)
+    ds.mem_wal_writer(str(ONE)).put({"id": [1]})
+    assert Turn().look(shard(ds)) == (1, False)
+    long_ago = time.time() - 60
+    os.utime(Path(ds.uri) / "_mem_wal" / str(ONE) / WAL, (long_ago, long_ago))
+    assert Turn().look(shard(ds)) == (1, True)
+
+
+def test_the_claimer_before_loses_nothing(ds: Any) -> None:
+    ds.mem_wal_writer(str(ONE)).put({"id": [1]})
+    turn = Turn()
+    turn.held = 1
+    assert turn.look(shard(ds)) == (1, True)
+
+
+def test_a_writer_that_puts_rows_keeps_its_shard_for_a_turn(ds: Any) -> None:
+    writer, stopped = ds.mem_wal_writer(str(ONE)), threading.Event()
+
+    def put() -> None:
+        while not stopped.is_set():
+            writer.put({"id": [1]})
+
+    thread = threading.Thread(target=put)
+    thread.start()
+    try:
+        assert waited(Turn(), shard(ds)) >= 0.2
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def test_a_writer_has_the_time_to_put_its_first_row(ds: Any) -> None:
+    ds.mem_wal_writer(str(ONE)).put({"id": [1]})
+    ds.mem_wal_writer(str(ONE))  # which put nothing
+    assert waited(Turn(), shard(ds)) >= 1
+
+
+def test_rows_that_were_flushed_end_the_turn(ds: Any) -> None:
+    with ds.mem_wal_writer(str(ONE)) as writer:
+        writer.put({"id": [1]})
+    assert waited(Turn(), shard(ds)) < 1
+
+
+def test_of_two_claims_after_one_epoch_one_succeeds(ds: Any) -> None:
+    newest, settings = latest_snapshot(ds._line), WriterSettings()
+    writer, _ = open_writer(newest, ONE, settings, after=0)
+    for epoch in (0, 7):
+        with pytest.raises(FencedError, match="Another writer has shard"):
+            open_writer(newest, ONE, settings, after=epoch)
+    assert writer.state == "open"
+    assert open_writer(newest, ONE, settings, after=1)[0].epoch == 2
