@@ -26,6 +26,13 @@ __all__ = ["SqlQuery", "SqlQueryBuilder"]
 #: what reads columns without naming them
 _ALL_COLUMNS = re.compile(r"\*|\b(?:natural|describe|table|columns)\b", re.IGNORECASE)
 
+#: how a statement begins that changes something, behind comments and ``EXPLAIN``
+_CHANGE = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/|explain\b|analyze\b|verbose\b)*"
+    r"(insert|update|delete|merge|truncate|copy|create|drop|alter)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
 
 @checked_methods
 class SqlQueryBuilder(Displayed):
@@ -109,16 +116,19 @@ class SqlQuery(Displayed):
         Raises
         ------
         PredicateError
-            The text does not parse, or does not fit the schema.
+            The text does not parse, does not fit the schema, or is no query.
         NotOfferedError
             The package ``datafusion`` is not installed.
         """
+        self._check_query()
         session = _session(self._batch_rows)
         snapshot = self._snapshot()
         table = scan_of(snapshot, self._read(snapshot)).to_table()
         try:
             session.from_arrow(table, name=self._table)
-            batches: list[pa.RecordBatch] = session.sql(self._sql).collect()
+            batches: list[pa.RecordBatch] = session.sql_with_options(
+                self._sql, _only_queries()
+            ).collect()
         except Exception as error:
             raise PredicateError(
                 f"The query {self._sql!r} cannot be run: {error}",
@@ -151,6 +161,24 @@ class SqlQuery(Displayed):
         table = frame_of(snapshot, self._read(snapshot))
         return spark_engine().query(self._sql, self._table, table)
 
+    def _check_query(self) -> None:
+        found = _CHANGE.match(self._sql)
+        if found is None:
+            return
+        waiting = (
+            " Rows that are in write-ahead logs are deleted by key: ds.mem_wal_writer(shard).delete"
+            '({"key": [...]}).'
+            if self._with_shards
+            else ""
+        )
+        raise PredicateError(
+            f"ds.sql runs queries, and {found[1].upper()} is none: {self._sql!r}. Nothing was "
+            "changed.",
+            hint="Change the table with ds.delete, ds.update, ds.insert or ds.merge_insert, or by "
+            f"the same statement in lancekit.sql(text, dataset=ds).{waiting}",
+            sql=self._sql,
+        )
+
     def _snapshot(self) -> Snapshot:
         """Return the version that is read: the newest one, if it is read with its shards."""
         snapshot = self._dataset._snapshot
@@ -176,6 +204,13 @@ class SqlQuery(Displayed):
 def _forms(name: str) -> set[str]:
     """Return how a name may be written: in quotes, these are doubled."""
     return {name, name.replace('"', '""'), name.replace("`", "``")}
+
+
+def _only_queries() -> Any:
+    """Return what has DataFusion refuse statements that change its copy of the rows alone."""
+    from datafusion import SQLOptions
+
+    return SQLOptions().with_allow_dml(allow=False).with_allow_ddl(allow=False)
 
 
 def _session(batch_rows: int | None) -> Any:

@@ -78,7 +78,13 @@ def run_statement(
         "include_mem_wal": bool(with_shards),
     }
     if what := next((name for name, is_given in given.items() if is_given), None):
-        raise text.fail(tree, f"{what} was given, which is for queries:", "Leave it out.")
+        hint = "Leave it out."
+        if with_shards:
+            hint += (
+                " The statement changes no rows that wait in write-ahead logs: to have them in the "
+                "table first, call ds.merge_mem_wal(flush=True)."
+            )
+        raise text.fail(tree, f"{what} was given, which is for queries:", hint)
     run = _STATEMENTS.get(type(tree))
     if run is None:
         raise text.fail(tree, "there is no such statement:", STATEMENTS)

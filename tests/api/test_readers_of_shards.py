@@ -13,7 +13,7 @@ import lance
 import pytest
 
 import lancekit as lk
-from lancekit.errors import InvalidTypeError, LancekitError
+from lancekit.errors import InvalidTypeError, LancekitError, PredicateError
 from tests.support.shells import ipython
 
 #: those that take it: a call, and the number of rows that it gives
@@ -114,3 +114,24 @@ def test_count_rows_hints_at_rows_that_wait(
     ds.merge_mem_wal(flush=True)
     assert ds.count_rows() == 5
     assert len(caplog.messages) == 3
+
+
+@pytest.mark.parametrize("include", [False, True])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DELETE FROM dataset WHERE id > 0",
+        "-- by hand\nupdate dataset set id = 1",
+        "/* all */ EXPLAIN delete from dataset",
+        "INSERT INTO dataset SELECT * FROM dataset",
+        "; DELETE FROM dataset",
+        "MERGE INTO dataset USING dataset AS s ON s.id = dataset.id WHEN MATCHED THEN DELETE",
+        "CREATE VIEW x AS SELECT * FROM dataset",
+    ],
+)
+def test_sql_of_a_handle_changes_nothing_and_says_so(text: str, include: bool) -> None:
+    ds = lk.write_dataset({"id": [1]}, "memory://sql-changes-nothing", primary_key="id")
+    ds.mem_wal_upsert({"id": [2]})
+    with pytest.raises(PredicateError, match=r"Nothing was changed|DML not supported"):
+        ds.sql(text, include_mem_wal=include).build().to_batch_records()
+    assert ds.count_rows(include_mem_wal=True) == 2
