@@ -20,10 +20,13 @@ __all__ = [
     "flattened",
     "item_field",
     "items_of",
+    "items_type",
     "unit_and_zone",
     "unit_of",
     "viewed",
+    "with_items",
     "with_leaves",
+    "with_other_items",
 ]
 
 #: kinds of lists, and how a type is made with another field of items
@@ -60,20 +63,25 @@ def with_leaves(
             return array
         fields = [f.with_type(part.type) for f, part in zip(fields, new, strict=True)]
         return pa.StructArray.from_arrays(new, fields=fields, mask=array.is_null())
-    make = next((make for is_kind, make in _LISTS if is_kind(array.type)), None)
-    if make is None:
+    if not any(is_kind(array.type) for is_kind, _ in _LISTS):
         return change(array, kind)
     items = items_of(array)
-    below = pa.struct([kind.key_field, kind.item_field]) if pt.is_map(kind) else kind.field(0).type
-    changed = with_leaves(items, change, below)
+    changed = with_leaves(items, change, items_type(kind))
     if changed is items:
         return array
     field = pa.field("entries", changed.type, False) if pt.is_map(kind) else item_field(array.type)
-    own = field.with_type(changed.type)
-    buffers = array.buffers()[: 1 if pt.is_fixed_size_list(array.type) else 2]
-    return pa.Array.from_buffers(
-        make(array.type, own), len(array), buffers, -1, array.offset, [changed]
-    )
+    return with_other_items(array, with_items(array.type, field.with_type(changed.type)), changed)
+
+
+def with_items(kind: pa.DataType, field: pa.Field) -> pa.DataType:
+    """Return a type of lists, or of maps, with another field of items."""
+    return next(make for is_kind, make in _LISTS if is_kind(kind))(kind, field)
+
+
+def with_other_items(lists: pa.Array, kind: pa.DataType, items: pa.Array) -> pa.Array:
+    """Return lists of the same lengths with other items; ``kind`` is the new type."""
+    buffers = lists.buffers()[: 1 if pt.is_fixed_size_list(lists.type) else 2]
+    return pa.Array.from_buffers(kind, len(lists), buffers, -1, lists.offset, [items])
 
 
 def viewed(buffer: pa.Buffer | None, kind: Any = np.uint8) -> NDArray[Any]:
@@ -105,6 +113,13 @@ def flattened(lists: pa.Array) -> pa.Array:
 def item_field(kind: pa.DataType) -> pa.Field:
     """Return the field of the items of a type of lists, fixed-size ones among them."""
     return cast("pa.ListType", kind).value_field
+
+
+def items_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the items of lists, or of the entries of maps."""
+    if pt.is_map(kind):
+        return pa.struct([kind.key_field, kind.item_field])
+    return kind.field(0).type
 
 
 def decimal_size(kind: pa.DataType) -> tuple[int, int]:

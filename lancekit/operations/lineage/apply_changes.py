@@ -225,7 +225,7 @@ def _commit_edges(plan: ThreeWay, change: Changed, how: How) -> Snapshot:
 
 
 def _pending(operation: Operation, plan: ThreeWay, change: Changed, how: How) -> Pending:
-    columns = plan.merged.columns
+    columns = [part for column in plan.merged.columns for part in column.walk()]
     return Pending(
         operation=operation,
         uuid=str(uuid.uuid4()),

@@ -17,18 +17,20 @@ from pyroaring import BitMap
 from lancekit import arrow_kernels as ak
 from lancekit.format import row_address
 from lancekit.format.fragment import TOMBSTONE, DataFile, Fragment
-from lancekit.format.schema import LanceSchema
+from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.operations.columns.alter import columns_task
-from lancekit.operations.lineage.column_plan import MergedColumn
 from lancekit.operations.lineage.linked_files import places_of_fields
+from lancekit.operations.lineage.merged_columns import MergedColumn
 from lancekit.operations.lineage.rows import NOWHERE, read_rows
 from lancekit.operations.lineage.three_way import ThreeWay
+from lancekit.operations.lineage.three_way_columns import paired
 from lancekit.operations.maintenance.carried_fragments import carried_fragments
 from lancekit.operations.maintenance.copies import Copy
-from lancekit.pipeline.casts.alter import Conversion
+from lancekit.pipeline.casts.alter import Conversion, convert, converted
 from lancekit.pipeline.columns.filler import blank
 from lancekit.pipeline.columns.write import Calls, ColumnsTask, last_file, write_beside
 from lancekit.pipeline.diff.fragments import ColumnPair
+from lancekit.pipeline.diff.parts import projected
 from lancekit.pipeline.diff.row_values import row_values
 from lancekit.pipeline.diff.side import Addresses
 from lancekit.pipeline.engine.engine import LocalRunner
@@ -67,7 +69,8 @@ def carry_columns(
         The rows that the merge deletes, by fragment.
     """
     ours = plan.ours
-    come = [c for c in plan.merged.columns if c.theirs is not None and c.is_from_theirs]
+    carried = (column.carried for column in plan.merged.columns)
+    come = [column for column in carried if column is not None and column.theirs is not None]
     fragments = {f.id: f for f in ours.manifest.fragments if f.id not in gone}
     if not come:
         return CarriedColumns(fragments, [], [])
@@ -102,13 +105,11 @@ def _linked(
     plan: ThreeWay, mate: Fragment, columns: Iterable[MergedColumn]
 ) -> tuple[tuple[DataFile, ...], list[Copy]]:
     """Return the source's files that hold some columns, with the target's field ids."""
-    ids = {
-        old.id: new.id
-        for column in columns
-        if column.theirs is not None
-        for old, new in zip(column.theirs.walk(), column.field.walk(), strict=True)
-    }
-    files = tuple(file for file in mate.files if not ids.keys().isdisjoint(file.fields))
+    known = {part.id for part in plan.ours.manifest.schema.walk()}
+    ids = dict(pair for column in columns for pair in column.ids_of_theirs())
+    # a file with other parts of the struct stays where it is
+    new = {id_ for id_, own in ids.items() if own not in known}
+    files = tuple(file for file in mate.files if not new.isdisjoint(file.fields))
     bare = Fragment(id=mate.id, files=files, physical_rows=mate.physical_rows)
     (carried,), copies = carried_fragments(plan.theirs, [bare], plan.ours)
     named = (
@@ -257,8 +258,7 @@ class _Carried:
         values = dict(zip([c.field.name for c in new], self._looked_up(rows, new), strict=True))
         for column in self.come:
             if column.ours is not None:
-                converted = Conversion(column.field.to_arrow()).apply(rows[column.ours.name])
-                values[column.field.name] = converted
+                values[column.field.name] = _converted(column, column.ours, rows[column.ours.name])
         return [values[column.field.name] for column in self.come]
 
     def _looked_up(self, rows: pa.Table, new: Sequence[MergedColumn]) -> list[pa.ChunkedArray]:
@@ -282,6 +282,15 @@ class _Carried:
             _chunked(ak.take(fitted(one, pair.kind), places))
             for pair, one in zip(pairs, values, strict=True)
         ]
+
+
+def _converted(column: MergedColumn, ours: LanceField, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the target's values in the type that the source cast a column to, or parts of it."""
+    field, pair = column.field.to_arrow(), paired(column, (), [ours])
+    if pair is None or not pair.parts:
+        return Conversion(field).apply(values)
+    kind, parts = field.type, pair.parts
+    return converted(values, field, lambda c: projected(c, kind, parts, new=True, cast=convert))
 
 
 def _chunked(values: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:

@@ -55,10 +55,19 @@ def is_altered(old: LanceField, new: LanceField) -> bool:
 def takes_old_rows(old: LanceSchema, new: LanceSchema) -> bool:
     """Return True if rows written for an old schema fit a new one, which reads all their values.
 
-    A column that keeps its name and gets another id, by a cast or made anew, reads them as null.
+    A column, or a part of one, that keeps its name and gets another id, by a cast or made anew,
+    reads them as null.
     """
-    before = {field.name: field.id for field in old.fields}
     strict = {field.id for field in old.walk() if not field.nullable}
-    return all(before.get(field.name, field.id) == field.id for field in new.fields) and all(
+    return _keep_ids(old.fields, new.fields) and all(
         field.nullable or field.id in strict for field in new.walk()
+    )
+
+
+def _keep_ids(old: Sequence[LanceField], new: Sequence[LanceField]) -> bool:
+    """Return True if columns of the same name have the same id, and so have their parts."""
+    before = {field.name: field for field in old}
+    both = [(before[field.name], field) for field in new if field.name in before]
+    return all(
+        one.id == other.id and _keep_ids(one.children, other.children) for one, other in both
     )

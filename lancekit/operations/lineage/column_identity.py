@@ -22,8 +22,17 @@ from lancekit.versions.commit_graph import APPLIED
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["HeldColumns", "KeptColumns", "Span", "ids_of_theirs", "ids_said", "kept_columns"]
-__all__ += ["spans_since", "theirs_said"]
+__all__ = [
+    "FollowedColumns",
+    "HeldColumns",
+    "KeptColumns",
+    "Span",
+    "ids_of_theirs",
+    "ids_said",
+    "kept_columns",
+    "spans_since",
+    "theirs_said",
+]
 
 #: a history longer than this is not read
 _READ_VERSIONS = 1000
@@ -122,6 +131,29 @@ class HeldColumns:
         return _highest_held(self._one, self._other)
 
 
+class FollowedColumns:
+    """Columns, and parts of columns, whose ids in another version are known."""
+
+    def __init__(self, ids: Mapping[int, int]) -> None:
+        self._ids = ids
+
+    def had(self, id_: int) -> bool:
+        """Return True if the other version has a field of an id."""
+        return id_ in self._ids.values()
+
+    def has(self, id_: int) -> bool:
+        """Return True if the field has the same id in the other version."""
+        return self._ids.get(id_) == id_
+
+    def origin(self, id_: int) -> int | None:
+        """Return the id that a field has in the other version."""
+        return self._ids.get(id_)
+
+    def is_new(self, _: int) -> bool:
+        """Return False: a field without a known id may have come by a merge."""
+        return False
+
+
 def kept_columns(
     ancestor: Snapshot | None, old: Snapshot, new: Snapshot
 ) -> tuple[KeptColumns | HeldColumns, KeptColumns | HeldColumns]:
@@ -133,7 +165,8 @@ def kept_columns(
 
 
 def _fields(snapshot: Snapshot) -> dict[int, LanceField]:
-    return {field.id: field for field in snapshot.manifest.schema.fields}
+    """Return the columns of a version and their parts, by id; parts of blobs have none."""
+    return {field.id: field for field in snapshot.manifest.schema.walk() if field.id >= 0}
 
 
 def _highest_held(old: Snapshot, new: Snapshot) -> int:
@@ -224,15 +257,21 @@ def _told(
         yield from _parsed(said.get(_COLUMNS, ""))
         return
     # a cast by itself: the column keeps its place, and its name unless the same call renamed it
-    if len(before) != len(after):
-        return
-    for was, now in zip(before.values(), after.values(), strict=True):
-        if (
-            was.id not in after
-            and now.id not in before
-            and (was.name == now.name or can_be_retyped(was.to_arrow().type, now.to_arrow().type))
-        ):
-            yield now.id, was.id
+    waiting = [tuple([f for f in one.values() if f.parent_id < 0] for one in (before, after))]
+    while waiting:
+        olds, news = waiting.pop()
+        for was, now in zip(olds, news, strict=True) if len(olds) == len(news) else ():
+            is_cast = (
+                was.id not in after
+                and now.id not in before
+                and (
+                    was.name == now.name or can_be_retyped(was.to_arrow().type, now.to_arrow().type)
+                )
+            )
+            if is_cast:
+                yield now.id, was.id
+            if is_cast or was.id == now.id:
+                waiting.append((list(was.children), list(now.children)))
 
 
 def ids_said(columns: Iterable[_Pair], target: Snapshot) -> dict[str, str]:
@@ -279,8 +318,8 @@ def _parsed(text: str) -> Iterator[tuple[int, int | None]]:
         yield int(new), int(old) if old else None
 
 
-def _called(field: LanceField) -> tuple[str, str]:
-    return field.name, field.logical_type
+def _called(field: LanceField) -> tuple[str, str, int]:
+    return field.name, field.logical_type, field.parent_id
 
 
 def spans_since(ancestor: Snapshot, side: Snapshot) -> list[Span] | None:

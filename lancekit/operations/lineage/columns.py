@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
 from lancekit.commit.manifest.clone import with_bases
 from lancekit.operations.lineage.column_identity import kept_columns
 from lancekit.operations.lineage.rows import seen
-from lancekit.pipeline.diff.fragments import ColumnPair, pair_columns
-from lancekit.pipeline.diff.retyped import can_be_retyped
+from lancekit.pipeline.diff.fragments import ColumnPair, fits_as, pair_columns
 from lancekit.versions.ancestor import common_ancestor
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["column_pairs", "fragments_apart", "pairs_since", "pairs_through"]
+__all__ = [
+    "column_pairs",
+    "fragments_apart",
+    "ids_of_pairs",
+    "pairs_since",
+    "pairs_through",
+    "with_parts",
+]
 
 
 def column_pairs(old: Snapshot, new: Snapshot) -> list[ColumnPair]:
@@ -37,9 +43,10 @@ def pairs_through(to_old: Sequence[ColumnPair], to_new: Sequence[ColumnPair]) ->
     found = []
     for pair in to_new:
         match = added.get(pair.name) if pair.old is None else kept.get(pair.old.name)
-        if match is not None and not can_be_retyped(match.to_arrow().type, pair.kind):
+        if match is not None and not fits_as(match, pair.new):
             match = None
-        found.append(replace(pair, old=match))
+        # the plan of columns tells parts of structs
+        found.append(replace(pair, old=match, parts=()))
     return found
 
 
@@ -90,3 +97,20 @@ def _are_same(pairs: Sequence[ColumnPair]) -> bool:
         == [(part.id, part.logical_type) for part in pair.new.walk()]
         for pair in pairs
     )
+
+
+def with_parts(pairs: Iterable[ColumnPair]) -> Iterator[ColumnPair]:
+    """Yield columns, and the parts of structs that changed."""
+    for pair in pairs:
+        yield pair
+        yield from with_parts(pair.parts)
+
+
+def ids_of_pairs(pairs: Iterable[ColumnPair]) -> Iterator[tuple[int, int]]:
+    """Yield the ids of columns, and of their parts, each with that of the other version."""
+    for pair in with_parts(pairs):
+        if pair.old is not None and (pair.parts or pair.is_cast):
+            yield pair.new.id, pair.old.id
+        elif pair.old is not None:
+            both = zip(pair.new.walk(), pair.old.walk(), strict=False)
+            yield from ((new.id, old.id) for new, old in both)

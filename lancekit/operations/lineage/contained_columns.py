@@ -18,15 +18,15 @@ from lancekit.errors import LancekitError, SchemaMismatchError
 from lancekit.format.operations import Restore
 from lancekit.format.schema import LanceField
 from lancekit.operations.lineage.column_identity import (
+    FollowedColumns,
     KeptColumns,
     ids_of_theirs,
     kept_columns,
     spans_since,
 )
-from lancekit.operations.lineage.columns import column_pairs, pairs_since
+from lancekit.operations.lineage.columns import column_pairs, ids_of_pairs, pairs_since
 from lancekit.operations.lineage.rows import seen
-from lancekit.pipeline.diff.fragments import ColumnPair
-from lancekit.pipeline.diff.retyped import can_be_retyped
+from lancekit.pipeline.diff.fragments import ColumnPair, fits_as, pair_parts
 from lancekit.versions.ancestor import common_ancestor, origins, parting
 from lancekit.versions.commit_graph import CommitGraph, merged_by
 from lancekit.versions.line import Line
@@ -64,11 +64,14 @@ def contained_columns(base: Snapshot, side: Snapshot) -> list[ColumnPair]:
     found, taken = list[ColumnPair](), set[str]()
     for pair in pairs:
         old = known.get(ids.get(pair.new.id, -1))
-        fits = old is not None and can_be_retyped(old.to_arrow().type, pair.kind)
-        found.append(replace(pair, old=old if fits else None))
+        fits = old is not None and fits_as(old, pair.new)
+        parts = (
+            pair_parts(old, pair.new, KeptColumns(base, base), FollowedColumns(ids)) if fits else ()
+        )
+        found.append(replace(pair, old=old if fits else None, parts=parts))
         taken.update([old.name] if fits and old is not None else [])
-    direct = {pair.name: pair.old for pair in pairs}
-    left = [replace(p, old=_free(direct[p.name], taken)) for p in found if p.old is None]
+    direct = {pair.name: pair for pair in pairs}
+    left = [_free(direct[pair.name], taken) for pair in found if pair.old is None]
     by_name = {pair.name: pair for pair in _told(base, side, ancestor, left)}
     return [by_name.get(pair.name, pair) for pair in found]
 
@@ -345,7 +348,7 @@ def _line_of(
 
 
 def _origins(kept: KeptColumns, side: Snapshot) -> dict[int, int]:
-    found = ((field.id, kept.origin(field.id)) for field in side.manifest.schema.fields)
+    found = ((field.id, kept.origin(field.id)) for field in side.manifest.schema.walk())
     return {id_: origin for id_, origin in found if origin is not None}
 
 
@@ -364,7 +367,7 @@ def _by_name(base: Snapshot, side: Snapshot, *, check: bool = True) -> dict[int,
         To be checked, and a column may have been renamed.
     """
     pairs = _pairs(base, side)
-    found = {pair.new.id: pair.old.id for pair in pairs if pair.old is not None}
+    found = dict(ids_of_pairs(pairs))
     if check:
         _check_names(base, side, found)
     return found
@@ -419,8 +422,9 @@ def _untold(name: str, new: Snapshot, other: str, old: Snapshot, why: str) -> Sc
     )
 
 
-def _free(field: LanceField | None, taken: set[str]) -> LanceField | None:
-    return None if field is None or field.name in taken else field
+def _free(pair: ColumnPair, taken: set[str]) -> ColumnPair:
+    is_taken = pair.old is None or pair.old.name in taken
+    return replace(pair, old=None, parts=()) if is_taken else pair
 
 
 def _there(graph: CommitGraph, line: Line, version: int) -> Snapshot | None:

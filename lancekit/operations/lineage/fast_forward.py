@@ -39,6 +39,7 @@ from lancekit.operations.lineage.column_changes import (
     takes_old_rows,
 )
 from lancekit.operations.lineage.column_identity import ids_said
+from lancekit.operations.lineage.columns import with_parts
 from lancekit.operations.lineage.contained_columns import known_columns
 from lancekit.operations.lineage.diff import find_changes, read_sides
 from lancekit.operations.lineage.diff_plan import plan_diff
@@ -170,7 +171,7 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
         operation = _operation_on_columns(ours, theirs, taken, carried, deleted)
     # a column that was dropped and added again under its name is new, though it counts as the same
     columns = [(p.new, p.old if p.old is None or p.is_cast or p.new.id == p.old.id else None)
-               for p in taken.pairs]  # fmt: skip
+               for p in with_parts(taken.pairs)]  # fmt: skip
     pending = Pending(
         operation=operation,
         uuid=str(uuid.uuid4()),

@@ -25,6 +25,7 @@ from lancekit.operations.lineage.diff_plan import DiffPlan
 from lancekit.operations.lineage.merged_rows import Cells, Clashes, Rewritten, Settled
 from lancekit.operations.lineage.rows import NOWHERE, read_rows
 from lancekit.operations.lineage.three_way import By, ThreeWay
+from lancekit.pipeline.diff.parts import common_parts
 from lancekit.pipeline.diff.row_values import row_values, rows_at_a_time
 from lancekit.pipeline.diff.side import Addresses
 from lancekit.pipeline.diff.values import differing
@@ -51,7 +52,8 @@ def combined(plans: Sequence[ThreeWay], by: By) -> ThreeWay:
         The bases match the rows or the columns of the two sides differently.
     """
     plan, width = plans[0], len(plans[0].columns)
-    if any(_columns(one) != _columns(plan) for one in plans):
+    of_one_side = any(common_parts(pair) != pair for pair in plan.columns)
+    if of_one_side or any(_columns(one) != _columns(plan) for one in plans):
         # a version that took over the base as it was, which is beside ours, is no base for theirs
         named = " or ".join(f"base={one.to_theirs.old.reference!r}" for one in plans)
         raise InvalidArgumentError(

@@ -15,22 +15,25 @@ import numpy as np
 import numpy.typing as npt
 
 from lancekit.errors import InvalidArgumentError, MergeConflictError
+from lancekit.file.kernels.bits import flags_of
 from lancekit.format import row_address
 from lancekit.format.schema import LanceSchema
 from lancekit.legible import count, literals, python_value
 from lancekit.operations.lineage.column_conflicts import Choose
-from lancekit.operations.lineage.column_plan import ColumnPlan, Values, plan_columns
+from lancekit.operations.lineage.column_plan import plan_columns
 from lancekit.operations.lineage.columns import pairs_through
 from lancekit.operations.lineage.contained_columns import contained_columns
 from lancekit.operations.lineage.diff import Changes, compare_rows, find_changes, read_sides
 from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
+from lancekit.operations.lineage.merged_columns import ColumnPlan, Values
 from lancekit.operations.lineage.merged_rows import Cells, Clashes, Rewritten, Settled
 from lancekit.operations.lineage.rows import NOWHERE, read_rows
 from lancekit.operations.lineage.three_way_columns import check_settled, merged_pairs, values_of
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.match import stand_among
+from lancekit.pipeline.diff.parts import common_parts, own_values
 from lancekit.pipeline.diff.row_values import row_digests, row_values, rows_at_a_time, unlike
-from lancekit.pipeline.diff.side import Addresses
+from lancekit.pipeline.diff.side import Addresses, Side
 from lancekit.pipeline.diff.values import Seeds, differing
 from lancekit.versions.snapshot import Snapshot
 
@@ -216,6 +219,10 @@ class _Meeting:
         self.changes, self.mine, self.by = changes, mine, by
         #: columns that both sides have
         self.shared = np.array([p.old is not None and not p.is_lacked for p in between.columns])
+        #: structs of which a side has parts that the other side lacks
+        self.unlike_parts = [
+            at for at, pair in enumerate(between.columns) if common_parts(pair) != pair
+        ]
 
     def run(self) -> ThreeWay:
         """Return what is to be done, and the clashes."""
@@ -313,27 +320,38 @@ class _Meeting:
     ) -> tuple[Rewritten, Clashes]:
         """Compare the values of rows that both sides changed."""
         columns, before = self.between.columns, self.before
+        both = [common_parts(pair) for pair in columns]
+        was_both = [common_parts(was, like=pair) for was, pair in zip(before, columns, strict=True)]
         shape = (len(base), len(columns))
-        taken, cells = np.zeros(shape, bool), np.zeros(shape, bool)
+        taken, cells, own = (np.zeros(shape, bool) for _ in range(3))
         olds = read_rows(self.to_ours.old, base)
         lefts, rights = read_rows(self.between.old, theirs), read_rows(self.between.new, ours)
         step = rows_at_a_time(columns)
         for start in range(0, len(base), step):
             part = slice(start, start + step)
-            was = row_values(before, olds, base[part], new=False)
-            left = row_values(columns, lefts, theirs[part], new=False)
-            right = row_values(columns, rights, ours[part], new=True)
+            was = row_values(was_both, olds, base[part], new=False)
+            left = row_values(both, lefts, theirs[part], new=False)
+            right = row_values(both, rights, ours[part], new=True)
             changed = np.zeros((3, len(was[0]), len(columns)), bool)
             for at, is_shared in enumerate(self.shared):
                 if is_shared:
                     changed[0, :, at] = differing(was[at], left[at])
                     changed[1, :, at] = differing(was[at], right[at])
                     changed[2, :, at] = differing(left[at], right[at])
+            for at in self.unlike_parts:
+                other = _own_values(columns[at], lefts, theirs[part], new=False)
+                mine = _own_values(columns[at], rights, ours[part], new=True)
+                # the values go with a struct that the other side made null
+                changed[0, :, at] |= other & flags_of(right[at].is_null())
+                changed[1, :, at] |= mine & flags_of(left[at].is_null())
+                own[part, at] = other
             taken[part], cells[part] = _judged(*changed, by=self.by)
         clash: npt.NDArray[np.bool_] = np.logical_or.reduce(cells, axis=1)
-        merged = taken.any(axis=1) & ~clash
+        merged = (taken | own).any(axis=1) & ~clash
         compared = Clashes(base=base, theirs=theirs, ours=ours, cells=cells, taken=taken)
-        mixed = Rewritten.of_cells(theirs[merged], ours[merged], taken[merged])
+        mixed = Rewritten(
+            theirs[merged], ours[merged], taken[merged], int((taken | own)[merged].sum())
+        )
         return mixed, compared.where(clash)
 
     def _clashes(
@@ -395,6 +413,14 @@ def _twice(plan: ThreeWay, key: Sequence[ColumnPair], row: Any) -> MergeConflict
         hint="Change the key of one of them, or delete it; then do it again.",
         key=named,
     )
+
+
+def _own_values(
+    pair: ColumnPair, side: Side, rows: Addresses, *, new: bool
+) -> npt.NDArray[np.bool_]:
+    """Return which rows of a side have values in parts of a struct that the other side lacks."""
+    (values,) = row_values([pair], side, rows, new=new)
+    return own_values(values, pair.parts, new=new)
 
 
 def _both(one: Addresses, other: Addresses) -> tuple[Any, Any, Any]:

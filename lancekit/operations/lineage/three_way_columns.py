@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,19 +11,27 @@ import pyarrow as pa
 from lancekit import arrow_kernels as ak
 from lancekit.errors import SchemaMismatchError
 from lancekit.file.kernels.bits import flags_of
+from lancekit.format.arrow_parts import child_of, flattened
 from lancekit.format.schema import LanceField
-from lancekit.operations.lineage.column_plan import ColumnPlan, MergedColumn, Values
 from lancekit.operations.lineage.diff import Changes
 from lancekit.operations.lineage.diff_plan import DiffPlan
+from lancekit.operations.lineage.merged_columns import (
+    ColumnPlan,
+    DroppedPart,
+    MergedColumn,
+    Values,
+)
 from lancekit.operations.lineage.rows import NOWHERE, read_rows, seen
 from lancekit.pipeline.casts.alter import convert
 from lancekit.pipeline.diff.fragments import ColumnPair
+from lancekit.pipeline.diff.parts import kind_of_parts
 from lancekit.pipeline.diff.retyped import retyped
+from lancekit.pipeline.diff.row_values import rows_at_a_time, unlike
 from lancekit.pipeline.diff.side import Addresses
 from lancekit.pipeline.diff.values import differing
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["check_settled", "merged_pairs", "values_of"]
+__all__ = ["check_settled", "merged_pairs", "paired", "values_of"]
 
 
 def check_settled(plan: ColumnPlan, base: Snapshot, theirs: Snapshot, ours: Snapshot) -> None:
@@ -54,28 +62,83 @@ def values_of(
     theirs = _Rows.of(to_theirs, changes, gone)
     ours = _Rows.of(to_ours, mine, lost)
     misfits, nulls = dict[str, int](), dict[str, int]()
-    for column in plan.columns:
+    for chain in (found for column in plan.columns for found in _chains(column, ())):
+        column = chain[-1]
         for side, field, other in _sides(column, theirs, ours):
-            is_cast = field.to_arrow().type != column.field.to_arrow().type
+            kinds = [one.to_arrow().type for one in (field, column.field)]
+            is_cast = not column.parts and kinds[0] != kinds[1]
             is_strict = field.nullable and not other.nullable
             if not len(side.rows) or not (is_cast or is_strict):
                 continue
-            name = "" if column.ours is None else column.ours.name
-            found = _values(side.version, side.rows, field)
+            name = _key(chain)
+            of_theirs = side is theirs
+            found = _values(side.version, side.rows, [_own(one, of_theirs) for one in chain])
             if is_cast:
-                number = _num_misfits(side, found, field, column)
+                number = _num_misfits(side, found, field, chain)
                 misfits[name] = misfits.get(name, 0) + number
             if is_strict:
-                nulls[name] = ak.null_count(found)
+                nulls[name] = found.num_nulls
+    sides = [{**side_changes.cells} for side_changes in (mine, changes)]
+    for part in plan.dropped_parts:
+        own = (to_theirs, changes) if part.in_theirs else (to_ours, mine)
+        sides[part.in_theirs][part.key] = _num_changed(part, *own)
     return Values(
-        ours=mine.cells,
-        theirs=changes.cells,
+        ours=sides[0],
+        theirs=sides[1],
         misfits={name: number for name, number in misfits.items() if number},
         nulls={name: number for name, number in nulls.items() if number},
         own_rows=len(mine.inserted) + len(lost),
         their_rows=len(changes.inserted) + len(gone),
         any_theirs=bool(len(theirs.rows)),
     )
+
+
+def _chains(
+    column: MergedColumn, above: tuple[MergedColumn, ...]
+) -> Iterator[tuple[MergedColumn, ...]]:
+    """Yield a column and all its parts, each behind those that it is in."""
+    chain = (*above, column)
+    yield chain
+    for part in column.parts:
+        yield from _chains(part, chain)
+
+
+def _num_changed(part: DroppedPart, plan: DiffPlan, changes: Changes) -> int:
+    """Return in how many updated rows the value of a part that the other side dropped changed."""
+    if not len(changes.updated[0]):
+        return 0
+    pair = _pair_of_chain(part, seen(plan.old).fields, seen(plan.new).fields)
+    olds, news = changes.updated
+    sides = read_rows(plan.old, olds), read_rows(plan.new, news)
+    step = rows_at_a_time([pair])
+    parts = (slice(start, start + step) for start in range(0, len(olds), step))
+    return sum(int(unlike([pair], sides, olds[at], news[at]).sum()) for at in parts)
+
+
+def _pair_of_chain(
+    part: DroppedPart,
+    olds: Sequence[LanceField],
+    news: Sequence[LanceField],
+    *,
+    in_map: bool = False,
+) -> ColumnPair:
+    """Return the column of a part on both sides, without its other parts."""
+    (was, now), *rest = part.chain
+    old = next(field for field in olds if field.name == was.name)
+    new = next(field for field in news if field.name == now.name)
+    kind = new.to_arrow().type
+    if not rest:
+        return ColumnPair(new.name, kind, old, new)
+    rest_of_chain = replace(part, chain=tuple(rest))
+    below = _pair_of_chain(rest_of_chain, old.children, new.children, in_map=pa.types.is_map(kind))
+    parts: tuple[ColumnPair, ...] = (below,)
+    if in_map:  # its entries are keys and values
+        both = zip(old.children, new.children, strict=True)
+        parts = tuple(
+            below if end.name == below.name else ColumnPair(end.name, end.to_arrow().type, was, end)
+            for was, end in both
+        )
+    return ColumnPair(new.name, kind_of_parts(kind, parts), old, new, parts=parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +170,55 @@ def _sides(
         yield ours, column.ours, column.theirs
 
 
-def _values(side: Snapshot, rows: Addresses, field: LanceField) -> pa.Array:
-    table = read_rows(side, rows).read([field.name], rows)
-    return ak.combine_chunks(table[field.name])
+def _key(chain: Sequence[MergedColumn]) -> str:
+    """Return the name by which `Values` counts a column or a part."""
+    if len(chain) > 1:
+        return ".".join(one.base.name for one in chain if one.base is not None)
+    return "" if chain[0].ours is None else chain[0].ours.name
 
 
-def _num_misfits(side: _Rows, values: pa.Array, field: LanceField, column: MergedColumn) -> int:
+def _own(column: MergedColumn, of_theirs: bool) -> LanceField:
+    found = column.theirs if of_theirs else column.ours
+    if found is None:
+        raise AssertionError("a part that a side lacks has no parts")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Values of a column, or of a part: one for each row, unless lists are above."""
+
+    values: pa.Array
+    num_nulls: int
+    has_rows: bool
+
+
+def _values(side: Snapshot, rows: Addresses, chain: Sequence[LanceField]) -> _Found:
+    """Read a column, or a part of it.
+
+    A part of a null struct is null, and counts as no null.
+    """
+    table = read_rows(side, rows).read([chain[0].name], rows)
+    values, has_rows, above = ak.combine_chunks(table[chain[0].name]), True, 0
+    for field in chain[1:]:
+        above = ak.null_count(values)
+        if pa.types.is_struct(values.type):
+            places = pa.array(np.arange(len(values)), mask=~flags_of(values.is_valid()))
+            values = ak.take(child_of(values, field.name), places)
+        else:
+            values, has_rows, above = flattened(values), False, 0
+    return _Found(values, ak.null_count(values) - above, has_rows)
+
+
+def _num_misfits(
+    side: _Rows, found: _Found, field: LanceField, chain: Sequence[MergedColumn]
+) -> int:
     """Return how many values of a side do not fit the type that the column gets.
 
     Only values that the side changed count, and all values of rows that the other side deleted.
     The other side replaced every other value that did not fit before its cast.
     """
+    values, column = found.values, chain[-1]
     kind = column.field.to_arrow().type
     try:
         # items that do not fit would become nulls inside of values
@@ -127,14 +228,17 @@ def _num_misfits(side: _Rows, values: pa.Array, field: LanceField, column: Merge
     if ak.null_count(cast) == ak.null_count(values):
         return 0
     unfit = np.flatnonzero(flags_of(cast.is_null()) & ~flags_of(values.is_null()))
-    base, before = column.base, side.before[unfit]
-    if base is None or base.to_arrow().type != field.to_arrow().type:
+    base = [one.base for one in chain if one.base is not None]
+    if not found.has_rows or len(base) < len(chain):
+        return len(unfit)
+    before = side.before[unfit]
+    if base[-1].to_arrow().type != field.to_arrow().type:
         return len(unfit)
     known = (before != NOWHERE) & ~np.isin(before, side.conflicts)
     if not known.any():
         return len(unfit)
     now = ak.take(values, pa.array(unfit[known]))
-    same = ~differing(_values(side.base, before[known], base), now)
+    same = ~differing(_values(side.base, before[known], base).values, now)
     return len(unfit) - int(same.sum())
 
 
@@ -152,22 +256,56 @@ def merged_pairs(
     start
         The version that both sides are compared with.
     """
-    theirs, ours, base = seen(between.old), seen(between.new), seen(start)
-    pairs, before = list[ColumnPair](), list[ColumnPair]()
-    for column in plan.columns:
-        old = None if column.theirs is None else theirs.field(column.theirs.name)
-        mine = None if column.ours is None else ours.field(column.ours.name)
-        new = mine or old
-        if new is None:
-            continue
-        typed = old if old is not None and column.is_from_theirs else new
-        pair = ColumnPair(column.field.name, typed.to_arrow().type, old, new, mine is None)
-        pairs.append(pair)
-        known = column.base is not None and column.base.name in base
-        was = base.field(column.base.name) if column.base is not None and known else None
-        before.append(replace(pair, old=was, is_lacked=False))
+    theirs, ours, base = (seen(side).fields for side in (between.old, between.new, start))
+    found = [paired(c, theirs, ours) for c in plan.columns]
+    pairs = [pair for pair in found if pair is not None]
+    before = [
+        _before(pair, column, base)
+        for pair, column in zip(found, plan.columns, strict=True)
+        if pair is not None
+    ]
     names = {c.ours.name: c.field.name for c in plan.columns if c.ours is not None}
     key = tuple(names[name] for name in between.key if name in names)
     if len(key) < len(between.key):
         key = ()
     return replace(between, columns=tuple(pairs), key=key), tuple(before)
+
+
+def paired(
+    column: MergedColumn, theirs: Sequence[LanceField], ours: Sequence[LanceField]
+) -> ColumnPair | None:
+    """Return a column of the result, or a part, with those of both sides; ``None`` of no side.
+
+    ``theirs`` and ``ours`` are the sides' columns, or the parts of the same column, as they are to
+    be read.
+    """
+    old, mine = _named(theirs, column.theirs), _named(ours, column.ours)
+    new = mine or old
+    if new is None:
+        return None
+    typed = old if old is not None and column.is_from_theirs else new
+    kind, below = typed.to_arrow().type, tuple[ColumnPair, ...]()
+    if column.parts:
+        children = [() if side is None else side.children for side in (old, mine)]
+        parts = [paired(part, *children) for part in column.parts]
+        below = tuple(part for part in parts if part is not None)
+        kind = kind_of_parts(kind, below)
+    return ColumnPair(column.field.name, kind, old, new, mine is None, below)
+
+
+def _before(pair: ColumnPair, column: MergedColumn, base: Sequence[LanceField]) -> ColumnPair:
+    """Return a pair with the field of the merge base instead of the field of theirs."""
+    was = _named(base, column.base)
+    below = () if was is None else was.children
+    parts = zip(pair.parts, column.parts, strict=True)
+    return replace(
+        pair,
+        old=was,
+        is_lacked=False,
+        parts=tuple(_before(part, merged, below) for part, merged in parts),
+    )
+
+
+def _named(fields: Sequence[LanceField], wanted: LanceField | None) -> LanceField | None:
+    name = None if wanted is None else wanted.name
+    return next((field for field in fields if field.name == name), None)

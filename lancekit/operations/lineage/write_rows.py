@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit import arrow_kernels as ak
 from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
@@ -22,7 +21,9 @@ from lancekit.operations.delete import apply_deletions
 from lancekit.operations.lineage.merged_rows import Cells, Rewritten, Settled
 from lancekit.operations.lineage.rows import read_rows
 from lancekit.operations.lineage.three_way import ThreeWay
+from lancekit.operations.lineage.three_way_columns import paired
 from lancekit.pipeline.diff.fragments import ColumnPair
+from lancekit.pipeline.diff.parts import chosen, common_parts
 from lancekit.pipeline.diff.row_values import row_values, rows_at_a_time
 from lancekit.pipeline.diff.side import Addresses, Side
 from lancekit.pipeline.diff.values import differing
@@ -87,15 +88,12 @@ class RowsWork:
 
 def stored_columns(plan: ThreeWay) -> tuple[ColumnPair, ...]:
     """Return the columns of the result as files have them: a blob with its bytes."""
-    other, own = plan.theirs.manifest.schema, plan.ours.manifest.schema
+    sides = plan.theirs.manifest.schema.fields, plan.ours.manifest.schema.fields
+    found = (paired(column, *sides) for column in plan.merged.columns)
     return tuple(
-        replace(
-            pair,
-            kind=plan.schema.field(pair.name).to_arrow().type,
-            new=pair.new if pair.is_lacked else own.field(pair.new.name),
-            old=None if pair.old is None else other.field(pair.old.name),
-        )
-        for pair in plan.columns
+        replace(pair, kind=plan.schema.field(pair.name).to_arrow().type)
+        for pair in found
+        if pair is not None
     )
 
 
@@ -141,6 +139,8 @@ class _Rows:
         schema, self.columns = self.plan.schema, stored_columns(self.plan)
         self.schema = schema.to_arrow()
         self.step = rows_at_a_time(self.columns)
+        #: structs of which a side has parts that the other side lacks
+        self.of_both = np.array([common_parts(pair) != pair for pair in self.columns])
         paths = key_paths(schema)
         self.guard = MergeClauses(on=self.plan.key, guard=paths)
         tops = {top for top, *_ in paths}
@@ -182,12 +182,12 @@ class _Rows:
             if part.taken is not None:
                 lacked = np.array([pair.is_lacked for pair in self.columns])
                 taken &= part.taken[these] | lacked
-            come = _columns(self.columns, _any(taken))
-            stay = _columns(self.columns, _any(~taken))
+            come = _columns(self.columns, _any(taken) | self.of_both)
+            stay = _columns(self.columns, _any(~taken) | self.of_both)
             left = dict(_named(come, theirs, rows[0], new=False))
             right = dict(_named(stay, ours, rows[1], new=True))
             values = [
-                _chosen(left.get(pair.name), right.get(pair.name), taken[:, at])
+                _chosen(left.get(pair.name), right.get(pair.name), taken[:, at], pair)
                 for at, pair in enumerate(self.columns)
             ]
             table = self._table(values)
@@ -237,9 +237,8 @@ def _named(
         yield from zip((pair.name for pair in columns), values, strict=True)
 
 
-def _chosen(theirs: Any, ours: Any, taken: npt.NDArray[np.bool_]) -> pa.Array:
+def _chosen(theirs: Any, ours: Any, taken: npt.NDArray[np.bool_], pair: ColumnPair) -> pa.Array:
     """Return the values of theirs where they are taken, else those of ours."""
     if theirs is None or ours is None:
         return cast(pa.Array, ours if theirs is None else theirs)
-    places = np.arange(len(taken)) + np.where(taken, 0, len(taken))
-    return ak.take(joined([theirs, ours], theirs.type), pa.array(places))
+    return chosen(theirs, ours, taken, pair.parts)

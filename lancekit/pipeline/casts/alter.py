@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from lancekit.errors import InvalidArgumentError
 from lancekit.format.arrow_parts import child_of, item_field
 from lancekit.scan.expressions.kernels.casts import cast
 
-__all__ = ["Conversion", "can_convert", "convert"]
+__all__ = ["Conversion", "can_convert", "convert", "converted"]
 
 
 def can_convert(old: pa.DataType, new: pa.DataType) -> bool:
@@ -52,6 +53,28 @@ def convert(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.DictionaryArray.from_arrays(keys, encoded.dictionary, ordered=kind.ordered)
 
 
+def converted(
+    values: pa.ChunkedArray, field: pa.Field, change: Callable[[pa.Array], pa.Array]
+) -> pa.ChunkedArray:
+    """Return values of a column as the type of a field, which a function makes of each chunk.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A value does not fit the new type.
+    """
+    try:
+        chunks = [change(chunk) for chunk in values.chunks]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidArgumentError(
+            f"Column {field.name!r} cannot be cast from {values.type} to "
+            f"{field.type}: {str(error).splitlines()[0]}.",
+            hint="Change these values first, with update().",
+            column=field.name,
+        ) from error
+    return pa.chunked_array(chunks, field.type)
+
+
 @dataclass(frozen=True, slots=True)
 class Conversion:
     """A cast of a column, or of parts of a struct: each part by the name that it had.
@@ -70,16 +93,7 @@ class Conversion:
         InvalidArgumentError
             A value does not fit the new type.
         """
-        try:
-            chunks = [self._apply(chunk) for chunk in values.chunks]
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise InvalidArgumentError(
-                f"Column {self.field.name!r} cannot be cast from {values.type} to "
-                f"{self.field.type}: {str(error).splitlines()[0]}.",
-                hint="Change these values first, with update().",
-                column=self.field.name,
-            ) from error
-        return pa.chunked_array(chunks, self.field.type)
+        return converted(values, self.field, self._apply)
 
     def _apply(self, values: pa.Array) -> pa.Array:
         if not self.parts:

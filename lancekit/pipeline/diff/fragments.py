@@ -13,14 +13,25 @@ from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.pipeline.diff.retyped import can_be_retyped
 from lancekit.scan.fragments.source import FragmentSource
 
-__all__ = ["ColumnPair", "Pair", "Shared", "pair_columns", "shared"]
+__all__ = [
+    "ColumnPair",
+    "Pair",
+    "Shared",
+    "fits_as",
+    "is_paired_by_parts",
+    "pair_columns",
+    "pair_parts",
+    "shared",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnPair:
     """A column of the new side, and the one of the old side that it was, if any.
 
-    Of one that `is_lacked` the new side has no values yet: `new` says what it is to be.
+    Of one that `is_lacked` the new side has no values yet: `new` says what it is to be.  `parts`
+    are those of a struct, or the items of lists of structs, in the order of `kind`; there are none
+    where both sides have the same type, and the same parts under the same names.
     """
 
     name: str
@@ -28,6 +39,7 @@ class ColumnPair:
     old: LanceField | None
     new: LanceField
     is_lacked: bool = False
+    parts: tuple[ColumnPair, ...] = ()
 
     @property
     def is_cast(self) -> bool:
@@ -112,7 +124,53 @@ def pair_columns(
     of_old, of_new
         Tell which of them are columns of the version that both come from.
     """
-    by_id = {field.id: field for field in old.fields}
+    return _paired(old.fields, new.fields, of_old, of_new)
+
+
+def pair_parts(
+    old: LanceField | None,
+    new: LanceField,
+    of_old: Origins = _NO_ANCESTOR,
+    of_new: Origins = _NO_ANCESTOR,
+) -> tuple[ColumnPair, ...]:
+    """Return the parts of a nested column, each with that of the old side.
+
+    Parts are paired as columns are.  There are none if no struct is in the column, or if both sides
+    have the same parts in the same places.
+    """
+    if old is None or not is_paired_by_parts(old, new):
+        return ()
+    if new.logical_type == "struct":
+        parts = _paired(old.children, new.children, of_old, of_new)
+    else:  # lists have one child, be it cast or not
+        (was,), (now,) = old.children, new.children
+        below = pair_parts(was, now, of_old, of_new)
+        parts = [ColumnPair(now.name, now.to_arrow().type, was, now, parts=below)]
+    if old.to_arrow().type == new.to_arrow().type and all(
+        part.old is not None and part.old.name == part.name and not part.parts for part in parts
+    ):
+        return ()
+    return tuple(parts)
+
+
+def is_paired_by_parts(old: LanceField, new: LanceField) -> bool:
+    """Return True if both are of the same kind of nesting, and hold structs."""
+    return (
+        old.logical_type == new.logical_type
+        and bool(old.children and new.children)
+        and (new.logical_type == "struct" or is_paired_by_parts(old.children[0], new.children[0]))
+    )
+
+
+def fits_as(old: LanceField, new: LanceField) -> bool:
+    """Return True if values of one field can be shown as the other field."""
+    return is_paired_by_parts(old, new) or can_be_retyped(old.to_arrow().type, new.to_arrow().type)
+
+
+def _paired(
+    old: Sequence[LanceField], new: Sequence[LanceField], of_old: Origins, of_new: Origins
+) -> list[ColumnPair]:
+    by_id = {field.id: field for field in old}
 
     def are_same(one: LanceField, other: LanceField) -> bool:
         id_ = one.id
@@ -121,10 +179,10 @@ def pair_columns(
         # of two that came since, each may be a cast of another column
         return of_old.had(id_) or of_old.origin(id_) == of_new.origin(id_)
 
-    known = [field for field in new.fields if field.id in by_id]
+    known = [field for field in new if field.id in by_id]
     same = {field.id: by_id[field.id] for field in known if are_same(by_id[field.id], field)}
-    left = [field for field in old.fields if field.id not in same]
-    news = [field.id for field in new.fields if field.id not in same] if left else []
+    left = [field for field in old if field.id not in same]
+    news = [field.id for field in new if field.id not in same] if left else []
     came = {id_: of_new.origin(id_) for id_ in news}
     were = {field.id: of_old.origin(field.id) for field in left} if news else {}
     cast = {origin: by_id[id_] for id_, origin in were.items() if origin is not None}
@@ -138,14 +196,15 @@ def pair_columns(
         return is_new and one.to_arrow().type != other.to_arrow().type
 
     found = []
-    for field in new.fields:
+    for field in new:
         kind, origin = field.to_arrow().type, came.get(field.id)
         match = same.get(field.id) or (None if origin is None else cast.get(origin))
         if match is None and (match := by_name.get(field.name)) is not None:
             match = None if are_others(match, field) else match
-        if match is not None and not can_be_retyped(match.to_arrow().type, kind):
+        if match is not None and not fits_as(match, field):
             match = None
-        found.append(ColumnPair(field.name, kind, match, field))
+        parts = pair_parts(match, field, of_old, of_new)
+        found.append(ColumnPair(field.name, kind, match, field, parts=parts))
     return found
 
 

@@ -14,7 +14,7 @@ from lancekit import arrow_kernels as ak
 from lancekit.errors import UnsupportedFeatureError
 from lancekit.file.kernels.widths import value_bytes
 from lancekit.pipeline.diff.fragments import ColumnPair
-from lancekit.pipeline.diff.retyped import retyped
+from lancekit.pipeline.diff.parts import projected
 from lancekit.pipeline.diff.side import Addresses, Side
 from lancekit.pipeline.diff.values import Digests, Seeds, differing, digests
 from lancekit.scan.ahead import Workers
@@ -71,7 +71,7 @@ def row_values(
     names = {name: field.name for name, field in fields if field is not None}
     table = side.read(list(names.values()), rows)
     return [
-        _as_array(table[names[pair.name]], pair)
+        _as_array(table[names[pair.name]], pair, new=new)
         if pair.name in names
         else pa.nulls(len(rows), pair.kind)
         for pair in columns
@@ -97,10 +97,12 @@ def ascending_numbers(
     return np.concatenate(parts) if parts else None
 
 
-def _as_array(values: pa.ChunkedArray, pair: ColumnPair) -> pa.Array:
-    if values.type != pair.kind:
+def _as_array(values: pa.ChunkedArray, pair: ColumnPair, *, new: bool) -> pa.Array:
+    if values.type != pair.kind or pair.parts:
+        kind, parts = pair.kind, pair.parts
         try:
-            values = pa.chunked_array([retyped(c, pair.kind) for c in values.chunks], pair.kind)
+            chunks = [projected(chunk, kind, parts, new=new) for chunk in values.chunks]
+            values = pa.chunked_array(chunks, kind)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise UnsupportedFeatureError(
                 f"Column {pair.name!r} was {values.type} and is {pair.kind}: Arrow cannot make the "

@@ -1,0 +1,121 @@
+"""Columns of a merge's result, beside those of each side, and counts of changed values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from lancekit.format.schema import LanceField, LanceSchema
+from lancekit.operations.lineage.column_changes import ColumnChanges
+from lancekit.operations.lineage.column_conflicts import ColumnConflict
+
+__all__ = ["ColumnPlan", "DroppedPart", "MergedColumn", "Values"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergedColumn:
+    """A column of the result, and the one that it is on each side, if it is there.
+
+    `parts` are those of structs, and the items of lists and maps of structs, where a side changed
+    them.
+    """
+
+    base: LanceField | None = None
+    theirs: LanceField | None = None
+    ours: LanceField | None = None
+    field: LanceField
+    parts: tuple[MergedColumn, ...] = ()
+
+    @property
+    def is_from_theirs(self) -> bool:
+        """Whether ours lacks the column in the form that it gets: it is new, or was cast there."""
+        return self.ours is None or self.field.id != self.ours.id
+
+    @property
+    def carried(self) -> MergedColumn | None:
+        """What the target has in no file: a column of theirs, or parts of a struct cast there.
+
+        A part that theirs added is not among these.  No file of ours has it, so it is null there,
+        and rows with a value of it are changed rows.
+        """
+        if self.is_from_theirs:
+            return self
+        cast = [part.carried for part in self.parts if part.ours is not None]
+        parts = tuple(part for part in cast if part is not None)
+        if not parts:
+            return None
+        held = replace(self.field, children=tuple(part.field for part in parts))
+        return replace(self, field=held, parts=parts)
+
+    @property
+    def is_of_one_side(self) -> bool:
+        """Whether a side lacks the column, or a part of it."""
+        lacks = self.theirs is None or self.ours is None
+        return lacks or any(part.is_of_one_side for part in self.parts)
+
+    def walk(self) -> Iterator[MergedColumn]:
+        """Yield the column and its parts, parents first."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
+
+    def ids_of_theirs(self) -> Iterator[tuple[int, int]]:
+        """Yield the id of each field in the version of theirs, with that of the result."""
+        for part in self.walk():
+            if part.theirs is not None and part.parts:
+                yield part.theirs.id, part.field.id
+            elif part.theirs is not None:
+                both = zip(part.theirs.walk(), part.field.walk(), strict=True)
+                yield from ((old.id, new.id) for old, new in both)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Values:
+    """How many values of columns each side changed, by the side's own name of the column.
+
+    Parts of structs have their path in the merge base, with dots.
+
+    `misfits` counts those of ours that are none of the type to which theirs cast the column, or the
+    other way round, `nulls` those that a column must not have that the other side made not
+    nullable; `own_rows` are rows of ours that theirs lacks, `their_rows` those of theirs that ours
+    lacks, `any_theirs` tells whether theirs changed rows.
+    """
+
+    ours: Mapping[str, int] = field(default_factory=dict)
+    theirs: Mapping[str, int] = field(default_factory=dict)
+    misfits: Mapping[str, int] = field(default_factory=dict)
+    nulls: Mapping[str, int] = field(default_factory=dict)
+    own_rows: int = 0
+    their_rows: int = 0
+    any_theirs: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DroppedPart:
+    """A part of a struct that one side dropped, and that the other side still has.
+
+    `chain` leads to the part from its column, as the fields of the merge base and of the side.
+    """
+
+    key: str
+    in_theirs: bool
+    chain: tuple[tuple[LanceField, LanceField], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnPlan:
+    """The columns that come of a merge, and the conflicts, settled or not.
+
+    Where a conflict is not settled, the column is as ours has it.
+    """
+
+    schema: LanceSchema
+    columns: tuple[MergedColumn, ...]
+    conflicts: tuple[ColumnConflict, ...]
+    changes: ColumnChanges
+    dropped_parts: tuple[DroppedPart, ...] = ()
+
+    @property
+    def unsettled(self) -> tuple[ColumnConflict, ...]:
+        """The conflicts for which no side was chosen that can settle them."""
+        return tuple(one for one in self.conflicts if one.side is None)
