@@ -12,6 +12,7 @@ from lancekit.api.mem_wal_quarantine import MemWalQuarantine
 from lancekit.api.pylance.arguments import check_callback, check_count, check_wait
 from lancekit.checked import checked_methods
 from lancekit.choice import check_choice
+from lancekit.format.mem_wal.details import details_of
 from lancekit.operations.common.results import MemWalMergeResult
 from lancekit.operations.common.retry import CONFLICT_RETRIES, RETRY_TIMEOUT, RetryPolicy
 from lancekit.operations.mem_wal.cleanup import (
@@ -21,8 +22,8 @@ from lancekit.operations.mem_wal.cleanup import (
     clean_shards,
 )
 from lancekit.operations.mem_wal.flush_logs import flush_logs, flush_own_writers
-from lancekit.operations.mem_wal.initialize import initialized
-from lancekit.operations.mem_wal.merge import ROWS_PER_COMMIT, merge_generations
+from lancekit.operations.mem_wal.initialize import details_beside
+from lancekit.operations.mem_wal.merge import ROWS_PER_COMMIT, is_refusal, merge_generations
 from lancekit.operations.mem_wal.merge_step import OnError
 from lancekit.operations.mem_wal.repair import MemWalRepair, repair_logs
 from lancekit.operations.mem_wal.shards import chosen_shards
@@ -34,6 +35,9 @@ __all__ = ["MemWalUpkeep"]
 @checked_methods
 class MemWalUpkeep(Handle):
     """The merge of generations into the table, and the cleanup and repair of shards."""
+
+    #: whether the last merge stopped at rows that the table refuses: the card says what to do
+    _merge_refused: bool = False
 
     def merge_mem_wal(
         self,
@@ -83,7 +87,7 @@ class MemWalUpkeep(Handle):
         Raises
         ------
         InvalidArgumentError
-            The table has no MemWAL.
+            The table has shards and no MemWAL.  A table without both has nothing to merge.
         ShardError
             A shard was begun on a branch by a writer that does not know what branches inherit.
         ConstraintViolationError, SchemaMismatchError, PredicateError, UnsupportedTypeError
@@ -117,6 +121,7 @@ class MemWalUpkeep(Handle):
                 snapshot, chosen, policy, rows_per_commit=rows, on_error=on_error, progress=told
             )
         )
+        self._merge_refused = error is not None and is_refusal(error)
         if error is not None or failed:
             raise error or failed[0]
         return result
@@ -174,7 +179,7 @@ class MemWalUpkeep(Handle):
         Raises
         ------
         InvalidArgumentError
-            The grace is negative.
+            The grace is negative, or the table has shards and no MemWAL.
 
         Examples
         --------
@@ -185,9 +190,12 @@ class MemWalUpkeep(Handle):
         0
         """
         check_wait("grace", grace)
-        initialized(self._snapshot)
-        done = clean_shards(chosen_shards(self._snapshot, shards), grace)
-        return done if shards is not None else done + clean_quarantine(self._snapshot, grace)
+        chosen = chosen_shards(self._snapshot, shards)
+        details_beside(self._snapshot, chosen)
+        done = clean_shards(chosen, grace)
+        if shards is not None or details_of(self._snapshot.indices) is None:
+            return done
+        return done + clean_quarantine(self._snapshot, grace)
 
     def repair_mem_wal(self, shards: Iterable[str | UUID] | None = None) -> MemWalRepair:
         """Set aside what is damaged or missing in shards, so that they can be used again.
@@ -218,7 +226,7 @@ class MemWalUpkeep(Handle):
         Raises
         ------
         InvalidArgumentError
-            The table has no MemWAL, or no such shard.
+            The table has shards and no MemWAL, or no such shard.
         CorruptFileError
             The manifest of a shard is damaged, or contradicts the log.
 

@@ -300,7 +300,8 @@ class Scans(Handle):
         if waiting := waiting_rows(self._snapshot):
             calls = ["ds.count_rows(include_mem_wal=True) counts"]
             calls += [f"{waiting.merge_call} merges"] if waiting.merge_call else []
-            show_hint(f"Not counted: {waiting.words}. {waiting.read_by(*calls)}.")
+            damage = f" Their {waiting.advice}." if waiting.damaged else ""
+            show_hint(f"Not counted: {waiting.words}. {waiting.read_by(*calls)}.{damage}")
 
     def sql(self, sql: str, *, include_mem_wal: bool = False) -> SqlQueryBuilder:
         """Set up an SQL query over this version, which it knows as ``dataset``.

@@ -218,10 +218,10 @@ def facts(*pairs: tuple[str, str]) -> tuple[Fact, ...]:
 
 
 def waiting_facts(waiting: WaitingRows | None) -> tuple[Fact, ...]:
-    """Return the fact that names rows that wait in shards, and the call that merges them."""
+    """Return the fact that names rows that wait in shards, and the call for them."""
     if not waiting:
         return ()
-    merges = f"; {waiting.merge_call} merges them" if waiting.merge_call else ""
+    merges = f"; {waiting.advice}" if waiting.advice else ""
     reads = "; ds.mem_wal_quarantine() reads the quarantine" if waiting.quarantined else ""
     return facts(("waiting", f"{waiting.words}{merges}{reads}"))
 

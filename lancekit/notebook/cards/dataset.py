@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from lancekit.api.lance_dataset import LanceDataset
@@ -59,7 +60,11 @@ def dataset_card(ds: LanceDataset, now: datetime) -> Card:
                 ("indexes", _indexes(ds.index_columns)),
                 ("shares files of", _bases(ds)),
             ),
-            *waiting_facts(None if ds._read_only else waiting_rows(ds._snapshot)),
+            *waiting_facts(
+                None
+                if ds._read_only
+                else replace(waiting_rows(ds._snapshot), refused=ds._merge_refused)
+            ),
             Fact("reproduce", f"lk.dataset({where.code}, version={reference!r})", code=True),
         ),
         tables=(_schema(schema.fields, [f.id for f in schema.primary_key]),),

@@ -91,7 +91,7 @@ def shards_card(shards: Shards, _now: datetime) -> Card:
 
 
 def _merge_call(shards: Shards) -> str:
-    """Return the call that merges all rows; sentinels among the entries of a log do not matter."""
+    """Return the call that merges all rows."""
     if any(one.log_entries for one in shards):
         return "ds.merge_mem_wal(flush=True)"
     return "ds.merge_mem_wal()" if any(one.unmerged_generations for one in shards) else ""

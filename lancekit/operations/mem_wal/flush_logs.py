@@ -9,7 +9,7 @@ from functools import partial
 from time import monotonic, sleep
 
 from lancekit.errors import FencedError, LancekitError, RetriesExhaustedError
-from lancekit.operations.mem_wal.initialize import initialized
+from lancekit.operations.mem_wal.initialize import details_beside
 from lancekit.operations.mem_wal.open_writer import open_writer
 from lancekit.operations.mem_wal.open_writers import OpenWriter, writers_of
 from lancekit.operations.mem_wal.router import beside_each_other
@@ -69,7 +69,7 @@ def flush_logs(
         The table has no MemWAL.
     """
     newest = latest_snapshot(snapshot.line)
-    settings = writer_settings(initialized(newest).defaults)
+    settings = writer_settings(details_beside(newest, shards).defaults)
     failed: list[LancekitError] = []
     work = partial(_flush, newest, settings, monotonic() + timeout.total_seconds(), failed)
     beside_each_other(work, shards)

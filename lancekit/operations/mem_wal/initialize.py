@@ -39,9 +39,10 @@ from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.mem_wal.left_logs import check_no_left_rows
 from lancekit.operations.mem_wal.settings import settings_as_text, writer_settings
 from lancekit.shards.schema import primary_key, wal_schema
+from lancekit.shards.shard import Shard
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["FIELD", "ONE_SHARD", "Sharding", "initialize", "initialized"]
+__all__ = ["FIELD", "ONE_SHARD", "Sharding", "details_beside", "initialize", "initialized"]
 
 #: what the reference calls the one field of its specs, whatever that is made of
 FIELD = "bucket"
@@ -163,6 +164,19 @@ def initialized(snapshot: Snapshot) -> MemWalDetails:
             uri=snapshot.line.uri,
         )
     return details
+
+
+def details_beside(snapshot: Snapshot, shards: Sequence[Shard]) -> MemWalDetails:
+    """Return what a version says of its logs; nothing if it has none, and no shards either.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It has shards, and no logs: nobody can tell which of their rows the table has.
+    """
+    if shards:
+        return initialized(snapshot)
+    return details_of(snapshot.indices) or MemWalDetails()
 
 
 def _put_entry(snapshot: Snapshot, details: MemWalDetails) -> Snapshot:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
@@ -23,7 +23,7 @@ from lancekit.errors import (
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard
 from lancekit.operations.common.retry import RetryPolicy, retried
-from lancekit.operations.mem_wal.initialize import initialized
+from lancekit.operations.mem_wal.initialize import details_beside
 from lancekit.operations.mem_wal.merge_step import Landed, OnError, Step, WaitingGeneration
 from lancekit.operations.mem_wal.refused import OF_ROWS
 from lancekit.operations.unmerged.marks import Marks
@@ -39,6 +39,7 @@ __all__ = [
     "PlannedMerge",
     "Progress",
     "drain",
+    "is_refusal",
     "merge_generations",
     "planned_merge",
 ]
@@ -150,9 +151,14 @@ def merge_generations(
         line=current.line,
         duration=time.monotonic() - started,
         engine=next((one.engine for one in landed if one.engine != "local"), "local"),
-        waiting=waiting_rows(current),
+        waiting=replace(waiting_rows(current), refused=any(map(is_refusal, failed.values()))),
     )
     return current, (result, _first_of(failed, result) if failed else None)
+
+
+def is_refusal(error: LancekitError) -> bool:
+    """Tell whether a merge stopped at rows that ``on_error="quarantine"`` sets aside."""
+    return "reasons" in error.context
 
 
 def _apart(step: Sequence[WaitingGeneration]) -> list[tuple[WaitingGeneration, ...]]:
@@ -214,7 +220,7 @@ def planned_merge(snapshot: Snapshot, shards: Iterable[Shard], rows: int) -> Pla
     # manifests first: whatever is drained since then, the newest version has
     manifests = {s: m for s in shards if (m := latest(s)) is not None}
     current = latest_snapshot(snapshot.line)
-    merged, marks = initialized(current).merged, Marks(current)
+    merged, marks = details_beside(current, list(manifests)).merged, Marks(current)
     for shard, manifest in manifests.items():
         done = merged.get(shard.id, 0)
         if manifest.current_generation <= done:  # a newer manifest may be of what was merged since
@@ -295,8 +301,8 @@ def drain(shard: Shard, merged: int) -> None:
     change(shard, None, edit)
 
 
-def _drain_all(shards: Iterable[Shard], current: Snapshot) -> None:
-    merged = initialized(current).merged
+def _drain_all(shards: Collection[Shard], current: Snapshot) -> None:
+    merged = details_beside(current, list(shards)).merged
     for shard in shards:
         if shard.id in merged:
             drain(shard, merged[shard.id])

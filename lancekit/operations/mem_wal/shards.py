@@ -8,12 +8,12 @@ from typing import Any
 from uuid import UUID
 
 from lancekit.display import Displayed
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.legible import shown
 from lancekit.operations.unmerged.lost import check_shards, lost_shards
 from lancekit.operations.unmerged.marks import Marks
-from lancekit.shards.log import positions
+from lancekit.shards.log import count_entry_rows, positions
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard, shards_of
 from lancekit.versions.snapshot import Snapshot
@@ -56,7 +56,8 @@ class ShardInfo:
     generations
         Those that are written and listed.
     log_entries
-        How many entries of the log no generation has; sentinels of writers among them.
+        How many entries of the log no generation has, up to the last one with rows; sentinels of
+        writers among them.
     """
 
     shard_id: str
@@ -117,8 +118,25 @@ def _info(shard: Shard, manifest: ShardManifest, marks: Marks) -> ShardInfo:
             )
             for one in manifest.sstables
         ),
-        log_entries=sum(number > manifest.replay_after for number in positions(shard)),
+        log_entries=_entries(shard, manifest),
     )
+
+
+def _entries(shard: Shard, manifest: ShardManifest) -> int:
+    """Count the entries up to the last one with rows: mostly one entry is read."""
+    numbers = [number for number in positions(shard) if number > manifest.replay_after]
+    while numbers and not _has_rows(shard, numbers[-1]):
+        numbers.pop()
+    return len(numbers)
+
+
+def _has_rows(shard: Shard, number: int) -> bool:
+    try:
+        return count_entry_rows(shard, number) > 0
+    except FileNotFoundError:  # a cleanup removed it
+        return False
+    except CorruptFileError:
+        return True
 
 
 def chosen_shards(snapshot: Snapshot, ids: Any = None, *, lost: bool = False) -> list[Shard]:

@@ -85,7 +85,7 @@ class TableWatch:
             newest = latest_snapshot(seen.line)
             known = None if seen.version > newest.version else _loaded(seen, seen.version)
         except (DatasetNotFoundError, VersionNotFoundError) as error:
-            raise self._ended("is not there any more") from error
+            raise self._ended("is not there any more", gone=True) from error
         if seen.version > newest.version or (known and _differ(known, seen)):
             raise self._ended("is another one")
         now = mem_wal_entry(newest.indices)
@@ -99,15 +99,27 @@ class TableWatch:
                     raise self._ended("got another MemWAL")
         self._seen = _seen(newest)
 
-    def _ended(self, what: str) -> FencedError:
-        uri = self._seen.snapshot.line.uri
+    def _ended(self, what: str, *, gone: bool = False) -> FencedError:
+        line = self._seen.snapshot.line
+        opened = f"lancekit.dataset({line.root.uri!r})"
+        if line.branch is not None:
+            opened += f".checkout_version(({line.branch!r}, None))"
+        hint = (
+            f"Put the rows into the table that is there now: ds = {opened}, then "
+            "ds.mem_wal_upsert(rows), or open a writer with ds.mem_wal_writer(shard)."
+        )
+        if gone:
+            hint = (
+                "It was deleted or moved, with its logs. Restore it, then put the rows by a new "
+                f"handle: ds = {opened}. Or put them into another table or branch, which "
+                "lancekit.write_dataset or ds.create_branch makes."
+            )
         return FencedError(
-            f"{uri} {what} since the writer of shard {self._shard.id} was opened: "
+            f"{line.uri} {what} since the writer of shard {self._shard.id} was opened: "
             "the writer cannot write any more. These rows were not written.",
-            hint="Put the rows into the table that is there now: open it with lancekit.dataset(), "
-            "and call ds.mem_wal_upsert(rows) or open a writer with ds.mem_wal_writer(shard).",
+            hint=hint,
             shard=str(self._shard.id),
-            uri=uri,
+            uri=line.uri,
             ended=True,
         )
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
-from lancekit.errors import LancekitError
+from lancekit.errors import CorruptFileError, LancekitError
 from lancekit.format.mem_wal.details import details_of
 from lancekit.legible import plural
 from lancekit.operations.unmerged.lost import lost_shards
 from lancekit.operations.unmerged.marks import Marks
 from lancekit.operations.unmerged.quarantined import quarantined_rows
+from lancekit.operations.unmerged.waiting import has_rows_in_log
 from lancekit.shards.log import count_entry_rows, positions
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard, shards_of
@@ -54,6 +55,10 @@ class WaitingRows:
     complete
         False if there may be more rows: a count reads a limited number of entries of logs, and
         leaves out what it cannot read.
+    damaged
+        True if files of shards are damaged or missing.
+    refused
+        True if the table refused rows in a merge just now.
     """
 
     in_generations: int = 0
@@ -61,6 +66,8 @@ class WaitingRows:
     shards: int = 0
     quarantined: int = 0
     complete: bool = True
+    damaged: bool = False
+    refused: bool = False
 
     @property
     def rows(self) -> int:
@@ -98,10 +105,24 @@ class WaitingRows:
 
     @property
     def merge_call(self) -> str:
-        """The call that merges the rows; empty if there are none."""
-        if self.in_logs or not self.complete:
-            return "ds.merge_mem_wal(flush=True)"
-        return "ds.merge_mem_wal()" if self.rows else ""
+        """The call that merges the rows; empty if there are none, or files are damaged."""
+        if self.damaged or (self.complete and not self.rows):
+            return ""
+        flush = self.in_logs or not self.complete
+        arguments = ["flush=True"] if flush else []
+        arguments += ['on_error="quarantine"'] if self.refused else []
+        return f"ds.merge_mem_wal({', '.join(arguments)})"
+
+    @property
+    def advice(self) -> str:
+        """What to call for the rows, as a phrase; empty if nothing is to be done."""
+        if self.damaged:
+            return (
+                "files are damaged or missing: restore them from a copy, or call "
+                "ds.repair_mem_wal(), which sets aside what it can"
+            )
+        kept = ", and keeps rows that the table refuses" if self.refused else ""
+        return f"{self.merge_call} merges them{kept}" if self.merge_call else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +158,8 @@ def rows_in_shards(snapshot: Snapshot) -> WaitingRows:
     in_log: dict[UUID, int] = {}
     for (shard, _), rows in zip(read, counts, strict=True):
         in_log[shard.id] = in_log.get(shard.id, 0) + (rows or 0)
+    suspects = [shard for (shard, _), rows in zip(read, counts, strict=True) if rows is None]
+    suspects += [one.shard for one in held if not one.complete]
     quarantined = _quarantined(snapshot)
     lost = _is_any_lost(snapshot, {one.shard.id for one in held if one.is_there})
     return WaitingRows(
@@ -152,6 +175,7 @@ def rows_in_shards(snapshot: Snapshot) -> WaitingRows:
             and None not in counts
             and all(one.complete for one in held)
         ),
+        damaged=lost or any(map(_is_damaged, dict.fromkeys(suspects))),
     )
 
 
@@ -180,6 +204,19 @@ def _is_any_lost(snapshot: Snapshot, there: Collection[UUID]) -> bool:
         return bool(lost_shards(snapshot, there))
     except (LancekitError, OSError):
         return True
+
+
+def _is_damaged(shard: Shard) -> bool:
+    """Tell whether the manifest or the log is damaged; a torn entry is no damage."""
+    try:
+        manifest = latest(shard)
+        if manifest is not None:
+            has_rows_in_log(shard, manifest)
+    except CorruptFileError:
+        return True
+    except (LancekitError, OSError):
+        return False
+    return False
 
 
 def _entry_rows(entry: tuple[Shard, int]) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -77,6 +78,26 @@ def ended(path: Path) -> Any:
     return ds
 
 
+def dropped(path: Path) -> Any:
+    """Return a table whose logs pylance dropped while rows waited."""
+    ds = waiting(path)
+    lance.dataset(ds.uri).drop_index(MEM_WAL)
+    return lk.dataset(ds.uri)
+
+
+def deleted(path: Path) -> Any:
+    """Return a table whose folder was moved while a writer was open, and a copy of the folder."""
+    ds = made(path)
+    ds.old = ds.mem_wal_writer(ONE)
+    shutil.copytree(path / "t", path / "copy")
+    shutil.rmtree(path / "t")
+    with pytest.raises(LancekitError) as caught:
+        _put(ds)
+    assert "It was deleted or moved" in str(caught.value)
+    shutil.move(path / "copy", path / "t")
+    return ds
+
+
 def closed(path: Path) -> Any:
     ds = made(path)
     ds.old = ds.mem_wal_writer(ONE)
@@ -110,10 +131,8 @@ CASES = {
         lambda ds: ds.mem_wal_writer(ONE).put(ROWS),
         ("ds.initialize_mem_wal()",),
     ),
-    "no MemWAL: merge": Case(
-        lambda path: made(path, initialized=False),
-        lambda ds: ds.merge_mem_wal(),
-        ("ds.initialize_mem_wal()",),
+    "no MemWAL, and rows in shards: merge": Case(
+        dropped, lambda ds: ds.merge_mem_wal(flush=True), ("ds.initialize_mem_wal()",)
     ),
     "no MemWAL: sink": Case(
         lambda path: made(path, initialized=False),
@@ -168,6 +187,12 @@ CASES = {
         damaged, lambda ds: ds.mem_wal_writer(ONE), ("ds.repair_mem_wal()",)
     ),
     "a fenced writer": Case(fenced, _put, (), lambda ds: ds.mem_wal_writer(ONE).put(ROWS)),
+    "a writer whose table was deleted, and restored": Case(
+        deleted,
+        _put,
+        (),
+        lambda ds: lk.dataset(ds.uri).mem_wal_upsert(ROWS),
+    ),
     "a writer whose table has no MemWAL": Case(
         ended,
         _put,
@@ -237,3 +262,48 @@ def test_every_row_is_there_after_the_advice(tmp_path: Path) -> None:
     found = ds.to_table(include_mem_wal=True, order_by=["id"])
     assert found["w"].to_pylist() == [2, 3, 4, 5]
     assert shard_of(ds._line.store, uuid.UUID(ONE)) in shards_of(ds._line.store)
+
+
+def fact(of: Any) -> str:
+    """Return what the card of a table or a result says of rows that wait."""
+    (found,) = re.findall(r"(?:waiting|next) +(.*)", str(of)) or [""]
+    return str(found)
+
+
+def test_a_card_after_a_refused_merge_names_the_quarantine(tmp_path: Path) -> None:
+    ds = made(tmp_path)
+    ds.mem_wal_upsert({"id": [2], "v": ["b"]}, flush=True)
+    ds.constraints.add("short", "v = 'a'")
+    assert "; ds.merge_mem_wal() merges them" in fact(ds)
+    with pytest.raises(LancekitError) as caught:
+        ds.merge_mem_wal()
+    for of in (ds, caught.value.context["merged"]):
+        assert 'ds.merge_mem_wal(on_error="quarantine") merges them, and keeps rows' in fact(of)
+    ds.merge_mem_wal(on_error="quarantine")
+    assert fact(ds) == "1 row in quarantine; ds.mem_wal_quarantine() reads the quarantine"
+
+
+def test_the_card_of_a_table_with_a_damaged_log_names_the_repair(tmp_path: Path) -> None:
+    ds = damaged(tmp_path)
+    assert "ds.repair_mem_wal(), which sets aside" in fact(ds)
+    ds.repair_mem_wal()
+    assert fact(ds) == "1 row of 1 shard; ds.merge_mem_wal() merges them"
+
+
+def test_a_torn_entry_is_no_damage(tmp_path: Path) -> None:
+    ds = waiting(tmp_path)
+    entry = tmp_path / "t" / "_mem_wal" / ONE / entry_name(1)
+    entry.write_bytes(entry.read_bytes()[:-40])
+    assert "ds.merge_mem_wal(flush=True) merges them" in fact(ds)
+
+
+def test_sentinels_alone_do_not_wait(tmp_path: Path) -> None:
+    ds = made(tmp_path)
+    ds.mem_wal_upsert({"id": [2], "v": ["b"]}, flush=True)
+    ds.merge_mem_wal()
+    shard = ds.mem_wal_shards()[0].shard_id
+    ds.mem_wal_writer(shard)  # which puts a sentinel, and no rows
+    (found,) = ds.mem_wal_shards()
+    assert found.log_entries == 0
+    assert fact(ds.mem_wal_shards()) == ""
+    assert fact(ds) == ""

@@ -314,12 +314,28 @@ def test_pylance_goes_on_writing(tmp_path: Path) -> None:
     assert listed(tmp_path / "t") == [[]]
 
 
+@pytest.mark.parametrize("flush", [False, True])
+def test_a_table_without_logs_has_nothing_to_merge(tmp_path: Path, flush: bool) -> None:
+    """`mem_wal_upsert` makes the logs: what comes before it is no fault."""
+    plain = lk.write_dataset({"id": [1]}, tmp_path / "t", primary_key="id")
+    done = plain.merge_mem_wal(flush=flush)
+    assert (done.commits, bool(done.waiting), plain.version) == (0, False, 1)
+    assert plain.explain.merge_mem_wal(flush=flush).commits == ()
+    assert plain.cleanup_mem_wal().files_removed == 0
+    assert plain.repair_mem_wal() == []
+    plain.mem_wal_upsert({"id": [2]})
+    assert plain.merge_mem_wal(flush=flush).num_inserted_rows == 1
+
+
 def test_what_is_refused(tmp_path: Path) -> None:
     plain = lk.write_dataset(table_of({}), tmp_path / "plain", schema=SCHEMA)
-    with pytest.raises(InvalidArgumentError, match="has no MemWAL"):
-        plain.merge_mem_wal()
-    with pytest.raises(InvalidArgumentError, match="has no MemWAL"):
-        plain.cleanup_mem_wal()
+    plain.initialize_mem_wal()
+    plain.mem_wal_writer(ONE).put(table_of({1: (1.0, "")}))
+    lance.dataset(plain.uri).drop_index("__lance_mem_wal")
+    plain.checkout_latest()
+    for call in (plain.merge_mem_wal, plain.cleanup_mem_wal, plain.repair_mem_wal):
+        with pytest.raises(InvalidArgumentError, match="has no MemWAL"):
+            call()
     ds = lk.dataset(made(tmp_path / "t").uri)
     with pytest.raises(InvalidArgumentError, match="no shard"):
         ds.merge_mem_wal([ONE])

@@ -99,7 +99,8 @@ def test_a_count_that_leaves_something_out_says_so(
     for path in (shard / "manifest").glob("*.binpb"):
         path.write_bytes(b"\xff")
     assert count(ds).words == "rows of shards may wait"
-    assert count(ds).merge_call == "ds.merge_mem_wal(flush=True)"
+    assert (count(ds).damaged, count(ds).merge_call) == (True, "")
+    assert "restore them from a copy" in count(ds).advice
     assert not (shard / manifest_name(9)).exists()
 
 
