@@ -15,12 +15,22 @@ from lancekit.api._handle import Handle
 from lancekit.api.pylance.arguments import check_wait
 from lancekit.api.shard_writer import ShardWriter
 from lancekit.checked import checked_methods
-from lancekit.errors import IndexExistsError, InvalidArgumentError
+from lancekit.errors import (
+    IndexExistsError,
+    InvalidArgumentError,
+    SchemaMismatchError,
+    ShardError,
+)
 from lancekit.format.mem_wal.details import mem_wal_entry
 from lancekit.legible import shown
 from lancekit.operations.mem_wal.initialize import Sharding, initialize, initialized
 from lancekit.operations.mem_wal.open_writer import open_writer
-from lancekit.operations.mem_wal.router import CLAIM_TIMEOUT, Acknowledged, Router
+from lancekit.operations.mem_wal.router import (
+    CLAIM_TIMEOUT,
+    Acknowledged,
+    Router,
+    columns_changed,
+)
 from lancekit.operations.mem_wal.settings import given_settings, writer_settings
 from lancekit.operations.mem_wal.writer import PUT_TIMEOUT
 from lancekit.versions.listing import latest_snapshot
@@ -158,14 +168,45 @@ class ShardWrites(Handle):
         for name, wait in (("timeout", timeout), ("claim_timeout", claim_timeout)):
             check_wait(name, wait)
         self._check_movable()
-        router = self._own_router()
-        done = router.put(router.cast(data, schema), timeout, claim_timeout)
+        router, rows = self._cast(self._own_router(), data, schema)
+        done: dict[UUID, Acknowledged] = {}
+        while True:
+            try:
+                done = router.put(rows, timeout, claim_timeout, done)
+                break
+            except ShardError as error:
+                if not columns_changed(error):
+                    raise
+                done = {UUID(shard): one for shard, one in error.context["shards"].items()}
+                try:
+                    router, rows = self._cast(self._own_router(router), rows)
+                except SchemaMismatchError as lacking:
+                    # the error of the shards says what other shards acknowledged
+                    raise (error if done else lacking) from None
         if flush:
             router.close()
         return {str(shard): one for shard, one in done.items()}
 
-    def _own_router(self) -> Router:
-        """Return the writers that the handle keeps; new ones after a fork or new columns."""
+    def _cast(
+        self, router: Router, data: Any, schema: pa.Schema | None = None
+    ) -> tuple[Router, pa.Table]:
+        """Return rows as the table has them, and the writers that take them.
+
+        The rows may have the columns of a newer version than the writers have.
+        """
+        try:
+            return router, router.cast(data, schema)
+        except SchemaMismatchError:
+            newer = self._own_router(router)
+            if newer is router:
+                raise
+            return newer, newer.cast(data, schema)
+
+    def _own_router(self, stale: Router | None = None) -> Router:
+        """Return the writers that the handle keeps; new ones after a fork or new columns.
+
+        Those that are `stale` are replaced if the newest version has other columns.
+        """
         # of threads that come first at once each would make one, and these take shards away; after
         # a fork nobody releases a lock that another thread held
         with self.__dict__.setdefault(f"_making_{os.getpid()}", threading.Lock()):
@@ -173,6 +214,8 @@ class ShardWrites(Handle):
             if router is not None and not router.is_of_this_process:
                 router = None
             newer = router is not None and now.version > router.version
+            if router is not None and router is stale and not router.ended:
+                newer, now = True, latest_snapshot(self._line)
             if router is not None and (router.ended or (newer and not router.fits(now))):
                 router.retire()
                 router = None

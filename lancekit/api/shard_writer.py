@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, NoReturn
 from uuid import UUID
@@ -14,7 +15,7 @@ from lancekit.api.pylance.arguments import check_items, check_wait
 from lancekit.api.shard_snapshot import ShardSnapshot
 from lancekit.checked import checked_methods
 from lancekit.display import Displayed
-from lancekit.errors import InvalidTypeError
+from lancekit.errors import InvalidTypeError, SchemaMismatchError
 from lancekit.operations.mem_wal.reader.sources import ReadSet, newest_read_set
 from lancekit.operations.mem_wal.shard_rows import ShardRows
 from lancekit.operations.mem_wal.stats import Memory
@@ -101,7 +102,8 @@ class ShardWriter(Closing, Displayed):
         Raises
         ------
         SchemaMismatchError
-            They do not fit the table, as its columns were when the writer was opened.
+            They do not fit the table, or the table has other columns than when the writer was
+            opened.  Then open another writer; this one can still be closed.
         NullKeyError
             A key has a null.
         InvalidArgumentError
@@ -115,7 +117,9 @@ class ShardWriter(Closing, Displayed):
         ShardError
             The writer is closed or failed, or memory did not get free in time.
         """
-        self._writer.put(self._rows.live(data, schema), check_wait("timeout", timeout))
+        self._writer.put(
+            self._in_form(self._rows.live, data, schema), check_wait("timeout", timeout)
+        )
 
     def delete(
         self,
@@ -138,7 +142,21 @@ class ShardWriter(Closing, Displayed):
         InvalidArgumentError
             The table has no primary key; or as `put` raises it, and its other errors.
         """
-        self._writer.put(self._rows.tombstones(keys, schema), check_wait("timeout", timeout))
+        self._writer.put(
+            self._in_form(self._rows.tombstones, keys, schema), check_wait("timeout", timeout)
+        )
+
+    def _in_form(
+        self,
+        form: Callable[[Any, pa.Schema | None], list[pa.RecordBatch]],
+        data: Any,
+        schema: pa.Schema | None,
+    ) -> list[pa.RecordBatch]:
+        try:
+            return form(data, schema)
+        except SchemaMismatchError:
+            self._writer.check_columns(look=True)  # they may fit the table as it is now
+            raise
 
     def close(self) -> None:
         """Make a generation of what is in memory, and take nothing more; again does nothing.

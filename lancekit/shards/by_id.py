@@ -15,7 +15,7 @@ from lancekit import arrow_kernels as ak
 from lancekit.format.arrow_parts import child_of
 from lancekit.shards.schema import FIELD_ID, TOMBSTONE
 
-__all__ = ["by_id"]
+__all__ = ["by_id", "lacking_columns"]
 
 _ID = FIELD_ID.encode()
 
@@ -51,6 +51,25 @@ def by_id(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     at = given.get_field_index(TOMBSTONE)
     gone = batch.column(at) if at >= 0 else pa.array(np.zeros(rows, bool))
     return pa.RecordBatch.from_arrays([*columns, gone], schema=schema)
+
+
+def lacking_columns(given: pa.Schema, schema: pa.Schema) -> frozenset[str]:
+    """Return the columns of today's log that rows of an entry do not have.
+
+    Parameters
+    ----------
+    given
+        The schema of the entry.
+    schema
+        What `wal_schema` makes of the table's schema.
+    """
+    has_ids = any(_ID in (field.metadata or {}) for field in given)
+
+    def key(field: pa.Field) -> object:
+        return (field.metadata or {}).get(_ID) if has_ids else field.name
+
+    known = set(map(key, given))
+    return frozenset(f.name for f in schema if key(f) not in known and f.name != TOMBSTONE)
 
 
 def _ids(fields: Iterable[pa.Field]) -> list[bytes | None]:

@@ -12,8 +12,10 @@ from lancekit.format.schema import LanceSchema
 from lancekit.operations.mem_wal.generation import write_generation
 from lancekit.operations.mem_wal.maintained import MaintainedIndices
 from lancekit.operations.mem_wal.memtable import Memtable
+from lancekit.operations.mem_wal.newest_rows import without
 from lancekit.operations.mem_wal.table_watch import TableWatch
 from lancekit.shards.manifests import change
+from lancekit.shards.schema import TOMBSTONE
 from lancekit.shards.shard import Shard
 from lancekit.versions.line import Line
 
@@ -57,10 +59,12 @@ class Flushes:
         """
         self.watch.check()
         number, last = memtable.generation, memtable.last_position
+        schema = without(self.schema, memtable.lacking)
+        columns = [*schema.names, TOMBSTONE]
         table = write_generation(
             self.shard,
-            self.schema,
-            memtable.batches,
+            schema,
+            [batch.select(columns) for batch in memtable.batches],
             number,
             self.storage_version,
             MaintainedIndices(self.table),

@@ -84,7 +84,13 @@ class LogWriter:
                 pa.RecordBatch.from_arrays(batch.columns, schema=self._schema) for batch in reader
             ]
 
-    def put(self, entry: bytes, *, again: bool = False) -> None:
+    def check_columns(self, *, look: bool = False) -> None:
+        """Raise if the table had other columns when the last entry was put, or has them now."""
+        if look:
+            self._table.check()
+        self._table.check_columns()
+
+    def put(self, entry: bytes, *, again: bool = False, owed: bool = False) -> None:
         """Put an entry durably, and go on to the next position.
 
         Parameters
@@ -93,28 +99,35 @@ class LogWriter:
             What `encode` returned.
         again
             True if an interrupt left the same call before: the entry may be there.
+        owed
+            True if rows of the entry were acknowledged: they are written whatever columns the
+            table has now.
 
         Raises
         ------
         FencedError
             Another writer has the shard, or the logs of the table ended.
+        SchemaMismatchError
+            The table has other columns now.
         CommitUnknownError
             The entry may be there or not.
         ShardError
             Something else is at its position.
         """
-        while not (self._try(entry, again) or self._is_there(entry)):
+        while not (self._try(entry, again, owed) or self._is_there(entry)):
             self._pass_by()
         if self._table.is_cheap:  # they may have ended while the entry was written
             name = entry_name(self.position)
             self._table.check_written(lambda: self._shard.store.delete(name))
         self.position += 1
 
-    def _try(self, entry: bytes, again: bool) -> bool:
+    def _try(self, entry: bytes, again: bool, owed: bool) -> bool:
         """Put an entry, several times if it has to be; ``False`` if its position is taken."""
         for attempt in range(self._retries + 1):
             try:
                 self._table.check()
+                if not (attempt or owed):
+                    self._table.check_columns()
                 free = put_entry(self._shard, self.position, entry)
                 if (attempt or again) and not free and self._is_there(entry):
                     # an attempt that failed or was interrupted left it, perhaps in memory alone

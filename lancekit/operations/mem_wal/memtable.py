@@ -25,6 +25,8 @@ class Memtable:
         How many entries of the log they came in.
     last_position
         The last of these entries; 0 as long as there is none.
+    lacking
+        Columns that none of these entries has: the table got them later.  The rows have nulls.
     """
 
     generation: int
@@ -33,6 +35,14 @@ class Memtable:
     bytes: int = 0
     entries: int = 0
     last_position: int = 0
+    lacking: frozenset[str] = frozenset()
+
+    @property
+    def given(self) -> list[pa.RecordBatch]:
+        """The rows without the columns that they do not have; a list of its own."""
+        if not self.lacking:
+            return list(self.batches)
+        return [batch.drop_columns(sorted(self.lacking)) for batch in self.batches]
 
     def add(self, batches: list[pa.RecordBatch], size: int, position: int) -> None:
         """Take the rows of an entry, which has a size in bytes and a position in the log."""

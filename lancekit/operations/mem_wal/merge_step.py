@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit.commit.protocol import check_writable
-from lancekit.errors import CommitUnknownError, LancekitError, RetryableConflictError
+from lancekit.errors import CommitUnknownError, LancekitError, RetryableConflictError, ShardError
 from lancekit.format.mem_wal.shard_manifest import SsTable
 from lancekit.format.operation_parts import CompactedSsTable
 from lancekit.format.schema import LanceSchema
-from lancekit.legible import cut, literals, plural
+from lancekit.legible import cut, literals, plural, warn
 from lancekit.operations.mem_wal.generation import open_generation
 from lancekit.operations.mem_wal.initialize import initialized
 from lancekit.operations.mem_wal.merge_work import land, work_out
@@ -58,6 +58,10 @@ _SHOWN = 5
 _KEY_CHARACTERS = 100
 
 Mask = npt.NDArray[np.bool_]
+
+
+class MixedColumnsError(ShardError):
+    """Generations that one commit cannot merge, because they have different columns."""
 
 
 class WaitingGeneration(NamedTuple):
@@ -131,6 +135,8 @@ class Step:
         refused: dict[int, str] = {}
         while True:
             rows = _read(current, left)
+            if len(set(rows.lacking)) > 1:
+                raise MixedColumnsError("Generations of one commit have different columns.")
             held = {**_followers(current, rows), **refused}
             chosen = rows.newest(_mask(rows, held) if held else None)
             try:
@@ -246,6 +252,13 @@ def _land(
     with kept_in_quarantine(current, _set_aside(waiting, rows, held)) as kept:
         work = _work_out(current, chosen, engine)
         landed = land(current, work, (*marks, *kept), doing="merge_mem_wal")
+    for each, columns in zip(waiting, rows.replaced, strict=True):
+        if columns:
+            warn(
+                f"Generation {each.table.generation} of shard {each.shard.id} has other columns "
+                f"of the names {', '.join(map(repr, sorted(columns)))}: the table's were cast, or "
+                "dropped and added. The values of the generation were not merged."
+            )
     return landed, Landed(
         merged=tuple(waiting),
         inserted=work.inserted,
@@ -257,7 +270,8 @@ def _land(
 
 
 def _work_out(current: Snapshot, rows: NewestRows, engine: EngineName) -> MergeWork:
-    return work_out(current, partial(_source, current, rows, engine), rows.deleted, engine)
+    live = partial(_source, current, rows.given, engine)
+    return work_out(current, live, rows.deleted, engine, lacking=rows.lacking)
 
 
 def _source(current: Snapshot, rows: NewestRows, engine: EngineName) -> Source:

@@ -35,6 +35,7 @@ def work_out(
     live: Callable[[], Source],
     deleted: pa.Table,
     engine: EngineName = "local",
+    lacking: frozenset[str] = frozenset(),
 ) -> MergeWork:
     """Write rows, and find what they replace and what is deleted.
 
@@ -48,9 +49,12 @@ def work_out(
         The keys of the rows that are deleted.
     engine
         Where this runs.
+    lacking
+        Columns that the rows do not have: a row that is replaced keeps its values of these.
     """
     schema = current.manifest.schema
-    plan = plan_cast(schema.to_arrow(), schema.to_arrow())
+    columns = pa.schema([field for field in schema.to_arrow() if field.name not in lacking])
+    plan = plan_cast(columns, columns, optional=lacking)
     task, on = write_task(current), tuple(field.name for field in schema.primary_key)
     if not on:
         with live() as source:

@@ -28,7 +28,7 @@ from lancekit.scan.scan import Scan
 from lancekit.shards.schema import TOMBSTONE
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["GenerationRows", "NewestRows", "newest_rows", "seen_in"]
+__all__ = ["GenerationRows", "NewestRows", "lacking", "newest_rows", "seen_in", "without"]
 
 Offsets = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -58,6 +58,8 @@ class NewestRows:
         The keys whose newest row says that they are deleted; no columns if there are no keys.
     places
         Of each row that lives, its place among all rows of the generations.
+    lacking
+        The columns that the generations do not have.
     """
 
     schema: LanceSchema
@@ -65,6 +67,12 @@ class NewestRows:
     offsets: tuple[Offsets, ...]
     deleted: pa.Table
     places: Offsets
+    lacking: frozenset[str] = frozenset()
+
+    @property
+    def given(self) -> NewestRows:
+        """The rows without the columns that the generations do not have."""
+        return replace(self, schema=without(self.schema, self.lacking))
 
     @property
     def num_rows(self) -> int:
@@ -114,6 +122,12 @@ class GenerationRows:
         The key and the mark of deletion of each row.
     generation
         The place of each row's generation in the list that was read.
+    lacking
+        Of each generation, the table's columns that it does not have; none without a primary key,
+        where a row takes the place of no other.
+    replaced
+        Of these, the columns whose name the generation has for another column: the table's was
+        cast, or dropped and added.
     """
 
     schema: LanceSchema
@@ -121,6 +135,8 @@ class GenerationRows:
     offsets: tuple[Offsets, ...]
     keys: pa.Table
     generation: Offsets
+    lacking: tuple[frozenset[str], ...] = ()
+    replaced: tuple[frozenset[str], ...] = ()
 
     @classmethod
     def read(cls, generations: Sequence[Snapshot], schema: LanceSchema) -> GenerationRows:
@@ -145,27 +161,33 @@ class GenerationRows:
         found = LocalRunner().map(_read_keys, [(source, names) for _, source in sources])
         keys = pa.concat_tables([table for table, _ in found]) if found else _no_keys(schema, names)
         numbers = [number for number, _ in sources]
+        missing = tuple(lacking(schema, one.manifest.schema) for one in generations)
         return cls(
             schema=schema,
             sources=tuple(source for _, source in sources),
             offsets=tuple(offsets for _, offsets in found),
             keys=keys,
             generation=np.repeat(numbers, [len(offsets) for _, offsets in found]).astype(np.int64),
+            lacking=missing if names else (),
+            replaced=tuple(
+                columns & _unknown(schema, one.manifest.schema)
+                for columns, one in zip(missing, generations, strict=True)
+            ),
         )
 
-    def newest(self, without: Mask | None = None) -> NewestRows:
+    def newest(self, left_out: Mask | None = None) -> NewestRows:
         """Choose the newest row of each key; every row if there is no key.
 
         Parameters
         ----------
-        without
+        left_out
             Rows that are as if they were not there.
         """
         key = tuple(name for name in self.keys.column_names if name != TOMBSTONE)
-        newest = np.ones(self.keys.num_rows, bool) if without is None else ~without
+        newest = np.ones(self.keys.num_rows, bool) if left_out is None else ~left_out
         if key:
             left = np.flatnonzero(newest)
-            rows = self.keys if without is None else ak.take(self.keys, pa.array(left))
+            rows = self.keys if left_out is None else ak.take(self.keys, pa.array(left))
             columns = [ak.combine_chunks(rows.column(name)) for name in key]
             newest[left] = SourceKeys.choose(key, columns, dedupe="last").unmatched([])
         deleted = self.keys.column(TOMBSTONE).to_numpy()
@@ -176,6 +198,7 @@ class GenerationRows:
             offsets=self._split(live),
             deleted=ak.filter(self.keys.select(list(key)), pa.array(dead)),
             places=np.flatnonzero(live),
+            lacking=frozenset().union(*self.lacking),
         )
 
     def rows(self, chosen: Mask) -> pa.Table:
@@ -228,6 +251,27 @@ def seen_in(
 
     marks = [f for f in generation.fields if f.name in own]
     return replace(schema, fields=(*(seen(f, f.parent_id) for f in schema.fields), *marks))
+
+
+def lacking(schema: LanceSchema, generation: LanceSchema) -> frozenset[str]:
+    """Return the columns of a table that a generation does not have.
+
+    Columns go by the ids of their fields.  A part of a struct that a generation does not have is
+    null in its rows.
+    """
+    known = {field.id: field.logical_type for field in generation.fields if field.name != TOMBSTONE}
+    return frozenset(f.name for f in schema.fields if known.get(f.id) != f.logical_type)
+
+
+def _unknown(schema: LanceSchema, generation: LanceSchema) -> frozenset[str]:
+    """Return the columns of a generation that go by no column of the table of another name."""
+    names = {field.id: field.name for field in schema.fields}
+    return frozenset(f.name for f in generation.fields if names.get(f.id, f.name) == f.name)
+
+
+def without(schema: LanceSchema, columns: Collection[str]) -> LanceSchema:
+    """Return a schema without some columns."""
+    return replace(schema, fields=tuple(f for f in schema.fields if f.name not in columns))
 
 
 def _no_keys(schema: LanceSchema, keys: Sequence[str]) -> pa.Table:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.operations.mem_wal.memtable import Memtable
-from lancekit.shards.by_id import by_id
+from lancekit.shards.by_id import by_id, lacking_columns
 from lancekit.shards.log import Entry
 
 __all__ = ["replayed"]
@@ -38,5 +38,7 @@ def replayed(
             if tables[-1].rows:
                 tables.append(Memtable(number))
             tables[-1].generation = number
+        missing = lacking_columns(entry.batches[0].schema, schema)
+        tables[-1].lacking = missing & tables[-1].lacking if tables[-1].rows else missing
         tables[-1].add(rows, sum(batch.nbytes for batch in rows), entry.position)
     return tables

@@ -40,7 +40,8 @@ from lancekit.pipeline.source import cast_all
 from lancekit.shards.shard import shard_of
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["CLAIM_TIMEOUT", "Acknowledged", "Router", "beside_each_other", "sharding_of"]
+__all__ = ["CLAIM_TIMEOUT", "Acknowledged", "Router", "beside_each_other", "columns_changed"]
+__all__ += ["sharding_of"]
 
 T = TypeVar("T")
 
@@ -155,7 +156,11 @@ class Router:
         return pa.Table.from_batches(cast, columns)
 
     def put(
-        self, rows: pa.Table, timeout: timedelta, claim_timeout: timedelta = CLAIM_TIMEOUT
+        self,
+        rows: pa.Table,
+        timeout: timedelta,
+        claim_timeout: timedelta = CLAIM_TIMEOUT,
+        acknowledged: Mapping[UUID, Acknowledged] | None = None,
     ) -> dict[UUID, Acknowledged]:
         """Give rows to their shards; return what each shard acknowledged.
 
@@ -167,6 +172,8 @@ class Router:
             How long to wait while the memory of a writer is full.
         claim_timeout
             How long to take a shard again that other writers take.
+        acknowledged
+            What shards acknowledged of the same rows before: the first rows of each.
 
         Raises
         ------
@@ -175,12 +182,13 @@ class Router:
         ShardError
             Some shards did not acknowledge all of their rows: ``context`` has ``failed``, errors by
             shard, ``acknowledged``, the number of rows by shard, and ``shards``, what was
-            acknowledged by shard.
+            acknowledged by shard.  A shard fails with `SchemaMismatchError` if the columns of the
+            table changed.
         """
         for batch in rows.to_batches():  # before any of them is written
             self._constraints.check(batch)
         parts = list(shares(rows, self._spec, self.schema))
-        done: dict[UUID, Acknowledged] = {}
+        done = dict(acknowledged or {})
         failed: dict[UUID, LancekitError] = {}
         deadline = monotonic() + claim_timeout.total_seconds()
 
@@ -188,7 +196,8 @@ class Router:
             shard, share, own = part
             most = self._settings.max_memtable_rows  # a put is never divided
             try:
-                for start in range(0, own.num_rows, most):
+                first = done[shard].rows if shard in done else 0
+                for start in range(first, own.num_rows, most):
                     piece = own.slice(start, most)
                     put = self._put(shard, share, piece, timeout, claim_timeout, deadline)
                     done[shard] = replace(put, rows=start + put.rows)
@@ -295,6 +304,12 @@ def beside_each_other(work: Callable[[T], None], of: Sequence[T]) -> None:
     with ThreadPoolExecutor(min(len(of), _THREADS)) as pool:
         for done in [pool.submit(copy_context().run, told, one) for one in of]:
             done.result()
+
+
+def columns_changed(error: LancekitError) -> bool:
+    """Tell whether rows were not put only because the table has other columns now."""
+    failed = error.context.get("failed", {}).values()
+    return bool(failed) and all(one.context.get("columns_changed") for one in failed)
 
 
 def _not_all(done: Mapping[UUID, Acknowledged], failed: Mapping[UUID, LancekitError]) -> ShardError:

@@ -7,12 +7,19 @@ it acknowledges rows: nobody would read them, or they would come up in another t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from lancekit.errors import DatasetNotFoundError, FencedError, VersionNotFoundError
+from lancekit.errors import (
+    DatasetNotFoundError,
+    FencedError,
+    SchemaMismatchError,
+    VersionNotFoundError,
+)
 from lancekit.format.mem_wal.details import mem_wal_entry
 from lancekit.format.names import VERSIONS, manifest_name
+from lancekit.format.paths import paths_by_id
+from lancekit.legible import cut
 from lancekit.shards.shard import Shard
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot, load_snapshot
@@ -46,8 +53,10 @@ class TableWatch:
 
     def __init__(self, snapshot: Snapshot, shard: Shard) -> None:
         self._shard = shard
+        self._columns = _columns(snapshot)
         # replaced as a whole: the threads that put and that flush share the watch
         self._seen = _seen(snapshot)
+        self._changed = ""
 
     @property
     def is_cheap(self) -> bool:
@@ -69,6 +78,26 @@ class TableWatch:
         is_there = store.exists(seen.file) if mark is None else store.mark(seen.file) == mark
         if not is_there or store.exists(seen.next):
             self._look(seen.snapshot)
+
+    def check_columns(self) -> None:
+        """Raise if the table had other columns at the last check; this reads nothing.
+
+        Rows of a writer with older columns lack the new ones.
+
+        Raises
+        ------
+        SchemaMismatchError
+            The table has other columns than when the writer was opened.
+        """
+        if self._changed:
+            raise SchemaMismatchError(
+                f"The columns of {self._seen.snapshot.line.uri} changed since the writer of shard "
+                f"{self._shard.id} was opened: {self._changed}. These rows were not written.",
+                hint="Close the writer, and open another with ds.mem_wal_writer(shard): it takes "
+                "rows with the new columns. What was acknowledged is kept.",
+                shard=str(self._shard.id),
+                columns_changed=True,
+            )
 
     def check_written(self, remove: Callable[[], None]) -> None:
         """Check again when a file was written; if the logs have ended, remove it and raise."""
@@ -97,6 +126,7 @@ class TableWatch:
                 between = _loaded(seen, version)
                 if between is None or mem_wal_entry(between.indices) is None:
                     raise self._ended("got another MemWAL")
+        self._changed = _difference(self._columns, _columns(newest))
         self._seen = _seen(newest)
 
     def _ended(self, what: str, *, gone: bool = False) -> FencedError:
@@ -128,6 +158,26 @@ def _seen(snapshot: Snapshot) -> _Seen:
     file = f"{VERSIONS}/{snapshot.manifest_name}"
     following = f"{VERSIONS}/{manifest_name(snapshot.version + 1, snapshot.naming)}"
     return _Seen(snapshot, file, following, snapshot.store.mark(file))
+
+
+def _columns(snapshot: Snapshot) -> dict[int, tuple[str, str]]:
+    """Return the name and type of each column and part of a column, by the ids of fields."""
+    schema = snapshot.manifest.schema
+    kinds = {field.id: field.logical_type for field in schema.walk()}
+    return {id_: (path, kinds[id_]) for id_, path in paths_by_id(schema).items()}
+
+
+def _difference(before: Mapping[int, tuple[str, str]], now: Mapping[int, tuple[str, str]]) -> str:
+    """Return how columns differ, as a phrase; empty if they are the same."""
+    said = [f"{now[id_][0]!r} is new" for id_ in now if id_ not in before]
+    for id_, (name, kind) in before.items():
+        if id_ not in now:
+            said.append(f"{name!r} is gone")
+        elif now[id_][0] != name:
+            said.append(f"{name!r} is called {now[id_][0]!r}")
+        elif now[id_][1] != kind:
+            said.append(f"{name!r} is {now[id_][1]}, was {kind}")
+    return cut(", ".join(said), 200)
 
 
 def _loaded(seen: Snapshot, version: int) -> Snapshot | None:

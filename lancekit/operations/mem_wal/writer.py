@@ -19,8 +19,9 @@ from time import monotonic, perf_counter
 
 import pyarrow as pa
 
-from lancekit.errors import InvalidArgumentError, LancekitError, ShardError
+from lancekit.errors import LancekitError, SchemaMismatchError, ShardError
 from lancekit.interrupts import LOOK_SECONDS, Postponed, attempting, heed
+from lancekit.operations.mem_wal import writer_messages as messages
 from lancekit.operations.mem_wal.claim import Claim
 from lancekit.operations.mem_wal.flush import Flushes
 from lancekit.operations.mem_wal.group_commit import GroupCommit, Ticket
@@ -29,7 +30,6 @@ from lancekit.operations.mem_wal.memtable import Memtable
 from lancekit.operations.mem_wal.open_writers import remember_writer
 from lancekit.operations.mem_wal.settings import WriterSettings
 from lancekit.operations.mem_wal.stats import Memory, WriterStats
-from lancekit.operations.mem_wal.writer_messages import closed, forked, no_room, stopped, told
 from lancekit.progress import context_of_its_own
 from lancekit.shards.shard import Shard
 
@@ -87,7 +87,7 @@ class Writer:
         self._told = monotonic()
         self.stats = WriterStats()
         with self._lock:
-            self._full()
+            self._freeze() if self._active.lacking else self._full()
         remember_writer(self)
 
     # ---- what users ask for
@@ -106,20 +106,18 @@ class Writer:
             They are more than a memtable may have.
         FencedError
             Another writer has the shard.
+        SchemaMismatchError
+            The table has other columns than when the writer was opened.
         CommitUnknownError
             The storage failed: they may be in the log or not.
         ShardError
             The writer is closed, or failed before, or memory did not get free in time.
         """
+        self.check_columns()
         started, settings = perf_counter(), self._settings
         ticket = Ticket(batches, waits=settings.durable_write)
         if ticket.rows > settings.max_memtable_rows:
-            raise InvalidArgumentError(
-                f"{ticket.rows:,} rows are put at once, and a memtable has "
-                f"{settings.max_memtable_rows:,} at most.",
-                hint="Put them in parts, or raise max_memtable_rows: a put is never divided.",
-                rows=ticket.rows,
-            )
+            raise messages.too_many(ticket.rows, settings.max_memtable_rows)
         with Postponed():
             self._put(ticket, timeout, started)
 
@@ -131,12 +129,12 @@ class Writer:
             ticket.waits = ticket.waits or full
         if ticket.rows:
             log, shard = self._log, self.shard.id  # a note keeps no memtable alive
-            say = partial(told, shard, lambda: log.position - 1)
+            say = partial(messages.told, shard, lambda: log.position - 1)
             with attempting(say, lambda: False, key=shard):
                 self._queue.put(ticket)
         with self._lock:
             if self._closed and ticket in self._queue.pending:
-                raise closed()  # it came too late, and nobody writes it any more
+                raise messages.closed()  # it came too late, and nobody writes it any more
             self.stats.add("put", started)
             if ticket.waits:
                 return
@@ -225,11 +223,15 @@ class Writer:
         """Return what is in no generation yet: numbers and rows in write order, newest first."""
         with self._own_lock():
             self._check_open()
-            active = list(self._active.batches)
+            active = self._active.given
             if not self._settings.durable_write:  # acknowledged already
                 active += [batch for ticket in self._queue.pending for batch in ticket.batches]
-            older = [(table.generation, list(table.batches)) for table in reversed(self._frozen)]
+            older = [(table.generation, table.given) for table in reversed(self._frozen)]
             return [(self._active.generation, active), *older]
+
+    def check_columns(self, *, look: bool = False) -> None:
+        """Raise if the table had other columns at the last look; `look` looks now."""
+        self._log.check_columns(look=look)
 
     def memory(self) -> Memory:
         """Return how much is in memory."""
@@ -271,7 +273,7 @@ class Writer:
         if self._failure is not None:
             raise self._failure
         if self._closed:
-            raise closed()
+            raise messages.closed()
         most = self._settings.max_memtable_rows
         if self._active.rows + first.rows > most:
             self._freeze()
@@ -284,9 +286,13 @@ class Writer:
             if entry is None:
                 entry = self._unfinished = self._encoded(group)
             if entry is not None:
-                self._context.copy().run(self._log.put, entry.data, again=again)
+                owed = again or any(ticket.rows and not ticket.waits for ticket in group)
+                self._context.copy().run(self._log.put, entry.data, again=again, owed=owed)
+        except SchemaMismatchError:  # nothing was written, and the memtable can be a generation
+            self._unfinished = None
+            raise
         except Exception as error:
-            self._failure = error if isinstance(error, LancekitError) else stopped(error)
+            self._failure = error if isinstance(error, LancekitError) else messages.stopped(error)
             raise
         return entry
 
@@ -359,7 +365,8 @@ class Writer:
             waited = monotonic() - started
             left = timeout.total_seconds() - waited
             if left <= 0:
-                raise self._no_room(timeout)
+                held = self._unflushed(), len(self._frozen)
+                raise messages.no_room(self.shard.id, timeout, held, most, self._flush_error)
             self._changed.wait(min(left, LOOK_SECONDS))
             heed()
             if interval and monotonic() - told >= interval:
@@ -372,27 +379,17 @@ class Writer:
                 )
             self._check_open()
 
-    def _no_room(self, timeout: timedelta) -> ShardError:
-        return no_room(
-            self.shard.id,
-            timeout,
-            waiting=self._unflushed(),
-            memtables=len(self._frozen),
-            most=self._settings.max_unflushed_memtable_bytes,
-            error=self._flush_error,
-        )
-
     def _own_lock(self) -> threading.Lock:
         """Return the lock, in the process that may take it."""
         if os.getpid() != self.process:
-            raise forked(self.shard.id)
+            raise messages.forked(self.shard.id)
         return self._lock
 
     def _check_open(self) -> None:
         if self._failure is not None:
             raise copy(self._failure)
         if self._closing:
-            raise closed()
+            raise messages.closed()
 
     # ---- threads that live as long as they have work
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from uuid import UUID
 
-from lancekit.errors import FencedError, ShardError
+from lancekit.errors import FencedError, InvalidArgumentError, ShardError
 
-__all__ = ["closed", "forked", "no_room", "not_taken", "stopped", "told"]
+__all__ = ["closed", "forked", "no_room", "not_taken", "stopped", "told", "too_many"]
 
 
 def closed() -> ShardError:
@@ -37,9 +37,7 @@ def stopped(error: BaseException) -> ShardError:
 def no_room(
     shard: UUID,
     timeout: timedelta,
-    *,
-    waiting: int,
-    memtables: int,
+    held: tuple[int, int],
     most: int,
     error: BaseException | None,
 ) -> ShardError:
@@ -49,7 +47,7 @@ def no_room(
     ----------
     shard, timeout
         The shard, and how long the put waited.
-    waiting, memtables
+    held
         How many bytes, and how many memtables, are in memory and in no generation.
     most
         The setting of the writer.
@@ -58,7 +56,7 @@ def no_room(
     """
     why = f" The last attempt failed: {error}" if error else ""
     return ShardError(
-        f"{waiting:,} bytes wait in {memtables} memtables to be written as "
+        f"{held[0]:,} bytes wait in {held[1]} memtables to be written as "
         f"generations, and did not get fewer than max_unflushed_memtable_bytes "
         f"({most:,}) in {timeout}.{why} "
         "The rows were not written.",
@@ -86,3 +84,12 @@ def told(shard: UUID, position: Callable[[], int], whole: bool | None) -> str:
     """Return what an interrupt says of a shard whose log is written up to a position."""
     said = f"the log of shard {shard} is written up to position {position()}"
     return said if whole else f"{said}, with or without the rows of the put that was interrupted"
+
+
+def too_many(rows: int, most: int) -> InvalidArgumentError:
+    """Return the error for a put of more rows than a memtable may have."""
+    return InvalidArgumentError(
+        f"{rows:,} rows are put at once, and a memtable has {most:,} at most.",
+        hint="Put them in parts, or raise max_memtable_rows: a put is never divided.",
+        rows=rows,
+    )

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from lancekit.errors import CorruptFileError
 from lancekit.file import FileWriter
-from lancekit.format.fragment import Fragment
+from lancekit.format.fragment import DataFile, Fragment
+from lancekit.format.schema import LanceSchema
 from lancekit.format.storage_version import DEFAULT_VERSION
 from lancekit.pipeline.rows.write import data_file
 from lancekit.scan.fragments.source import FragmentSource
@@ -23,7 +24,7 @@ from lancekit.storage import Store
 from lancekit.storage.base import Bytes
 from lancekit.versions.snapshot import FileLocation, Snapshot
 
-__all__ = ["held_fragment"]
+__all__ = ["held_file", "held_fragment"]
 
 _NAME = "rows"
 
@@ -81,6 +82,21 @@ class _Memory:
         self._stream.close()
 
 
+def held_file(
+    batches: Sequence[pa.RecordBatch], schema: LanceSchema, base: Snapshot, where: str
+) -> tuple[DataFile, FileLocation]:
+    """Write rows of a schema to a data file in memory; `base` and `where` as of `held_fragment`."""
+    sink = _Memory()
+    version = base.manifest.new_file_version
+    writer = FileWriter(sink, schema, version=DEFAULT_VERSION if version == "0.1" else version)
+    plain = schema.to_arrow()
+    for batch in batches:
+        writer.write(pa.RecordBatch.from_arrays(batch.columns, schema=plain))
+    summary = writer.finish()
+    store = cast("Store", _HeldStore(sink.data, where))
+    return data_file(_NAME, summary), FileLocation(store, _NAME, summary.size_bytes)
+
+
 def held_fragment(batches: Sequence[pa.RecordBatch], base: Snapshot, where: str) -> FragmentSource:
     """Return rows in the form that a log has today as a fragment.
 
@@ -94,17 +110,10 @@ def held_fragment(batches: Sequence[pa.RecordBatch], base: Snapshot, where: str)
         What to call them in messages.
     """
     own = generation_schema(base.manifest.schema)
-    sink = _Memory()
-    version = base.manifest.new_file_version
-    writer = FileWriter(sink, own, version=DEFAULT_VERSION if version == "0.1" else version)
-    plain = own.to_arrow()
-    for batch in batches:
-        writer.write(pa.RecordBatch.from_arrays(batch.columns, schema=plain))
-    summary = writer.finish()
-    store = cast("Store", _HeldStore(sink.data, where))
+    file, location = held_file(batches, own, base, where)
     return FragmentSource(
-        fragment=Fragment(0, (data_file(_NAME, summary),), summary.num_rows),
-        files=(FileLocation(store, _NAME, summary.size_bytes),),
+        fragment=Fragment(0, (file,), sum(batch.num_rows for batch in batches)),
+        files=(location,),
         deletion=None,
         schema=own,
         stable_row_ids=False,

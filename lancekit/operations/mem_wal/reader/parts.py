@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -30,14 +30,17 @@ from lancekit.format.schema import LanceSchema
 from lancekit.index.search.btree import LOOKUP
 from lancekit.lazy import cached_property
 from lancekit.operations.mem_wal.generation import KEYS, generation_identity, open_generation
+from lancekit.operations.mem_wal.memtable import Memtable
+from lancekit.operations.mem_wal.newest_rows import lacking
 from lancekit.operations.mem_wal.reader.held import held_fragment
+from lancekit.operations.mem_wal.reader.later_columns import with_later_columns, with_own_mark
 from lancekit.operations.mem_wal.reader.newest import KeyRows
 from lancekit.operations.mem_wal.replay import replayed
 from lancekit.operations.unmerged.marks import Marks
 from lancekit.options import options
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
-from lancekit.shards.by_id import by_id
+from lancekit.shards.by_id import by_id, lacking_columns
 from lancekit.shards.log import Entry
 from lancekit.shards.schema import TOMBSTONE, primary_key, wal_schema
 from lancekit.shards.shard import Shard
@@ -58,8 +61,6 @@ __all__ = [
 KIND = "shards"
 #: the fragments of shards have ids from here on, which no fragment of a table reaches
 FIRST_ID = 1 << 31
-#: in the place of the field that marks deleted rows; no table has so many
-_MARK_ID = (1 << 31) - 1
 #: what a part, or a view of the table, takes, about
 _HELD_BYTES = 4000
 
@@ -88,14 +89,19 @@ class ShardState:
     entries: tuple[Entry, ...] = ()
     memory: tuple[Memory, ...] = ()
 
-    def held(self, schema: LanceSchema) -> list[Memory]:
+    def held(self, schema: LanceSchema) -> list[Memtable]:
         """Return the rows that are in no generation, in the form that the log has today."""
         form = wal_schema(schema)
-        if self.manifest is None:
-            held = [(number, [by_id(one, form) for one in some]) for number, some in self.memory]
-            return [(number, batches) for number, batches in held if batches]
-        tables = replayed(self.entries, self.manifest, form)
-        return [(table.generation, table.batches) for table in tables if table.batches]
+        if self.manifest is not None:
+            return [table for table in replayed(self.entries, self.manifest, form) if table.rows]
+        held = []
+        for number, batches in self.memory:
+            if batches:
+                lacks = frozenset.intersection(
+                    *(lacking_columns(batch.schema, form) for batch in batches)
+                )
+                held.append(Memtable(number, [by_id(one, form) for one in batches], lacking=lacks))
+        return held
 
     @cached_property
     def identity(self) -> Hashable | None:
@@ -208,9 +214,6 @@ class Part:
     def seen(self, number: int, open_files: OpenFiles, first_row: int = 0) -> FragmentSource:
         """Return its rows as a fragment of the table.
 
-        The table may have given out the id of the mark, which was free when the rows were written,
-        to a column since.
-
         Parameters
         ----------
         number
@@ -220,14 +223,10 @@ class Part:
         first_row
             How many rows come before.
         """
-        marks = {f.id for f in self.fragment.schema.fields if f.name == TOMBSTONE}
-        files = tuple(
-            replace(file, fields=tuple(_MARK_ID if id_ in marks else id_ for id_ in file.fields))
-            for file in self.fragment.fragment.files
-        )
+        rows = _opened_by(with_own_mark(self.fragment), open_files)
         return replace(
-            _opened_by(self.fragment, open_files),
-            fragment=replace(self.fragment.fragment, id=FIRST_ID + number, files=files),
+            rows,
+            fragment=replace(rows.fragment, id=FIRST_ID + number),
             schema=self.view.schema,
             first_row=first_row,
         )
@@ -304,21 +303,35 @@ class Parts:
 
     def _of_generation(self, shard: Shard, table: SsTable) -> tuple[Part, ...]:
         def make() -> tuple[Part, ...]:
-            snapshot = open_generation(shard, table, self.base.manifest.schema)
+            schema = self.base.manifest.schema
+            snapshot = open_generation(shard, table, schema)
+            missing = lacking(schema, snapshot.manifest.schema)
             return tuple(
-                Part(
-                    shard=shard.id,
-                    generation=table.generation,
-                    fragment=source,
-                    view=self.view,
-                    identity=None,  # is looked at each time
-                    table=snapshot,
+                self._whole(
+                    Part(
+                        shard=shard.id,
+                        generation=table.generation,
+                        fragment=source,
+                        view=self.view,
+                        identity=None,  # is looked at each time
+                        table=snapshot,
+                    ),
+                    missing,
                 )
                 for source in reversed(fragment_sources(snapshot))
             )
 
         known = self._known_by(shard.id, table.generation, generation_identity(shard, table))
         return remembered(KIND, known, make, lambda made: _HELD_BYTES * len(made))
+
+    def _whole(self, part: Part, missing: frozenset[str]) -> Part:
+        """Return rows with the table's values of columns that they do not have."""
+        if not (missing and self.view.keys):
+            return part
+        filled = with_later_columns(
+            part.fragment, part.keys, self.view.keys, self.base, sorted(missing)
+        )
+        return replace(part, fragment=filled)
 
     def _held(self, state: ShardState) -> tuple[Part, ...]:
         """Return the rows that are in no generation, by the ones that they are to be, in order."""
@@ -327,17 +340,24 @@ class Parts:
         known = self._known_by("rows", state.identity)
 
         def make() -> tuple[Part, ...]:
-            held = sorted(state.held(self.base.manifest.schema), key=itemgetter(0), reverse=True)
+            held = sorted(
+                state.held(self.base.manifest.schema), key=attrgetter("generation"), reverse=True
+            )
             where = f"the log of shard {state.shard.id}"
             return tuple(
-                Part(
-                    shard=state.shard.id,
-                    generation=number,
-                    fragment=_opened_by(held_fragment(batches, self.base, where), OpenFiles()),
-                    view=self.view,
-                    identity=known_by(known, number),
+                self._whole(
+                    Part(
+                        shard=state.shard.id,
+                        generation=one.generation,
+                        fragment=_opened_by(
+                            held_fragment(one.batches, self.base, where), OpenFiles()
+                        ),
+                        view=self.view,
+                        identity=known_by(known, one.generation),
+                    ),
+                    one.lacking,
                 )
-                for number, batches in held
+                for one in held
             )
 
         def size(made: tuple[Part, ...]) -> int:

@@ -1,0 +1,135 @@
+"""Columns that the table got after rows were put: these rows keep the values of the table's rows.
+
+A merge leaves such columns alone where a row replaces a row of the table.  A read shows the same:
+the values come from the rows of the table with the same keys, as a further data file in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit import arrow_kernels as ak
+from lancekit.file.kernels.bits import booleans_of
+from lancekit.format.fragment import TOMBSTONE
+from lancekit.format.schema import LanceSchema
+from lancekit.operations.mem_wal.reader.held import held_file
+from lancekit.operations.mem_wal.reader.newest import KeyRows, Newest
+from lancekit.pipeline.keys.indexed import key_choice
+from lancekit.pipeline.keys.probe import KeyTable
+from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragment_rows import ScanRequest
+from lancekit.scan.fragments.source import FragmentSource, fragment_sources
+from lancekit.scan.outputs import plan_columns
+from lancekit.scan.scan import Scan
+from lancekit.shards.schema import TOMBSTONE as MARK
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["with_later_columns", "with_own_mark"]
+
+#: in the place of the field that marks deleted rows; no table has so many
+_MARK_ID = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _HasKey(Predicate):
+    """A filter for the rows whose key is among the keys of other rows."""
+
+    keys: Newest
+
+    def mask(self, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
+        """Tell for each row whether it has one of the keys."""
+        found = np.zeros(data.num_rows, bool)
+        found[self.keys.find([data.column(name) for name in self.keys.keys.names])[0]] = True
+        return booleans_of(found)
+
+
+def with_later_columns(
+    rows: FragmentSource,
+    keys: KeyRows,
+    names: tuple[str, ...],
+    base: Snapshot,
+    lacking: Collection[str],
+) -> FragmentSource:
+    """Return rows of a shard with the table's values of columns that they do not have.
+
+    Parameters
+    ----------
+    rows, keys
+        The rows, and their keys, hidden rows included.
+    names
+        The names of the key columns.
+    base
+        The version of the table; a row whose key it does not have gets nulls.
+    lacking
+        The columns.
+    """
+    schema = base.manifest.schema
+    table = KeyTable(names, keys.columns)
+    wanted = Newest(table, np.arange(len(keys.deletes), dtype=np.uint64))
+    typed = pa.schema(zip(names, (column.type for column in keys.columns), strict=True))
+    request = ScanRequest(
+        outputs=plan_columns(schema, [*names, *lacking]),
+        predicate=_HasKey(source="true", schema=typed, columns=frozenset(names), keys=wanted),
+    )
+    rows = with_own_mark(rows)
+    scan = Scan(sources=fragment_sources(base), request=request, choice=key_choice(base, table))
+    found = scan.to_table()
+    at = _places(wanted, found)
+    own = LanceSchema(tuple(replace(f, nullable=True) for f in schema.fields if f.name in lacking))
+    columns = [ak.take(found.column(field.name), at) for field in own.fields]
+    values = pa.table([*map(_whole, columns)], schema=own.to_arrow())
+    file, location = held_file(values.to_batches(), own, base, f"later columns of {rows.where}")
+    ids = {field.id for field in own.walk()}
+    files = tuple(
+        replace(one, fields=tuple(TOMBSTONE if id_ in ids else id_ for id_ in one.fields))
+        for one in rows.fragment.files
+    )
+    return replace(
+        rows,
+        fragment=replace(rows.fragment, files=(*files, file)),
+        files=(*rows.files, location),
+    )
+
+
+def with_own_mark(rows: FragmentSource) -> FragmentSource:
+    """Return rows of a shard whose mark of deleted rows has an id that no table has.
+
+    The table may have given out the id of the mark, which was free when the rows were written, to a
+    column since.
+    """
+    marks = {field.id for field in rows.schema.fields if field.name == MARK}
+
+    def ids(fields: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(_MARK_ID if id_ in marks else id_ for id_ in fields)
+
+    return replace(
+        rows,
+        fragment=replace(
+            rows.fragment,
+            files=tuple(replace(one, fields=ids(one.fields)) for one in rows.fragment.files),
+        ),
+        schema=replace(
+            rows.schema,
+            fields=tuple(
+                replace(one, id=_MARK_ID) if one.id in marks else one for one in rows.schema.fields
+            ),
+        ),
+    )
+
+
+def _places(wanted: Newest, found: pa.Table) -> pa.Array:
+    """Return the place of each row's key among the found rows; null if it is not there."""
+    rows, firsts = wanted.find([found.column(name) for name in wanted.keys.names])
+    places: npt.NDArray[np.int64] = np.full(len(wanted.addresses), -1)
+    places[firsts.astype(np.int64)] = rows
+    places = places[wanted.keys.first_rows[wanted.keys.codes]]
+    return pa.array(places, mask=places < 0)
+
+
+def _whole(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return ak.combine_chunks(values) if isinstance(values, pa.ChunkedArray) else values
