@@ -27,6 +27,7 @@ __all__ = [
     "HeldColumns",
     "KeptColumns",
     "Span",
+    "fields_by_id",
     "ids_of_theirs",
     "ids_said",
     "kept_columns",
@@ -63,13 +64,13 @@ class KeptColumns:
 
     def had(self, id_: int) -> bool:
         """Return True if the ancestor has a column of an id, be it another one."""
-        return id_ in _fields(self._ancestor)
+        return id_ in fields_by_id(self._ancestor)
 
     def has(self, id_: int) -> bool:
         """Return True if the column of an id is that of the ancestor."""
         if self._side is self._ancestor:
-            return id_ in _fields(self._side)
-        if not all(id_ in _fields(one) for one in (self._ancestor, self._side)):
+            return id_ in fields_by_id(self._side)
+        if not all(id_ in fields_by_id(one) for one in (self._ancestor, self._side)):
             return False
         return id_ <= self._held or self._followed.get(id_) == id_
 
@@ -108,7 +109,7 @@ class HeldColumns:
 
     def had(self, id_: int) -> bool:
         """Return True if both versions have a column of an id."""
-        return all(id_ in _fields(side) for side in (self._one, self._other))
+        return all(id_ in fields_by_id(side) for side in (self._one, self._other))
 
     def has(self, id_: int) -> bool:
         """Return True if the column of an id is the same in both versions."""
@@ -164,7 +165,7 @@ def kept_columns(
     return KeptColumns(ancestor, old), KeptColumns(ancestor, new)
 
 
-def _fields(snapshot: Snapshot) -> dict[int, LanceField]:
+def fields_by_id(snapshot: Snapshot) -> dict[int, LanceField]:
     """Return the columns of a version and their parts, by id; parts of blobs have none."""
     return {field.id: field for field in snapshot.manifest.schema.walk() if field.id >= 0}
 
@@ -203,7 +204,7 @@ def _followed(ancestor: Snapshot, side: Snapshot) -> Ids:
     spans = spans_since(ancestor, side)
     if spans is None or sum(len(span.versions) for span in spans) > _READ_VERSIONS:
         return {}
-    kept: dict[int, Ids] = {ancestor.version: {id_: id_ for id_ in _fields(ancestor)}}
+    kept: dict[int, Ids] = {ancestor.version: {id_: id_ for id_ in fields_by_id(ancestor)}}
     last = ancestor
     for span in spans:
         for version in span.versions:
@@ -220,7 +221,7 @@ def _kept_by(at: Snapshot, last: Snapshot, kept: dict[int, Ids], ancestor: Snaps
 
     `kept` tells those of the versions before it, of which `last` is the newest that is there.
     """
-    before, after = _fields(last), _fields(at)
+    before, after = fields_by_id(last), fields_by_id(at)
     there = {id_: origin for id_, origin in kept[last.version].items() if id_ in after}
     done = UnknownOperation() if at.transaction is None else at.transaction.operation
     if isinstance(done, Restore):
@@ -230,7 +231,7 @@ def _kept_by(at: Snapshot, last: Snapshot, kept: dict[int, Ids], ancestor: Snaps
         found = {} if old is None else _followed(old, ancestor)
         back = {then: now for now, then in found.items() if then not in (None, _BY_NAME)}
         # what the ancestor dropped is no column of it
-        is_told = found.keys() == _fields(ancestor).keys() and _BY_NAME not in found.values()
+        is_told = found.keys() == fields_by_id(ancestor).keys() and _BY_NAME not in found.values()
         return {**dict.fromkeys(after, None), **back} if is_told else back
     if isinstance(done, Overwrite):
         return dict.fromkeys(after, _BY_NAME)  # it gives out all ids anew
@@ -294,18 +295,18 @@ def ids_of_theirs(merged: Snapshot) -> dict[int, int]:
     done = merged.transaction
     said = {} if done is None else done.transaction_properties
     others = dict(_parsed(said.get(_THEIRS, "")))
-    known = set(_fields(merged))
+    known = set(fields_by_id(merged))
     if done is not None and not isinstance(done.operation, Merge):
         # another writer may have added columns before it landed
         read = _loaded(merged.line, done.read_version)
-        known &= known if read is None else set(_fields(read))
+        known &= known if read is None else set(fields_by_id(read))
     alike = known - others.keys() - set(others.values())
     found = {**others, **{id_: id_ for id_ in alike}}
     return {id_: there for id_, there in found.items() if there is not None}
 
 
 def _said(columns: Iterable[_Pair], other: Snapshot) -> str:
-    known = _fields(other)
+    known = fields_by_id(other)
     return " ".join(
         f"{new.id}<" if old is None else f"{new.id}<{old.id}"
         for new, old in columns

@@ -20,6 +20,7 @@ from lancekit.format.schema import LanceField
 from lancekit.operations.lineage.column_identity import (
     FollowedColumns,
     KeptColumns,
+    fields_by_id,
     ids_of_theirs,
     kept_columns,
     spans_since,
@@ -119,7 +120,7 @@ def _may_be_others(
 
 def _all_from(ancestor: Snapshot, base: Snapshot) -> bool:
     own = KeptColumns(ancestor, base)
-    return all(own.origin(field.id) is not None for field in base.manifest.schema.fields)
+    return all(own.origin(id_) is not None for id_ in fields_by_id(base))
 
 
 def _may_have_come_back(
@@ -348,7 +349,7 @@ def _line_of(
 
 
 def _origins(kept: KeptColumns, side: Snapshot) -> dict[int, int]:
-    found = ((field.id, kept.origin(field.id)) for field in side.manifest.schema.walk())
+    found = ((id_, kept.origin(id_)) for id_ in fields_by_id(side))
     return {id_: origin for id_, origin in found if origin is not None}
 
 

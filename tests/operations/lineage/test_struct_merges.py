@@ -229,12 +229,16 @@ def test_each_side_changes_other_parts(tmp_path: Path) -> None:
     )
     # the next merge follows parts that were renamed, cast and added
     exp.alter_columns({"path": "s.z", "name": "x"})
-    exp.alter_columns({"path": "s.d", "name": "w"})
-    ds.update({"n": "40"}, where="id = 4")
+    kind = pa.struct([("x", pa.int32()), ("b", pa.string()), ("d", pa.string())])
+    upsert(exp, [{"id": 8, "n": 8, "s": {"x": 8, "b": "8", "d": "new"}}], kind)
+    ds.alter_columns({"path": "s.d", "name": "w"})
     ds.branches.merge("exp")
     assert [field.name for field in ds.schema.field("s").type] == ["x", "y", "c", "w"]
-    found = ds.to_table(filter="id = 2")["s"].to_pylist()
-    assert found == [{"x": 2, "y": "e", "c": 8, "w": "d"}]
+    found = ds.to_table(filter="id = 2 OR id = 8").sort_by("id")["s"].to_pylist()
+    assert found == [
+        {"x": 2, "y": "e", "c": 8, "w": "d"},
+        {"x": 8, "y": "8", "c": None, "w": "new"},
+    ]
 
 
 def renamed_to(name: str) -> Change:
