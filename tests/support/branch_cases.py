@@ -88,22 +88,6 @@ class Case:
         return base and self.source is not None and self.ours in self.source.chain
 
     @property
-    def bases_differ(self) -> bool:
-        """Whether there are several bases, with other columns or with one that a side dropped."""
-        one, *others = [base.table.columns for base in self.bases]
-        sides = [side.table.columns.values() for side in (self.theirs, self.ours)]
-        is_dropped = any(
-            not any(column.is_same(found) for found in side)
-            for column in one.values()
-            for side in sides
-        )
-        return bool(others and is_dropped) or any(
-            one.keys() != other.keys()
-            or any(not c.is_same(other[n]) or c.type != other[n].type for n, c in one.items())
-            for other in others
-        )
-
-    @property
     def is_guessed(self) -> bool:
         """Whether versions are gone that tell a cast column from another one.
 

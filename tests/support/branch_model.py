@@ -349,27 +349,29 @@ class _ThreeWay:
         if name is None:
             return None  # both dropped it
         there = [n is not None for n in track.bases]
-        if any(there):
-            if not all(there):
-                raise Ambiguous("a column that some bases have, and one side")
-            if not self._is_changed(track, name, table):
-                return None
+        # that the column is gone is new with regard to each base, or that it is as it is
+        is_dropped, is_changed = all(there), self._is_changed(track, name, table)
+        if is_dropped and not is_changed:
+            return None
+        if any(there) and is_dropped == is_changed:
             self.column_clashes.add(name)
             if side != self.whose:
                 return None
         return name, table.columns[name]
 
     def _is_changed(self, track: _Track, name: str, table: Table) -> bool:
-        """Tell whether a side changed values of a column that the other one dropped."""
-        kinds = [(was, base.columns[str(was)].type)
-                 for was, base in zip(track.bases, self.bases, strict=True)]  # fmt: skip
-        if (name, table.columns[name].type) not in kinds:
+        """Tell whether a side changed a column that the other one lacks, or a value of it."""
+        known = [(was, base) for was, base in zip(track.bases, self.bases, strict=True) if was]
+        if all(was != name for was, _ in known):
             return True
+        if all(base.columns[was].type != table.columns[name].type for was, base in known):
+            return True
+        olds = {key: [base.rows[key][was] for was, base in known if key in base.rows]
+                for key in table.rows}  # fmt: skip
         return any(
-            all(key in base.rows and base.rows[key][str(track.bases[at])] != row[name]
-                for at, base in enumerate(self.bases))
+            olds[key] and all(old != row[name] for old in olds[key])
             for key, row in table.rows.items()
-        )  # fmt: skip
+        )
 
     # ---- rows
 

@@ -55,8 +55,6 @@ EXCLUDED: dict[str, Callable[[Case], bool]] = {
     # docs/branches.md: "for a column that came by a merge whose version is gone ..., if the
     # column's name is gone, too": else the name tells it
     "versions that tell of columns of one name were cleaned up": lambda case: case.has_namesake,
-    # refused, or more conflicts than the model has: docs/branches.md, "The merge base"
-    "several bases with other columns": lambda case: case.bases_differ,
 }
 #: how many merges were left out for each reason, and how many of each kind were compared
 left_out: Counter[str] = Counter()

@@ -37,7 +37,7 @@ from lancekit.operations.lineage.linked_files import bring_again, commit_with_fi
 from lancekit.operations.lineage.merged_rows import Settled
 from lancekit.operations.lineage.several_bases import combined
 from lancekit.operations.lineage.sides import Chosen, Sides, choose_sides, settle
-from lancekit.operations.lineage.three_way import By, ThreeWay, three_way
+from lancekit.operations.lineage.three_way import By, ThreeWay, three_ways
 from lancekit.operations.lineage.write_rows import Given, RowsWork, write_rows
 from lancekit.versions.ancestor import unique_name
 from lancekit.versions.commit_graph import APPLIED, MERGE_KEYS
@@ -318,19 +318,15 @@ def planned(change: Changed, ours: Snapshot, how: How, *, refuse: bool = False) 
     sides = Sides() if callable(how.conflicts) else sides_of(how.conflicts)
     bases = [(change.base, change.twin), *((base, None) for base in change.further)]
     try:
-        plans = [
-            three_way(
-                base,
-                change.theirs,
-                ours,
-                on=how.on,
-                by=how.by,
-                twin=twin,
-                choose=lambda name: sides.columns.get(name, sides.default),
-                refuse=refuse,
-            )
-            for base, twin in bases
-        ]
+        plans = three_ways(
+            bases,
+            change.theirs,
+            ours,
+            on=how.on,
+            by=how.by,
+            choose=lambda name: sides.columns.get(name, sides.default),
+            refuse=refuse,
+        )
     except UnsupportedFeatureError as error:
         if "column" not in error.context:
             raise

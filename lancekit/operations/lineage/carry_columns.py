@@ -155,14 +155,18 @@ class _Places:
         """Return True if the source's file has the values of a column for the target's rows.
 
         The file has no values for rows that the source moved, even if the values stayed.  A cast
-        column has the target's values only if the target did not rewrite the column in place.
+        column has the target's values only if the target did not rewrite the column in place.  Of
+        several merge bases, none alone tells which values stay.
         """
         if moved:
             return False
-        if column.ours is None or column.base is None:
+        if column.ours is None:
             return True
+        first, *further = column.bases
+        if first is None or further:
+            return False
         base, start = self._base_of[id_], self._plan.to_ours.old
-        known = start.manifest.schema.field(column.base.name)
+        known = start.manifest.schema.field(first.name)
         places = (
             places_of_fields(side, side.fragment(at), {part.id for part in field.walk()})
             for side, at, field in ((self._plan.ours, id_, column.ours), (start, base, known))

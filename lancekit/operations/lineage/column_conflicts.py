@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from lancekit.legible import clean
 
-__all__ = ["KEY", "SCHEMA", "Choose", "ColumnConflict", "Settlement"]
+__all__ = ["KEY", "SCHEMA", "Choose", "ColumnConflict", "Settlement", "new_side"]
 
 #: returns the side whose column counts, by its name; "fail" where no side was chosen
 Choose = Callable[[str], str]
@@ -49,6 +49,19 @@ def _done(what: str) -> str:
     return what.replace("changed ", "changed in ", 1)
 
 
+def new_side(bases: Sequence[Any], theirs: Any, ours: Any) -> str | None:
+    """Return the side whose value counts: "ours" or "theirs"; ``None`` for a conflict.
+
+    A change counts only if it is new with regard to each merge base.
+    """
+    if theirs == ours:
+        return "ours"
+    there, here = (all(side != base for base in bases) for side in (theirs, ours))
+    if there == here:
+        return None
+    return "theirs" if there else "ours"
+
+
 @dataclass(slots=True)
 class Settlement:
     """Collects conflicts, and settles each by the side that was chosen for its column."""
@@ -70,11 +83,10 @@ class Settlement:
         self.conflicts.append(ColumnConflict(column, *said, sides=sides, side=side))
         return side
 
-    def one_of(self, column: str, what: str, base: Any, other: Any, mine: Any) -> Any:
+    def one_of(self, column: str, what: str, bases: Sequence[Any], theirs: Any, ours: Any) -> Any:
         """Return the value that one side changed, or the chosen one of two changed values."""
-        if other in (base, mine):
-            return mine
-        if mine == base:
-            return other
-        ours, theirs = ([what.format(clean(str(value)))] for value in (mine, other))
-        return other if self.settled(column, ours, theirs) == "theirs" else mine
+        side = new_side(bases, theirs, ours)
+        if side is None:
+            here, there = (what.format(clean(str(value))) for value in (ours, theirs))
+            side = self.settled(column, [here], [there])
+        return theirs if side == "theirs" else ours

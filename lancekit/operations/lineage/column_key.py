@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.legible import clean
 from lancekit.operations.common.key_guard import key_paths
-from lancekit.operations.lineage.column_conflicts import KEY, Settlement
+from lancekit.operations.lineage.column_conflicts import KEY, Settlement, new_side
 from lancekit.operations.lineage.column_metadata import MARKS
+from lancekit.operations.lineage.column_tracks import Track, Versions
 
 __all__ = ["has_key", "marked", "refused_key", "side_of_key"]
 
 
-def side_of_key(
-    settlement: Settlement,
-    base: LanceSchema,
-    theirs: tuple[LanceSchema, Mapping[str, str]],
-    ours: tuple[LanceSchema, Mapping[str, str]],
-) -> str:
+def side_of_key(settlement: Settlement, versions: Versions, columns: Sequence[Track]) -> str:
     """Return the side whose primary key the result gets: "ours" or "theirs".
 
-    Each side is its schema, and the names that its columns have in the merge base.
+    A key that lost columns lost them with the columns themselves, so dropped columns do not count.
     """
-    before = [(True, *path) for path in key_paths(base)]
-    there, here = (
-        [(top in names, names.get(top, top), *rest) for top, *rest in key_paths(schema)]
-        for schema, names in (theirs, ours)
+    *before, key_there, key_here = (
+        _key_of(version.manifest.schema, at, columns) for at, version in enumerate(versions.all)
     )
-    # a key that lost columns lost them with the columns themselves
-    if there in (before, here) or all(path in before for path in (*there, *here)):
-        return "ours"
-    if here == before:
-        return "theirs"
-    return settlement.settled(KEY, [_set_to(ours[0])], [_set_to(theirs[0])]) or "ours"
+    side = new_side(before, key_there, key_here)
+    if side is None:
+        here, there = (_set_to(one.manifest.schema) for one in (versions.ours, versions.theirs))
+        side = settlement.settled(KEY, [here], [there])
+    return side or "ours"
+
+
+def _key_of(schema: LanceSchema, at: int, columns: Sequence[Track]) -> list[tuple[object, ...]]:
+    """Return the paths of a version's key, each column as its place among the columns."""
+    places = dict[str, int]()
+    for place, track in enumerate(columns):
+        field = (*track.bases, track.theirs, track.ours)[at]
+        if field is not None and not track.is_dropped:
+            places[field.name] = place
+    return [(places[top], *rest) for top, *rest in key_paths(schema) if top in places]
 
 
 def refused_key(settlement: Settlement, side: str, schema: LanceSchema) -> str:

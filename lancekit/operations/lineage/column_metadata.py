@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -21,7 +21,7 @@ _ENCODING = "lance-encoding:"
 def with_metadata(
     settlement: Settlement,
     kept: LanceField,
-    base: LanceField | None,
+    bases: Sequence[LanceField],
     other: LanceField,
     mine: LanceField,
     parts: tuple[str, ...] = (),
@@ -34,28 +34,27 @@ def with_metadata(
         Records conflicts.
     kept
         The field that gets the metadata.
-    base, other, mine
-        The column in the merge base, in the source and in the target.  Without a base both sides
-        added the column; the target's choices of encodings count then.
+    bases, other, mine
+        The column in the merge bases that have it, in the source and in the target.  Without a base
+        both sides added the column; the target's choices of encodings count then.
     parts
         The names of the column and of the parts that lead to the field.
     """
-    before: Mapping[str, str] = {} if base is None else base.metadata
     there = other.metadata
-    if base is None:
+    if not bases:
         there = {k: v for k, v in there.items() if not k.startswith(_ENCODING)}
         there |= {k: v for k, v in mine.metadata.items() if k.startswith(_ENCODING)}
-    path = parts or (mine.name if base is None else base.name,)
+    path = parts or ((*bases, mine)[0].name,)
+    before = [base.metadata for base in bases] or [{}]
     metadata = merged_metadata(settlement, path, before, there, mine.metadata)
-    sides = [side for side in (base, other, mine) if side is not None]
     names = [child.name for child in kept.children]
-    if any([child.name for child in side.children] != names for side in sides):
+    if any([child.name for child in side.children] != names for side in (*bases, other, mine)):
         return replace(kept, metadata=metadata)
     children = tuple(
         with_metadata(
             settlement,
             child,
-            None if base is None else base.children[at],
+            [base.children[at] for base in bases],
             other.children[at],
             mine.children[at],
             (*path, child.name),
@@ -68,7 +67,7 @@ def with_metadata(
 def merged_metadata(
     settlement: Settlement,
     path: tuple[str, ...],
-    base: Mapping[str, str],
+    bases: Sequence[Mapping[str, str]],
     other: Mapping[str, str],
     mine: Mapping[str, str],
 ) -> Mapping[str, str]:
@@ -76,16 +75,17 @@ def merged_metadata(
 
     ``path`` has the name of the column, then those of its parts.
     """
-    base, other, own = (
-        {k: v for k, v in one.items() if k not in MARKS} for one in (base, other, mine)
+    *before, other, own = (
+        {k: v for k, v in one.items() if k not in MARKS} for one in (*bases, other, mine)
     )
-    if other in (base, own):
+    if other == own or all(other == base for base in before):
         return mine
     found = dict(mine)
     where = f" in part {clean('.'.join(path[1:]))}" if path[1:] else ""
-    for key in dict.fromkeys(chain(base, other)):
+    for key in dict.fromkeys(chain(*before, other)):
         what = f"given metadata {clean(key)} = {{}}{where}"
-        value = settlement.one_of(path[0], what, base.get(key), other.get(key), own.get(key))
+        olds = [base.get(key) for base in before]
+        value = settlement.one_of(path[0], what, olds, other.get(key), own.get(key))
         found.pop(key, None)
         if value is not None:
             found[key] = value

@@ -1,12 +1,13 @@
-"""What becomes of the columns of two sides: planned from three schemas, and counts of values.
+"""What becomes of the columns of two sides: planned from schemas, and counts of values.
 
 Columns merge by the rules of cells.  What one side did is done; where both did something else, it
-is a conflict, which a side settles.
+is a conflict, which a side settles.  Of several merge bases, a change counts only if it is new with
+regard to each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -14,9 +15,10 @@ import pyarrow as pa
 from lancekit.format.schema import LanceField
 from lancekit.legible import clean, plural
 from lancekit.operations.lineage.column_changes import ColumnChanges, is_altered
-from lancekit.operations.lineage.column_conflicts import SCHEMA, Choose, Settlement
+from lancekit.operations.lineage.column_conflicts import SCHEMA, Choose, Settlement, new_side
 from lancekit.operations.lineage.column_key import has_key, marked, refused_key, side_of_key
 from lancekit.operations.lineage.column_metadata import merged_metadata, with_metadata
+from lancekit.operations.lineage.column_tracks import Track
 from lancekit.operations.lineage.merged_columns import (
     ColumnPlan,
     DroppedPart,
@@ -24,58 +26,38 @@ from lancekit.operations.lineage.merged_columns import (
     Values,
 )
 from lancekit.operations.lineage.planned_parts import PlannedParts
-from lancekit.pipeline.diff.fragments import ColumnPair
-from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["plan_columns"]
 
 
-def plan_columns(
-    sides: tuple[Snapshot, Snapshot, Snapshot],
-    to_theirs: Sequence[ColumnPair],
-    to_ours: Sequence[ColumnPair],
-    choose: Choose,
-    values: Values | None = None,
-) -> ColumnPlan:
+def plan_columns(top: PlannedParts, choose: Choose, values: Values) -> ColumnPlan:
     """Plan what becomes of columns.
 
     Parameters
     ----------
-    sides
-        The common version, theirs, and ours.
-    to_theirs, to_ours
-        The columns of each side, with those of the common version.
+    top
+        The columns of the merge bases, theirs, and ours.
     choose
         Whose column counts where both sides made something else.
     values
-        What rows tell; without it schemas alone are looked at.
+        What rows tell; without counts schemas alone are looked at.
     """
-    return _Planning(sides, to_theirs, to_ours, choose, values or Values()).run()
+    return _Planning(top, choose, values).run()
 
 
 class _Planning:
-    def __init__(
-        self,
-        sides: tuple[Snapshot, Snapshot, Snapshot],
-        to_theirs: Sequence[ColumnPair],
-        to_ours: Sequence[ColumnPair],
-        choose: Choose,
-        values: Values,
-    ) -> None:
-        self.base, self.theirs, self.ours = (side.manifest.schema for side in sides)
-        self.values = values
+    def __init__(self, top: PlannedParts, choose: Choose, values: Values) -> None:
+        self.top, self.values = top, values
+        self.ours = top.versions.ours.manifest.schema
         self.settlement = Settlement(choose)
-        fields = self.base.fields, self.theirs.fields, self.ours.fields
-        self.top = PlannedParts(fields, to_theirs, to_ours)
         self.dropped = list[DroppedPart]()
         # an id that a dropped column had would make a new one look like that
-        self.free = 1 + max(side.manifest.max_field_id() for side in sides)
+        self.free = 1 + max(side.manifest.max_field_id() for side in top.versions.all)
 
     def run(self) -> ColumnPlan:
         columns = self._with_key(self._merged(self.top))
-        metadata = merged_metadata(
-            self.settlement, (SCHEMA,), *(s.metadata for s in (self.base, self.theirs, self.ours))
-        )
+        *bases, there, here = (side.manifest.schema.metadata for side in self.top.versions.all)
+        metadata = merged_metadata(self.settlement, (SCHEMA,), bases, there, here)
         fields = tuple(column.field for column in columns)
         return ColumnPlan(
             schema=replace(self.ours, fields=fields, metadata=metadata),
@@ -89,8 +71,8 @@ class _Planning:
 
     def _merged(self, level: PlannedParts) -> list[MergedColumn]:
         """Return the columns of the result, or the parts of one."""
-        columns = [*self._of_ours(level), *self._of_theirs(level)]
-        return self._without_clashes(level, columns)
+        found = (self._of(level, track) for track in level.tracks)
+        return self._without_clashes(level, [column for column in found if column is not None])
 
     def _settled(
         self,
@@ -106,24 +88,52 @@ class _Planning:
         here, there = ([f"{what}{where}" for what in side] for side in (ours, theirs))
         return self.settlement.settled(column, here, there, sides=sides)
 
-    def _of_ours(self, level: PlannedParts) -> Iterator[MergedColumn]:
-        for mine in level.ours:
-            base = level.base_of_ours.get(mine.name)
-            if base is None:
-                yield from self._added_here(level, mine, level.added_there.pop(mine.name, None))
-                continue
-            other = level.of_theirs.get(base.name)
-            if other is not None:
-                yield self._of_both(level, base, other, mine)
-                continue
-            self._count_values(level, base, mine, in_theirs=False)
-            changed = self.values.ours.get(level.key(mine.name, base.name), 0)
-            done = [*_did(base, mine), *_changed(changed)]
-            sides = ("theirs",) if level.in_lists else ("ours", "theirs")
-            if not done or self._settled(level, base.name, done, ["dropped"], sides) == "theirs":
-                continue
-            kept = replace(mine, nullable=True) if level.path else mine
-            yield MergedColumn(base=base, ours=mine, field=kept)
+    def _of(self, level: PlannedParts, track: Track) -> MergedColumn | None:
+        other, mine = track.theirs, track.ours
+        if other is None or mine is None:
+            return self._of_one_side(level, track)
+        if track.known:
+            return self._of_both(level, track, other, mine)
+        if _kind(mine) == _kind(other):
+            path = level.parts_of(mine.name)
+            merged = with_metadata(self.settlement, mine, [], other, mine, path)
+            return _made(track, replace(merged, nullable=mine.nullable or other.nullable))
+        what = [f"added as {_kind(mine)}"], [f"added as {_kind(other)}"]
+        if self._settled(level, mine.name, *what) == "theirs":
+            return _made(replace(track, ours=None), self._new(level, other))
+        return _made(replace(track, theirs=None), mine)
+
+    def _of_one_side(self, level: PlannedParts, track: Track) -> MergedColumn | None:
+        """Return a column that the other side lacks: it is new, or stays, or was dropped."""
+        mine, values = track.ours, self.values
+        if mine is not None:
+            side, field, counts, rows = "ours", mine, values.ours, values.their_rows
+        elif track.theirs is not None:
+            side, field, counts, rows = "theirs", track.theirs, values.theirs, values.own_rows
+        else:
+            return None
+        if track.known:
+            self._count_values(level, track.known[0], field, in_theirs=side == "theirs")
+        changed = counts.get(level.key(field.name, track.name), 0)
+        done = [*_did(track.known, field), *_changed(changed)]
+        # the drop is new with regard to each base that has the column, else to none
+        is_dropped = len(track.known) == len(track.bases)
+        if is_dropped and not done:
+            return None
+        # values can tell that the column counts which some bases lack
+        is_told = is_dropped or values.are_counted
+        if track.known and is_told and is_dropped == bool(done):
+            both = done or ["added"], ["dropped"]
+            drops = "theirs" if side == "ours" else "ours"
+            sides = (drops,) if level.in_lists else ("ours", "theirs")
+            here, there = both if side == "ours" else both[::-1]
+            chosen = self._settled(level, track.name, here, there, sides)
+            if (chosen or "ours") != side:
+                return None
+        # rows of the other side have no value of it
+        nullable = field.nullable or bool(level.path or rows)
+        kept = field if side == "ours" else self._new(level, field)
+        return _made(track, replace(kept, nullable=nullable))
 
     def _count_values(
         self, level: PlannedParts, base: LanceField, own: LanceField, *, in_theirs: bool
@@ -134,84 +144,45 @@ class _Planning:
             key = level.key(own.name, base.name)
             self.dropped.append(DroppedPart(key=key, in_theirs=in_theirs, chain=chain))
 
-    def _added_here(
-        self, level: PlannedParts, mine: LanceField, other: LanceField | None
-    ) -> Iterator[MergedColumn]:
-        if other is None:
-            # rows of theirs have no value of it
-            nullable = mine.nullable or bool(level.path or self.values.their_rows)
-            yield MergedColumn(ours=mine, field=replace(mine, nullable=nullable))
-        elif _kind(mine) == _kind(other):
-            merged = with_metadata(
-                self.settlement, mine, None, other, mine, level.parts_of(mine.name)
-            )
-            merged = replace(merged, nullable=mine.nullable or other.nullable)
-            yield MergedColumn(theirs=other, ours=mine, field=merged)
-        else:
-            what = [f"added as {_kind(mine)}"], [f"added as {_kind(other)}"]
-            if self._settled(level, mine.name, *what) == "theirs":
-                yield MergedColumn(theirs=other, field=self._new(level, other))
-            else:
-                yield MergedColumn(ours=mine, field=mine)
-
-    def _of_theirs(self, level: PlannedParts) -> Iterator[MergedColumn]:
-        """Yield the columns that ours lacks."""
-        here = {base.name for base in level.base_of_ours.values()}
-        back = {new.name: old for old, new in level.of_theirs.items() if old not in here}
-        for other in level.theirs:
-            if other.name in level.added_there:
-                # rows of ours have no value of it
-                needed = other.nullable or bool(level.path or self.values.own_rows)
-                field = replace(self._new(level, other), nullable=needed)
-                yield MergedColumn(theirs=other, field=field)
-            elif other.name in back:
-                base = next(one for one in level.base if one.name == back[other.name])
-                self._count_values(level, base, other, in_theirs=True)
-                changed = self.values.theirs.get(level.key(other.name, base.name), 0)
-                done = [*_did(base, other), *_changed(changed)]
-                sides = ("ours",) if level.in_lists else ("ours", "theirs")
-                if done and self._settled(level, base.name, ["dropped"], done, sides) == "theirs":
-                    new = replace(self._new(level, other), nullable=True)
-                    yield MergedColumn(base=base, theirs=other, field=new)
-
     def _of_both(
-        self, level: PlannedParts, base: LanceField, other: LanceField, mine: LanceField
+        self, level: PlannedParts, track: Track, other: LanceField, mine: LanceField
     ) -> MergedColumn:
-        path = level.parts_of(base.name)
-        found = self._by_parts(level, base, other, mine)
+        bases, path = track.known, level.parts_of(track.name)
+        found = self._by_parts(level, track, other, mine)
         if found is None:
-            kept = self._kind_of_both(level, base, other, mine)
-            described = with_metadata(self.settlement, kept, base, other, mine, path)
-            found = MergedColumn(base=base, theirs=other, ours=mine, field=described)
+            kept = self._kind_of_both(level, track, other, mine)
+            found = _made(track, with_metadata(self.settlement, kept, bases, other, mine, path))
         else:
-            kept, *sides = (replace(side, children=()) for side in (found.field, base, other, mine))
-            bare = with_metadata(self.settlement, kept, sides[0], sides[1], sides[2], path)
+            kept, *sides = (replace(one, children=()) for one in (found.field, other, mine, *bases))
+            bare = with_metadata(self.settlement, kept, sides[2:], sides[0], sides[1], path)
             found = replace(found, field=replace(bare, children=found.field.children))
         where = f" in part {clean('.'.join(path[1:]))}" if path[1:] else ""
+        names = [base.name for base in bases]
         renamed = f"renamed to {{}}{where}"
-        name = self.settlement.one_of(path[0], renamed, base.name, other.name, mine.name)
-        nullable = self._nullable(level, base, other, mine)
+        name = self.settlement.one_of(path[0], renamed, names, other.name, mine.name)
+        nullable = self._nullable(level, track, other, mine)
         return replace(found, field=replace(found.field, name=name, nullable=nullable))
 
     def _by_parts(
-        self, level: PlannedParts, base: LanceField, other: LanceField, mine: LanceField
+        self, level: PlannedParts, track: Track, other: LanceField, mine: LanceField
     ) -> MergedColumn | None:
         """Return a column whose parts merge like columns; ``None`` if it merges as a whole."""
-        below = level.below(base, other, mine)
+        below = level.below(track)
         if below is None:
             return None
         before = len(self.settlement.conflicts)
         parts = tuple(self._merged(below))
         field = replace(mine, children=tuple(part.field for part in parts))
-        found = MergedColumn(base=base, theirs=other, ours=mine, field=field, parts=parts)
+        found = replace(_made(track, field), parts=parts)
         is_struct = mine.logical_type == "struct"
-        # nothing tells which items of two lists are the same; a struct has one part at least
-        if not parts or (not is_struct and any(part.is_of_one_side for part in parts)):
-            if len(self.settlement.conflicts) > before:
-                return MergedColumn(base=base, theirs=other, ours=mine, field=mine)
-            here, there = ([f"given the type {_kind(side)}"] for side in (mine, other))
-            self._settled(level, base.name, here, there, sides=())
-            return MergedColumn(base=base, theirs=other, ours=mine, field=mine)
+        # nothing tells which items of two lists are the same; a struct has one part at least, and
+        # several bases do not tell of a null struct whether a side's own parts count
+        is_whole = not is_struct or len(track.bases) > 1
+        if not parts or (is_whole and any(part.is_of_one_side for part in parts)):
+            if len(self.settlement.conflicts) == before:
+                here, there = ([f"given the type {_kind(side)}"] for side in (mine, other))
+                self._settled(level, track.name, here, there, sides=())
+            return _made(track, mine)
         if not is_struct and any(part.carried is not None for part in parts):
             # the items of lists lie in one file
             return self._renumbered(found, mine.parent_id)
@@ -228,64 +199,79 @@ class _Planning:
         return replace(column, field=field, parts=parts)
 
     def _kind_of_both(
-        self, level: PlannedParts, base: LanceField, other: LanceField, mine: LanceField
+        self, level: PlannedParts, track: Track, other: LanceField, mine: LanceField
     ) -> LanceField:
         """Return the field with the type that a column gets."""
-        before, there, here = _kind(base), _kind(other), _kind(mine)
+        before, there, here = list(map(_kind, track.known)), _kind(other), _kind(mine)
         if there == here:
             return mine
-        nested = any(map(_has_struct, (before, there, here)))
-        misfits = self.values.misfits.get(level.key(mine.name, base.name), 0)
+        name, side = track.name, new_side(before, there, here)
+        misfits = self.values.misfits.get(level.key(mine.name, name), 0)
+        cannot = f"{plural(misfits, 'value')} that {{}} cannot hold"
         casts = f"cast to {here}", f"cast to {there}"
-        if nested:
+        if any(map(_has_struct, (*before, there, here))):
             # values of other parts would silently become nulls
-            if here != before and there == before and not self.values.any_theirs:
+            if side == "ours" and not self.values.any_theirs:
                 return mine
             done = [
-                f"given the type {now}" if now != before else "kept while rows changed"
+                f"given the type {now}" if now not in before else "kept while rows changed"
                 for now in (here, there)
             ]
-            self._settled(level, base.name, done[:1], done[1:], sides=())
+            self._settled(level, name, done[:1], done[1:], sides=())
             return mine
-        if here == before:
+        if side == "theirs":
             if not misfits:
                 return self._new(level, other)
-            changed = [f"changed {plural(misfits, 'value')} that {there} cannot hold"]
-            self._settled(level, base.name, changed, [casts[1]], sides=("ours",))
+            changed = [f"changed {cannot.format(there)}"]
+            self._settled(level, name, changed, [casts[1]], sides=("ours",))
             return mine
-        if there == before:
+        if side == "ours":
             if misfits:
-                changed = [f"changed {plural(misfits, 'value')} that {here} cannot hold"]
-                self._settled(level, base.name, [casts[0]], changed, sides=())
+                changed = [f"changed {cannot.format(here)}"]
+                self._settled(level, name, [casts[0]], changed, sides=())
             return mine
-        chosen = self._settled(level, base.name, [casts[0]], [casts[1]])
+        if misfits:
+            # the cast of the chosen side, or else of ours, cannot hold values of the other side
+            wanted = self.settlement.choose(level.parts_of(name)[0])
+            tried = "theirs" if wanted == "theirs" else "ours"
+            did = {"ours": casts[0], "theirs": casts[1]}
+            did[tried] += f", which cannot hold {plural(misfits, 'value')}"
+            left = tuple(side for side in did if side != tried)
+            self._settled(level, name, [did["ours"]], [did["theirs"]], sides=left)
+            return mine
+        chosen = self._settled(level, name, [casts[0]], [casts[1]])
         return self._new(level, other) if chosen == "theirs" else mine
 
     def _nullable(
-        self, level: PlannedParts, base: LanceField, other: LanceField, mine: LanceField
+        self, level: PlannedParts, track: Track, other: LanceField, mine: LanceField
     ) -> bool:
         """Return whether a column takes nulls: as the side says that changed it."""
-        nulls = self.values.nulls.get(level.key(mine.name, base.name), 0)
+        nulls = self.values.nulls.get(level.key(mine.name, track.name), 0)
+        strict = "made not nullable"
         if nulls and mine.nullable != other.nullable:
-            wrote, strict = [f"given {plural(nulls, 'null')}"], ["made not nullable"]
-            both = (wrote, strict) if mine.nullable else (strict, wrote)
+            wrote = f"given {plural(nulls, 'null')}"
+            both = ([wrote], [strict]) if mine.nullable else ([strict], [wrote])
             keeps = "ours" if mine.nullable else "theirs"
-            self._settled(level, base.name, *both, sides=(keeps,))
+            self._settled(level, track.name, *both, sides=(keeps,))
             return True
-        return other.nullable if other.nullable != base.nullable else mine.nullable
+        before = [base.nullable for base in track.known]
+        side = new_side(before, other.nullable, mine.nullable)
+        if side is None:
+            here, there = ("made nullable" if one.nullable else strict for one in (mine, other))
+            side = self._settled(level, track.name, [here], [there])
+        return other.nullable if side == "theirs" else mine.nullable
 
     # ---- all of them
 
     def _with_key(self, columns: list[MergedColumn]) -> list[MergedColumn]:
         """Return the columns with the primary key of the side that changed the key."""
-        there = {field.name: name for name, field in self.top.of_theirs.items()}
-        here = {name: field.name for name, field in self.top.base_of_ours.items()}
-        side = side_of_key(self.settlement, self.base, (self.theirs, there), (self.ours, here))
+        versions = self.top.versions
+        side = side_of_key(self.settlement, versions, self.top.tracks)
         # rows of the other side have no values of a new column
         new_there = any(has_key(one.theirs) for one in columns if one.ours is None)
         new_here = any(has_key(one.ours) for one in columns if one.theirs is None)
         if side == "theirs" and self.values.own_rows and new_there:
-            side = refused_key(self.settlement, side, self.theirs)
+            side = refused_key(self.settlement, side, versions.theirs.manifest.schema)
         elif side == "ours" and self.values.their_rows and new_here:
             side = refused_key(self.settlement, side, self.ours)
         return [_marked(one, side) for one in columns]
@@ -302,7 +288,7 @@ class _Planning:
             mine, other = clash
             name = mine.field.name
             sides = (kept[name],) if name in kept else ("ours", "theirs")
-            done = [_got_name(mine.base, mine.ours)], [_got_name(other.base, other.theirs)]
+            done = [_got_name(mine, mine.ours)], [_got_name(other, other.theirs)]
             winner = self._settled(level, name, *done, sides=sides) or sides[0]
             loser, own = (other, other.ours) if winner == "ours" else (mine, mine.theirs)
             rest = []
@@ -361,11 +347,12 @@ def _clash(columns: Sequence[MergedColumn]) -> tuple[MergedColumn, MergedColumn]
     return None
 
 
-def _got_name(base: LanceField | None, now: LanceField | None) -> str:
+def _got_name(column: MergedColumn, now: LanceField | None) -> str:
     """Return how a column came to its name on a side."""
-    if base is None or now is None:
+    known = [base.name for base in column.bases if base is not None]
+    if not known or now is None:
         return "added"
-    return "kept" if base.name == now.name else f"made of {clean(base.name)}"
+    return "kept" if now.name in known else f"made of {clean(known[0])}"
 
 
 def _has_struct(kind: pa.DataType) -> bool:
@@ -379,12 +366,19 @@ def _kind(one: LanceField) -> pa.DataType:
     return one.to_arrow().type
 
 
-def _did(base: LanceField, now: LanceField) -> list[str]:
-    """Return what a side did to a column, besides its values."""
+def _made(track: Track, field: LanceField) -> MergedColumn:
+    """Return a column of the result; a side that the track lacks has no values of it."""
+    return MergedColumn(bases=track.bases, theirs=track.theirs, ours=track.ours, field=field)
+
+
+def _did(bases: Sequence[LanceField], now: LanceField) -> list[str]:
+    """Return what a side did to a column, besides its values, that is new to each merge base."""
+    if not bases:
+        return []
     done = []
-    if now.name != base.name:
+    if all(now.name != base.name for base in bases):
         done.append(f"renamed to {clean(now.name)}")
-    if _kind(now) != _kind(base):
+    if all(_kind(now) != _kind(base) for base in bases):
         done.append(f"cast to {_kind(now)}")
     return done
 

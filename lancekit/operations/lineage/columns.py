@@ -17,8 +17,8 @@ __all__ = [
     "column_pairs",
     "fragments_apart",
     "ids_of_pairs",
+    "pairs_of_sides",
     "pairs_since",
-    "pairs_through",
     "with_parts",
 ]
 
@@ -33,11 +33,22 @@ def pairs_since(old: Snapshot, new: Snapshot, ancestor: Snapshot | None) -> list
     return pair_columns(seen(old), seen(new), *kept_columns(ancestor, old, new))
 
 
-def pairs_through(to_old: Sequence[ColumnPair], to_new: Sequence[ColumnPair]) -> list[ColumnPair]:
-    """Return each column of one side with that of another, both compared with one version.
+def pairs_of_sides(
+    pairs: Sequence[tuple[Sequence[ColumnPair], Sequence[ColumnPair]]],
+) -> list[ColumnPair]:
+    """Return each column of one side with that of another, by way of the first version that can.
 
-    Columns that neither has of that version are the same if they have one name.
+    ``pairs`` has, for each version, the columns of the other side, then those of this side, with
+    those of the version.  Columns that neither has of it are the same if they have one name.
     """
+    found = (_pairs_through(*both) for both in pairs)
+    return [
+        next((pair for pair in options if pair.old is not None), options[0])
+        for options in zip(*found, strict=True)
+    ]
+
+
+def _pairs_through(to_old: Sequence[ColumnPair], to_new: Sequence[ColumnPair]) -> list[ColumnPair]:
     kept = {pair.old.name: pair.new for pair in to_old if pair.old is not None}
     added = {pair.name: pair.new for pair in to_old if pair.old is None}
     found = []

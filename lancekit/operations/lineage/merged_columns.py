@@ -14,17 +14,22 @@ __all__ = ["ColumnPlan", "DroppedPart", "MergedColumn", "Values"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedColumn:
-    """A column of the result, and the one that it is on each side, if it is there.
+    """A column of the result, and the one that it is in each version, if it is there.
 
     `parts` are those of structs, and the items of lists and maps of structs, where a side changed
     them.
     """
 
-    base: LanceField | None = None
+    bases: tuple[LanceField | None, ...]
     theirs: LanceField | None = None
     ours: LanceField | None = None
     field: LanceField
     parts: tuple[MergedColumn, ...] = ()
+
+    @property
+    def is_added_by_both(self) -> bool:
+        """Whether both sides have the column, and no merge base."""
+        return self.ours is not None and self.theirs is not None and not any(self.bases)
 
     @property
     def is_from_theirs(self) -> bool:
@@ -78,7 +83,8 @@ class Values:
     `misfits` counts those of ours that are none of the type to which theirs cast the column, or the
     other way round, `nulls` those that a column must not have that the other side made not
     nullable; `own_rows` are rows of ours that theirs lacks, `their_rows` those of theirs that ours
-    lacks, `any_theirs` tells whether theirs changed rows.
+    lacks, `any_theirs` tells whether theirs changed rows.  `are_counted` is ``False`` before a row
+    is read.
     """
 
     ours: Mapping[str, int] = field(default_factory=dict)
@@ -88,13 +94,15 @@ class Values:
     own_rows: int = 0
     their_rows: int = 0
     any_theirs: bool = False
+    are_counted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DroppedPart:
     """A part of a struct that one side dropped, and that the other side still has.
 
-    `chain` leads to the part from its column, as the fields of the merge base and of the side.
+    `chain` leads to the part from its column, as the fields of the merge base and of the side.  All
+    merge bases have the same parts.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""The columns of three versions that a merge plans together, or the parts of one column."""
+"""The columns of versions that a merge plans together, or the parts of one column."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from lancekit.format.field_marks import holds_blobs
 from lancekit.format.schema import LanceField
+from lancekit.operations.lineage.column_tracks import Pairs, Track, Versions, tracks
 from lancekit.pipeline.diff.fragments import ColumnPair, is_paired_by_parts
 
 __all__ = ["PlannedParts"]
@@ -16,7 +17,7 @@ Chain: TypeAlias = tuple[tuple[LanceField, LanceField], ...]
 
 
 class PlannedParts:
-    """Columns, or parts of one column, of the merge base, theirs and ours.
+    """Columns, or parts of one column, of the merge bases, theirs and ours.
 
     `path` has the names in the merge base that lead to the parts, `chains` the fields, those of
     ours first.  `parent_id` is the id of the field that the parts are in.  `in_lists` tells that
@@ -25,28 +26,18 @@ class PlannedParts:
 
     def __init__(
         self,
-        fields: tuple[Sequence[LanceField], Sequence[LanceField], Sequence[LanceField]],
-        to_theirs: Sequence[ColumnPair],
-        to_ours: Sequence[ColumnPair],
+        versions: Versions,
+        columns: Sequence[Track],
+        pairs: Sequence[Pairs],
         path: tuple[str, ...] = (),
         chains: tuple[Chain, Chain] = ((), ()),
         parent_id: int = -1,
         *,
         in_lists: bool = False,
     ) -> None:
-        self.base, self.theirs, self.ours = fields
+        self.versions, self.tracks, self.pairs = versions, columns, pairs
         self.path, self.chains, self.parent_id = path, chains, parent_id
         self.in_lists = in_lists
-        base, theirs = ({one.name: one for one in side} for side in (self.base, self.theirs))
-        self.base_of_ours = {
-            pair.name: base[pair.old.name] for pair in to_ours if pair.old is not None
-        }
-        self.of_theirs = {
-            pair.old.name: theirs[pair.name] for pair in to_theirs if pair.old is not None
-        }
-        self.added_there = {pair.name: theirs[pair.name] for pair in to_theirs if pair.old is None}
-        self._to_theirs = {pair.name: pair for pair in to_theirs}
-        self._to_ours = {pair.name: pair for pair in to_ours}
 
     def parts_of(self, name: str) -> tuple[str, ...]:
         """Return the names that lead to a part, its own last."""
@@ -56,26 +47,56 @@ class PlannedParts:
         """Return the name by which `Values` counts a column, or a part."""
         return ".".join((*self.path, base)) if self.path else own
 
-    def below(self, base: LanceField, other: LanceField, mine: LanceField) -> PlannedParts | None:
-        """Return the parts of a column that is on all sides, if a side changed parts of structs."""
-        sides = base, other, mine
-        if any(holds_blobs(side.metadata) for side in sides) or not (
-            is_paired_by_parts(base, other) and is_paired_by_parts(base, mine)
+    def below(self, track: Track) -> PlannedParts | None:
+        """Return the parts of a column that all versions have, if a side changed parts of structs.
+
+        Merge bases have to have the same parts: else the column merges as a whole.
+        """
+        other, mine, bases = track.theirs, track.ours, track.known
+        if other is None or mine is None or len(bases) < len(track.bases):
+            return None
+        if any(holds_blobs(side.metadata) for side in (*bases, other, mine)) or not all(
+            is_paired_by_parts(base, side) for base in bases for side in (other, mine)
         ):
             return None
-        there, here = self._to_theirs[other.name], self._to_ours[mine.name]
-        kinds = [side.to_arrow().type for side in sides]
-        if not (there.parts or here.parts) and kinds[0] == kinds[1] == kinds[2]:
+        found = [
+            (_named(to_theirs, other), _named(to_ours, mine)) for to_theirs, to_ours in self.pairs
+        ]
+        kinds = [side.to_arrow().type for side in (*bases, other, mine)]
+        is_changed = any(pair.parts for both in found for pair in both)
+        if not is_changed and all(kind == kinds[0] for kind in kinds):
             return None
+        base = bases[0]
+        pairs = [
+            (_parts(there, was, other), _parts(here, was, mine))
+            for (there, here), was in zip(found, bases, strict=True)
+        ]
+        if any(kind != kinds[0] for kind in kinds[: len(bases)]) or any(
+            list(map(_matches, one)) != list(map(_matches, pairs[0])) for one in pairs
+        ):
+            return None
+        children = [side.children for side in (*bases, other, mine)]
         return PlannedParts(
-            (base.children, other.children, mine.children),
-            _parts(there, base, other),
-            _parts(here, base, mine),
+            self.versions,
+            tracks(self.versions, pairs, children),
+            pairs,
             (*self.path, base.name),
             ((*self.chains[0], (base, mine)), (*self.chains[1], (base, other))),
             mine.id,
             in_lists=self.in_lists or mine.logical_type != "struct",
         )
+
+
+def _named(pairs: Sequence[ColumnPair], field: LanceField) -> ColumnPair:
+    return next(pair for pair in pairs if pair.name == field.name)
+
+
+def _matches(pairs: Sequence[ColumnPair]) -> list[object]:
+    """Return the names of parts, each with its name in the merge base, and so on below."""
+    return [
+        (pair.name, None if pair.old is None else pair.old.name, _matches(pair.parts))
+        for pair in pairs
+    ]
 
 
 def _parts(pair: ColumnPair, base: LanceField, side: LanceField) -> Sequence[ColumnPair]:

@@ -7,7 +7,8 @@ has the value of another base.
 
 Each base has a plan of its own, which says of a cell: take, keep or conflict.  A cell that one plan
 takes and no plan keeps is taken, and the other way round.  A conflict of one plan is settled by
-another base: there one side has the value of the base.
+another base: there one side has the value of the base.  The columns were planned for all bases
+before; of a column that a base lacks, the base's plan says nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from lancekit.operations.lineage.diff_plan import DiffPlan
 from lancekit.operations.lineage.merged_rows import Cells, Clashes, Rewritten, Settled
 from lancekit.operations.lineage.rows import NOWHERE, read_rows
 from lancekit.operations.lineage.three_way import By, ThreeWay
-from lancekit.pipeline.diff.parts import common_parts
 from lancekit.pipeline.diff.row_values import row_values, rows_at_a_time
 from lancekit.pipeline.diff.side import Addresses
 from lancekit.pipeline.diff.values import differing
@@ -49,18 +49,9 @@ def combined(plans: Sequence[ThreeWay], by: By) -> ThreeWay:
     Raises
     ------
     InvalidArgumentError
-        The bases match the rows or the columns of the two sides differently.
+        The bases match the rows of the two sides differently.
     """
     plan, width = plans[0], len(plans[0].columns)
-    of_one_side = any(common_parts(pair) != pair for pair in plan.columns)
-    if of_one_side or any(_columns(one) != _columns(plan) for one in plans):
-        # a version that took over the base as it was, which is beside ours, is no base for theirs
-        named = " or ".join(f"base={one.to_theirs.old.reference!r}" for one in plans)
-        raise InvalidArgumentError(
-            f"{plan.theirs.called} and {plan.ours.called} have several merge bases, between which "
-            "columns changed.",
-            hint=f"Name the base from which changes count: {named}.",
-        )
     decided = [_joined(list(_rows_of(one, width))) for one in plans]
     pairs, places = np.unique(
         np.concatenate([np.stack([rows.theirs, rows.ours], axis=1) for rows in decided]),
@@ -69,35 +60,37 @@ def combined(plans: Sequence[ThreeWay], by: By) -> ThreeWay:
     )
     theirs, ours = pairs[:, 0], pairs[:, 1]
     _check_pairs(plan, theirs, ours)
+    apart = _apart(plan, theirs, ours)
+    on_both = apart & ((theirs != NOWHERE) & (ours != NOWHERE))[:, np.newaxis]
+    lacked = _lacked(plans)
     places = places.reshape(-1)
-    take, keep = np.zeros((len(pairs), width), bool), np.zeros((len(pairs), width), bool)
+    take, keep = np.zeros_like(apart), np.zeros_like(apart)
     start = 0
-    for rows in decided:
+    for rows, lacks in zip(decided, lacked, strict=True):
         at = places[start : start + len(rows.theirs)]
         start += len(rows.theirs)
-        kept = np.ones_like(keep)  # what a plan does not list stays as it is
-        if by == "cell":
-            taken, clash = rows.take, rows.conflict
-        else:
-            clash = _whole(rows.conflict)
-            taken = _whole(rows.take) & ~clash
-        kept[at] = ~(taken | clash)
-        keep |= kept
-        take[at] |= taken
-    apart = _apart(plan, theirs, ours)
+        # what a plan does not list stays as it is
+        taken, clash = np.zeros_like(apart), np.zeros_like(apart)
+        taken[at], clash[at] = rows.take, rows.conflict
+        # both values are new to a base without the column
+        unknown = on_both & lacks
+        taken, clash = taken & ~unknown, clash | unknown
+        if by == "row":
+            clash = _whole(clash)
+            taken = _whole(taken) & ~clash
+        keep |= ~(taken | clash)
+        take |= taken
     taken, clash = take & ~keep & apart, (take == keep) & apart
     agreed, clashes = _decided(plan, theirs, ours, taken, clash)
     return replace(plan, agreed=agreed, clashes=clashes)
 
 
-def _columns(plan: ThreeWay) -> tuple[object, ...]:
-    """Return the columns that come of a plan; each plan gives new ones ids of its own."""
-    known = {field.id for field in plan.ours.manifest.schema.walk()}
-    fields = [
-        replace(field, id=field.id if field.id in known else -1, parent_id=-1, children=())
-        for field in plan.schema.walk()
-    ]
-    return fields, [(pair.name, pair.old, pair.new) for pair in plan.columns]
+def _lacked(plans: Sequence[ThreeWay]) -> Cells:
+    """Return for each plan the columns that its base lacks and another base has."""
+    there = np.array([[pair.old is not None for pair in plan.before] for plan in plans])
+    there = there.reshape(len(plans), -1)
+    some: npt.NDArray[np.bool_] = np.logical_or.reduce(there, axis=0)
+    return ~there & some
 
 
 def _whole(cells: Cells) -> Cells:

@@ -21,14 +21,22 @@ from lancekit.format.schema import LanceSchema
 from lancekit.legible import count, literals, python_value
 from lancekit.operations.lineage.column_conflicts import Choose
 from lancekit.operations.lineage.column_plan import plan_columns
-from lancekit.operations.lineage.columns import pairs_through
+from lancekit.operations.lineage.column_tracks import Versions, tracks
+from lancekit.operations.lineage.columns import pairs_of_sides
 from lancekit.operations.lineage.contained_columns import contained_columns
 from lancekit.operations.lineage.diff import Changes, compare_rows, find_changes, read_sides
 from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
 from lancekit.operations.lineage.merged_columns import ColumnPlan, Values
 from lancekit.operations.lineage.merged_rows import Cells, Clashes, Rewritten, Settled
+from lancekit.operations.lineage.planned_parts import PlannedParts
 from lancekit.operations.lineage.rows import NOWHERE, read_rows
-from lancekit.operations.lineage.three_way_columns import check_settled, merged_pairs, values_of
+from lancekit.operations.lineage.three_way_columns import (
+    Since,
+    check_settled,
+    merged_pairs,
+    rows_unlike,
+    values_of,
+)
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.match import stand_among
 from lancekit.pipeline.diff.parts import common_parts, own_values
@@ -37,7 +45,7 @@ from lancekit.pipeline.diff.side import Addresses, Side
 from lancekit.pipeline.diff.values import Seeds, differing
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["By", "ThreeWay", "three_way"]
+__all__ = ["By", "ThreeWay", "three_ways"]
 
 #: whether changes of different columns of a row exclude each other
 By = Literal["cell", "row"]
@@ -86,61 +94,67 @@ class ThreeWay:
         return not (left or _any(self.changes) or self.changes_columns)
 
 
-def three_way(
-    base: Snapshot,
+def three_ways(
+    bases: Sequence[tuple[Snapshot, Snapshot | None]],
     theirs: Snapshot,
     ours: Snapshot,
     *,
     on: Sequence[str] | None = None,
     by: By = "cell",
-    twin: Snapshot | None = None,
     choose: Choose = lambda _: "fail",
     refuse: bool = False,
-) -> ThreeWay:
-    """Find out what there is to do to ours, to have in it what theirs changed since ``base``.
+) -> list[ThreeWay]:
+    """Find out what there is to do to ours, to have in it what theirs changed since each base.
 
-    ``twin`` is a version of ours with the same rows at the same addresses as ``base``, if it took
-    that over as it was: then each side is compared with its own.  ``choose`` says whose column
-    counts where the schemas conflict; with ``refuse``, conflicts that it leaves are an error.
+    The columns are planned once for all bases; each plan says of rows what is new with regard to
+    its base.  Beside a base can be a twin: a version of ours with the same rows at the same
+    addresses, if it took the base over as it was.  Then each side is compared with its own.
+    ``choose`` says whose column counts where the schemas conflict; with ``refuse``, conflicts that
+    it leaves are an error.
 
     Raises
     ------
     InvalidArgumentError
-        Nothing tells which rows are the same, or a key stands more than once.
+        Nothing tells which rows or columns are the same, or a key stands more than once.
     SchemaMismatchError
         Conflicts of columns are not settled.
     """
-    start = twin or base
-    to_theirs, to_ours = (
-        plan_diff(old, new, on=on, pairs=contained_columns(old, new))
-        for old, new in ((base, theirs), (start, ours))
-    )
-    sides, pairs = (base, theirs, ours), (to_theirs.columns, to_ours.columns)
-    schemas = Values(any_theirs=_moves_rows(to_theirs))
-    columns = plan_columns(sides, *pairs, choose, schemas)
-    if refuse:
-        check_settled(columns, *sides)
-    both = {
-        one.ours.name
-        for one in columns.columns
-        if one.base is None and one.ours is not None and one.theirs is not None
-    }
-    to_theirs, to_ours = (_of_rows(plan, both, on) for plan in (to_theirs, to_ours))
-    changes = _changes(to_theirs)
-    # without any there is nothing that changes of ours could meet
-    meets = _any(changes) or columns.schema != ours.manifest.schema
-    mine = _changes(to_ours) if meets else changes
-    columns = plan_columns(
-        sides, *pairs, choose, values_of(columns, changes, mine, to_theirs, to_ours)
-    )
-    if refuse:
-        check_settled(columns, *sides)
-    if _any(mine) and _any(changes):
-        for plan, found in ((to_theirs, changes), (to_ours, mine)):
-            _check_told(plan, found)
-    between = plan_diff(theirs, ours, on=on, pairs=pairs_through(*pairs))
-    between, before = merged_pairs(columns, between, start)
-    return _Meeting(to_theirs, to_ours, between, before, columns, changes, mine, by).run()
+    versions = Versions([base for base, _ in bases], theirs, ours)
+    plans = [
+        tuple(
+            plan_diff(old, new, on=on, pairs=contained_columns(old, new))
+            for old, new in ((base, theirs), (twin or base, ours))
+        )
+        for base, twin in bases
+    ]
+    pairs = [(to_theirs.columns, to_ours.columns) for to_theirs, to_ours in plans]
+    followed = tracks(versions, pairs)
+
+    def planned(values: Values) -> ColumnPlan:
+        found = plan_columns(PlannedParts(versions, followed, pairs), choose, values)
+        if refuse:
+            check_settled(found, versions)
+        return found
+
+    columns = planned(Values(any_theirs=any(_moves_rows(to_theirs) for to_theirs, _ in plans)))
+    both = {c.ours.name for c in columns.columns if c.ours is not None and c.is_added_by_both}
+    since = list[Since]()
+    for one in plans:
+        to_theirs, to_ours = (_of_rows(plan, both, on) for plan in one)
+        changes = _changes(to_theirs)
+        # without any there is nothing that changes of ours could meet
+        meets = _any(changes) or columns.schema != ours.manifest.schema
+        since.append(Since(to_theirs, to_ours, changes, _changes(to_ours) if meets else changes))
+    columns = planned(values_of(columns, followed, since))
+    for found in since:
+        if _any(found.mine) and _any(found.changes):
+            _check_told(found.to_theirs, found.changes)
+            _check_told(found.to_ours, found.mine)
+    between = plan_diff(theirs, ours, on=on, pairs=pairs_of_sides(pairs))
+    return [
+        _Meeting(found, *merged_pairs(columns, between, found.to_ours.old, at), columns, by).run()
+        for at, found in enumerate(since)
+    ]
 
 
 def _of_rows(plan: DiffPlan, both: Set[str], on: Sequence[str] | None) -> DiffPlan:
@@ -205,18 +219,15 @@ class _Meeting:
 
     def __init__(
         self,
-        to_theirs: DiffPlan,
-        to_ours: DiffPlan,
+        since: Since,
         between: DiffPlan,
         before: tuple[ColumnPair, ...],
         merged: ColumnPlan,
-        changes: Changes,
-        mine: Changes,
         by: By,
     ) -> None:
-        self.to_theirs, self.to_ours, self.between = to_theirs, to_ours, between
+        self.to_theirs, self.to_ours, self.between = since.to_theirs, since.to_ours, between
         self.before, self.merged = before, merged
-        self.changes, self.mine, self.by = changes, mine, by
+        self.changes, self.mine, self.by = since.changes, since.mine, by
         #: columns that both sides have
         self.shared = np.array([p.old is not None and not p.is_lacked for p in between.columns])
         #: structs of which a side has parts that the other side lacks
@@ -304,16 +315,7 @@ class _Meeting:
         known = [pair for pair in side.columns if pair.old is not None]
         if len(known) == len(side.columns):
             return np.ones(len(base), bool)
-        out = np.zeros(len(base), bool)
-        olds, news = read_rows(side.old, base), read_rows(side.new, rows)
-        step = rows_at_a_time(known)
-        for start in range(0, len(base), step):
-            part = slice(start, start + step)
-            was = row_values(known, olds, base[part], new=False)
-            now = row_values(known, news, rows[part], new=True)
-            for one, other in zip(was, now, strict=True):
-                out[part] |= differing(one, other)
-        return out
+        return rows_unlike(known, side, base, rows)
 
     def _compared(
         self, base: Addresses, theirs: Addresses, ours: Addresses

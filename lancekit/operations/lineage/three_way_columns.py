@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
@@ -13,6 +14,7 @@ from lancekit.errors import SchemaMismatchError
 from lancekit.file.kernels.bits import flags_of
 from lancekit.format.arrow_parts import child_of, flattened
 from lancekit.format.schema import LanceField
+from lancekit.operations.lineage.column_tracks import Track, Versions, named_bases
 from lancekit.operations.lineage.diff import Changes
 from lancekit.operations.lineage.diff_plan import DiffPlan
 from lancekit.operations.lineage.merged_columns import (
@@ -31,10 +33,10 @@ from lancekit.pipeline.diff.side import Addresses
 from lancekit.pipeline.diff.values import differing
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["check_settled", "merged_pairs", "paired", "values_of"]
+__all__ = ["Since", "check_settled", "merged_pairs", "paired", "rows_unlike", "values_of"]
 
 
-def check_settled(plan: ColumnPlan, base: Snapshot, theirs: Snapshot, ours: Snapshot) -> None:
+def check_settled(plan: ColumnPlan, versions: Versions) -> None:
     """Raise ``SchemaMismatchError`` if a conflict of columns is not settled."""
     conflicts = plan.unsettled
     if not conflicts:
@@ -44,23 +46,104 @@ def check_settled(plan: ColumnPlan, base: Snapshot, theirs: Snapshot, ours: Snap
     if ways:
         hint += "; or pass " + " or ".join(f'conflicts="{side}"' for side in ways)
         hint += ", or lk.Sides with a side for each column"
+    bases = versions.bases
+    if len(bases) > 1:
+        hint += f"; or name the base from which changes count: {named_bases(bases)}"
     raise SchemaMismatchError(
-        f"The columns of {ours.called} and {theirs.called} were changed in different ways since "
-        f"{base.called}: {'; '.join(map(str, conflicts))}.",
+        f"The columns of {versions.ours.called} and {versions.theirs.called} were changed in "
+        f"different ways since {' and '.join(base.called for base in bases)}: "
+        f"{'; '.join(map(str, conflicts))}.",
         hint=f"{hint}.",
         problems=[*map(str, conflicts)],
         conflicts=list(conflicts),
     )
 
 
-def values_of(
-    plan: ColumnPlan, changes: Changes, mine: Changes, to_theirs: DiffPlan, to_ours: DiffPlan
-) -> Values:
-    """Count what rows that each side changed say of columns; rows are read where types differ."""
+@dataclass(frozen=True, slots=True)
+class Since:
+    """What each side changed since one merge base, and how the side was compared with the base."""
+
+    to_theirs: DiffPlan
+    to_ours: DiffPlan
+    changes: Changes
+    mine: Changes
+
+
+def values_of(plan: ColumnPlan, columns: Sequence[Track], since: Sequence[Since]) -> Values:
+    """Count what rows that each side changed say of columns; rows are read where types differ.
+
+    Of several merge bases, the one with the most misfits and nulls counts: some of these values
+    may stay.
+    """
+    found = [_values_since(plan, at, one) for at, one in enumerate(since)]
+    if len(found) == 1:
+        return found[0]
+    ours, theirs = dict[str, int](), dict[str, int]()
+    for track in columns:
+        if track.is_dropped and track.ours is not None:
+            sides = [(one.to_ours, one.mine) for one in since]
+            ours[track.ours.name] = _num_new(track.ours.name, sides)
+        elif track.is_dropped and track.theirs is not None:
+            sides = [(one.to_theirs, one.changes) for one in since]
+            theirs[track.theirs.name] = _num_new(track.theirs.name, sides)
+    for part in plan.dropped_parts:
+        counts, own = (theirs, "theirs") if part.in_theirs else (ours, "ours")
+        counts[part.key] = min(getattr(one, own)[part.key] for one in found)
+    return Values(
+        ours=ours,
+        theirs=theirs,
+        misfits=_most([one.misfits for one in found]),
+        nulls=_most([one.nulls for one in found]),
+        own_rows=max(one.own_rows for one in found),
+        their_rows=max(one.their_rows for one in found),
+        any_theirs=any(one.any_theirs for one in found),
+        are_counted=True,
+    )
+
+
+def _most(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    names = dict.fromkeys(name for one in counts for name in one)
+    return {name: max(one.get(name, 0) for one in counts) for name in names}
+
+
+def _num_new(name: str, sides: Iterable[tuple[DiffPlan, Changes]]) -> int:
+    """Count the values of a column that differ from those of each merge base.
+
+    A base counts if it has the column; rows that no base has do not count.
+    """
+    changed = np.empty(0, np.uint64)
+    new: Addresses | None = None
+    for plan, changes in sides:
+        known = [pair for pair in plan.columns if pair.name == name and pair.old is not None]
+        if known:
+            olds, news = changes.updated
+            found = news[rows_unlike(known, plan, olds, news)]
+            since = np.union1d(found, changes.inserted)
+            changed = np.union1d(changed, found)
+            new = since if new is None else np.intersect1d(new, since)
+    return 0 if new is None else len(np.intersect1d(new, changed))
+
+
+def rows_unlike(
+    columns: Sequence[ColumnPair], plan: DiffPlan, olds: Addresses, news: Addresses
+) -> npt.NDArray[np.bool_]:
+    """Return which pairs of rows differ in some columns."""
+    out = np.zeros(len(olds), bool)
+    sides = read_rows(plan.old, olds), read_rows(plan.new, news)
+    step = rows_at_a_time(columns)
+    for start in range(0, len(olds), step):
+        part = slice(start, start + step)
+        out[part] = unlike(columns, sides, olds[part], news[part]).any(axis=0)
+    return out
+
+
+def _values_since(plan: ColumnPlan, at: int, since: Since) -> Values:
+    """Count what rows say of columns that each side changed since one merge base."""
+    changes, mine = since.changes, since.mine
     lost = np.intersect1d(changes.deleted, mine.updated[0], assume_unique=True)
     gone = np.intersect1d(mine.deleted, changes.updated[0], assume_unique=True)
-    theirs = _Rows.of(to_theirs, changes, gone)
-    ours = _Rows.of(to_ours, mine, lost)
+    theirs = _Rows.of(since.to_theirs, changes, gone)
+    ours = _Rows.of(since.to_ours, mine, lost)
     misfits, nulls = dict[str, int](), dict[str, int]()
     for chain in (found for column in plan.columns for found in _chains(column, ())):
         column = chain[-1]
@@ -74,13 +157,13 @@ def values_of(
             of_theirs = side is theirs
             found = _values(side.version, side.rows, [_own(one, of_theirs) for one in chain])
             if is_cast:
-                number = _num_misfits(side, found, field, chain)
+                number = _num_misfits(side, found, chain, at)
                 misfits[name] = misfits.get(name, 0) + number
             if is_strict:
                 nulls[name] = found.num_nulls
     sides = [{**side_changes.cells} for side_changes in (mine, changes)]
     for part in plan.dropped_parts:
-        own = (to_theirs, changes) if part.in_theirs else (to_ours, mine)
+        own = (since.to_theirs, changes) if part.in_theirs else (since.to_ours, mine)
         sides[part.in_theirs][part.key] = _num_changed(part, *own)
     return Values(
         ours=sides[0],
@@ -90,6 +173,7 @@ def values_of(
         own_rows=len(mine.inserted) + len(lost),
         their_rows=len(changes.inserted) + len(gone),
         any_theirs=bool(len(theirs.rows)),
+        are_counted=True,
     )
 
 
@@ -108,11 +192,7 @@ def _num_changed(part: DroppedPart, plan: DiffPlan, changes: Changes) -> int:
     if not len(changes.updated[0]):
         return 0
     pair = _pair_of_chain(part, seen(plan.old).fields, seen(plan.new).fields)
-    olds, news = changes.updated
-    sides = read_rows(plan.old, olds), read_rows(plan.new, news)
-    step = rows_at_a_time([pair])
-    parts = (slice(start, start + step) for start in range(0, len(olds), step))
-    return sum(int(unlike([pair], sides, olds[at], news[at]).sum()) for at in parts)
+    return int(rows_unlike([pair], plan, *changes.updated).sum())
 
 
 def _pair_of_chain(
@@ -173,7 +253,8 @@ def _sides(
 def _key(chain: Sequence[MergedColumn]) -> str:
     """Return the name by which `Values` counts a column or a part."""
     if len(chain) > 1:
-        return ".".join(one.base.name for one in chain if one.base is not None)
+        names = (next(base.name for base in one.bases if base is not None) for one in chain)
+        return ".".join(names)
     return "" if chain[0].ours is None else chain[0].ours.name
 
 
@@ -210,9 +291,7 @@ def _values(side: Snapshot, rows: Addresses, chain: Sequence[LanceField]) -> _Fo
     return _Found(values, ak.null_count(values) - above, has_rows)
 
 
-def _num_misfits(
-    side: _Rows, found: _Found, field: LanceField, chain: Sequence[MergedColumn]
-) -> int:
+def _num_misfits(side: _Rows, found: _Found, chain: Sequence[MergedColumn], at: int) -> int:
     """Return how many values of a side do not fit the type that the column gets.
 
     Only values that the side changed count, and all values of rows that the other side deleted.
@@ -228,22 +307,24 @@ def _num_misfits(
     if ak.null_count(cast) == ak.null_count(values):
         return 0
     unfit = np.flatnonzero(flags_of(cast.is_null()) & ~flags_of(values.is_null()))
-    base = [one.base for one in chain if one.base is not None]
+    base = [was for one in chain if (was := one.bases[at]) is not None]
     if not found.has_rows or len(base) < len(chain):
         return len(unfit)
     before = side.before[unfit]
-    if base[-1].to_arrow().type != field.to_arrow().type:
-        return len(unfit)
     known = (before != NOWHERE) & ~np.isin(before, side.conflicts)
     if not known.any():
         return len(unfit)
     now = ak.take(values, pa.array(unfit[known]))
-    same = ~differing(_values(side.base, before[known], base).values, now)
+    try:
+        old = retyped(_values(side.base, before[known], base).values, now.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return len(unfit)
+    same = ~differing(old, now)
     return len(unfit) - int(same.sum())
 
 
 def merged_pairs(
-    plan: ColumnPlan, between: DiffPlan, start: Snapshot
+    plan: ColumnPlan, between: DiffPlan, start: Snapshot, at: int
 ) -> tuple[DiffPlan, tuple[ColumnPair, ...]]:
     """Return the comparison of theirs and ours by the columns of the result, and these at first.
 
@@ -255,12 +336,14 @@ def merged_pairs(
         The comparison, by the columns of ours.
     start
         The version that both sides are compared with.
+    at
+        The place of this version among the merge bases.
     """
     theirs, ours, base = (seen(side).fields for side in (between.old, between.new, start))
     found = [paired(c, theirs, ours) for c in plan.columns]
     pairs = [pair for pair in found if pair is not None]
     before = [
-        _before(pair, column, base)
+        _before(pair, column, base, at)
         for pair, column in zip(found, plan.columns, strict=True)
         if pair is not None
     ]
@@ -293,16 +376,18 @@ def paired(
     return ColumnPair(column.field.name, kind, old, new, mine is None, below)
 
 
-def _before(pair: ColumnPair, column: MergedColumn, base: Sequence[LanceField]) -> ColumnPair:
+def _before(
+    pair: ColumnPair, column: MergedColumn, base: Sequence[LanceField], at: int
+) -> ColumnPair:
     """Return a pair with the field of the merge base instead of the field of theirs."""
-    was = _named(base, column.base)
+    was = _named(base, column.bases[at])
     below = () if was is None else was.children
     parts = zip(pair.parts, column.parts, strict=True)
     return replace(
         pair,
         old=was,
         is_lacked=False,
-        parts=tuple(_before(part, merged, below) for part, merged in parts),
+        parts=tuple(_before(part, merged, below, at) for part, merged in parts),
     )
 
 

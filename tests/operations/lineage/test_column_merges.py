@@ -575,6 +575,34 @@ def test_conflicts_of_columns_and_their_sides(ds: lk.LanceDataset, case: str) ->
         trial.validate(deep=True)
 
 
+def test_the_type_of_a_chosen_cast_has_to_hold_the_values(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    exp.update({"age": "70000"}, where="id = 1")
+    exp.alter_columns({"path": "age", "data_type": pa.int32()})
+    ds.alter_columns({"path": "age", "data_type": pa.int16()})
+    said = "cast to int16, which cannot hold 1 value here and cast to int32 there"
+    with pytest.raises(SchemaMismatchError, match=said) as raised:
+        ds.branches.merge("exp", conflicts="ours")
+    assert [one.sides for one in raised.value.context["conflicts"]] == [("theirs",)]
+    ds.branches.merge("exp", conflicts="theirs")
+    assert (rows_of(ds)[0]["age"], ds.schema.field("age").type) == (70000, pa.int32())
+
+
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_a_column_that_stays_takes_nulls_of_rows_without_it(tmp_path: Path, side: str) -> None:
+    fields = [pa.field("id", pa.int64(), False), pa.field("c", pa.int64(), False)]
+    rows = pa.table({"id": [1, 2], "c": [1, 2]}, schema=pa.schema(fields))
+    ds = lk.write_dataset(rows, tmp_path / "t", primary_key="id")
+    exp = ds.create_branch("exp")
+    keeps, drops = (ds, exp) if side == "ours" else (exp, ds)
+    drops.drop_columns(["c"])
+    drops.insert({"id": [9]}, mode="append")
+    keeps.update({"c": "7"}, where="id = 1")
+    ds.branches.merge("exp", conflicts=side)  # type: ignore[arg-type]
+    assert [row["c"] for row in rows_of(ds)] == [7, 2, None]
+    ds.validate(deep=True)
+
+
 def test_a_refused_merge_changes_nothing(ds: lk.LanceDataset) -> None:
     exp = both_moved(ds, with_embedding)
     exp.update({"name": "'exp'"}, where="id = 4")

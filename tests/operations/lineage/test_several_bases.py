@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.errors import InvalidArgumentError, MergeConflictError
+from lancekit.errors import MergeConflictError
 from lancekit.versions.commit_graph import CommitGraph
 from tests.support.forked import at_once
 
@@ -142,27 +142,6 @@ def test_a_merge_and_a_rebase_at_the_same_moment(tmp_path: Path) -> None:
             line.checkout_latest()
             assert rows_of(line) == {i: {"id": i, "v": number} for i in (1, 2)}
             assert lance.dataset(line._line.uri).to_table()["v"].to_pylist() == [number] * 2
-
-
-def test_bases_that_lead_to_other_columns() -> None:
-    """A rename that one side took back is new with regard to one base alone: it is refused."""
-    ds = lk.write_dataset({"id": [1], "v": [0]}, "memory://bases-and-columns", primary_key="id")
-    x, y, exp = (ds.create_branch(name) for name in ("x", "y", "exp"))
-    x.alter_columns({"path": "v", "name": "w"})
-    y.insert({"id": [2], "v": [2]}, mode="append")
-    for source, target in (("x", "main"), ("y", "main"), ("y", "exp"), ("x", "exp")):
-        ds.branches.merge(source, into=target)
-    ds.checkout_latest()
-    exp.checkout_latest()
-    assert ds.branches.merge("exp", dry_run=True).how == "three-way"  # the columns are the same
-    exp.alter_columns({"path": "w", "name": "v"})
-    with pytest.raises(InvalidArgumentError, match="between which columns changed") as told:
-        ds.branches.merge("exp")
-    named = "base=('x', 2) or base=('y', 2)"
-    assert told.value.hint == f"Name the base from which changes count: {named}."
-    assert ds.latest_version == ds.version
-    ds.branches.merge("exp", base=("x", 2))
-    assert ds.to_table()["v"].to_pylist() == [0, 2]
 
 
 def test_a_cast_that_is_new_with_regard_to_each_base(tmp_path: Path) -> None:
