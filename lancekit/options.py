@@ -184,6 +184,12 @@ class Options:
         "A merge on Spark of at most this many rows looks its keys up in this process, if the "
         "dataset has no more than spark_threshold_rows.",
     )
+    target_file_bytes: int = _option(
+        512 << 20,
+        _count,
+        "How large data files are that Spark's tasks write: large partitions are cut, and small "
+        "files beside each other are joined before the commit; 0 for files as partitions are.",
+    )
     source_memory_bytes: int = _option(
         1 << 30,
         _count,

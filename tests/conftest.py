@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
 from itertools import combinations
@@ -36,7 +37,10 @@ QUICK_JAVA = (
 )
 """Without the optimising compiler, and without proofs that its classes are well formed, a short
 session takes less than half of the processor's time."""
-OVER_CONNECT = os.environ.get("LANCEKIT_TEST_SPARK")
+PLACE = os.environ.get("LANCEKIT_TEST_SPARK", "")
+"""Where the Spark tests run, instead of in a session of lancekit's own: `spark`."""
+ON_CLUSTER = PLACE.startswith("spark://")
+OVER_CONNECT = bool(PLACE) and not ON_CLUSTER
 TESTS = Path(__file__).parent
 
 
@@ -205,7 +209,7 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What lancekit remembers for its user is kept out of the home of whoever runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        if not OVER_CONNECT:  # a run inside of this one, which has all that follows
+        if not PLACE:  # a run inside of this one, which has all that follows
             # What matplotlib knows of the machine's fonts takes it seconds to find out.
             cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
             patch.setenv(
@@ -292,12 +296,23 @@ def spark() -> Iterator[SparkSession]:
     """The one Spark session of all tests; started by lancekit, quick to start, small.
 
     With the environment variable LANCEKIT_TEST_SPARK=connect it is one over Spark Connect; with
-    that of a server, there.
+    that of a server, there; with that of a cluster, a session that its user started, without any
+    setting of lancekit's.
     """
     from lancekit.spark import spark_session, stop_spark
 
-    if OVER_CONNECT and OVER_CONNECT != "connect":
-        yield spark_session(remote=OVER_CONNECT)
+    if ON_CLUSTER:
+        from pyspark.sql import SparkSession
+
+        lancekit.options.shared_folders = ["/"]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PySpark's own, in a session as Spark starts it
+            users = SparkSession.builder.master(PLACE).getOrCreate()
+        yield users
+        users.stop()
+        return
+    if PLACE not in ("", "connect"):
+        yield spark_session(remote=PLACE)
     else:
         remote = "local[2,4]" if OVER_CONNECT else None
         yield spark_session(remote=remote, memory="1g", config=SETTINGS)

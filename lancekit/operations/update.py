@@ -24,6 +24,7 @@ from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.common.staged_files import removed_unless_landed, write_task
 from lancekit.operations.delete import apply_deletions
 from lancekit.pipeline.engine.engine import Runner, choose_runner
+from lancekit.pipeline.rows.join_files import join_small_files
 from lancekit.pipeline.rows.update import UpdateTask, rows_to_look_at, update_rows
 from lancekit.pipeline.rows.write import MAX_ROWS_PER_FILE
 from lancekit.scan.expressions.assignment import Assignment, compile_assignment
@@ -108,19 +109,21 @@ def update_columns(
         assignments = tuple(_assignments(schema, updates))
         sources, chosen = _looked_at(current, predicate)
         runner = choose_runner(sum(rows_to_look_at(source, chosen) for source in sources))
+        task = write_task(current, storage_version)
         tasks = [
             UpdateTask(
                 sources=group,
                 predicate=predicate,
                 assignments=assignments,
-                write=write_task(current, storage_version),
+                write=task,
                 chosen={id_: chosen[id_] for s in group if (id_ := s.fragment.id) in chosen},
             )
             for group in _groups(sources, chosen, runner)
         ]
         done = runner.map(update_rows, tasks)
         marked = [found for part in done for found in part.marked]
-        new = tuple(fragment for part in done for fragment in part.new_fragments)
+        written = (fragment for part in done for fragment in part.new_fragments)
+        new = tuple(join_small_files(task, written))
         with removed_unless_landed(current.store, new):
             updated, removed = apply_deletions(current, marked)
             operation = Update(

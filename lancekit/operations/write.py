@@ -175,7 +175,7 @@ def commit_rows(plan: WritePlan, fragments: Iterable[Fragment]) -> Snapshot:
         mark=settings.mark,
     )
     with removed_unless_landed(task.store, operation.fragments, task.places):
-        check_new_keys(plan.line, task, operation.fragments, settings.primary_key_check)
+        check_new_keys(task, operation.fragments, settings.primary_key_check)
         if plan.current is not None:
             return commit(plan.current, pending, storage_version=task.storage_version)
         first = cast("Overwrite", operation)  # nothing is appended to what is not there

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from lancekit.pipeline.keys.indexed import key_choice
 from lancekit.pipeline.keys.source_keys import SourceKeys
 from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
 from lancekit.pipeline.merge.strategy import MatchPlan, choose_match, keys_travel
+from lancekit.pipeline.rows.join_files import join_small_files
 from lancekit.pipeline.rows.write import WriteTask, delete_fragments, tell_all, write_fragments
 from lancekit.pipeline.source import cast_all
 from lancekit.progress import FragmentWriteProgress
@@ -30,7 +32,7 @@ from lancekit.spark.columns import write_joined
 from lancekit.spark.frames.types import arrow_schema
 from lancekit.spark.frames.wire_rows import gathered, restore, subschema
 from lancekit.spark.jobs.collect import collect
-from lancekit.spark.jobs.worker import in_turn
+from lancekit.spark.jobs.worker import of_partition
 from lancekit.spark.merge.cached_source import CachedSource, SourceSummary, hold, survey
 from lancekit.spark.merge.join import check_by_grouping
 from lancekit.spark.merge.merge import merge_by_join, merge_by_pairs
@@ -104,20 +106,19 @@ class SparkSource:
     def write(
         self, plan: CastPlan, task: WriteTask, progress: FragmentWriteProgress | None = None
     ) -> list[Fragment]:
-        """Cast the rows and write them, at least one file per partition that has rows.
+        """Cast the rows and write them, to files of about ``options.target_file_bytes``.
 
-        There are at most two partitions per core; the fragments come in the partitions' order.
-        ``progress`` is told of them when all are written.
+        The fragments come in the partitions' order; ``progress`` is told when all are written.
         """
         schema, plan = self._own, self._whole(plan)
 
         def work(batches: Iterable[pa.RecordBatch]) -> list[Fragment]:
-            return write_fragments(cast_all(plan, restore(batches, schema)), in_turn(task))
+            return write_fragments(cast_all(plan, restore(batches, schema)), of_partition(task))
 
         discard = partial(delete_fragments, task.store, places=task.places)
         frame = gathered(self.frame) if self._brought is None else self.frame
         written = collect(frame, work, discard=discard)
-        new = [fragment for fragments in written for fragment in fragments]
+        new = join_small_files(task, chain.from_iterable(written))
         tell_all(progress, new, task)
         return new
 

@@ -16,11 +16,9 @@ from lancekit.pipeline.keys.hash import known_rows
 from lancekit.pipeline.keys.key_counter import KeyCounter, Repeated, key_words
 from lancekit.pipeline.keys.repeated import repeated_in_write
 from lancekit.pipeline.keys.source_keys import key_columns
-from lancekit.pipeline.rows.write import WriteTarget, WriteTask
+from lancekit.pipeline.rows.join_files import new_sources
+from lancekit.pipeline.rows.write import WriteTask
 from lancekit.scan.fragments.reader import FragmentReader
-from lancekit.scan.fragments.source import FragmentSource
-from lancekit.versions.line import Line
-from lancekit.versions.snapshot import FileLocation
 
 __all__ = ["KeyCheck", "check_new_keys"]
 
@@ -33,9 +31,7 @@ _STEP = 1 << 18
 _LOOKED_AT = 16
 
 
-def check_new_keys(
-    line: Line, task: WriteTask, fragments: Sequence[Fragment], check: KeyCheck
-) -> None:
+def check_new_keys(task: WriteTask, fragments: Sequence[Fragment], check: KeyCheck) -> None:
     """Warn, or raise, if rows of new fragments share their primary key with each other.
 
     The key columns are read back from the files, so that rows of every engine are checked alike.
@@ -51,7 +47,7 @@ def check_new_keys(
     total = sum(fragment.physical_rows for fragment in fragments)
     if check == "ignore" or not key or total < 2:
         return
-    readers = [FragmentReader(source) for source in _sources(line, task, fragments)]
+    readers = [FragmentReader(source) for source in new_sources(task, fragments)]
     with KeyCounter() as counter:
         for columns in _keys(readers, key):
             counter.add(columns)
@@ -70,28 +66,6 @@ def check_new_keys(
         f"{message} Merges, diffs and branch merges need keys that stand once: ds.duplicates() "
         "shows the rows, and primary_key_check='error' refuses them."
     )
-
-
-def _sources(
-    line: Line, task: WriteTask, fragments: Sequence[Fragment]
-) -> Iterator[FragmentSource]:
-    known = {place.base_id: place for place in (WriteTarget(task.store), *task.places)}
-    for number, fragment in enumerate(fragments):
-        files = [(known[file.base_id], file) for file in fragment.files]
-        yield FragmentSource(
-            fragment=fragment,
-            files=tuple(
-                FileLocation(place.store, place.name(file.path), file.size_bytes or None)
-                for place, file in files
-            ),
-            deletion=None,
-            schema=task.schema,
-            stable_row_ids=False,
-            first_row=number,
-            version=0,
-            line=line,
-            base_paths=(),
-        )
 
 
 def _keys(readers: Sequence[FragmentReader], key: Sequence[str]) -> Iterator[list[pa.Array]]:

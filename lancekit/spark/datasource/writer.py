@@ -19,6 +19,7 @@ from lancekit.format.storage_version import check_storage_version
 from lancekit.operations.write import WriteMode, WritePlan, WriteSettings, commit_rows, plan_write
 from lancekit.options import Options
 from lancekit.pipeline.casts.plan import CastPlan
+from lancekit.pipeline.rows.join_files import join_small_files
 from lancekit.pipeline.rows.write import (
     MAX_BYTES_PER_FILE,
     MAX_ROWS_PER_FILE,
@@ -30,7 +31,7 @@ from lancekit.pipeline.source import cast_all
 from lancekit.spark.datasource.options import SourceOptions
 from lancekit.spark.frames.types import arrow_schema
 from lancekit.spark.frames.wire_rows import restore
-from lancekit.spark.jobs.worker import enter_worker, in_turn
+from lancekit.spark.jobs.worker import enter_worker, of_partition
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import load_snapshot
 
@@ -68,7 +69,7 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is un
         enter_worker(self.options)
         try:
             rows = cast_all(self.casts, restore(iterator, self.schema))
-            return _Written(tuple(write_fragments(rows, in_turn(self.task))))
+            return _Written(tuple(write_fragments(rows, of_partition(self.task))))
         except LancekitError as failure:
             return _Written(failure=failure)
 
@@ -94,7 +95,7 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is un
             task=self.task,
             settings=self.settings,
         )
-        commit_rows(plan, fragments)
+        commit_rows(plan, join_small_files(self.task, fragments))
 
     def abort(self, messages: Sequence[Any]) -> None:
         """Remove the files of a job that failed, as far as they are known.

@@ -10,7 +10,7 @@ from lancekit.compiled.state import compile_nothing
 from lancekit.options import Options, options
 from lancekit.pipeline.rows.write import WriteTask
 
-__all__ = ["enter_worker", "freeze_worker", "in_turn"]
+__all__ = ["enter_worker", "freeze_worker", "of_partition"]
 
 #: What each of the many workers on a machine remembers of files, if nothing is said.
 _CACHE_BYTES = 64 << 20
@@ -43,12 +43,15 @@ def enter_worker(values: Options) -> None:
     options.engine = "local"  # a worker is where Spark's work ends up
 
 
-def in_turn(task: WriteTask) -> WriteTask:
-    """Return how this partition writes: each starts with another of the places for its files."""
+def of_partition(task: WriteTask) -> WriteTask:
+    """Return how this partition writes: to files of the size that is aimed at.
+
+    Each partition starts with another of the places for files.
+    """
     from pyspark import TaskContext
 
+    most = min(options.target_file_bytes or task.max_bytes_per_file, task.max_bytes_per_file)
     context = TaskContext.get()
-    if context is None or len(task.places) < 2:
-        return task
-    first = context.partitionId() % len(task.places)
-    return replace(task, places=(*task.places[first:], *task.places[:first]))
+    first = context.partitionId() % max(len(task.places), 1) if context else 0
+    places = (*task.places[first:], *task.places[:first])
+    return replace(task, max_bytes_per_file=most, places=places)

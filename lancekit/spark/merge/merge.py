@@ -37,6 +37,7 @@ from lancekit.pipeline.merge.plan import (
     writes_rows,
 )
 from lancekit.pipeline.merge.strategy import MatchPlan
+from lancekit.pipeline.rows.join_files import join_small_files
 from lancekit.pipeline.rows.write import WriteTask, delete_fragments
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource
@@ -199,6 +200,7 @@ def _finish(
     try:
         if job.keeps_ids:
             new = tuple(f for part in parts for f in _with_ids(part, job.target))
+        new = tuple(join_small_files(task, new))
         if gone is None:
             gone = concatenated([part.gone for part in parts], np.int64)
         by_source = clauses.delete_by_source is not None

@@ -17,7 +17,7 @@ from lancekit.pipeline.keys.source_keys import key_columns
 from lancekit.pipeline.merge.condition import condition_columns, condition_holds
 from lancekit.pipeline.merge.plan import EXAMPLES, MergeClauses, guard_hashes
 from lancekit.pipeline.rows.write import WriteTask, write_fragments
-from lancekit.spark.jobs.worker import in_turn
+from lancekit.spark.jobs.worker import of_partition
 
 __all__ = ["ADDRESS", "MatchedRows", "MergeTask", "TaskResult", "concatenated", "lent_columns"]
 
@@ -110,7 +110,7 @@ class MergeTask:
             examples = _examples(self._new_rows(rows, tally), self.task.schema.to_arrow())
         else:
             batches = (batch for batch, _ in self._new_rows(rows, tally))
-            new = write_fragments(batches, in_turn(self.task))
+            new = write_fragments(batches, of_partition(self.task))
         return TaskResult(
             new=new,
             matches=concatenated(tally.matches, np.int64),
