@@ -9,7 +9,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +20,7 @@ from lancekit.format.fragment import Fragment
 from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.columns.streamed_values import Arriving
 from lancekit.pipeline.columns.write import ColumnsTask, write_columns
+from lancekit.pipeline.rows.new_files import WriteTarget
 from lancekit.pipeline.rows.write import delete_fragments
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
@@ -90,7 +90,7 @@ def write_joined(
     written = collect(
         laid,
         _Write(new, left_on, packed),
-        discard=partial(_discard, tasks[0]),
+        written_to=(WriteTarget(tasks[0].store),),
         what="adding columns",
     )
     by_id = {fragment.id: fragment for fragments in written for fragment in fragments}

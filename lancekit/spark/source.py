@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,7 +23,7 @@ from lancekit.pipeline.keys.source_keys import SourceKeys
 from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
 from lancekit.pipeline.merge.strategy import MatchPlan, choose_match, keys_travel
 from lancekit.pipeline.rows.join_files import join_small_files
-from lancekit.pipeline.rows.write import WriteTask, delete_fragments, tell_all, write_fragments
+from lancekit.pipeline.rows.write import WriteTask, tell_all, write_fragments
 from lancekit.pipeline.source import cast_all
 from lancekit.progress import FragmentWriteProgress
 from lancekit.scan.indexed.choice import RowChoice
@@ -115,9 +114,8 @@ class SparkSource:
         def work(batches: Iterable[pa.RecordBatch]) -> list[Fragment]:
             return write_fragments(cast_all(plan, restore(batches, schema)), of_partition(task))
 
-        discard = partial(delete_fragments, task.store, places=task.places)
         frame = gathered(self.frame) if self._brought is None else self.frame
-        written = collect(frame, work, discard=discard)
+        written = collect(frame, work, written_to=task.targets)
         new = join_small_files(task, chain.from_iterable(written))
         tell_all(progress, new, task)
         return new

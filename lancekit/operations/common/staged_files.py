@@ -9,9 +9,9 @@ from lancekit.commit.manifest.draft import check_format
 from lancekit.errors import CommitUnknownError, LancekitError
 from lancekit.format.fragment import Fragment
 from lancekit.options import options
+from lancekit.pipeline.rows.new_files import WriteTarget
 from lancekit.pipeline.rows.write import (
     MAX_BYTES_PER_FILE,
-    WriteTarget,
     WriteTask,
     delete_fragments,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,7 +15,7 @@ from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError, type_name
 from lancekit.file import FileWriter
 from lancekit.format.fragment import Fragment
-from lancekit.format.names import DATA, data_file_name
+from lancekit.format.names import DATA
 from lancekit.format.schema import LanceSchema
 from lancekit.format.storage_version import check_written
 from lancekit.options import DEFAULT_GOAL
@@ -25,6 +24,7 @@ from lancekit.pipeline.columns.filler import blank
 from lancekit.pipeline.engine.engine import Runner
 from lancekit.pipeline.engine.inputs import as_reader
 from lancekit.pipeline.keys.probe import KeyTable
+from lancekit.pipeline.rows.new_files import new_data_file
 from lancekit.pipeline.rows.write import data_file, delete_fragments
 from lancekit.progress import step, users_code
 from lancekit.scan.ahead import Workers
@@ -106,7 +106,7 @@ def write_columns(task: ColumnsTask) -> Fragment:
 
     Deleted rows get a value too, which nobody sees; the maker does not look at them.
     """
-    name = data_file_name(uuid.uuid4())
+    name = new_data_file()
     sink = task.store.create(f"{DATA}/{name}")
     try:
         writer = FileWriter(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,17 +16,16 @@ from lancekit.file import FileSummary, FileWriter
 from lancekit.file.kernels.arrow_buffers import Encoded
 from lancekit.format.field_marks import is_blob_v2, texts
 from lancekit.format.fragment import DataFile, Fragment
-from lancekit.format.names import DATA, data_file_name
 from lancekit.format.schema import LanceSchema
 from lancekit.format.storage_version import check_written
 from lancekit.options import DEFAULT_GOAL
+from lancekit.pipeline.rows.new_files import WriteTarget, new_data_file
 from lancekit.progress import FragmentWriteProgress
 from lancekit.storage import Store
 from lancekit.storage.base import Sink
 
 __all__ = [
     "NewFiles",
-    "WriteTarget",
     "WriteTask",
     "data_file",
     "delete_fragments",
@@ -39,19 +37,6 @@ __all__ = [
 #: the reference's defaults
 MAX_ROWS_PER_FILE = 1 << 20
 MAX_BYTES_PER_FILE = 90 << 30
-
-
-@dataclass(frozen=True, slots=True)
-class WriteTarget:
-    """A folder for new data files: the dataset's own, or that of a base path."""
-
-    store: Store
-    folder: str = DATA
-    base_id: int | None = None
-
-    def name(self, file: str) -> str:
-        """Return where in the store a data file lies."""
-        return f"{self.folder}/{file}" if self.folder else file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +81,11 @@ class WriteTask:
     def __post_init__(self) -> None:
         check_written(self.storage_version)
 
+    @property
+    def targets(self) -> tuple[WriteTarget, ...]:
+        """Where files go."""
+        return self.places or (WriteTarget(self.store),)
+
 
 def write_fragments(
     batches: Iterable[pa.RecordBatch],
@@ -109,12 +99,12 @@ def write_fragments(
     durable when this returns.  If it raises, it removes what it wrote.
     """
     limits = chain(sizes, repeat(task.max_rows_per_file))
-    places = cycle(task.places or (WriteTarget(task.store),))
+    places = cycle(task.targets)
     fragments: list[Fragment] = []
     rest = _NonEmpty(batches)
     try:
         while rest:
-            name, place = data_file_name(uuid.uuid4()), next(places)
+            name, place = new_data_file(), next(places)
             if progress is not None:
                 progress.begin(_begun(DataFile(name, (), base_id=place.base_id)))
             fragments.append(_write_file(rest, task, next(limits), place, name))
@@ -145,7 +135,7 @@ def write_with_pages(
     task
         Where and how to write.
     """
-    name, place = data_file_name(uuid.uuid4()), next(iter(task.places), WriteTarget(task.store))
+    name, place = new_data_file(), task.targets[0]
     with _opened(task, place, name, pages.keys()) as (_, writer):
         for column, stored in pages.items():
             writer.add_pages(column, stored, rows)

@@ -7,7 +7,7 @@ the attempts that Spark counts.  What other attempts left is found by cleanup.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from lancekit.operations.write import WriteMode, WritePlan, WriteSettings, commi
 from lancekit.options import Options
 from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.rows.join_files import join_small_files
+from lancekit.pipeline.rows.new_files import new_job, remove_job_files
 from lancekit.pipeline.rows.write import (
     MAX_BYTES_PER_FILE,
     MAX_ROWS_PER_FILE,
@@ -63,10 +64,11 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is un
     task: WriteTask
     settings: WriteSettings
     options: Options
+    job: str = field(default_factory=new_job)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a partition to files."""
-        enter_worker(self.options)
+        enter_worker(self.options, self.job)
         try:
             rows = cast_all(self.casts, restore(iterator, self.schema))
             return _Written(tuple(write_fragments(rows, of_partition(self.task))))
@@ -98,14 +100,14 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is un
         commit_rows(plan, join_small_files(self.task, fragments))
 
     def abort(self, messages: Sequence[Any]) -> None:
-        """Remove the files of a job that failed, as far as they are known.
+        """Remove the files of a job that failed.
 
         Spark calls this also when `commit` failed, which has removed them unless it cannot be told
         whether they landed: then, all partitions being there, they stay.
         """
         enter_worker(self.options)
         if any(message is None for message in messages):
-            delete_fragments(self.task.store, _fragments(messages), self.task.places)
+            remove_job_files(self.job, self.task.targets)
 
 
 def _fragments(messages: Sequence[Any]) -> list[Fragment]:

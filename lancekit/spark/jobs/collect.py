@@ -11,7 +11,8 @@ from __future__ import annotations
 import pickle
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,6 +23,7 @@ from lancekit import arrow_kernels as ak
 from lancekit.errors import LancekitError
 from lancekit.interrupts import PREFIX
 from lancekit.options import options
+from lancekit.pipeline.rows.new_files import WriteTarget, new_job, remove_job_files
 from lancekit.progress import tracking, what_is
 from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.failures import job_failure
@@ -37,6 +39,9 @@ Result = TypeVar("Result")
 
 _ROW = "partition int, failed boolean, result binary"
 _POLL_SECONDS = 0.1
+#: Spark looks every two seconds whether a task is cancelled, and ends its Python two seconds later
+_LATE_SECONDS = 5
+_REMOVED = "The files that their tasks had written are removed."
 _LEFT = (
     "Files that their tasks had written belong to no version: cleanup_old_versions() removes them "
     "once they are seven days old, or at once with delete_unverified=True, if nobody else writes."
@@ -59,8 +64,11 @@ def map_batches(
     frame: DataFrame,
     work: Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]],
     schema: Any,
+    job: str = "",
 ) -> DataFrame:
     """Run a function on the batches of each partition, with the options that are in force here.
+
+    The names of the files that it writes end with ``job``.
 
     Raises
     ------
@@ -73,7 +81,7 @@ def map_batches(
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         function, values = pickle.loads(packed)  # noqa: S301  # made above
-        enter_worker(values)
+        enter_worker(values, job)
         try:
             yield from function(batches)
         except LancekitError as error:
@@ -87,7 +95,7 @@ def collect(
     frame: DataFrame,
     work: Callable[[Iterator[pa.RecordBatch]], Result],
     *,
-    discard: Callable[[Result], None] | None = None,
+    written_to: Sequence[WriteTarget] = (),
     what: str | None = None,
 ) -> list[Result]:
     """Run a function on each partition of a DataFrame; return the results in their order.
@@ -98,8 +106,8 @@ def collect(
         Any DataFrame; it is worked out once.
     work
         Gets the Arrow batches of a partition, also if there are none.
-    discard
-        What to do with the results of the others if a partition failed.
+    written_to
+        Where the function writes files.  If a partition fails, those of all are removed.
     what
         What a progress bar calls it; by default what the function does.
 
@@ -127,24 +135,57 @@ def collect(
             }
         )
 
-    tasks = map_batches(frame, run, _ROW)
-    rows = run_action(frame.sparkSession, tasks.toArrow, what=what or what_is(work))
-    results: list[Result] = []
-    failures: list[LancekitError] = []
-    for row in ak.sort_by(rows, "partition").to_pylist():
-        # These bytes were made a moment ago by this program's own function.
-        value = pickle.loads(row["result"])  # noqa: S301
-        (failures if row["failed"] else results).append(value)
-    if failures:
-        if discard is not None:
-            for result in results:
-                discard(result)
-        raise failures[0]
+    job = new_job()
+    tasks = map_batches(frame, run, _ROW, job)
+    with _removed_if_it_fails(job, written_to):
+        rows = run_action(
+            frame.sparkSession,
+            tasks.toArrow,
+            what=what or what_is(work),
+            left=_REMOVED if written_to else _LEFT,
+        )
+        results: list[Result] = []
+        failures: list[LancekitError] = []
+        for row in ak.sort_by(rows, "partition").to_pylist():
+            # These bytes were made a moment ago by this program's own function.
+            value = pickle.loads(row["result"])  # noqa: S301
+            (failures if row["failed"] else results).append(value)
+        if failures:
+            raise failures[0]
     return results
 
 
+@contextmanager
+def _removed_if_it_fails(job: str, places: Sequence[WriteTarget]) -> Iterator[None]:
+    """Remove the files of a job that fails in the block.
+
+    Spark gives a task that still runs some seconds to end: what it writes by then goes later.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if places:
+            try:
+                remove_job_files(job, places)
+            except OSError:
+                error.add_note(_LEFT)
+            late = threading.Timer(_LATE_SECONDS, _remove_quietly, (job, tuple(places)))
+            late.daemon = True
+            late.start()
+        raise
+
+
+def _remove_quietly(job: str, places: Sequence[WriteTarget]) -> None:
+    with suppress(OSError):  # cleanup finds them
+        remove_job_files(job, places)
+
+
 def run_action(
-    session: SparkSession, action: Callable[[], Result], *, what: str = "working"
+    session: SparkSession,
+    action: Callable[[], Result],
+    *,
+    what: str = "working",
+    left: str = _LEFT,
 ) -> Result:
     """Run an action of Spark's, with a bar; an interrupt cancels its jobs, and only these.
 
@@ -186,7 +227,7 @@ def run_action(
             client.cancel(tag)
             while not over.wait(_POLL_SECONDS):
                 client.cancel(tag)  # what had not been submitted yet
-            stop.add_note(f"{PREFIX}its Spark jobs were cancelled. {_LEFT}")
+            stop.add_note(f"{PREFIX}its Spark jobs were cancelled. {left}")
             raise
     if failed:
         raise job_failure(failed[0]) from failed[0]

@@ -8,6 +8,7 @@ from functools import cache
 
 from lancekit.compiled.state import compile_nothing
 from lancekit.options import Options, options
+from lancekit.pipeline.rows.new_files import begin_job
 from lancekit.pipeline.rows.write import WriteTask
 
 __all__ = ["enter_worker", "freeze_worker", "of_partition"]
@@ -28,8 +29,10 @@ def freeze_worker() -> None:
     gc.freeze()
 
 
-def enter_worker(values: Options) -> None:
+def enter_worker(values: Options, job: str = "") -> None:
     """Make a worker ready: freeze its objects, and put the driver's options in force.
+
+    The names of its files end with the digits of the job, by which they are found if it fails.
 
     A process serves one task at a time, and every task of lancekit's starts here, so the options
     of an earlier one do not stay.
@@ -41,6 +44,7 @@ def enter_worker(values: Options) -> None:
     if options.cache_bytes is None:
         options.cache_bytes = _CACHE_BYTES
     options.engine = "local"  # a worker is where Spark's work ends up
+    begin_job(job)
 
 
 def of_partition(task: WriteTask) -> WriteTask:

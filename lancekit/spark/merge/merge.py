@@ -175,10 +175,7 @@ def _run(
     def run(batches: Iterable[pa.RecordBatch]) -> TaskResult:
         return work(read(batches))
 
-    def discard(part: TaskResult) -> None:
-        delete_fragments(work.task.store, part.new, work.task.places)
-
-    return collect(frame, run, discard=discard, what="merging")
+    return collect(frame, run, written_to=work.task.targets, what="merging")
 
 
 def _fragments(parts: Sequence[TaskResult]) -> tuple[Fragment, ...]:

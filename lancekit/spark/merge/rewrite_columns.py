@@ -21,7 +21,6 @@ from lancekit.format import row_address
 from lancekit.pipeline.columns.column_patch import (
     Patch,
     Patched,
-    added_files,
     all_patched,
     try_patch,
 )
@@ -29,7 +28,7 @@ from lancekit.pipeline.keys.repeated import repeated_since_checked
 from lancekit.pipeline.merge.plan import MergeWork, guard_hashes
 from lancekit.pipeline.merge.rewrite_columns import patch_task, rewritten_columns
 from lancekit.pipeline.merge.strategy import MatchPlan
-from lancekit.pipeline.rows.write import delete_fragments
+from lancekit.pipeline.rows.new_files import WriteTarget
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.spark.frames.types import from_spark_batch, spark_schema, to_spark_batch, wire_schema
 from lancekit.spark.frames.wire_rows import (
@@ -93,12 +92,8 @@ def rewrite_fragments(
     packed = tuple(
         pickle.dumps({s.fragment.id: s for s in target[place::count]}) for place in range(count)
     )
-    store = work.task.store
-    parts = collect(
-        laid,
-        _Rewrite(work, packed),
-        discard=lambda part: delete_fragments(store, added_files(part.patched)),
-    )
+    own = (WriteTarget(work.task.store),)
+    parts = collect(laid, _Rewrite(work, packed), written_to=own)
     patched = tuple(each for part in parts for each in part.patched)
     hashes = concatenated([part.hashes for part in parts], np.uint64)
     return MergeWork(
