@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import threading
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -92,6 +93,22 @@ Traceback (most recent call last):
 """
 
 
+TOO_MUCH = """An error occurred while calling o153.getResult.
+: org.apache.spark.SparkException: Exception thrown in awaitResult:
+\tat org.apache.spark.util.ThreadUtils$.awaitResult(ThreadUtils.scala:359)
+Caused by: org.apache.spark.SparkException: Job aborted due to stage failure: Total size of \
+serialized results of 1 tasks (3.0 MiB) is bigger than spark.driver.maxResultSize (2.0 MiB)
+\tat org.apache.spark.scheduler.DAGScheduler.$anonfun$abortStage$3(DAGScheduler.scala:4568)
+"""
+USERS = f"""Traceback (most recent call last):
+  File "/opt/spark/python/lib/pyspark.zip/pyspark/worker.py", line 1, in main
+  File "/home/me/mine.py", line 7, in rows
+    raise ValueError("no")
+  File "{Path(lk.__file__).parent}/spark/x.py", line 3, in run
+ValueError: no
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "said"),
     [
@@ -101,6 +118,8 @@ Traceback (most recent call last):
         ("[TABLE_NOT_FOUND] no t. SQLSTATE: 42P01;\n'Plan", EngineError, "no t;."),
         (FRAMES + "KeyError: 'x'\n SQLSTATE: 38000", EngineError, "failed: KeyError: 'x'."),
         ("", EngineError, "A Spark job failed"),
+        (TOO_MUCH, EngineError, "failed: Total size of serialized results of 1 tasks (3.0 MiB)"),
+        (USERS, EngineError, "ValueError: no.\n  in rows, line 7 of /home/me/mine.py"),
     ],
 )
 def test_what_is_made_of_a_failure(text, kind, said):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import lancekit
 from lancekit import errors
 from lancekit.errors import EngineError, LancekitError
 
@@ -17,13 +19,24 @@ _LAST_FRAME = re.compile(r'.*^ +File "[^\n]*\n(?:    [^\n]*\n)*', re.DOTALL | re
 #: what follows the traceback of a worker that could not even begin
 _REST = re.compile(r"\n\s*(?:PYTHONPATH was:|at [\w.$]+\().*", re.DOTALL)
 _OWN = re.compile(r"lancekit\.errors\.(\w+): (.*)", re.DOTALL)
+_FRAME = re.compile(r'^ +File "([^"\n]+)", line (\d+), in (\S+)', re.MULTILINE)
+_OWN_FOLDER = str(Path(lancekit.__file__).parent)
+#: whose frames are no news to who wrote the function that failed
+_LIBRARIES = frozenset({"site-packages", "dist-packages", "pyspark", "pyspark.zip"})
 _LOST_TASK = re.compile(r"most recent failure: [^\n]*?\): (?:[\w.$]+: )?([^\n]*)")
+#: what Java says on its way to the reason
+_JAVA_ERROR = re.compile(r"^(?:: |Caused by: )(?:[\w.$]+: )?([^\n]+)", re.MULTILINE)
+_NO_REASON = "Exception thrown in awaitResult"
+_ABORTED = "Job aborted due to stage failure: "
 _HINTS = {
+    "spark.driver.maxResultSize": "What the tasks answered is larger than the setting allows: set "
+    "it to more where the session is started, or to 0 for no limit.",
     "No module named 'lancekit'": "Install lancekit where Spark's workers run, too.",
     "No module named": "Install it where Spark's workers run: theirs is the Python that "
     "PYSPARK_PYTHON named when the session started, or else the python3 on the PATH.",
     "[PYTHON_VERSION_MISMATCH]": "Set PYSPARK_PYTHON to this version's path on the workers.",
-    "Python worker exited unexpectedly": "It was killed, most likely for want of memory.",
+    "Python worker exited unexpectedly": "It was killed, most likely for want of memory, or a "
+    "function of the rows ended it (os._exit).",
 }
 
 
@@ -31,7 +44,7 @@ def job_failure(error: Exception) -> LancekitError:
     """Return what to raise for the failure of a job that lancekit started.
 
     An error of lancekit's keeps its type and text; anything else is an ``EngineError`` with the
-    last line of the worker's traceback.
+    last line of the worker's traceback, and the line of the user's function that it came from.
 
     Examples
     --------
@@ -46,7 +59,10 @@ def job_failure(error: Exception) -> LancekitError:
         message, *details = own[2].strip().split("\n")
         return kind(message, details=details)
     hint = next((hint for sign, hint in _HINTS.items() if sign in last), "")
-    return EngineError(f"A Spark job failed: {last.rstrip('.')}.", hint=hint)
+    place = _users_line(text)
+    return EngineError(
+        f"A Spark job failed: {last.rstrip('.')}.", details=[place] if place else [], hint=hint
+    )
 
 
 def first_line(error: Exception) -> str:
@@ -65,4 +81,16 @@ def _said_last(text: str) -> str:
     if "Traceback (most" in text:
         return _REST.sub("", _LAST_FRAME.sub("", text)).strip()
     lost = _LOST_TASK.search(text)
-    return lost[1] if lost else text.split("\n", 1)[0]
+    if lost:
+        return lost[1]
+    reasons = (reason for reason in _JAVA_ERROR.findall(text) if not reason.startswith(_NO_REASON))
+    return str(next(reasons, text.split("\n", 1)[0])).removeprefix(_ABORTED)
+
+
+def _users_line(text: str) -> str:
+    """Return where a traceback has last been in code of neither Spark's nor lancekit's."""
+    for file, line, function in reversed(_FRAME.findall(text)):
+        path = Path(file)
+        if not path.is_relative_to(_OWN_FOLDER) and not _LIBRARIES & {*path.parts}:
+            return f"  in {function}, line {line} of {file}"
+    return ""
