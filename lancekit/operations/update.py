@@ -24,7 +24,7 @@ from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.common.staged_files import removed_unless_landed, write_task
 from lancekit.operations.delete import apply_deletions
 from lancekit.pipeline.engine.engine import Runner, choose_runner
-from lancekit.pipeline.rows.join_files import join_small_files
+from lancekit.pipeline.join_files import join_small_files
 from lancekit.pipeline.rows.update import UpdateTask, rows_to_look_at, update_rows
 from lancekit.pipeline.rows.write import MAX_ROWS_PER_FILE
 from lancekit.scan.expressions.assignment import Assignment, compile_assignment

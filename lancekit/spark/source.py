@@ -18,11 +18,11 @@ from lancekit.pipeline.casts.plan import CastPlan, plan_cast
 from lancekit.pipeline.columns.write import ColumnsTask
 from lancekit.pipeline.engine.engine import EngineName
 from lancekit.pipeline.engine.inputs import is_spark_dataframe
+from lancekit.pipeline.join_files import join_small_files
 from lancekit.pipeline.keys.indexed import key_choice
 from lancekit.pipeline.keys.source_keys import SourceKeys
 from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
 from lancekit.pipeline.merge.strategy import MatchPlan, choose_match, keys_travel
-from lancekit.pipeline.rows.join_files import join_small_files
 from lancekit.pipeline.rows.write import WriteTask, tell_all, write_fragments
 from lancekit.pipeline.source import cast_all
 from lancekit.progress import FragmentWriteProgress

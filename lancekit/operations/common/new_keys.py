@@ -12,11 +12,11 @@ import pyarrow as pa
 from lancekit.format.fragment import Fragment
 from lancekit.format.paths import paths_by_id
 from lancekit.legible import count, literals, warn
+from lancekit.pipeline.join_files import new_sources
 from lancekit.pipeline.keys.hash import known_rows
 from lancekit.pipeline.keys.key_counter import KeyCounter, Repeated, key_words
 from lancekit.pipeline.keys.repeated import repeated_in_write
 from lancekit.pipeline.keys.source_keys import key_columns
-from lancekit.pipeline.rows.join_files import new_sources
 from lancekit.pipeline.rows.write import WriteTask
 from lancekit.scan.fragments.reader import FragmentReader
 

@@ -19,7 +19,7 @@ from lancekit.format.storage_version import check_storage_version
 from lancekit.operations.write import WriteMode, WritePlan, WriteSettings, commit_rows, plan_write
 from lancekit.options import Options
 from lancekit.pipeline.casts.plan import CastPlan
-from lancekit.pipeline.rows.join_files import join_small_files
+from lancekit.pipeline.join_files import join_small_files
 from lancekit.pipeline.rows.new_files import new_job, remove_job_files
 from lancekit.pipeline.rows.write import (
     MAX_BYTES_PER_FILE,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import lancekit
 from lancekit import errors
 from lancekit.errors import EngineError, LancekitError
 
@@ -20,7 +19,7 @@ _LAST_FRAME = re.compile(r'.*^ +File "[^\n]*\n(?:    [^\n]*\n)*', re.DOTALL | re
 _REST = re.compile(r"\n\s*(?:PYTHONPATH was:|at [\w.$]+\().*", re.DOTALL)
 _OWN = re.compile(r"lancekit\.errors\.(\w+): (.*)", re.DOTALL)
 _FRAME = re.compile(r'^ +File "([^"\n]+)", line (\d+), in (\S+)', re.MULTILINE)
-_OWN_FOLDER = str(Path(lancekit.__file__).parent)
+_OWN_FOLDER = str(Path(errors.__file__).parent)
 #: whose frames are no news to who wrote the function that failed
 _LIBRARIES = frozenset({"site-packages", "dist-packages", "pyspark", "pyspark.zip"})
 _LOST_TASK = re.compile(r"most recent failure: [^\n]*?\): (?:[\w.$]+: )?([^\n]*)")

@@ -22,6 +22,7 @@ from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
 from lancekit.pipeline.engine.engine import LocalRunner
+from lancekit.pipeline.join_files import join_small_files
 from lancekit.pipeline.keys.probe import Matches, first_matches, key_values
 from lancekit.pipeline.keys.repeated import repeated_since_checked
 from lancekit.pipeline.keys.source_keys import SourceKeys
@@ -37,7 +38,6 @@ from lancekit.pipeline.merge.plan import (
     writes_rows,
 )
 from lancekit.pipeline.merge.strategy import MatchPlan
-from lancekit.pipeline.rows.join_files import join_small_files
 from lancekit.pipeline.rows.write import WriteTask, delete_fragments
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource

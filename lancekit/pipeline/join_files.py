@@ -154,7 +154,8 @@ def _rows(
         reader = FragmentReader(source)
         for start in range(rows.start, rows.stop, _STEP):
             table = reader.read(schema.names, range(start, min(start + _STEP, rows.stop)))
-            yield from table.cast(schema).to_batches()
+            for batch in table.to_batches():
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 
 def new_sources(task: WriteTask, fragments: Iterable[Fragment]) -> Iterator[FragmentSource]:
