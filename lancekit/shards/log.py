@@ -35,6 +35,7 @@ __all__ = [
     "count_entry_rows",
     "encode_entry",
     "encode_sentinel",
+    "flushed_up_to",
     "positions",
     "put_entry",
     "read_entry",
@@ -97,6 +98,11 @@ class Entry:
     sentinel: bool = False
     torn: bool = False
     checked: bool = False
+
+    @property
+    def rows(self) -> int:
+        """The number of its rows, those that only delete their keys included."""
+        return sum(batch.num_rows for batch in self.batches)
 
 
 def encode_entry(
@@ -339,6 +345,8 @@ def replayable(shard: Shard, manifest: ShardManifest) -> Iterator[Entry]:
             if torn is not None and not entry.sentinel:
                 raise torn
             if entry.generation is not None and entry.generation < manifest.current_generation:
+                if number <= flushed_up_to(shard, manifest):
+                    continue
                 raise _contradiction(
                     shard,
                     manifest,
@@ -351,6 +359,52 @@ def replayable(shard: Shard, manifest: ShardManifest) -> Iterator[Entry]:
         yield Entry(torn.context["position"], 0, torn=True)
 
 
+def flushed_up_to(shard: Shard, manifest: ShardManifest) -> int:
+    """Return the last position whose rows generations have.
+
+    This is the cursor of the manifest, or a later position: release 14 lists generations with the
+    rows of an entry that is being written, and with the cursor before that entry.  The number of
+    rows of a generation tells whether it has all rows of its entries.
+    """
+    done = manifest.replay_after
+    known = {table.generation: table.physical_rows for table in manifest.sstables}
+    while (entry := _readable(shard, done + 1)) is not None:
+        rows, last, whole = _rows_of(shard, entry)
+        told = known.get(entry.generation or 0)
+        if told is None or rows > told or (whole and rows != told):
+            break
+        done = last
+    return done
+
+
+def _rows_of(shard: Shard, entry: Entry) -> tuple[int, int, bool]:
+    """Count the rows of all entries that have the generation of an entry, which is no sentinel.
+
+    Returns
+    -------
+    tuple
+        The rows, the last position, and whether no earlier entry of the generation is missing.
+    """
+    rows, first, last = entry.rows, entry.position - 1, entry.position
+    while before := _readable(shard, first):
+        if not before.sentinel and before.generation != entry.generation:
+            break
+        rows, first = rows + before.rows, first - 1
+    while after := _readable(shard, last + 1):
+        if after.generation != entry.generation:
+            break
+        rows, last = rows + after.rows, last + 1
+    return rows, last, first == 0 or before is not None
+
+
+def _readable(shard: Shard, number: int) -> Entry | None:
+    """Return the entry at a position, if there is one that can be read."""
+    try:
+        return read_entry(shard, number) if number > 0 else None
+    except (CorruptFileError, UnsupportedFeatureError, FileNotFoundError):
+        return None
+
+
 def _check_reach(shard: Shard, manifest: ShardManifest, numbers: Sequence[int]) -> None:
     """Raise if the manifest says of entries what they, or their absence, contradict."""
     seen, last = manifest.last_seen, max(numbers, default=0)
@@ -361,12 +415,10 @@ def _check_reach(shard: Shard, manifest: ShardManifest, numbers: Sequence[int]) 
     for number in reversed(numbers):
         if number > manifest.replay_after:
             continue
-        try:
-            generation = read_entry(shard, number).generation
-        except (CorruptFileError, UnsupportedFeatureError, FileNotFoundError):
-            continue  # generations have its rows, and it may be collected meanwhile
-        if generation is None:
-            continue  # a sentinel
+        entry = _readable(shard, number)
+        if entry is None or entry.generation is None:
+            continue  # a sentinel; or generations have its rows, and it may be collected meanwhile
+        generation = entry.generation
         if generation >= manifest.current_generation:
             raise _contradiction(
                 shard,

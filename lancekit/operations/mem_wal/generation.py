@@ -266,6 +266,8 @@ def _fault(manifest: Manifest, table: SsTable, schema: LanceSchema) -> str:
     rows = sum(fragment.physical_rows or 0 for fragment in manifest.fragments)
     if table.physical_rows not in (None, rows):
         return f"it says {rows} rows, and the manifest of the shard says {table.physical_rows}"
+    if table.manifest_crc32 is None:
+        manifest.schema.to_arrow()  # which raises where it has a type that nobody knows
     types = {field.id: field.logical_type for field in manifest.schema.fields}
     for field in primary_key(schema):
         if types.get(field.id) != field.logical_type:

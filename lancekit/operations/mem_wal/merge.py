@@ -29,6 +29,7 @@ from lancekit.operations.mem_wal.refused import OF_ROWS
 from lancekit.operations.unmerged.marks import Marks
 from lancekit.operations.unmerged.waiting_rows import waiting_rows
 from lancekit.progress import tracking
+from lancekit.shards.log import flushed_up_to
 from lancekit.shards.manifests import change, latest
 from lancekit.shards.shard import Shard
 from lancekit.versions.listing import latest_snapshot
@@ -296,7 +297,10 @@ def drain(shard: Shard, merged: int) -> None:
 
     def edit(newest: ShardManifest) -> ShardManifest | None:
         left = tuple(table for table in newest.sstables if table.generation > merged)
-        return None if len(left) == len(newest.sstables) else replace(newest, sstables=left)
+        if len(left) == len(newest.sstables):
+            return None
+        # a generation that is not listed cannot tell which entries it has
+        return replace(newest, sstables=left, replay_after=flushed_up_to(shard, newest))
 
     change(shard, None, edit)
 
