@@ -366,12 +366,13 @@ class _ThreeWay:
             return True
         if all(base.columns[was].type != table.columns[name].type for was, base in known):
             return True
-        olds = {key: [base.rows[key][was] for was, base in known if key in base.rows]
-                for key in table.rows}  # fmt: skip
-        return any(
-            olds[key] and all(old != row[name] for old in olds[key])
-            for key, row in table.rows.items()
-        )
+        return any(self._is_new(track, key, row[name]) for key, row in table.rows.items())
+
+    def _is_new(self, track: _Track, key: int, value: Any) -> bool:
+        """Tell whether a value is unlike that of each base that has the row and the column."""
+        known = zip(track.bases, self.bases, strict=True)
+        olds = [base.rows[key][was] for was, base in known if was and key in base.rows]
+        return bool(olds) and all(old != value for old in olds)
 
     # ---- rows
 
@@ -465,6 +466,9 @@ class _ThreeWay:
         for track in self.tracks:
             was, now = track.bases[at], track.ours if mine else track.theirs
             if was is not None and now is not None and self.bases[at].rows[key][was] != row[now]:
+                return True
+            # of a column that this base lacks, the other bases say whether the value is new
+            if was is None and now is not None and self._is_new(track, key, row[now]):
                 return True
         return False
 

@@ -26,6 +26,7 @@ from lancekit.operations.lineage.diff_plan import DiffPlan
 from lancekit.operations.lineage.merged_rows import Cells, Clashes, Rewritten, Settled
 from lancekit.operations.lineage.rows import NOWHERE, read_rows
 from lancekit.operations.lineage.three_way import By, ThreeWay
+from lancekit.operations.lineage.three_way_columns import rows_with_new_values
 from lancekit.pipeline.diff.row_values import row_values, rows_at_a_time
 from lancekit.pipeline.diff.side import Addresses
 from lancekit.pipeline.diff.values import differing
@@ -63,17 +64,20 @@ def combined(plans: Sequence[ThreeWay], by: By) -> ThreeWay:
     apart = _apart(plan, theirs, ours)
     on_both = apart & ((theirs != NOWHERE) & (ours != NOWHERE))[:, np.newaxis]
     lacked = _lacked(plans)
+    changed = _changed_beside(plans, lacked, theirs, ours)
     places = places.reshape(-1)
     take, keep = np.zeros_like(apart), np.zeros_like(apart)
     start = 0
-    for rows, lacks in zip(decided, lacked, strict=True):
+    for one, rows, lacks in zip(plans, decided, lacked, strict=True):
         at = places[start : start + len(rows.theirs)]
         start += len(rows.theirs)
         # what a plan does not list stays as it is
         taken, clash = np.zeros_like(apart), np.zeros_like(apart)
         taken[at], clash[at] = rows.take, rows.conflict
-        # both values are new to a base without the column
-        unknown = on_both & lacks
+        # both values are new to a base without the column; a new value makes a row another one
+        others: npt.NDArray[np.bool_] = np.logical_or.reduce(changed & lacks, axis=1)
+        others &= ~np.isin(theirs, one.changes.inserted) & ~np.isin(ours, one.mine.inserted)
+        unknown = on_both & lacks | others[:, np.newaxis]
         taken, clash = taken & ~unknown, clash | unknown
         if by == "row":
             clash = _whole(clash)
@@ -91,6 +95,24 @@ def _lacked(plans: Sequence[ThreeWay]) -> Cells:
     there = there.reshape(len(plans), -1)
     some: npt.NDArray[np.bool_] = np.logical_or.reduce(there, axis=0)
     return ~there & some
+
+
+def _changed_beside(
+    plans: Sequence[ThreeWay], lacked: Cells, theirs: Addresses, ours: Addresses
+) -> Cells:
+    """Return the new values of rows that one side lacks, in columns that some bases lack."""
+    out = np.zeros((len(theirs), lacked.shape[1]), bool)
+    alone = (theirs == NOWHERE) != (ours == NOWHERE)
+    for at in np.flatnonzero(lacked.any(axis=0)).tolist() if alone.any() else ():
+        pair = plans[0].columns[at]
+        if pair.old is not None:
+            sides = [(one.to_theirs, one.changes) for one in plans]
+            out[:, at] |= np.isin(theirs, rows_with_new_values(pair.old.name, sides))
+        if not pair.is_lacked:
+            sides = [(one.to_ours, one.mine) for one in plans]
+            out[:, at] |= np.isin(ours, rows_with_new_values(pair.new.name, sides))
+    out &= alone[:, np.newaxis]
+    return out
 
 
 def _whole(cells: Cells) -> Cells:

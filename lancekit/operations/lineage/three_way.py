@@ -142,8 +142,8 @@ def three_ways(
     for one in plans:
         to_theirs, to_ours = (_of_rows(plan, both, on) for plan in one)
         changes = _changes(to_theirs)
-        # without any there is nothing that changes of ours could meet
-        meets = _any(changes) or columns.schema != ours.manifest.schema
+        # without any there is nothing that changes of ours could meet, unless another base has some
+        meets = len(bases) > 1 or _any(changes) or columns.schema != ours.manifest.schema
         since.append(Since(to_theirs, to_ours, changes, _changes(to_ours) if meets else changes))
     columns = planned(values_of(columns, followed, since))
     for found in since:

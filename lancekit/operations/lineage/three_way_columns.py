@@ -33,7 +33,15 @@ from lancekit.pipeline.diff.side import Addresses
 from lancekit.pipeline.diff.values import differing
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Since", "check_settled", "merged_pairs", "paired", "rows_unlike", "values_of"]
+__all__ = [
+    "Since",
+    "check_settled",
+    "merged_pairs",
+    "paired",
+    "rows_unlike",
+    "rows_with_new_values",
+    "values_of",
+]
 
 
 def check_settled(plan: ColumnPlan, versions: Versions) -> None:
@@ -82,10 +90,10 @@ def values_of(plan: ColumnPlan, columns: Sequence[Track], since: Sequence[Since]
     for track in columns:
         if track.is_dropped and track.ours is not None:
             sides = [(one.to_ours, one.mine) for one in since]
-            ours[track.ours.name] = _num_new(track.ours.name, sides)
+            ours[track.ours.name] = len(rows_with_new_values(track.ours.name, sides))
         elif track.is_dropped and track.theirs is not None:
             sides = [(one.to_theirs, one.changes) for one in since]
-            theirs[track.theirs.name] = _num_new(track.theirs.name, sides)
+            theirs[track.theirs.name] = len(rows_with_new_values(track.theirs.name, sides))
     for part in plan.dropped_parts:
         counts, own = (theirs, "theirs") if part.in_theirs else (ours, "ours")
         counts[part.key] = min(getattr(one, own)[part.key] for one in found)
@@ -106,8 +114,8 @@ def _most(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
     return {name: max(one.get(name, 0) for one in counts) for name in names}
 
 
-def _num_new(name: str, sides: Iterable[tuple[DiffPlan, Changes]]) -> int:
-    """Count the values of a column that differ from those of each merge base.
+def rows_with_new_values(name: str, sides: Iterable[tuple[DiffPlan, Changes]]) -> Addresses:
+    """Return the rows of a side whose value of a column differs from that of each merge base.
 
     A base counts if it has the column; rows that no base has do not count.
     """
@@ -121,7 +129,7 @@ def _num_new(name: str, sides: Iterable[tuple[DiffPlan, Changes]]) -> int:
             since = np.union1d(found, changes.inserted)
             changed = np.union1d(changed, found)
             new = since if new is None else np.intersect1d(new, since)
-    return 0 if new is None else len(np.intersect1d(new, changed))
+    return changed if new is None else np.intersect1d(new, changed)
 
 
 def rows_unlike(

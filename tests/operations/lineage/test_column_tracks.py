@@ -199,6 +199,46 @@ def test_what_becomes_of_columns(tmp_path: Path, name: str, turned: bool) -> Non
         assert read(lk, ours) == before
 
 
+def test_a_changed_column_stays_if_theirs_changed_no_row_since_a_base(tmp_path: Path) -> None:
+    ds, exp = crossed(tmp_path / "t", adding, describing("m"))
+    exp.drop_columns(["c"])
+    ds.update({"c": "7"}, where="id = 2")
+    ds.branches.merge("exp")
+    assert read(lance, ds)[1] == rows(v=V, n=[0, 0], c=[100, 7])
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_deleted_row_with_a_new_value_in_a_column_that_one_base_lacks(
+    tmp_path: Path, turned: bool
+) -> None:
+    ds, exp = crossed(tmp_path / "t", adding)
+    one, other = (ds, exp) if turned else (exp, ds)
+    one.delete("id < 3")
+    other.update({"c": "7"}, where="id = 2")
+    with pytest.raises(MergeConflictError) as raised:
+        ds.branches.merge("exp")
+    (conflict,) = raised.value.context["conflicts"].sample()
+    assert conflict.kind == ("delete/update" if turned else "update/delete")
+    ds.branches.merge("exp", conflicts="theirs" if turned else "ours")
+    assert read(lance, ds)[1] == {2: {"id": 2, "v": 20, "n": 3, "c": 7}}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_new_value_in_a_row_and_a_column_that_one_base_lacks(
+    tmp_path: Path, turned: bool
+) -> None:
+    """That the row is gone is not new to the base, so the changed row stays."""
+    ds, exp = crossed(
+        tmp_path / "t",
+        both(adding, lambda x: x.insert({"id": [9], "v": [9], "n": [9], "c": [9]}, mode="append")),
+    )
+    one, other = (ds, exp) if turned else (exp, ds)
+    one.delete("id = 9")
+    other.update({"c": "7"}, where="id = 9")
+    ds.branches.merge("exp", on="id")
+    assert read(lance, ds)[1][9] == {"id": 9, "v": 9, "n": 9, "c": 7}
+
+
 def test_a_cell_that_both_changed_in_a_column_that_one_base_lacks(tmp_path: Path) -> None:
     ds, exp = crossed(tmp_path / "t", adding)
     ds.update({"c": "7"}, where="id = 2")
