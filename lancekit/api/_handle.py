@@ -29,6 +29,8 @@ class Handle:
     _scan_defaults: dict[str, Any]
     _snapshot: Snapshot
     _read_only: bool
+    #: whether the last merge of shards stopped at rows that the table refuses, for cards
+    _merge_refused: bool = False
 
     @classmethod
     def _at(
@@ -68,7 +70,7 @@ class Handle:
         if self._read_only:
             raise ReadOnlyError(
                 f"This handle is pinned to version {self._snapshot.version}.",
-                hint="Open the dataset with lancekit.dataset() to write to it.",
+                hint=f"Open the dataset to write to it: {self._line.code}.",
                 version=self._snapshot.version,
             )
 
@@ -76,7 +78,7 @@ class Handle:
         if asked and self._read_only:
             raise InvalidArgumentError(
                 f"This handle is pinned to version {self.version}, in which no rows of shards are.",
-                hint="Read it without them, or open the dataset with lancekit.dataset().",
+                hint=f"Read it without them, or open the dataset: {self._line.code}.",
                 version=self.version,
             )
 

@@ -139,7 +139,9 @@ class MemWal(Handle):
         >>> len(ds.mem_wal_shards())
         0
         """
-        return shard_infos(self._snapshot)
+        found = shard_infos(self._snapshot)
+        found.refused = self._merge_refused
+        return found
 
 
 def _told(spec: ShardingSpec) -> dict[str, Any]:

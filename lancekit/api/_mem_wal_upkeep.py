@@ -36,9 +36,6 @@ __all__ = ["MemWalUpkeep"]
 class MemWalUpkeep(Handle):
     """The merge of generations into the table, and the cleanup and repair of shards."""
 
-    #: whether the last merge stopped at rows that the table refuses: the card says what to do
-    _merge_refused: bool = False
-
     def merge_mem_wal(
         self,
         shards: Iterable[str | UUID] | None = None,

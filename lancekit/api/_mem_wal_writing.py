@@ -221,6 +221,13 @@ class ShardWrites(Handle):
                 router = None
             if router is None:
                 newest = latest_snapshot(self._line)
+                if newest.version < self._snapshot.version:
+                    raise InvalidArgumentError(
+                        f"{self.uri} is another table now: its newest version is {newest.version}, "
+                        f"and this handle is at version {self._snapshot.version}.",
+                        hint=f"Open the table that is there now: {self._line.code}.",
+                        uri=self.uri,
+                    )
                 if mem_wal_entry(newest.indices) is None and newest.manifest.schema.primary_key:
                     newest = self._initialized()
                 router = Router(newest, writer_settings(initialized(newest).defaults))

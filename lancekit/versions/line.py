@@ -48,6 +48,12 @@ class Line:
         return self.root.child(branch_folder(self.branch)) if self.branch else self.root
 
     @property
+    def code(self) -> str:
+        """The call that opens the newest version, for hints."""
+        opened = f"lancekit.dataset({self.root.uri!r})"
+        return f"{opened}.checkout_version(({self.branch!r}, None))" if self.branch else opened
+
+    @property
     def uri(self) -> str:
         """The folder as a path or URI."""
         return self.store.uri

@@ -28,6 +28,7 @@ from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
 from lancekit.operations.mem_wal.quarantine import GENERATION, REASON, SHARD, TIME
 from lancekit.operations.mem_wal.repair import MemWalRepair, SetAside
 from lancekit.operations.mem_wal.shards import ShardInfo, Shards
+from lancekit.operations.unmerged.waiting_rows import merge_call
 from lancekit.options import options
 from lancekit.shards.schema import TOMBSTONE
 
@@ -92,9 +93,10 @@ def shards_card(shards: Shards, _now: datetime) -> Card:
 
 def _merge_call(shards: Shards) -> str:
     """Return the call that merges all rows."""
-    if any(one.log_entries for one in shards):
-        return "ds.merge_mem_wal(flush=True)"
-    return "ds.merge_mem_wal()" if any(one.unmerged_generations for one in shards) else ""
+    in_logs = any(one.log_entries for one in shards)
+    if not in_logs and not any(one.unmerged_generations for one in shards):
+        return ""
+    return merge_call(flush=in_logs, refused=shards.refused)
 
 
 def _shard(shard: ShardInfo) -> Row:

@@ -80,6 +80,9 @@ class ShardInfo:
 class Shards(Displayed, list[ShardInfo]):
     """The shards of a table, by their ids: a list with a card."""
 
+    #: whether the table refused rows in a merge just now, for the card
+    refused: bool = False
+
     def _plain(self) -> str:
         return ", ".join(one.shard_id for one in self) or "no shards"
 

@@ -131,17 +131,14 @@ class TableWatch:
 
     def _ended(self, what: str, *, gone: bool = False) -> FencedError:
         line = self._seen.snapshot.line
-        opened = f"lancekit.dataset({line.root.uri!r})"
-        if line.branch is not None:
-            opened += f".checkout_version(({line.branch!r}, None))"
         hint = (
-            f"Put the rows into the table that is there now: ds = {opened}, then "
+            f"Put the rows into the table that is there now: ds = {line.code}, then "
             "ds.mem_wal_upsert(rows), or open a writer with ds.mem_wal_writer(shard)."
         )
         if gone:
             hint = (
                 "It was deleted or moved, with its logs. Restore it, then put the rows by a new "
-                f"handle: ds = {opened}. Or put them into another table or branch, which "
+                f"handle: ds = {line.code}. Or put them into another table or branch, which "
                 "lancekit.write_dataset or ds.create_branch makes."
             )
         return FencedError(

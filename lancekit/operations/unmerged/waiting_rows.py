@@ -6,6 +6,7 @@ as `_MOST_ENTRIES` and `_MOST_REQUESTS` allow.  A count that leaves something ou
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,14 +19,13 @@ from lancekit.legible import plural
 from lancekit.operations.unmerged.lost import lost_shards
 from lancekit.operations.unmerged.marks import Marks
 from lancekit.operations.unmerged.quarantined import quarantined_rows
-from lancekit.operations.unmerged.waiting import has_rows_in_log
-from lancekit.shards.log import count_entry_rows, positions
+from lancekit.shards.log import count_entry_rows, positions, replayable
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard, shards_of
 from lancekit.storage import LocalStore
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["WaitingRows", "rows_in_shards", "waiting_rows"]
+__all__ = ["WaitingRows", "merge_call", "rows_in_shards", "waiting_rows"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -108,10 +108,7 @@ class WaitingRows:
         """The call that merges the rows; empty if there are none, or files are damaged."""
         if self.damaged or (self.complete and not self.rows):
             return ""
-        flush = self.in_logs or not self.complete
-        arguments = ["flush=True"] if flush else []
-        arguments += ['on_error="quarantine"'] if self.refused else []
-        return f"ds.merge_mem_wal({', '.join(arguments)})"
+        return merge_call(flush=bool(self.in_logs) or not self.complete, refused=self.refused)
 
     @property
     def advice(self) -> str:
@@ -123,6 +120,21 @@ class WaitingRows:
             )
         kept = ", and keeps rows that the table refuses" if self.refused else ""
         return f"{self.merge_call} merges them{kept}" if self.merge_call else ""
+
+
+def merge_call(*, flush: bool, refused: bool) -> str:
+    """Return the call that merges rows of shards.
+
+    Parameters
+    ----------
+    flush
+        Whether rows are in logs alone.
+    refused
+        Whether the table refuses rows.
+    """
+    arguments = ["flush=True"] if flush else []
+    arguments += ['on_error="quarantine"'] if refused else []
+    return f"ds.merge_mem_wal({', '.join(arguments)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +223,7 @@ def _is_damaged(shard: Shard) -> bool:
     try:
         manifest = latest(shard)
         if manifest is not None:
-            has_rows_in_log(shard, manifest)
+            deque(replayable(shard, manifest), maxlen=0)
     except CorruptFileError:
         return True
     except (LancekitError, OSError):

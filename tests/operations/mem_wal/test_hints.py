@@ -279,6 +279,7 @@ def test_a_card_after_a_refused_merge_names_the_quarantine(tmp_path: Path) -> No
         ds.merge_mem_wal()
     for of in (ds, caught.value.context["merged"]):
         assert 'ds.merge_mem_wal(on_error="quarantine") merges them, and keeps rows' in fact(of)
+    assert fact(ds.mem_wal_shards()) == 'ds.merge_mem_wal(on_error="quarantine")'
     ds.merge_mem_wal(on_error="quarantine")
     assert fact(ds) == "1 row in quarantine; ds.mem_wal_quarantine() reads the quarantine"
 
@@ -288,6 +289,44 @@ def test_the_card_of_a_table_with_a_damaged_log_names_the_repair(tmp_path: Path)
     assert "ds.repair_mem_wal(), which sets aside" in fact(ds)
     ds.repair_mem_wal()
     assert fact(ds) == "1 row of 1 shard; ds.merge_mem_wal() merges them"
+
+
+def test_a_card_finds_damage_behind_sound_entries(tmp_path: Path) -> None:
+    ds = made(tmp_path)
+    writer = ds.mem_wal_writer(ONE)
+    for key in (2, 3, 4):
+        writer.put({"id": [key], "v": ["b"]})
+    entry = tmp_path / "t" / "_mem_wal" / ONE / entry_name(2)
+    entry.write_bytes(b"\0" * 200 + entry.read_bytes()[200:])
+    assert "at least 2 rows" in fact(ds)
+    assert "ds.repair_mem_wal()" in fact(ds)
+
+
+def test_a_handle_of_a_table_that_was_replaced_names_the_call_that_opens_the_new_one(
+    tmp_path: Path,
+) -> None:
+    ds = made(tmp_path)
+    ds.mem_wal_upsert(ROWS)
+    shutil.rmtree(ds.uri)
+    with pytest.raises(LancekitError, match="deleted or moved"):
+        ds.mem_wal_upsert(ROWS)
+    made(tmp_path, initialized=False)
+    with pytest.raises(LancekitError, match="another table now") as caught:
+        ds.mem_wal_upsert(ROWS)
+    (call,) = re.findall(r"lancekit\.dataset\('[^']*'\)", str(caught.value))
+    assert eval(call, {"lancekit": lk}).mem_wal_upsert(ROWS)
+
+
+@pytest.mark.parametrize("branch", [None, "trial"])
+def test_a_pinned_handle_names_the_call_that_opens_the_newest_version(
+    tmp_path: Path, branch: str | None
+) -> None:
+    ds = made(tmp_path)
+    ds = ds.create_branch(branch) if branch else ds
+    with pytest.raises(LancekitError, match="pinned to version") as caught:
+        ds.at(2).mem_wal_upsert(ROWS)
+    call = str(caught.value).split("write to it: ")[1].rstrip(".")
+    assert eval(call, {"lancekit": lk}).branch == ds.branch
 
 
 def test_a_torn_entry_is_no_damage(tmp_path: Path) -> None:
