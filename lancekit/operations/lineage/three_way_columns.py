@@ -12,7 +12,7 @@ import pyarrow as pa
 from lancekit import arrow_kernels as ak
 from lancekit.errors import SchemaMismatchError
 from lancekit.file.kernels.bits import flags_of
-from lancekit.format.arrow_parts import child_of, flattened
+from lancekit.format.arrow_parts import child_of, flattened, items_of, with_other_items
 from lancekit.format.schema import LanceField
 from lancekit.operations.lineage.column_tracks import Track, Versions, named_bases
 from lancekit.operations.lineage.diff import Changes
@@ -295,6 +295,10 @@ def _values(side: Snapshot, rows: Addresses, chain: Sequence[LanceField]) -> _Fo
             places = pa.array(np.arange(len(values)), mask=~flags_of(values.is_valid()))
             values = ak.take(child_of(values, field.name), places)
         else:
+            if pa.types.is_map(values.type):  # Arrow flattens no maps
+                entries = items_of(values)
+                kind = pa.list_(pa.field("entries", entries.type, False))
+                values = with_other_items(values, kind, entries)
             values, has_rows, above = flattened(values), False, 0
     return _Found(values, ak.null_count(values) - above, has_rows)
 

@@ -404,6 +404,41 @@ def test_parts_of_nested_structs(tmp_path: Path, nesting: str, side: str) -> Non
     ds.validate(deep=True)
 
 
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+@pytest.mark.parametrize("nesting", ["list", "struct of lists", "map"])
+def test_an_overwrite_casts_parts_of_nested_structs(
+    tmp_path: Path, nesting: str, side: str
+) -> None:
+    kind, make, path = NESTED[nesting]
+    cast = pa.struct([("a", pa.int32()), ("b", pa.string())])
+    narrow = {
+        "list": pa.list_(cast),
+        "struct of lists": pa.struct([("i", pa.list_(cast)), ("o", pa.int32())]),
+        "map": pa.map_(pa.string(), cast),
+    }[nesting]
+    rows = [{"id": k, "n": k, "s": make(k)} for k in range(1, 5)]
+    kept: dict[str, Any] = {"primary_key": "id", "data_storage_version": "2.2"}
+    ds = lk.write_dataset(table(rows, kind), tmp_path / "t", **kept)
+    exp = ds.create_branch("exp")
+    one, two = (ds, exp) if side == "ours" else (exp, ds)
+    one.insert(table(rows, narrow), mode="overwrite")
+    new = [{"id": 3, "n": 3, "s": make(2)}, {"id": 5, "n": 5, "s": make(5)}]
+    upsert(two, new, kind)
+    ds.branches.merge("exp")
+    rows[2:3], rows[4:] = new[:1], new[1:]
+    assert ds.schema.field("s").type == narrow
+    for library in (lk, lance):
+        found = library.dataset(ds.uri).to_table().sort_by("id")["s"].to_pylist()
+        assert found == [row["s"] for row in rows]
+    if side == "theirs":
+        return
+    upsert(two, [{"id": 5, "n": 5, "s": make(1 << 40)}], kind)
+    with pytest.raises(SchemaMismatchError, match="cannot hold in part") as raised:
+        ds.branches.merge("exp")
+    (conflict,) = raised.value.context["conflicts"]
+    assert conflict.theirs == f"changed 1 value that int32 cannot hold in part {path[2:]}.a"
+
+
 def test_the_file_of_a_cast_part_gets_a_second_name(tmp_path: Path) -> None:
     rows = [{"id": k, "n": k, "s": {"a": k, "b": str(k)}} for k in range(6)]
     ds = lk.write_dataset(table(rows), tmp_path / "t", primary_key="id", max_rows_per_file=3)
