@@ -228,14 +228,11 @@ def _kept_by(at: Snapshot, last: Snapshot, kept: dict[int, Ids], ancestor: Snaps
         if done.version in kept:
             return kept[done.version]
         old = _loaded(at.line, done.version)
-        found = {} if old is None else _followed(old, ancestor)
-        back = {then: now for now, then in found.items() if then not in (None, _BY_NAME)}
-        # what the ancestor dropped is no column of it
-        is_told = found.keys() == fields_by_id(ancestor).keys() and _BY_NAME not in found.values()
-        return {**dict.fromkeys(after, None), **back} if is_told else back
+        if old is not None:
+            return _restored(_followed(old, ancestor), ancestor, after)
     if isinstance(done, Overwrite):
         return dict.fromkeys(after, _BY_NAME)  # it gives out all ids anew
-    if at.version == last.version + 1 and not isinstance(done, UnknownOperation):
+    if at.version == last.version + 1 and not isinstance(done, (Restore, UnknownOperation)):
         known = kept[last.version]
         there |= {id_: None for id_ in after if id_ not in before}
         for id_, was in _told(before, after, at) if isinstance(done, Merge) else ():
@@ -247,6 +244,17 @@ def _kept_by(at: Snapshot, last: Snapshot, kept: dict[int, Ids], ancestor: Snaps
     alike = (id_ for id_ in there if _called(before[id_]) == _called(after[id_]))
     held = max(_highest_held(last, at), max(alike, default=-1))
     return {id_: origin for id_, origin in there.items() if id_ <= held}
+
+
+def _restored(found: Ids, ancestor: Snapshot, after: Iterable[int]) -> Ids:
+    """Return the columns of a restored version that is older than the ancestor.
+
+    ``found`` are the columns that the ancestor still has of it.
+    """
+    back = {then: now for now, then in found.items() if then not in (None, _BY_NAME)}
+    # what the ancestor dropped is no column of it
+    is_told = found.keys() == fields_by_id(ancestor).keys() and _BY_NAME not in found.values()
+    return {**dict.fromkeys(after, None), **back} if is_told else back
 
 
 def _told(

@@ -6,6 +6,7 @@ import datetime as dt
 from pathlib import Path
 
 import lance
+import pyarrow as pa
 import pytest
 
 import lancekit as lk
@@ -119,3 +120,18 @@ def test_diffs_and_fast_forwards_show_a_column_that_came_back_as_renamed(
     result = other.branches.merge("main", into="other")
     assert (result.columns_renamed, result.num_changed_cells) == ((("age", "years"),), 1)
     assert [row["years"] for row in rows_of(other)] == [7, 2, 3, 4]
+
+
+def test_a_column_is_followed_over_a_restore_of_a_version_that_is_gone(ds: lk.LanceDataset) -> None:
+    ds.update({"name": "'x'"}, where="id = 4")
+    restored = ds.version
+    ds.delete("id = 3")
+    old = ds.create_branch("old", ds.version)
+    ds.undo()
+    exp = ds.create_branch("exp")
+    exp.alter_columns({"path": "age", "name": "years", "data_type": pa.int32()})
+    ds.cleanup_old_versions(versions=[restored])
+    old.update({"age": "7"}, where="id = 1")
+    exp.branches.merge("old", into="exp")
+    assert {row["id"]: row["years"] for row in rows_of(exp)}[1] == 7
+    assert exp.schema.field("years").type == pa.int32()
