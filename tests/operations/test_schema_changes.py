@@ -397,3 +397,21 @@ def test_indices_follow_columns_whose_names_are_swapped(tmp_path: Path, library:
         found = ds.to_table(filter="b = 3 OR a = 1").to_pylist()
         assert found == [{"b": 3, "a": 21}, {"b": 43, "a": 1}]
         assert ds.to_table(filter="b = 3 OR a = 1", use_scalar_index=False).to_pylist() == found
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1"])
+def test_a_struct_of_which_no_file_has_a_part(tmp_path: Path, version: str) -> None:
+    rows = pa.table({"id": [1, 2, 3], "s": [{"a": 1}, {"a": 2}, {"a": 3}]})
+    ds = lk.write_dataset(rows, tmp_path / "d", data_storage_version=version)
+    new = pa.struct([("c", pa.string()), ("d", pa.list_(pa.int32()))])
+    ds.add_columns(pa.schema([pa.field("s", new)]))
+    ds.drop_columns(["s.a"])
+    # files of 2.1 have nulls of structs with the parts
+    struct = {"c": None, "d": None} if version == "2.0" else None
+    for found in (ds, lance.dataset(ds.uri)):
+        assert found.to_table()["s"].to_pylist() == [struct] * 3
+        assert found.take([2])["s"].to_pylist() == [struct]
+        assert found.count_rows("s.c IS NULL") == 3
+    ds.delete("id = 2")
+    ds.optimize.compact_files()
+    assert ds.to_table()["s"].to_pylist() == [struct] * 2

@@ -273,8 +273,10 @@ class _Struct:
         return [self._header, *(column for child in self._children for column in child.columns)]
 
     def plan(self, rows: Rows) -> Plan:
-        if not self._children:
-            return Plan([], lambda _: [struct_array(self._node.kind, [], len(rows))])
+        if not self._children:  # the file has no part of the struct: all are null
+            kind, count = self._node.kind, len(rows)
+            nulls = [pa.nulls(count, kind.field(at).type) for at in range(kind.num_fields)]
+            return Plan([], lambda _: [struct_array(kind, nulls, count)])
         return _side_by_side(
             [child.plan(rows) for child in self._children],
             lambda parts: struct_of(self._node.kind, parts, None),
@@ -372,8 +374,12 @@ def _reader_20(container: Container, node: Node, columns: Iterator[int], rows: i
     """Return the reader of one part of a field of a 2.0 file."""
     column = next(columns)
     if node.is_leaf:
-        if node.kind == pa.struct([]):
-            return _Struct(node, _Column(container, node, column, rows), [])
+        if pa.types.is_struct(node.kind):
+            header = _Column(container, node, column, rows)
+            # by its columns, a struct without stored parts looks like a packed one
+            plain = all(array_page(stored, node.kind).is_struct for stored in header.stored)
+            if plain or not node.kind.num_fields:
+                return _Struct(node, header, [])
         leaf = _Leaf(container, node, column, rows, Path((node.kind,), (1,)))
         (header,) = leaf.columns
         if not any(array_page(stored, node.kind).is_list for stored in header.stored):

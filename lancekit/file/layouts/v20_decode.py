@@ -76,9 +76,14 @@ class ArrayPage:
         encoding, _ = self._strip(self._encoding, range(0, 0), 1)
         return 0 if encoding is None else int(encoding.list.num_items)
 
+    @property
+    def is_struct(self) -> bool:
+        """Whether the page says no more than that there are structs."""
+        return bool(self._encoding.WhichOneof("array_encoding") == "struct")
+
     def check_struct(self) -> None:
-        """Raise `Unsupported` unless the page says no more than that there are structs."""
-        if self._encoding.WhichOneof("array_encoding") != "struct":
+        """Raise `Unsupported` if the page has values of structs."""
+        if not self.is_struct:
             raise Unsupported("a struct column that is not a plain header")
 
     def _packed(self, message: pb.PackedStruct, rows: Rows) -> pa.Array:
