@@ -116,7 +116,7 @@ class _Planning:
             self._count_values(level, track.known[0], field, in_theirs=side == "theirs")
         changed = counts.get(level.key(field.name, track.name), 0)
         done = [*_did(track.known, field), *_changed(changed)]
-        # the drop is new with regard to each base that has the column, else to none
+        # a base without the column has what the other side has
         is_dropped = len(track.known) == len(track.bases)
         if is_dropped and not done:
             return None
