@@ -511,3 +511,14 @@ def test_a_revert_takes_back_the_change_of_a_part(tmp_path: Path, part: str) -> 
     rows[1]["n"] = 90
     assert {*ds.schema.field("s").type} == {*STRUCT}
     check(ds, {row["id"]: row for row in rows})
+
+
+def test_a_diff_follows_a_renamed_part(tmp_path: Path) -> None:
+    rows = [{"id": k, "n": k, "s": {"a": k, "b": str(k)}} for k in range(3)]
+    ds = lk.write_dataset(table(rows), tmp_path / "t", primary_key="id")
+    version = ds.version
+    ds.alter_columns({"path": "s.a", "name": "z"})
+    ds.delete("id = 0")
+    ds.optimize.compact_files()
+    found = ds.diff(version).to_table().to_pylist()
+    assert found == [{"_change": "delete", "id": 0, "n": 0, "s": {"z": 0, "b": "0"}}]
