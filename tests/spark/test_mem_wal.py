@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import pyarrow as pa
 import pytest
 
 import lancekit as lk
@@ -64,3 +65,15 @@ def test_rows_that_the_table_refuses(spark: Any, tmp_path: Path) -> None:
     assert (done.engine, done["num_quarantined_rows"], done["num_inserted_rows"]) == ("spark", 2, 1)
     assert sorted(lance.dataset(ds.uri).to_table()["v"].to_pylist()) == [1.0, 2.0]
     assert mine.mem_wal_quarantine().to_table()["id"].to_pylist() == [1, 3]
+
+
+def test_rows_from_before_a_column_leave_its_values_alone(spark: Any, tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [0, 1], "v": [0, 1]}, tmp_path / "t", primary_key="id")
+    ds.mem_wal_upsert({"id": [1, 2], "v": [11, 12]}, flush=True)
+    ds.add_columns(pa.field("x", pa.int64()))
+    ds.update({"x": "id + 70"})
+    with lk.options(engine="spark"):
+        shown = ds.to_spark(include_mem_wal=True).sort("id").toArrow()
+        assert ds.merge_mem_wal().engine == "spark"
+    assert ds.to_table().sort_by("id").to_pydict() == shown.to_pydict()
+    assert shown.to_pydict() == {"id": [0, 1, 2], "v": [0, 11, 12], "x": [70, 71, None]}
