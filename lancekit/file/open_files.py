@@ -62,8 +62,13 @@ class OpenFiles:
         self._kept: OrderedDict[Hashable, tuple[FileReader, MappedFile]] = OrderedDict()
         self._columns = self._opened = 0
 
-    def open(self, store: Store, name: str, size: int | None = None) -> FileReader:
+    def open(
+        self, store: Store, name: str, size: int | None = None, *, compared: bool = False
+    ) -> FileReader:
         """Open a file, or return one that is still open.
+
+        With `compared` the pages of a file on a local disk are compared with their checksums, each
+        before it is first decoded.  An object store would have to send pages as wholes.
 
         Raises
         ------
@@ -78,14 +83,15 @@ class OpenFiles:
         if identity is None:
             return FileReader.open(store.open(name, size))
         self._last_used = monotonic()
-        key = identity, options.page_memory_bytes  # which decides what a page may be decoded to
+        # the memory decides what a page may be decoded to
+        key = identity, options.page_memory_bytes, compared
         with self._lock:
             kept = self._kept.get(key)
             if kept is not None and kept[1].seen <= cache_limit() * _SEEN_SHARE:
                 self._kept.move_to_end(key)
                 return kept[0]
         mapped = store.open(name, size)
-        reader = FileReader.open(mapped)
+        reader = FileReader.open(mapped, compared=compared)
         if isinstance(mapped, MappedFile) and mapped.identity == identity:
             self._keep(key, reader, mapped)
             _make_room(self)

@@ -60,8 +60,8 @@ class FileReader:
         self._lance_schema: LanceSchema | None = None
 
     @classmethod
-    def open(cls, source: RandomAccess) -> FileReader:
-        """Open a file.
+    def open(cls, source: RandomAccess, *, compared: bool = False) -> FileReader:
+        """Open a file; `compared` as of `open_container`.
 
         Raises
         ------
@@ -71,7 +71,7 @@ class FileReader:
             A version of the format that this release does not read.
         """
         with located(source.name):
-            return cls(open_container(shelved(source)))
+            return cls(open_container(shelved(source), compared=compared))
 
     def check_blobs(self) -> None:
         """Compare the bytes of blobs with their checksums, if the file has them and they count.

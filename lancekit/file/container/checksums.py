@@ -88,12 +88,17 @@ class Checksums:
     pages: tuple[tuple[str, ...], ...]
     regions: tuple[tuple[int, int, str], ...]
     _seen: set[int] = field(default_factory=set, repr=False, compare=False)
+    #: pages that were compared, if each is to be compared once
+    _pages_seen: set[tuple[int, int]] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def of(cls, descriptor: schema_pb2.FileDescriptor, serialised: bytes) -> Checksums | None:
+    def of(
+        cls, descriptor: schema_pb2.FileDescriptor, serialised: bytes, *, once: bool = False
+    ) -> Checksums | None:
         """Return the checksums of a file, ``None`` if it has none, after a look at its schema.
 
         ``serialised`` are the bytes of the descriptor: damage may have hidden the list in them.
+        With `once` each page is compared once.
 
         Raises
         ------
@@ -114,7 +119,7 @@ class Checksums:
         if found["schema"] != _of_schema(descriptor):
             raise Damaged("the schema does not fit its checksum")
         pages, regions = (tuple(map(tuple, found[name])) for name in ("pages", "regions"))
-        return cls(tuple(found["columns"]), pages, regions)
+        return cls(tuple(found["columns"]), pages, regions, _pages_seen=set() if once else None)
 
     def check_column(self, column: int, metadata: Any) -> None:
         """Raise ``Damaged`` if a column's serialised metadata are not what was written."""
@@ -155,9 +160,13 @@ class Checksums:
         """
 
         def check() -> None:
+            if self._pages_seen is not None and (column, page) in self._pages_seen:
+                return
             buffers = source.read_many([place for place in places if place[1]])
             if self.pages[column][page] != _of_buffers(buffers):
                 raise Damaged("the page does not fit its checksum")
+            if self._pages_seen is not None:
+                self._pages_seen.add((column, page))
 
         return _Page(source, self, check)
 

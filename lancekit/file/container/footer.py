@@ -255,8 +255,11 @@ class _Tail:
         )
 
 
-def open_container(source: RandomAccess) -> Container:
+def open_container(source: RandomAccess, *, compared: bool = False) -> Container:
     """Read footer, tables and schema; one read for most files.
+
+    With `compared` each page is compared with its checksum before it is first decoded, and what is
+    decoded is remembered.  The option `verify_checksums` remembers nothing.
 
     Raises
     ------
@@ -269,15 +272,15 @@ def open_container(source: RandomAccess) -> Container:
     # what is to be compared with checksums is read
     identity = None if verify else source.identity
     memory = options.page_memory_bytes  # which decides what a page may be decoded to
-    key = None if identity is None else (identity, memory)
+    key = None if identity is None else (identity, memory, compared)
     frame = remembered(
         "files", key, lambda: _read_frame(source, key is not None), _Frame.bytes_held
     )
     tail = _Tail(source, frame.start, frame.data)
     checksums = None
-    if verify:
+    if (verify or compared) and frame.global_table:
         stored = tail.read(*frame.global_table[0])
-        checksums = Checksums.of(frame.descriptor, stored.to_pybytes())
+        checksums = Checksums.of(frame.descriptor, stored.to_pybytes(), once=compared)
     return Container(
         source,
         source.size(),

@@ -154,7 +154,7 @@ class GenerationRows:
         """
         names = tuple(field.name for field in schema.primary_key)
         sources = [
-            (number, source)
+            (number, replace(source, compared=True))
             for number, generation in enumerate(generations)
             for source in fragment_sources(generation, seen_in(schema, generation.manifest.schema))
         ]

@@ -179,7 +179,7 @@ def _rows_of(table: Snapshot, schema: LanceSchema) -> pa.Table:
     seen = _loose(seen_in(schema, table.manifest.schema, OWN))
     names = [*schema.names, *OWN]
     sources = fragment_sources(table, seen)
-    readers = map(FragmentReader, sources)
+    readers = [FragmentReader(replace(source, compared=True)) for source in sources]
     return pa.concat_tables(reader.read(names, range(reader.physical_rows)) for reader in readers)
 
 

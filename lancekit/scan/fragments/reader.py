@@ -268,7 +268,9 @@ class FragmentReader:
             location = self.source.files[file_index]
             try:
                 files = self.source.line.open_files
-                reader = files.open(location.store, location.name, location.size)
+                reader = files.open(
+                    location.store, location.name, location.size, compared=self.source.compared
+                )
             except FileNotFoundError as error:
                 raise missing_file(location, self.source.version) from error
             claimed = self.source.fragment.physical_rows

@@ -37,7 +37,8 @@ class FragmentSource:
 
     `first_row` is the position of the fragment's first live row in the dataset.  `schema` is the
     dataset's own, or one that shows its blobs in another form.  With `with_deleted`, deleted rows
-    are read like others, but have no row id and no address.
+    are read like others, but have no row id and no address.  With `compared` pages on a local disk
+    are compared with their checksums when they are first read.
     """
 
     fragment: Fragment
@@ -50,6 +51,7 @@ class FragmentSource:
     line: Line
     base_paths: tuple[BasePath, ...]
     with_deleted: bool = False
+    compared: bool = False
 
     @property
     def num_rows(self) -> int:

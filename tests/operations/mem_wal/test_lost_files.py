@@ -263,3 +263,21 @@ def test_without_the_newest_manifests_rows_are_read_or_missed(
     with lk.dataset(tmp_path).mem_wal_writer(SHARD) as again:
         again.put(rows(3))
     assert read(tmp_path) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("later", ["nothing", "an entry", "a writer"])
+def test_the_newest_entry_is_missed_if_anything_tells_of_it(tmp_path: Path, later: str) -> None:
+    writer = made(tmp_path)
+    writer.put(rows(3))
+    if later == "a writer":
+        lk.dataset(tmp_path).mem_wal_writer(SHARD)
+    files = (tmp_path / FOLDER / "wal").iterdir()
+    for file in sorted(files, key=lambda file: position(file.name))[3:]:  # id 3, and a sentinel
+        file.unlink()
+    if later == "an entry":
+        writer.put(rows(4))
+    if later == "nothing":
+        assert read(tmp_path) == [0, 1, 2]
+        return
+    with pytest.raises(CorruptFileError, match=LOGS):
+        read(tmp_path)

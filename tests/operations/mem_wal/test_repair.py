@@ -16,7 +16,12 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.errors import CorruptFileError, FencedError, LancekitError
+from lancekit.errors import (
+    CorruptFileError,
+    FencedError,
+    LancekitError,
+    UnsupportedFeatureError,
+)
 from lancekit.format.mem_wal.names import LOGS, MANIFESTS, position
 from lancekit.operations.mem_wal.reader import sources
 from lancekit.shards.log import read_entry
@@ -275,7 +280,7 @@ def test_no_bit_of_a_generation_loses_rows(tmp_path: Path, ours: bool, whole: bo
 def test_no_bit_of_a_generations_files_comes_into_the_table(
     tmp_path: Path, files: str, whole: bool
 ) -> None:
-    """Checksums tell of rows that are merged, and of keys whenever they count."""
+    """Checksums tell of rows that are merged or read with shards, and of keys."""
     table, copy = tmp_path / "t", tmp_path / "copy"
     ds = lk.write_dataset({"id": [0, 1], "v": [0, 0]}, table, primary_key="id")
     ds.initialize_mem_wal()
@@ -289,6 +294,21 @@ def test_no_bit_of_a_generations_files_comes_into_the_table(
             with suppress(CorruptFileError):
                 found = lk.dataset(copy).to_table(["id"], filter="id = 3", include_mem_wal=True)
                 assert found.num_rows == 1, bit
+                shown = lk.dataset(copy).to_table(include_mem_wal=True)
+                assert shown.sort_by("id").to_pydict() == merged, bit
                 lk.dataset(copy).merge_mem_wal()
                 assert lk.dataset(copy).to_table().sort_by("id").to_pydict() == merged, bit
             shutil.rmtree(copy)
+
+
+@pytest.mark.torture
+def test_no_bit_of_a_quarantine_comes_into_a_read(tmp_path: Path, whole: bool) -> None:
+    ds = lk.write_dataset({"id": [0], "v": [0]}, tmp_path, primary_key="id")
+    ds.mem_wal_upsert({"id": [1, 2], "v": [-7, -8]}, flush=True)
+    ds.constraints.add("positive", "v >= 0")
+    ds.merge_mem_wal(on_error="quarantine")
+    (damaged,) = (tmp_path / LOGS / "quarantine").glob("*/data/*.lance")
+    for bit in flips(damaged, whole, 30):
+        with suppress(CorruptFileError, UnsupportedFeatureError):
+            found = lk.dataset(tmp_path).mem_wal_quarantine().to_table()
+            assert found.select(["id", "v"]).to_pydict() == {"id": [1, 2], "v": [-7, -8]}, bit

@@ -311,7 +311,7 @@ class Parts:
                     Part(
                         shard=shard.id,
                         generation=table.generation,
-                        fragment=source,
+                        fragment=replace(source, compared=True),
                         view=self.view,
                         identity=None,  # is looked at each time
                         table=snapshot,
