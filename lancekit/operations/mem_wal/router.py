@@ -48,7 +48,7 @@ T = TypeVar("T")
 #: how long a shard is taken again that other writers take
 CLAIM_TIMEOUT = timedelta(seconds=30)
 #: writers that take turns make a generation of a log of so many entries, which each reads
-_LONG_LOG = 500
+_LONG_LOG = 300
 #: how many shards are written to at the same time
 _THREADS = 16
 

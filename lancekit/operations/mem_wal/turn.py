@@ -25,11 +25,11 @@ __all__ = ["LOOK_SECONDS", "Turn"]
 #: the pause between two looks at a shard
 LOOK_SECONDS = 0.03
 #: how long a writer that puts rows keeps its shard at least
-_TURN_SECONDS = 0.2
+_TURN_SECONDS = 0.15
 #: so many looks longer if the claimer saw no claim go by, one less for each that it saw
 _STEPS = 10
 #: a writer that put rows and then nothing for so long needs its shard no more
-_IDLE_SECONDS = 0.1
+_IDLE_SECONDS = 0.15
 #: how long a writer may take to claim the shard and to put its first row
 _FIRST_SECONDS = 3.0
 
@@ -102,7 +102,7 @@ class Turn:
         if self._put is None:
             return now - self._claimed >= max(_FIRST_SECONDS, 3 * self.cost)
         longer = LOOK_SECONDS * max(0, _STEPS - seen)
-        idle = now - self._changed >= max(_IDLE_SECONDS, self.cost) + longer / 4
+        idle = now - self._changed >= _IDLE_SECONDS + longer / 4
         return idle or now - self._put >= _TURN_SECONDS + longer
 
 

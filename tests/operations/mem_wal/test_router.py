@@ -154,7 +154,8 @@ import sys, time
 from datetime import timedelta
 import lancekit as lk
 path, first, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
-ds, number = lk.dataset(path), 0
+ds, number = lk.dataset(path), 1
+ds.mem_wal_upsert({"id": [first, first + 1, first + 2], "who": [str(first)] * 3})
 print("ready", flush=True)
 sys.stdin.readline()
 end = time.monotonic() + seconds

@@ -70,7 +70,7 @@ def test_a_writer_that_puts_rows_keeps_its_shard_for_a_turn(ds: Any) -> None:
     thread = threading.Thread(target=put)
     thread.start()
     try:
-        assert waited(Turn(), shard(ds)) >= 0.2
+        assert waited(Turn(), shard(ds)) >= 0.15
     finally:
         stopped.set()
         thread.join()
