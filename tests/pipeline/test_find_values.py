@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lancekit as lk
-from lancekit.pipeline.keys.find_values import Lookup, find_words
+from lancekit.pipeline.keys.find_values import NOWHERE, Lookup, find_words, numbered
 from lancekit.pipeline.keys.probe import KeyTable, ProbeTask, probe_fragments
 from lancekit.scan.fragments.source import fragment_sources
 from tests.support.twins import Counted, agreed
@@ -32,6 +32,24 @@ def check(known: pa.Array, values: pa.Array | pa.ChunkedArray) -> None:
     found = expected.is_valid().to_numpy(zero_copy_only=False)
     assert places.tolist() == np.flatnonzero(found).tolist()
     assert positions.tolist() == expected.drop_null().to_pylist()
+
+
+@pytest.mark.parametrize("kind", [*WHOLE, *OTHERS], ids=str)
+def test_equal_values_have_one_number(kind: pa.DataType) -> None:
+    rng = np.random.default_rng(7)
+    drawn = rng.integers(0, 3000, 9000) * 86_400_000 % 80_000_000
+    nulls = pa.array(rng.random(9000) < 0.1)
+    values = pc.if_else(nulls, pa.scalar(None, kind), cast(drawn, kind))
+    sliced = pa.concat_arrays([values, values])[500:9700]
+    lookup, numbers = numbered(sliced)
+    codes = sliced.dictionary_encode().indices
+    assert (numbers == NOWHERE).tolist() == sliced.is_null().to_pylist()
+    pairs = {*zip(numbers.tolist(), codes.fill_null(-1).to_pylist(), strict=True)}
+    assert len(pairs) == len(set(numbers.tolist())) == len({code for _, code in pairs})
+    assert numbers.max() < len(lookup)
+    places, found = lookup.find(sliced)
+    assert places.tolist() == np.flatnonzero(numbers != NOWHERE).tolist()
+    assert found.tolist() == numbers[places].tolist()
 
 
 def cast(numbers: np.ndarray, kind: pa.DataType) -> pa.Array:

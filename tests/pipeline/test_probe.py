@@ -110,3 +110,17 @@ def test_of_fragments_that_are_read_together_the_damaged_file_is_named(tmp_path:
     keys = KeyTable(("a",), (pa.array([1]),))
     with pytest.raises(CorruptFileError, match=name.removesuffix(".lance")):
         probe(sources, keys, LocalRunner().map)
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+def test_rows_that_share_a_key_are_found_wherever_they_are(nulls: bool) -> None:
+    """Of one column and of two, whole numbers and texts."""
+    rng = np.random.default_rng(5)
+    for count in (0, 1, 2, 3, 4, 50):
+        numbers = rng.integers(0, 30, count)
+        whole = pa.array(numbers, mask=(numbers % 7 == 0) if nulls else None)
+        for columns in ([whole], [whole.cast(pa.string())], [whole, whole], [whole, whole[::-1]]):
+            keys = list(zip(*(c.to_pylist() for c in columns), strict=True))
+            table = KeyTable(tuple(f"k{n}" for n in range(len(columns))), tuple(columns))
+            wanted = [at for at, key in enumerate(keys) if None not in key and keys.count(key) > 1]
+            assert table.repeated().tolist() == wanted

@@ -19,7 +19,7 @@ from lancekit.compiled.kernel import kernel
 from lancekit.file.kernels.bits import flags_of
 from lancekit.file.kernels.memory import numbers_of
 
-__all__ = ["Found", "Indices", "Lookup"]
+__all__ = ["NOWHERE", "Found", "Indices", "Lookup", "numbered"]
 
 Indices = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -28,11 +28,15 @@ Owners = npt.NDArray[np.int32]
 #: Ascending places of the values that are known, and the position of each among the known ones.
 Found = tuple[Indices, Indices]
 
+#: The number of a null, which equals nothing.
+NOWHERE = -1
+
 #: Values looked up at a time: the temporaries then stay in the processor's cache.
 _BLOCK = 1 << 15
 
 #: A table has four to eight slots for each known value, but at least and at most two to these.
-_LEAST_BITS, _MOST_BITS = 16, 25
+#: Large ones, in no cache anyway, have half as many: what fills memory takes longest there.
+_LEAST_BITS, _LARGE_BITS, _MOST_BITS = 16, 22, 26
 
 # Odd numbers without a pattern: the golden ratio spreads neighbours best, and what it leaves
 # together is spread by its product with the other.
@@ -42,6 +46,8 @@ _SPREAD, _NEXT = 0x9E3779B97F4A7C15, 0xD1342543DE82EF95
 class Lookup:
     """Known values, distinct and without nulls, in which others are looked up by Arrow's equality.
 
+    See `numbered` for values that are neither.
+
     Examples
     --------
     >>> places, positions = Lookup(pa.array([5, 7])).find(pa.array([7, None, 6, 5]))
@@ -49,11 +55,14 @@ class Lookup:
     ([0, 3], [1, 0])
     """
 
-    def __init__(self, known: pa.Array) -> None:
+    def __init__(self, known: pa.Array, slots: _Slots | None = None) -> None:
         self._known = known
-        self._slots = _Slots(_words(known)) if _is_whole(known.type) else None
+        if slots is None and _is_whole(known.type):
+            slots = _Slots(_words(known), np.arange(len(known), dtype=np.int32))
+        self._slots = slots
 
     def __len__(self) -> int:
+        """Return a number above all positions."""
         return len(self._known)
 
     def find(self, values: pa.Array | pa.ChunkedArray) -> Found:
@@ -75,6 +84,38 @@ class Lookup:
             positions.append(codes)
             start += len(chunk)
         return np.concatenate(places), np.concatenate(positions)
+
+
+def numbered(values: pa.Array) -> tuple[Lookup, Indices]:
+    """Return a look-up of some values, and the number of each value there; equal ones have one.
+
+    A null has none, which is `NOWHERE`.  Whole numbers are not sorted out before: to find the
+    distinct ones of millions takes longer than to look up as many.
+
+    Examples
+    --------
+    >>> lookup, numbers = numbered(pa.array([7, None, 5, 7]))
+    >>> bool(numbers[0] == numbers[3]), int(numbers[1])
+    (True, -1)
+    >>> places, found = lookup.find(pa.array([5, 6]))
+    >>> places.tolist(), bool(found[0] == numbers[2])
+    ([0], True)
+    """
+    if not _is_whole(values.type):
+        encoded = values.dictionary_encode()
+        numbers = numbers_of(encoded.indices).astype(np.int64)
+        numbers[~flags_of(encoded.indices.is_valid())] = NOWHERE
+        return Lookup(encoded.dictionary), numbers
+    numbers = np.arange(len(values))
+    rows = numbers.astype(np.int32)
+    if ak.null_count(values):
+        valid = flags_of(values.is_valid())
+        numbers[~valid] = NOWHERE
+        rows = rows[valid]
+    slots = _Slots(_words(values), rows)
+    again, first = slots.repeated
+    numbers[again] = first
+    return Lookup(values, slots), numbers
 
 
 def _is_whole(kind: pa.DataType) -> bool:
@@ -106,21 +147,43 @@ class _Table:
 
 
 class _Slots:
-    """Distinct words by slot; those whose slot belongs to another are in the next table."""
+    """Words by slot; those whose slot belongs to another word are in the next table.
 
-    def __init__(self, words: Words) -> None:
+    Of words at some places that are equal, the table has one; `repeated` are the places of the
+    others, and the place of that one for each.
+
+    Parameters
+    ----------
+    words
+        The words.
+    places
+        Those that count.
+    """
+
+    def __init__(self, words: Words, places: Owners) -> None:
         self._words = words
         self._tables: list[_Table] = []
-        left, spread = np.arange(len(words), dtype=np.int32), _SPREAD
+        repeated: list[tuple[Owners, Owners]] = []
+        left, spread = places, _SPREAD
         while len(left) or not self._tables:
-            bits = min(max((4 * len(left)).bit_length(), _LEAST_BITS), _MOST_BITS)
+            bits = _bits(len(left))
             owners = np.full(1 << bits, -1, np.int32)
             table = _Table(np.uint64(spread), np.uint64(64 - bits), owners)
             slots = table.slots(words[left])
             owners[slots] = left
             self._tables.append(table)
-            left = left[owners[slots] != left]  # fewer each time
+            taken_by = owners[slots]
+            other = taken_by != left
+            left, taken_by = left[other], taken_by[other]  # fewer each time
+            same = words[left] == words[taken_by]
+            if same.any():
+                repeated.append((left[same], taken_by[same]))
+                left = left[~same]
             spread = spread * _NEXT % 2**64
+        none = np.empty(0, np.int32)
+        self.repeated = tuple(
+            np.concatenate([none, *parts]) for parts in zip((none, none), *repeated, strict=True)
+        )
 
     def find(self, words: Words) -> Found:
         first, *others = self._tables
@@ -148,6 +211,12 @@ class _Slots:
         """Return which candidates are known words, and the places of the others."""
         same = self._words[owners] == words[places]
         return (places[same], owners[same].astype(np.int64)), places[~same]
+
+
+def _bits(count: int) -> int:
+    """Return the logarithm of how many slots so many words get."""
+    bits = (4 * count).bit_length()
+    return max(bits if bits <= _LARGE_BITS else min(bits - 1, _MOST_BITS), _LEAST_BITS)
 
 
 @kernel("u8 u8 int i4 u8 =i8 =i8 =i8 =i8", saves=2)

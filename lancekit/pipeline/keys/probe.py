@@ -19,11 +19,10 @@ import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
 from lancekit.errors import FormatError
-from lancekit.file.kernels.bits import flags_of
-from lancekit.file.kernels.memory import arrow_of, numbers_of
+from lancekit.file.kernels.memory import arrow_of
 from lancekit.format.deletions import to_offsets
 from lancekit.lazy import cached_property
-from lancekit.pipeline.keys.find_values import Found, Indices, Lookup
+from lancekit.pipeline.keys.find_values import NOWHERE, Found, Indices, Lookup, numbered
 from lancekit.progress import step
 from lancekit.scan.fragments.joint_reader import open_together, rows_together, together
 from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
@@ -41,8 +40,6 @@ __all__ = [
     "probe_fragments",
     "show_keys",
 ]
-
-_NO_KEY = -1
 
 
 @dataclass(frozen=True)
@@ -64,17 +61,15 @@ class KeyTable:
         levels: list[_Level] = []
         codes = np.empty(0, np.int64)
         for given in self.columns:
-            encoded = cast("pa.Array", _comparable(given)).dictionary_encode()
-            own, values = _codes(encoded), Lookup(encoded.dictionary)
+            values, own = numbered(cast("pa.Array", _comparable(given)))
             if not levels:
                 levels.append(_Level(values))
                 codes = own
                 continue
-            missing = (codes == _NO_KEY) | (own == _NO_KEY)
+            missing = (codes == NOWHERE) | (own == NOWHERE)
             # small numbers again, so that any number of columns fits into 64 bits
-            pairs = arrow_of(codes * len(values) + own, missing).dictionary_encode()
-            levels.append(_Level(values, Lookup(pairs.dictionary)))
-            codes = _codes(pairs)
+            pairs, codes = numbered(arrow_of(codes * len(values) + own, missing))
+            levels.append(_Level(values, pairs))
         return tuple(levels), codes
 
     @property
@@ -93,18 +88,18 @@ class KeyTable:
 
     def extend(self, codes: Indices, place: int, values: pa.Array | pa.ChunkedArray) -> Indices:
         """Return the codes of key parts up to ``place``, from those of the parts before it."""
-        known = np.flatnonzero(codes != _NO_KEY)
+        known = np.flatnonzero(codes != NOWHERE)
         if len(known) < len(codes):
             values = ak.take(values, arrow_of(known))
         places, found = self.find(place, values, codes[known])
-        out = np.full(len(codes), _NO_KEY)
+        out = np.full(len(codes), NOWHERE)
         out[known[places]] = found
         return out
 
     @cached_property
     def first_rows(self) -> Indices:
         """The first source row of each code."""
-        valid = np.flatnonzero(self.codes != _NO_KEY)[::-1]
+        valid = np.flatnonzero(self.codes != NOWHERE)[::-1]
         codes = self.codes[valid]
         first = np.empty(int(codes.max()) + 1 if len(codes) else 0, np.int64)
         # rows go backwards: what is assigned last, and so stays, is the first row
@@ -113,11 +108,9 @@ class KeyTable:
 
     def repeated(self) -> Indices:
         """Return the source rows whose key, without a null, occurs more than once."""
-        valid = np.flatnonzero(self.codes != _NO_KEY)
-        if len(valid) == len(self.first_rows):
-            return np.empty(0, np.int64)
-        counts = np.bincount(self.codes[valid])
-        return valid[counts[self.codes[valid]] > 1]
+        valid = np.flatnonzero(self.codes != NOWHERE)
+        codes = self.codes[valid]
+        return valid[np.bincount(codes)[codes] > 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +134,6 @@ def _comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArra
     if pa.types.is_dictionary(kind):
         return _comparable(values.cast(kind.value_type))
     return values.cast(pa.float32()) if pa.types.is_float16(kind) else values
-
-
-def _codes(encoded: pa.DictionaryArray) -> Indices:
-    codes = numbers_of(encoded.indices).astype(np.int64)
-    codes[~flags_of(encoded.indices.is_valid())] = _NO_KEY
-    return codes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,8 @@ class KeptRows:
 
     def close(self) -> None:
         """Remove the file, if there is one."""
-        self.table = self.table.schema.empty_table()
+        # `empty_table()` imports pandas
+        self.table = pa.Table.from_batches([], self.table.schema)
         if self._remove is not None:
             self._remove()
 
