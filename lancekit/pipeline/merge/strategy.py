@@ -38,10 +38,10 @@ __all__ = [
 #: sides are sorted and joined.
 Strategy = Literal["driver", "index", "closure", "file", "broadcast", "shuffle"]
 
-#: keys, or other bytes, that are sent along with a function; more fail on Spark Connect
+#: keys, or other bytes, that are sent along with a function; more fail on Spark Connect.  More keys
+#: than these do not come to this process either, where each takes some 200 bytes: Spark joins them,
+#: and its tasks tell the rows that match in two bytes each
 CLOSURE_BYTES = 64 << 20
-#: a task holds this many bytes of keys besides what it reads
-_SHIPPED_BYTES = 1 << 29
 #: as many addresses and keys fit into every task's memory
 _BROADCAST_ROWS = 1_000_000
 #: to look a key up in an index takes as long as to look through so many bytes of keys, about,
@@ -134,7 +134,7 @@ def keys_travel(key_bytes: int) -> bool:
     """Return whether the source's keys are brought to this process, and maybe sent on from it."""
     if options.merge_match != "auto":
         return options.merge_match in {"driver", "closure", "file"}
-    return key_bytes <= _SHIPPED_BYTES
+    return key_bytes <= CLOSURE_BYTES
 
 
 def _by_size(source_rows: int, key_bytes: int, target_rows: int) -> Strategy:
@@ -144,8 +144,6 @@ def _by_size(source_rows: int, key_bytes: int, target_rows: int) -> Strategy:
         return "driver"
     if key_bytes <= CLOSURE_BYTES:
         return "closure"
-    if key_bytes <= _SHIPPED_BYTES:
-        return "file"
     return "broadcast" if target_rows <= _BROADCAST_ROWS else "shuffle"
 
 

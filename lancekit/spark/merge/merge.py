@@ -12,13 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-from pyroaring import BitMap
 
 from lancekit import arrow_kernels as ak
 from lancekit.errors import LancekitError
-from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
 from lancekit.pipeline.engine.engine import LocalRunner
@@ -57,13 +54,12 @@ from lancekit.spark.merge.merge_task import (
 )
 from lancekit.spark.merge.rewrite_columns import rewrite_fragments
 from lancekit.spark.merge.routed_source import ordered_frame
+from lancekit.spark.merge.row_set import RowSet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["merge_by_join", "merge_by_pairs"]
-
-Addresses = npt.NDArray[np.int64]
 
 
 def merge_by_pairs(
@@ -107,9 +103,9 @@ def merge_by_pairs(
                 return rewrite_fragments(frame, read, work, target, match, keys.skipped)
             parts = _run(frame, read, work)
     every = clauses.matched == "delete" or clauses.once
-    gone = _addresses(matches) if every else None
+    matched = _rows_of(matches)
     alone = int(keys.unmatched([rows]).sum())
-    return _finish(parts, _addresses(matches), gone, job, match, keys.skipped, alone)
+    return _finish(parts, matched, matched if every else None, job, match, keys.skipped, alone)
 
 
 def merge_by_join(
@@ -134,7 +130,7 @@ def merge_by_join(
         # moved rows come first in their fragments: they have ids, the inserted ones get theirs
         frame = frame.sortWithinPartitions(frame[ADDRESS].asc_nulls_last())
     parts = _run(frame, read, work)
-    matches = concatenated([part.matches for part in parts], np.int64)
+    matches = RowSet.union(part.matches for part in parts)
     error = _refusal(parts, matches, job.clauses)
     if error is not None:
         delete_fragments(job.task.store, _fragments(parts), job.task.places)
@@ -143,12 +139,12 @@ def merge_by_join(
 
 
 def _refusal(
-    parts: Sequence[TaskResult], matches: Addresses, clauses: MergeClauses
+    parts: Sequence[TaskResult], matches: RowSet, clauses: MergeClauses
 ) -> LancekitError | None:
     if clauses.matched == "fail" and len(matches):
         keys = [key for part in parts for key in part.keys]
         return matched_rows(clauses.on, keys, len(matches))
-    if len(np.unique(matches)) < len(matches):
+    if len(matches) < matches.added:
         return repeated_since_checked(clauses.on)
     return None
 
@@ -184,8 +180,8 @@ def _fragments(parts: Sequence[TaskResult]) -> tuple[Fragment, ...]:
 
 def _finish(
     parts: Sequence[TaskResult],
-    matches: Addresses,
-    gone: Addresses | None,
+    matches: RowSet,
+    gone: RowSet | None,
     job: MergeJob,
     match: MatchPlan,
     skipped: int | None,
@@ -196,22 +192,22 @@ def _finish(
     new = _fragments(parts)
     try:
         if job.keeps_ids:
-            new = tuple(f for part in parts for f in _with_ids(part, job.target))
+            by_id = {source.fragment.id: source for source in job.target}
+            new = tuple(f for part in parts for f in _with_ids(part, by_id))
         new = tuple(join_small_files(task, new))
         if gone is None:
-            gone = concatenated([part.gone for part in parts], np.int64)
+            gone = RowSet.union(part.gone for part in parts)
         by_source = clauses.delete_by_source is not None
         on_spark = by_source and match.strategy != "driver"
         updated = len(gone) if clauses.matched == "update" else 0
-        dropped = concatenated([part.dropped for part in parts], np.int64)
+        dropped = RowSet.union(part.dropped for part in parts)
         if clauses.matched == "delete":
             dropped = gone
-        gone = np.union1d(gone, dropped)
         marked, left_out, deleted = mark_fragments(
             job,
-            _by_fragment(matches) if by_source else {},
-            _by_fragment(gone),
-            _by_fragment(dropped),
+            matches.by_fragment if by_source else {},
+            RowSet.union((gone, dropped)).by_fragment,
+            dropped.by_fragment,
             SparkRunner().map if on_spark else LocalRunner().map,
         )
         return MergeWork(
@@ -222,7 +218,7 @@ def _finish(
             deleted=left_out + len(dropped),
             skipped=skipped,
             inserted_hashes=(
-                concatenated([part.hashes for part in parts], np.uint64) if clauses.guard else None
+                concatenated([part.hashes for part in parts]) if clauses.guard else None
             ),
             match=match,
             examples=_examples(parts, task) if job.dry else None,
@@ -245,24 +241,17 @@ def _examples(parts: Sequence[TaskResult], task: WriteTask) -> pa.Table:
     return pa.concat_tables([ak.sort_by(updated, "_rowaddr"), inserted])
 
 
-def _with_ids(part: TaskResult, target: Sequence[FragmentSource]) -> list[Fragment]:
-    """Give the updated rows of a task, which it wrote first, the ids of those they replace."""
-    ids = np.empty(len(part.gone), np.uint64)
-    owners = row_address.fragment_ids(part.gone)
-    for source in target:
-        mine = np.flatnonzero(owners == source.fragment.id)
-        if len(mine):
-            offsets = row_address.offsets(part.gone[mine])
-            ids[mine] = FragmentReader(source).row_ids(offsets)
-    return with_row_ids(part.new, ids)
+def _with_ids(part: TaskResult, target: Mapping[int, FragmentSource]) -> list[Fragment]:
+    """Give the updated rows of a task, which it wrote first, the ids of those they replace.
+
+    It wrote them by the addresses of these, ascending.
+    """
+    ids = [FragmentReader(target[id_]).row_ids(offsets) for id_, offsets in part.gone.offsets()]
+    return with_row_ids(part.new, np.concatenate([np.empty(0, np.uint64), *ids]))
 
 
-def _addresses(matches: Sequence[Matches]) -> Addresses:
-    return concatenated(
-        [row_address.addresses(m.fragment_id, m.offsets) for m in matches], np.int64
-    )
-
-
-def _by_fragment(addresses: Addresses) -> Mapping[int, BitMap]:
-    """Return the offsets of row addresses by fragment id."""
-    return {id_: to_bitmap(part) for id_, part in row_address.by_fragment(np.sort(addresses))}
+def _rows_of(matches: Sequence[Matches]) -> RowSet:
+    rows = RowSet()
+    for match in matches:
+        rows.add_bitmap(match.fragment_id, to_bitmap(match.offsets))
+    return rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,13 @@ from lancekit.pipeline.merge.condition import condition_columns, condition_holds
 from lancekit.pipeline.merge.plan import EXAMPLES, MergeClauses, guard_hashes
 from lancekit.pipeline.rows.write import WriteTask, write_fragments
 from lancekit.spark.jobs.worker import of_partition
+from lancekit.spark.merge.row_set import RowSet
 
 __all__ = ["ADDRESS", "MatchedRows", "MergeTask", "TaskResult", "concatenated", "lent_columns"]
 
 ADDRESS = "address"
 
-Number = TypeVar("Number", np.int64, np.uint64)
+Hashes = npt.NDArray[np.uint64]
 
 
 class MatchedRows(NamedTuple):
@@ -51,18 +52,17 @@ class MatchedRows(NamedTuple):
 class TaskResult:
     """What one task wrote and found.
 
-    `matches` are the addresses of target rows that have a match, `gone` of those that are
-    replaced or deleted for it, in the order in which the new rows were written; `dropped` are those
-    that are deleted where others are replaced.
+    `matches` are the rows of the target that have a match, `gone` those that are replaced or
+    deleted for it, and `dropped` those that are deleted where others are replaced.
     """
 
     new: list[Fragment]
-    matches: npt.NDArray[np.int64]
-    gone: npt.NDArray[np.int64]
-    dropped: npt.NDArray[np.int64]
+    matches: RowSet
+    gone: RowSet
+    dropped: RowSet
     inserted: int
     alone: int
-    hashes: npt.NDArray[np.uint64]
+    hashes: Hashes
     keys: list[tuple[object, ...]]
     examples: bytes | None
 
@@ -71,10 +71,10 @@ class TaskResult:
 class _Tally:
     """What a task has found so far."""
 
-    matches: list[npt.NDArray[np.int64]] = field(default_factory=list)
-    gone: list[npt.NDArray[np.int64]] = field(default_factory=list)
-    dropped: list[npt.NDArray[np.int64]] = field(default_factory=list)
-    hashes: list[npt.NDArray[np.uint64]] = field(default_factory=list)
+    matches: RowSet = field(default_factory=RowSet)
+    gone: RowSet = field(default_factory=RowSet)
+    dropped: RowSet = field(default_factory=RowSet)
+    hashes: list[Hashes] = field(default_factory=list)
     inserted: int = 0
     alone: int = 0
     keys: list[tuple[object, ...]] = field(default_factory=list)
@@ -113,12 +113,12 @@ class MergeTask:
             new = write_fragments(batches, of_partition(self.task))
         return TaskResult(
             new=new,
-            matches=concatenated(tally.matches, np.int64),
-            gone=concatenated(tally.gone, np.int64),
-            dropped=concatenated(tally.dropped, np.int64),
+            matches=tally.matches,
+            gone=tally.gone,
+            dropped=tally.dropped,
             inserted=tally.inserted,
             alone=tally.alone,
-            hashes=concatenated(tally.hashes, np.uint64),
+            hashes=concatenated(tally.hashes),
             keys=tally.keys,
             examples=examples,
         )
@@ -133,7 +133,7 @@ class MergeTask:
             matched = address.is_valid().to_numpy(zero_copy_only=False)
             pairs, alone = np.flatnonzero(matched), np.flatnonzero(~matched)
             addresses = address.fill_null(0).to_numpy()
-            tally.matches.append(addresses[pairs])
+            tally.matches.add(addresses[pairs])
             tally.alone += len(alone)
             if clauses.matched == "fail" and len(pairs) and not tally.keys:
                 named = pa.table(key_columns(source, clauses.on), names=list(clauses.on))
@@ -142,13 +142,13 @@ class MergeTask:
                 pairs = joined.updates(clauses.condition)
                 if clauses.deleting is not None:
                     drop = source.column(clauses.deleting).to_numpy(zero_copy_only=False)[pairs]
-                    tally.dropped.append(addresses[pairs[drop]])
+                    tally.dropped.add(addresses[pairs[drop]])
                     pairs = pairs[~drop]
                 if clauses.guard_updates:
                     tally.hashes.append(guard_hashes(source, clauses, pairs))
                 yield from self._rows(source, lent, pairs, address)
             if clauses.matched in {"update", "delete"}:
-                tally.gone.append(addresses[pairs])
+                tally.gone.add(addresses[pairs])
             if clauses.insert:
                 tally.inserted += len(alone)
                 tally.hashes.append(guard_hashes(source, clauses, alone))
@@ -203,9 +203,9 @@ def _examples(rows: Iterable[tuple[pa.RecordBatch, pa.Array]], schema: pa.Schema
     return bytes(sink.getvalue())
 
 
-def concatenated(parts: Sequence[npt.NDArray[Number]], kind: type[Number]) -> npt.NDArray[Number]:
-    """Return arrays as one; there may be none."""
-    return np.concatenate(parts) if parts else np.empty(0, kind)
+def concatenated(hashes: Sequence[Hashes]) -> Hashes:
+    """Return hashes as one array; there may be none."""
+    return np.concatenate([np.empty(0, np.uint64), *hashes])
 
 
 def lent_columns(

@@ -95,7 +95,7 @@ def rewrite_fragments(
     own = (WriteTarget(work.task.store),)
     parts = collect(laid, _Rewrite(work, packed), written_to=own)
     patched = tuple(each for part in parts for each in part.patched)
-    hashes = concatenated([part.hashes for part in parts], np.uint64)
+    hashes = concatenated([part.hashes for part in parts])
     return MergeWork(
         patched=patched,
         updated=sum(len(part.rows) for part in patched),
@@ -157,7 +157,7 @@ class _Rewrite:
                 source=by_id[id_], offsets=offsets, values=values.select(columns), write=write
             )
             found.append(try_patch(patch))
-        return _Part(all_patched(found, task.store), concatenated(hashes, np.uint64))
+        return _Part(all_patched(found, task.store), concatenated(hashes))
 
     def _by_fragment(
         self, batches: Iterable[pa.RecordBatch]
