@@ -86,8 +86,8 @@ class Changed:
     """Whose changes come, and since when; what the commit says of that.
 
     `further` are more bases, with regard to each of which a change has to be new.  `twin` is a
-    version of ours that took the base over as it was; `unmerged` tells that the base is
-    where both lines part.  With a `mark` they come at most once; `implied` as of `Pending`.
+    version of ours that took the base over as it was; `start` is the version of ours from which a
+    fast-forward starts.  With a `mark` they come at most once; `implied` as of `Pending`.
     `is_merged` tells that ours contains theirs already.
     """
 
@@ -96,7 +96,7 @@ class Changed:
     properties: Mapping[str, str] = field(default_factory=dict)
     twin: Snapshot | None = None
     further: tuple[Snapshot, ...] = ()
-    unmerged: bool = False
+    start: Snapshot | None = None
     mark: BatchMarker | None = None
     implied: tuple[BatchMarker, ...] = ()
     is_merged: bool = False

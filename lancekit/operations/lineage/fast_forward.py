@@ -92,12 +92,10 @@ class Taken:
 def what_is_taken(change: Changed, ours: Snapshot) -> Taken | None:
     """Return what ours would take over; ``None`` if it moved, or has to be changed row by row."""
     base, theirs = change.base, change.theirs
-    start = change.twin or (base if change.unmerged else None)
-    if (
-        change.is_merged
-        or start is None
-        or (start.line, start.version) != (ours.line, ours.version)
-    ):
+    start = change.start
+    if change.is_merged or start is None:
+        return None
+    if (start.line, start.version) != (ours.line, ours.version):
         return None
     mine, other, known = ours.manifest, theirs.manifest, base.manifest.fragments
     same = (

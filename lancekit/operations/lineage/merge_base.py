@@ -35,8 +35,9 @@ class MergeBase:
     """The newest version that both sides contain.
 
     `further` are more such versions, none of which contains another: criss-cross merges leave them.
-    `twin` is the version of ours that took it over as it was, if one did and is still there;
-    `unmerged` tells that it is where the lines part: neither was merged into the other yet.
+    `twin` is the version of ours that took it over as it was, if one did and is still there.
+    `start` is the version of ours from which a fast-forward starts: its rows have the addresses and
+    the ids of the base, from which theirs went on.
     `mark` says in the config of ours that theirs was merged, `implied` that other lines came with
     it.  `is_merged` tells that ours contains theirs already, `is_behind` that theirs contains ours.
     """
@@ -44,7 +45,7 @@ class MergeBase:
     snapshot: Snapshot
     twin: Snapshot | None
     further: tuple[Snapshot, ...]
-    unmerged: bool
+    start: Snapshot | None
     mark: BatchMarker | None
     implied: tuple[BatchMarker, ...]
     is_merged: bool
@@ -89,6 +90,10 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
     twin = None
     if not base.stands_in and edge is not None and edge.version == base.version:
         twin = _taken_by(edge, ours, graph)
+    start = snapshot if len(there) == 1 and _is_forked(base, left, right) else None
+    # a line that only merged the base has fragments and row ids of its own
+    if twin is not None and left.chain.get(base.name, 0) >= base.version:
+        start = twin
     return _based_on(
         snapshot,
         theirs,
@@ -96,7 +101,7 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
         graph,
         twin=twin,
         further=tuple(found for _, found in there[1:]),
-        unmerged=len(there) == 1 and _is_forked(base, left, right),
+        start=start,
         is_behind=graph.is_merged(ours, theirs),
     )
 
@@ -181,7 +186,7 @@ def _based_on(
     *,
     twin: Snapshot | None = None,
     further: tuple[Snapshot, ...] = (),
-    unmerged: bool = False,
+    start: Snapshot | None = None,
     is_merged: bool = False,
     is_behind: bool = False,
 ) -> MergeBase:
@@ -196,7 +201,7 @@ def _based_on(
         base,
         twin=twin,
         further=further,
-        unmerged=unmerged,
+        start=start,
         mark=marks[0] if marks else None,
         implied=tuple(marks[1:]),
         is_merged=is_merged,

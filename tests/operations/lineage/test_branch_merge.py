@@ -830,6 +830,35 @@ def test_a_branch_of_a_branch_goes_home(ds: lk.LanceDataset) -> None:
     assert sorted(by_id(ds)) == [2, 3, 4, 5]
 
 
+def test_a_branch_that_merged_what_the_target_took_over_has_other_row_ids(tmp_path: Path) -> None:
+    """Its rows come one by one: no row id of the target may get another row."""
+    ds = lk.write_dataset(
+        {"id": [1], "v": [1]}, tmp_path / "t", primary_key="id", enable_stable_row_ids=True
+    )
+    one, other = ds.create_branch("one"), ds.create_branch("other")
+    one.insert({"id": [2], "v": [2]}, mode="append")
+    other.insert({"id": [3], "v": [3]}, mode="append")
+    other.branches.merge("one")
+    assert ds.branches.merge("one").how == "fast-forward"
+    before = ids_by_key(ds)
+    other.checkout_latest()
+    assert before[2] == ids_by_key(other)[3], "both branches gave out one id"
+    plan = ds.branches.merge("other", dry_run=True)
+    result = ds.branches.merge("other")
+    for found in (plan, result):
+        assert found.how == "three-way"
+        assert (found.num_inserted_rows, found.num_changed_cells) == (1, 0)
+        assert (found.num_updated_rows, found.num_deleted_rows) == (0, 0)
+    after = ids_by_key(ds)
+    assert {id_: after[id_] for id_ in before} == before
+    assert ds.diff(2, 3).counts.inserted == 1
+
+
+def ids_by_key(ds: lk.LanceDataset) -> dict[int, int]:
+    rows = ds.to_table(columns=["id"], with_row_id=True).to_pylist()
+    return {row["id"]: row["_rowid"] for row in rows}
+
+
 def test_a_target_that_moves_meanwhile(
     ds: lk.LanceDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
