@@ -33,6 +33,7 @@ from tests.support.branch_cases import (
     counts_of,
     fits,
     have_same_names,
+    side_by_side,
 )
 from tests.support.branch_model import (
     Ambiguous,
@@ -285,9 +286,11 @@ class BranchMachine(BranchedTable):
         assert case is not None
         orders = [(case.node, case)]
         if target.last > last == result.read_version and (first := cases[0]) is not None:
-            # planned before the change landed: it may count as the first of the two
-            table = found[1].change(first.merged.table)
-            orders.append((replace(case.node, table=table), first))
+            # planned before the change landed: it may count as the first of the two, and a delete
+            # does not see what it inserts
+            now, changed = first.merged.table, found[1].change(before.table)
+            tables = found[1].change(now), side_by_side(before.table, now, changed)
+            orders += [(replace(case.node, table=t), first) for t in tables if t is not None]
         ds = self.handle(lk, target)
         fit = (order for order in orders if fits(ds, result, *order))
         node, case = next(fit, orders[0])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import pickle
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import lance
 import pyarrow as pa
 import pytest
 
 import lancekit as lk
 from tests.operations.lineage.test_three_way import Row, by_id, row, upsert
+from tests.support.faults import Call, Faults, injected
 
 COUNTS = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows", "num_changed_cells")
 Step = Callable[[lk.LanceDataset], Any]
@@ -208,3 +211,42 @@ def test_picks_reverts_rebases_and_diffs_count_values(ds: lk.LanceDataset) -> No
     assert counts(ds.revert(2)) == (0, 1, 0, 1)
     assert counts(ds.diff(3, 1).apply(ds)) == (0, 2, 0, 4)
     assert by_id(ds) == {1: ("a", 1), 2: ("b", 2), 3: ("c", 3), 4: ("d", 4)}
+
+
+def test_a_fast_forward_counts_a_column_as_another_where_nothing_tells_of_its_rename(
+    ds: lk.LanceDataset,
+) -> None:
+    """The versions that renamed it are gone: its values count with the column that was added."""
+    exp = ds.create_branch("exp")
+    exp.update({"age": "9"}, where="id = 2")
+    exp.alter_columns({"path": "age", "name": "years"})
+    exp.update({"name": "'x'"}, where="id = 3")
+    exp.optimize.compact_files(materialize_deletions_threshold=0)
+    lance.dataset(ds.uri).checkout_version(("exp", None)).cleanup_old_versions(dt.timedelta(0))
+    plan, result = ds.branches.merge("exp", dry_run=True), ds.branches.merge("exp")
+    for found in (plan, result):
+        assert (found.how, found.columns_renamed) == ("fast-forward", ())
+        assert (found.columns_dropped, found.columns_added) == (("age",), ("years",))
+        assert found.num_changed_cells == 1
+
+
+def test_a_merge_beside_a_delete_counts_what_the_merge_did(ds: lk.LanceDataset) -> None:
+    """The merge kept its target's row 8, which is deleted before the merge lands."""
+    exp = ds.create_branch("exp")
+    upsert(ds, row(8, "main", 8))
+    upsert(exp, row(8, "exp", 8), row(9, "exp", 9))
+    exp.update({"age": "7"}, where="id = 1")
+    faults, other = Faults(), lance.dataset(ds.uri)
+
+    def delete(call: Call) -> None:
+        if call.kind in ("put", "put_if_absent", "create", "adopt"):
+            faults.before = None
+            other.delete("id > 7")
+
+    with injected(faults):
+        handle = lk.dataset(ds.uri)
+        faults.before = delete
+        result = handle.branches.merge("exp", conflicts="ours")
+    assert (result.how, result.read_version, result.version) == ("three-way", 2, 4)
+    assert counts(result) == (1, 1, 0, 1)
+    assert by_id(handle) == {1: ("a", 7), 2: ("b", 2), 3: ("c", 3), 4: ("d", 4), 9: ("exp", 9)}
