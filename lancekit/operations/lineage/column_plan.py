@@ -180,8 +180,9 @@ class _Planning:
         is_whole = not is_struct or len(track.bases) > 1
         if not parts or (is_whole and any(part.is_of_one_side for part in parts)):
             if len(self.settlement.conflicts) == before:
-                here, there = ([f"given the type {_kind(side)}"] for side in (mine, other))
-                self._settled(level, track.name, here, there, sides=())
+                kinds = list(map(_kind, track.known))
+                done = _got_types(kinds, _kind(mine), _kind(other))
+                self._settled(level, track.name, *done, sides=())
             return _made(track, mine)
         if not is_struct and any(part.carried is not None for part in parts):
             # the items of lists lie in one file
@@ -213,11 +214,7 @@ class _Planning:
             # values of other parts would silently become nulls
             if side == "ours" and not self.values.any_theirs:
                 return mine
-            done = [
-                f"given the type {now}" if now not in before else "kept while rows changed"
-                for now in (here, there)
-            ]
-            self._settled(level, name, done[:1], done[1:], sides=())
+            self._settled(level, name, *_got_types(before, here, there), sides=())
             return mine
         if side == "theirs":
             if not misfits:
@@ -318,6 +315,14 @@ class _Planning:
             cast=tuple(new.name for new, mine in kept if _kind(new) != _kind(mine)),
             altered=tuple(new.name for new, mine in kept if is_altered(mine, new)),
         )
+
+
+def _got_types(
+    before: Sequence[pa.DataType], here: pa.DataType, there: pa.DataType
+) -> tuple[list[str], list[str]]:
+    """Return what ours and theirs did to the type of a column, as conflicts say it."""
+    told = [f"{'kept as' if now in before else 'given the type'} {now}" for now in (here, there)]
+    return told[:1], told[1:]
 
 
 def _marked(column: MergedColumn, side: str) -> MergedColumn:

@@ -152,7 +152,7 @@ def three_ways(
             _check_told(found.to_ours, found.mine)
     between = plan_diff(theirs, ours, on=on, pairs=pairs_of_sides(pairs))
     return [
-        _Meeting(found, *merged_pairs(columns, between, found.to_ours.old, at), columns, by).run()
+        _Meeting(found, *merged_pairs(columns, between, found.to_ours, at), columns, by).run()
         for at, found in enumerate(since)
     ]
 

@@ -336,7 +336,7 @@ def _num_misfits(side: _Rows, found: _Found, chain: Sequence[MergedColumn], at: 
 
 
 def merged_pairs(
-    plan: ColumnPlan, between: DiffPlan, start: Snapshot, at: int
+    plan: ColumnPlan, between: DiffPlan, to_ours: DiffPlan, at: int
 ) -> tuple[DiffPlan, tuple[ColumnPair, ...]]:
     """Return the comparison of theirs and ours by the columns of the result, and these at first.
 
@@ -346,16 +346,17 @@ def merged_pairs(
         The columns of the result.
     between
         The comparison, by the columns of ours.
-    start
-        The version that both sides are compared with.
+    to_ours
+        The comparison of ours with a merge base, with the version that ours is compared with.
     at
         The place of this version among the merge bases.
     """
-    theirs, ours, base = (seen(side).fields for side in (between.old, between.new, start))
+    theirs, ours, base = (seen(side).fields for side in (between.old, between.new, to_ours.old))
+    since = {one.name: one for one in to_ours.columns}
     found = [paired(c, theirs, ours) for c in plan.columns]
     pairs = [pair for pair in found if pair is not None]
     before = [
-        _before(pair, column, base, at)
+        _with_own_parts(_before(pair, column, base, at), since.get(pair.new.name))
         for pair, column in zip(found, plan.columns, strict=True)
         if pair is not None
     ]
@@ -401,6 +402,17 @@ def _before(
         is_lacked=False,
         parts=tuple(_before(part, merged, below, at) for part, merged in parts),
     )
+
+
+def _with_own_parts(pair: ColumnPair, since: ColumnPair | None) -> ColumnPair:
+    """Return a column of a merge base with the parts that ours changed since.
+
+    The plan of columns has no parts where both sides have one type.  Another merge base can have
+    that type, too.
+    """
+    if since is None or pair.parts or pair.old is None or pair.kind != since.kind:
+        return pair
+    return replace(pair, parts=since.parts)
 
 
 def _named(fields: Sequence[LanceField], wanted: LanceField | None) -> LanceField | None:

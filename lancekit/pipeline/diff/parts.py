@@ -74,7 +74,7 @@ def projected(
 def common_parts(pair: ColumnPair, like: ColumnPair | None = None) -> ColumnPair:
     """Return a pair with only the parts that both sides have; of ``like``, if that is another."""
     like = pair if like is None else like
-    if not pair.parts:
+    if not (pair.parts and like.parts):
         return pair
     parts = tuple(
         common_parts(part, other)

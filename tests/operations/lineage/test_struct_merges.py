@@ -522,3 +522,27 @@ def test_a_diff_follows_a_renamed_part(tmp_path: Path) -> None:
     ds.optimize.compact_files()
     found = ds.diff(version).to_table().to_pylist()
     assert found == [{"_change": "delete", "id": 0, "n": 0, "s": {"z": 0, "b": "0"}}]
+
+
+@pytest.mark.parametrize("part", ["renamed", "cast", "dropped", "added with values"])
+def test_a_value_changes_where_one_of_two_bases_has_another_struct(
+    tmp_path: Path, part: str
+) -> None:
+    """The change is new with regard to both bases, and the parts are the same on both sides."""
+    rows = [{"id": k, "n": k, "s": {"a": k, "b": str(k)}} for k in (1, 2, 3)]
+    ds = lk.write_dataset(table(rows), tmp_path / "t", primary_key="id")
+    x, y, exp = (ds.create_branch(name) for name in ("x", "y", "exp"))
+    PARTS[part][0](x)
+    y.update({"n": "20"}, where="id = 2")
+    for source, target in (("x", "main"), ("y", "main"), ("y", "exp"), ("x", "exp")):
+        ds.branches.merge(source, into=target)
+    exp.checkout_latest()
+    kind = exp.schema.field("s").type
+    upsert(exp, [{"id": 1, "n": 1, "s": dict.fromkeys((f.name for f in kind), None)}], kind)
+    plan = ds.branches.merge("exp", dry_run=True)
+    assert len(plan.conflicts.by_column) == plan.num_conflicts == 0
+    result = ds.branches.merge("exp")
+    assert (result.num_updated_rows, result.num_changed_cells) == (1, 1)
+    assert sorted(ds.to_table().to_pylist(), key=lambda row: row["id"]) == sorted(
+        exp.to_table().to_pylist(), key=lambda row: row["id"]
+    )
