@@ -15,6 +15,7 @@ __all__ = [
     "check",
     "check_conflicts",
     "check_counts",
+    "columns_of",
     "counts_of",
     "fits",
     "have_same_names",
@@ -184,6 +185,13 @@ def counts_of(found: Any) -> tuple[int, int, int, int]:
     )
 
 
+def columns_of(found: Any) -> tuple[set[Any], ...]:
+    """Return the columns added, dropped, renamed and cast."""
+    return tuple(
+        set(getattr(found, f"columns_{done}")) for done in ("added", "dropped", "renamed", "cast")
+    )
+
+
 def check_counts(result: Any, case: Case) -> None:
     found, expected = counts_of(result), case.merged.counts
     if result.how == "fast-forward":
@@ -192,6 +200,10 @@ def check_counts(result: Any, case: Case) -> None:
         expected = *expected[:3], expected[3] - _untold_cells(result, case)
     told = f"inserted, updated, deleted, cells: {found}, want {expected} ({result.how})"
     assert found == expected, told
+    if not case.has_gap:
+        merged = case.merged
+        wanted = merged.added, merged.dropped, merged.renamed, merged.cast
+        assert columns_of(result) == wanted, f"columns: {columns_of(result)}, want {wanted}"
 
 
 def _untold_cells(result: Any, case: Case) -> int:

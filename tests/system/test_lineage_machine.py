@@ -30,6 +30,7 @@ from tests.support.branch_cases import (
     check,
     check_conflicts,
     check_counts,
+    columns_of,
     counts_of,
     fits,
     have_same_names,
@@ -178,6 +179,7 @@ class BranchMachine(BranchedTable):
         if result is None:
             return
         assert (plan.how, counts_of(plan)) == (result.how, counts_of(result))
+        assert columns_of(plan) == columns_of(result)
         work(ds)
         self.unchanged(target)
 
