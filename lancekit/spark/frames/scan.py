@@ -19,6 +19,7 @@ from lancekit.scan.indexed_rows import IndexedRows, divided
 from lancekit.scan.outputs import plan_columns
 from lancekit.scan.scan import Scan
 from lancekit.spark.frames.runner import TASKS_PER_CORE
+from lancekit.spark.frames.sized_range import sized_range
 from lancekit.spark.frames.types import spark_schema, to_spark_batch, wire_schema
 from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import map_batches, pack
@@ -56,10 +57,14 @@ Range = tuple[FragmentSource, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one task reads: ranges of the physical rows of fragments, or rows of indices."""
+    """What one task reads: ranges of the physical rows of fragments, or rows of indices.
+
+    `size` is about how many bytes the rows have.
+    """
 
     ranges: tuple[Range, ...]
     chosen: IndexedRows | None = None
+    size: int = 0
 
 
 def cut_pieces(ranges: Sequence[Range], request: ScanRequest, parallelism: int) -> list[Piece]:
@@ -98,7 +103,7 @@ def cut_pieces(ranges: Sequence[Range], request: ScanRequest, parallelism: int) 
                 at = until
             piece += ends_here
         before += weight
-    return [Piece(tuple(part)) for part in found if part]
+    return [Piece(tuple(part), size=total // count) for part in found if part]
 
 
 def _row_width(source: FragmentSource, request: ScanRequest) -> int:
@@ -142,7 +147,8 @@ def scan_pieces(scan: Scan, parallelism: int) -> list[Piece]:
     pieces: list[Piece] = []
     for part in divided(scan.sources, scan.choice):
         if isinstance(part, IndexedRows):
-            pieces.append(Piece((), part))
+            size = part.num_rows * _row_width(part.sources[0], scan.request)
+            pieces.append(Piece((), part, size))
         else:
             pieces += cut_pieces(whole_ranges(part), scan.request, parallelism)
     return pieces
@@ -227,10 +233,10 @@ def pieces_frame(
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                piece = pickle.loads(packed[number])  # noqa: S301  # made above
+                piece = pickle.loads(packed[number // each])  # noqa: S301  # made above
                 yield from map(convert, read_piece(piece, request))
 
-    numbers = session.range(0, len(packed), 1, max(len(packed), 1))
+    numbers, each = sized_range(session, len(packed), sum(piece.size for piece in pieces), wire)
     return map_batches(numbers, read, spark_schema(wire))
 
 

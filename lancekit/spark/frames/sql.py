@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 
 from lancekit.errors import EngineError, InvalidArgumentError, PredicateError
-from lancekit.spark.jobs.failures import first_line
+from lancekit.spark.jobs.collect import run_action
+from lancekit.spark.jobs.failures import FAILED, first_line
 from lancekit.spark.session.session import spark_session
 
 if TYPE_CHECKING:
@@ -91,11 +92,11 @@ def statement_frame(
 
 def _collected(frame: DataFrame) -> pa.Table:
     try:
-        rows: pa.Table = frame.toArrow()
-    except PySparkException as error:
+        rows: pa.Table = run_action(frame.sparkSession, frame.toArrow, what="querying")
+    except EngineError as error:
         raise EngineError(
-            f"The query cannot be computed: {first_line(error)}.",
-            hint="Look for values that are too large for their type.",
+            f"The query cannot be computed: {error.message.removeprefix(FAILED)}",
+            hint=error.hint or "Look for values that are too large for their type.",
         ) from error
     return rows
 

@@ -8,7 +8,10 @@ from pathlib import Path
 from lancekit import errors
 from lancekit.errors import EngineError, LancekitError
 
-__all__ = ["first_line", "job_failure"]
+__all__ = ["FAILED", "first_line", "job_failure"]
+
+#: how the error of a job begins
+FAILED = "A Spark job failed: "
 
 #: what Connect appends, and what only Java's programmers look up
 _JAVA_SIDE = re.compile(r"\s+JVM stacktrace:\n.*|\.?\s+SQLSTATE: \w+(?=[;\s]|$)", re.DOTALL)
@@ -59,9 +62,7 @@ def job_failure(error: Exception) -> LancekitError:
         return kind(message, details=details)
     hint = next((hint for sign, hint in _HINTS.items() if sign in last), "")
     place = _users_line(text)
-    return EngineError(
-        f"A Spark job failed: {last.rstrip('.')}.", details=[place] if place else [], hint=hint
-    )
+    return EngineError(f"{FAILED}{last.rstrip('.')}.", details=[place] if place else [], hint=hint)
 
 
 def first_line(error: Exception) -> str:
