@@ -55,15 +55,24 @@ class Lookup:
     ([0, 3], [1, 0])
     """
 
-    def __init__(self, known: pa.Array, slots: _Slots | None = None) -> None:
+    def __init__(self, known: pa.Array) -> None:
         self._known = known
-        if slots is None and _is_whole(known.type):
-            slots = _Slots(_words(known), np.arange(len(known), dtype=np.int32))
-        self._slots = slots
+        self._count = len(known)
+        #: the number of each value, ``None`` for its place
+        self._numbers: Indices | None = None
+        self._slots = None
+        if _is_whole(known.type):
+            self._slots = _Slots(_words(known), np.arange(len(known), dtype=np.int32))
+
+    @classmethod
+    def of_numbered(cls, words: _Slots, numbers: Indices | None, count: int) -> Lookup:
+        """Return a look-up of whole numbers, each of which has a number already."""
+        made = cls.__new__(cls)
+        made._slots, made._numbers, made._count = words, numbers, count
+        return made
 
     def __len__(self) -> int:
-        """Return a number above all positions."""
-        return len(self._known)
+        return self._count
 
     def find(self, values: pa.Array | pa.ChunkedArray) -> Found:
         """Return which of some values are known."""
@@ -81,41 +90,46 @@ class Lookup:
                 valid = flags_of(chunk.is_valid())[at]
                 at, codes = at[valid], codes[valid]
             places.append(at + start)
-            positions.append(codes)
+            positions.append(codes if self._numbers is None else self._numbers[codes])
             start += len(chunk)
         return np.concatenate(places), np.concatenate(positions)
 
 
 def numbered(values: pa.Array) -> tuple[Lookup, Indices]:
-    """Return a look-up of some values, and the number of each value there; equal ones have one.
+    """Return a look-up of the distinct values, and the number of each value there.
 
-    A null has none, which is `NOWHERE`.  Whole numbers are not sorted out before: to find the
-    distinct ones of millions takes longer than to look up as many.
+    The numbers go from 0 in the order in which the values first occur; a null has `NOWHERE`.
+    Whole numbers are not sorted out before: to find the distinct ones of millions takes longer
+    than to look up as many.
 
     Examples
     --------
     >>> lookup, numbers = numbered(pa.array([7, None, 5, 7]))
-    >>> bool(numbers[0] == numbers[3]), int(numbers[1])
-    (True, -1)
-    >>> places, found = lookup.find(pa.array([5, 6]))
-    >>> places.tolist(), bool(found[0] == numbers[2])
-    ([0], True)
+    >>> len(lookup), numbers.tolist()
+    (2, [0, -1, 1, 0])
+    >>> [found.tolist() for found in lookup.find(pa.array([5, 6]))]
+    [[0], [1]]
     """
     if not _is_whole(values.type):
         encoded = values.dictionary_encode()
         numbers = numbers_of(encoded.indices).astype(np.int64)
         numbers[~flags_of(encoded.indices.is_valid())] = NOWHERE
         return Lookup(encoded.dictionary), numbers
-    numbers = np.arange(len(values))
-    rows = numbers.astype(np.int32)
+    first = np.arange(len(values))
+    rows = first.astype(np.int32)
     if ak.null_count(values):
         valid = flags_of(values.is_valid())
-        numbers[~valid] = NOWHERE
+        first[~valid] = NOWHERE
         rows = rows[valid]
     slots = _Slots(_words(values), rows)
-    again, first = slots.repeated
-    numbers[again] = first
-    return Lookup(values, slots), numbers
+    if len(rows) == len(values) and not len(slots.repeated[0]):
+        return Lookup.of_numbered(slots, None, len(values)), first
+    again, of = slots.repeated
+    first[again] = of
+    known = first == np.arange(len(values))
+    numbers = np.cumsum(known) - 1
+    own = np.where(first == NOWHERE, NOWHERE, numbers[first])
+    return Lookup.of_numbered(slots, numbers, int(known.sum())), own
 
 
 def _is_whole(kind: pa.DataType) -> bool:
@@ -149,15 +163,15 @@ class _Table:
 class _Slots:
     """Words by slot; those whose slot belongs to another word are in the next table.
 
-    Of words at some places that are equal, the table has one; `repeated` are the places of the
-    others, and the place of that one for each.
+    Of words at some places that are equal, the table has the first; `repeated` are the places of
+    the others, and the first's for each.
 
     Parameters
     ----------
     words
         The words.
     places
-        Those that count.
+        Those that count, ascending.
     """
 
     def __init__(self, words: Words, places: Owners) -> None:
@@ -170,7 +184,7 @@ class _Slots:
             owners = np.full(1 << bits, -1, np.int32)
             table = _Table(np.uint64(spread), np.uint64(64 - bits), owners)
             slots = table.slots(words[left])
-            owners[slots] = left
+            owners[slots[::-1]] = left[::-1]  # what is assigned last stays: the first place
             self._tables.append(table)
             taken_by = owners[slots]
             other = taken_by != left

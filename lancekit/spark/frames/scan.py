@@ -236,7 +236,7 @@ def pieces_frame(
                 piece = pickle.loads(packed[number // each])  # noqa: S301  # made above
                 yield from map(convert, read_piece(piece, request))
 
-    numbers, each = sized_range(session, len(packed), sum(piece.size for piece in pieces), wire)
+    numbers, each = sized_range(session, len(packed), sum(piece.size for piece in pieces))
     return map_batches(numbers, read, spark_schema(wire))
 
 

@@ -1,17 +1,15 @@
 """Numbers that start tasks, and by which Spark knows the size of what the tasks give.
 
-Spark takes the rows of `mapInArrow` to be as many as those before it.  One number for each task
+Spark takes what `mapInArrow` gives to have as many bytes as what it gets.  One number for each task
 would make a table of any size a few bytes, which every join would send to all machines.  So there
-are as many numbers as rows, nearly, and a filter keeps the first one of each task: Spark counts on
-from the numbers before a filter.
+are as many numbers as have the bytes of the table, and a filter keeps the first one of each task:
+Spark takes a filter to keep all.
 """
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,13 +19,11 @@ __all__ = ["sized_range"]
 _THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
 _BYTES = re.compile(r"(-?\d+)\s*([kmgtp]?)i?b?", re.IGNORECASE)
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
-#: what Spark takes a row to have besides its values, and a number of a range to have
-_ROW_BYTES, _NUMBER_BYTES = 8, 8
+#: what a number of a range has
+_NUMBER_BYTES = 8
 
 
-def sized_range(
-    session: SparkSession, tasks: int, size: int, wire: pa.Schema
-) -> tuple[DataFrame, int]:
+def sized_range(session: SparkSession, tasks: int, size: int) -> tuple[DataFrame, int]:
     """Return a range whose tasks have one number each, by which Spark knows a size.
 
     To count takes a task some milliseconds at most: what is far above the size up to which Spark
@@ -41,8 +37,6 @@ def sized_range(
         The number of tasks.
     size
         The bytes of what they give.
-    wire
-        What they give, as Spark gets it.
 
     Returns
     -------
@@ -50,9 +44,7 @@ def sized_range(
         The range, and what its numbers are multiples of.
     """
     most = 2 * max(_bytes_of(str(session.conf.get(_THRESHOLD, "10m"))), 0)
-    row = _ROW_BYTES + sum(_spark_size(kind) for kind in wire.types)
-    number = _NUMBER_BYTES * row / (_ROW_BYTES + _NUMBER_BYTES)
-    each = max(int(min(size, most) / number) // max(tasks, 1), 1)
+    each = max(min(size, most) // _NUMBER_BYTES // max(tasks, 1), 1)
     numbers = session.range(0, tasks * each, 1, max(tasks, 1))
     return (numbers if each == 1 else numbers.where(f"id % {each} = 0")), each
 
@@ -67,18 +59,3 @@ def _bytes_of(text: str) -> int:
     """
     found = _BYTES.fullmatch(text.strip())
     return int(found[1]) << _UNITS[found[2].lower()] if found and found[1] != "-1" else -1
-
-
-def _spark_size(kind: pa.DataType) -> int:
-    """Return what Spark takes a value of a type to have."""
-    if pa.types.is_struct(kind):
-        return sum(_spark_size(field.type) for field in kind)
-    if pa.types.is_map(kind):
-        return _spark_size(kind.key_type) + _spark_size(kind.item_type)
-    if isinstance(kind, pa.ListType | pa.LargeListType | pa.FixedSizeListType):
-        return _spark_size(kind.value_type)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return 20
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return 100
-    return max(kind.bit_width // 8, 1) if pa.types.is_primitive(kind) else 8
