@@ -21,7 +21,8 @@ def test_tasks_take_turns(spark: Any, tmp_path: Path) -> None:
         bases.append(lk.DatasetBasePath(str(tmp_path / name), name))
     uri = str(tmp_path / "t")
     frame = spark.range(20, numPartitions=2)
-    lk.write_dataset(frame, uri, initial_bases=bases, target_bases=["p", "q"])
+    with lk.options(target_file_bytes=0):  # small files would be joined
+        lk.write_dataset(frame, uri, initial_bases=bases, target_bases=["p", "q"])
     ds = lk.dataset(uri)
     assert [f.metadata.files[0].base_id for f in ds.get_fragments()] == [1, 2]
     source = spark.range(15, 35, numPartitions=2)

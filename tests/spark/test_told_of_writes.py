@@ -25,7 +25,8 @@ class _Told:
 
 def test_the_driver_is_told_of_all_fragments(spark: Any, tmp_path: Path) -> None:
     told: Any = _Told()
-    ds = lk.write_dataset(spark.range(10, numPartitions=2), tmp_path, progress=told)
+    # the files of both partitions are joined, and those are told
+    ds = lk.write_dataset(spark.range(1_300_000, numPartitions=2), tmp_path, progress=told)
     assert [word for word, _ in told.heard] == ["begin", "complete"] * 2
     written = [fragment.metadata.files for fragment in ds.get_fragments()]
     assert [fragment.files for word, fragment in told.heard if word == "complete"] == written

@@ -18,6 +18,7 @@ from lancekit.spark.frames.types import (
     to_spark_batch,
     wire_schema,
 )
+from tests.conftest import ON_CLUSTER
 
 ELEMENT = "element"
 NOON = dt.datetime(2024, 5, 1, 12, 30, 15, 250_000)
@@ -216,6 +217,7 @@ def test_a_type_that_spark_has_not(kind):
 
 
 @pytest.mark.spark
+@pytest.mark.skipif(ON_CLUSTER, reason="the time zone is the user's there")
 def test_through_spark(spark, batch):
     """Made of Arrow, handed to workers, given back by them: the wire form holds everywhere."""
     wire = wire_schema(batch.schema)

@@ -14,6 +14,7 @@ import lancekit as lk
 from lancekit.spark import upload as bringing
 from lancekit.spark.frames.types import to_spark_batch, wire_schema
 from lancekit.spark.upload import bring, in_checkpoints, in_files
+from tests.conftest import ON_CLUSTER
 
 pytestmark = pytest.mark.spark
 
@@ -48,6 +49,7 @@ def upsert(ds, data, **how):
     return merge.when_not_matched_insert_all().execute(data)
 
 
+@pytest.mark.skipif(ON_CLUSTER, reason="the files are in the store there")
 @pytest.mark.parametrize("match", ["driver", "closure", "shuffle"])
 def test_a_reader_is_merged_piece_by_piece(spark, tmp_path, folders, small_pieces, match):
     """Each batch is made only when those before it are in files, which are gone at the end."""
