@@ -8,7 +8,6 @@ keeps each piece before the next one is read.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancekit.errors import StorageError
+from lancekit.own_files import new_folder
 from lancekit.pipeline.engine.inputs import as_reader, scan_of
 from lancekit.scan.scan import Scan
 from lancekit.spark.frames.scan import pieces_frame, scan_pieces
@@ -136,7 +136,7 @@ def _sent(session: SparkSession, rows: pa.Table, wire: pa.Schema) -> DataFrame:
 
 def in_files(session: SparkSession, pieces: Iterable[pa.Table], schema: pa.Schema) -> Brought:
     """Write pieces in wire form to a temporary folder of this machine, where the tasks run too."""
-    folder = tempfile.mkdtemp(prefix="lancekit-source-")
+    folder = new_folder("source")
     release = partial(shutil.rmtree, folder, ignore_errors=True)
     wire = wire_schema(schema, exact=True)
     paths: list[str] = []

@@ -90,7 +90,7 @@ FLOORS = """
     options  machine
     call  checked  choice  picture
     arrow_kernels  errors  fragment_progress  interrupts  ipython  lazy  _version
-    display  extras  user_cache
+    display  extras  own_files  user_cache
     legible
 """
 LEVEL = {

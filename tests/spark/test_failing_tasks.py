@@ -242,8 +242,8 @@ def cancelled(name, work):
         outcome = "cancelled"
         said = " ".join(stop.__notes__)
         assert "Spark jobs were cancelled" in said and "nothing was committed" in said, said
-        removed = name in ("write", "merge")
-        assert ("are removed" if removed else "cleanup_old_versions() removes them") in said, said
+        left = "cleanup_old_versions() removes them" in said
+        assert left == (name in ("update", "compact")), said
     tracker = None if over_connect else spark.sparkContext.statusTracker()
     while tracker and tracker.getActiveJobsIds():  # Spark tells what ended some time later
         time.sleep(0.01)

@@ -8,13 +8,14 @@ file in a temporary folder, which is mapped, so that only what is looked at is i
 from __future__ import annotations
 
 import shutil
-import tempfile
 import weakref
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
+
+from lancekit.own_files import new_folder
 
 __all__ = ["KeptRows", "keep_rows"]
 
@@ -77,7 +78,7 @@ def _drained(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _spill(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> KeptRows:
-    folder = Path(tempfile.mkdtemp(prefix="lancekit-source-"))
+    folder = new_folder("source")
     try:
         path = str(folder / "rows.arrow")
         with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema) as writer:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from lancekit.pipeline.engine.engine import EngineName
 from lancekit.progress import what_is
 from lancekit.spark.jobs.client import client_of
-from lancekit.spark.jobs.collect import collect, pack
+from lancekit.spark.jobs.collect import LEFT, collect, pack
 from lancekit.spark.session.session import spark_session
 
 __all__ = ["TASKS_PER_CORE", "SparkRunner"]
@@ -60,5 +60,5 @@ class SparkRunner:
                     results += [function(task) for task in group]
             return results
 
-        answers = collect(session.range(0, groups, 1, groups), run, what=what_is(work))
+        answers = collect(session.range(0, groups, 1, groups), run, what=what_is(work), left=LEFT)
         return [result for group in answers for result in group]

@@ -33,7 +33,7 @@ from lancekit.storage.sending import sent_to
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["collect", "map_batches", "pack", "run_action"]
+__all__ = ["LEFT", "collect", "map_batches", "pack", "run_action"]
 
 Result = TypeVar("Result")
 
@@ -42,7 +42,7 @@ _POLL_SECONDS = 0.1
 #: Spark looks every two seconds whether a task is cancelled, and ends its Python two seconds later
 _LATE_SECONDS = 5
 _REMOVED = "The files that their tasks had written are removed."
-_LEFT = (
+LEFT = (
     "Files that their tasks had written belong to no version: cleanup_old_versions() removes them "
     "once they are seven days old, or at once with delete_unverified=True, if nobody else writes."
 )
@@ -97,6 +97,7 @@ def collect(
     *,
     written_to: Sequence[WriteTarget] = (),
     what: str | None = None,
+    left: str = "",
 ) -> list[Result]:
     """Run a function on each partition of a DataFrame; return the results in their order.
 
@@ -110,6 +111,8 @@ def collect(
         Where the function writes files.  If a partition fails, those of all are removed.
     what
         What a progress bar calls it; by default what the function does.
+    left
+        What an interrupt says of files, if it is not known where the function writes any.
 
     Raises
     ------
@@ -142,7 +145,7 @@ def collect(
             frame.sparkSession,
             tasks.toArrow,
             what=what or what_is(work),
-            left=_REMOVED if written_to else _LEFT,
+            left=_REMOVED if written_to else left,
         )
         results: list[Result] = []
         failures: list[LancekitError] = []
@@ -168,7 +171,7 @@ def _removed_if_it_fails(job: str, places: Sequence[WriteTarget]) -> Iterator[No
             try:
                 remove_job_files(job, places)
             except OSError:
-                error.add_note(_LEFT)
+                error.add_note(LEFT)
             late = threading.Timer(_LATE_SECONDS, _remove_quietly, (job, tuple(places)))
             late.daemon = True
             late.start()
@@ -185,7 +188,7 @@ def run_action(
     action: Callable[[], Result],
     *,
     what: str = "working",
-    left: str = _LEFT,
+    left: str = "",
 ) -> Result:
     """Run an action of Spark's, with a bar; an interrupt cancels its jobs, and only these.
 
@@ -227,7 +230,7 @@ def run_action(
             client.cancel(tag)
             while not over.wait(_POLL_SECONDS):
                 client.cancel(tag)  # what had not been submitted yet
-            stop.add_note(f"{PREFIX}its Spark jobs were cancelled. {left}")
+            stop.add_note(f"{PREFIX}its Spark jobs were cancelled. {left}".rstrip())
             raise
     if failed:
         raise job_failure(failed[0]) from failed[0]

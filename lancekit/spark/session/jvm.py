@@ -10,7 +10,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,20 +18,13 @@ from typing import Any
 from lancekit.errors import SessionError
 from lancekit.spark.session.java import Java
 
-__all__ = ["END_SECONDS", "end_jvm", "environment", "last_words", "new_log_file", "start_jvm"]
+__all__ = ["END_SECONDS", "end_jvm", "environment", "last_words", "start_jvm"]
 
 END_SECONDS = 20
 
 REASON = re.compile(
     r'(?:Exception in thread "[^"]*" |Caused by: )?[\w.$]*(?:Exception|Error): (.+)'
 )
-
-
-def new_log_file() -> Path:
-    """Return a new file for what the Java process says."""
-    descriptor, path = tempfile.mkstemp(prefix="lancekit-spark-", suffix=".log")
-    os.close(descriptor)
-    return Path(path)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import shutil
 import sys
 import threading
 import uuid
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lancekit.errors import SessionError
 from lancekit.legible import warn
+from lancekit.own_files import new_file, new_folder, sweep
 from lancekit.pipeline.engine.engine import spark_engine
 from lancekit.spark.jobs.client import is_connect, remote_of
 from lancekit.spark.session.class_archive import with_archive
@@ -34,7 +36,6 @@ from lancekit.spark.session.jvm import (
     end_jvm,
     environment,
     last_words,
-    new_log_file,
     start_jvm,
 )
 from lancekit.spark.session.preflight import check_machine, check_workers
@@ -62,16 +63,22 @@ class Owned:
     """The Java process; none for a session on a server elsewhere."""
     java: Java | None = None
     log_file: Path | None = None
+    sockets: Path | None = None
 
     def alive(self) -> bool:
         """Return whether the Java process still runs."""
         return self.process is None or self.process.poll() is None
 
-    def forget_log(self) -> None:
-        """Remove the log file."""
+    def forget_files(self) -> None:
+        """Remove the log file and the sockets."""
         if self.log_file is not None:
             self.log_file.unlink(missing_ok=True)
+        if self.sockets is not None:
+            shutil.rmtree(self.sockets, ignore_errors=True)
 
+
+#: where Java and its Python workers meet; else in the temporary folder, for good if Java is killed
+_SOCKETS = "spark.python.unix.domain.socket.dir"
 
 _lock = threading.RLock()
 _owned: list[Owned] = []
@@ -166,7 +173,7 @@ def stop_spark(*, wait: float = END_SECONDS) -> bool:
         if owned.process is not None:
             _forget_context()
             end_jvm(wait)
-        owned.forget_log()
+        owned.forget_files()
         return True
 
 
@@ -246,7 +253,11 @@ def _start_here(wanted: Mapping[str, str], remote: str | None) -> SparkSession:
     if remote is not None:
         settings, token = {**SERVER_SETTINGS, **settings}, str(uuid.uuid4())
     check_machine(settings, local=local)
-    log_file = new_log_file()
+    sweep()
+    log_file, sockets = new_file("spark", ".log"), None
+    if local and _SOCKETS not in settings:
+        sockets = new_folder("sockets")
+        settings = {**settings, _SOCKETS: str(sockets)}
     try:
         with environment(
             java, local=local, python=settings.get("spark.pyspark.python"), token=token
@@ -266,7 +277,7 @@ def _start_here(wanted: Mapping[str, str], remote: str | None) -> SparkSession:
             hint=f"Check master and config; all that Spark said is in {log_file}.",
             log_file=str(log_file),
         ) from error
-    _owned.append(Owned(session, gateway.proc, java, log_file))
+    _owned.append(Owned(session, gateway.proc, java, log_file, sockets))
     return session
 
 
@@ -333,4 +344,4 @@ def _leave() -> None:
     for owned in _owned:
         if is_connect(owned.session):
             release(owned.session, alive=owned.process is None)
-        owned.forget_log()
+        owned.forget_files()
