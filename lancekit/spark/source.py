@@ -35,6 +35,7 @@ from lancekit.spark.jobs.worker import of_partition
 from lancekit.spark.merge.cached_source import CachedSource, SourceSummary, hold, survey
 from lancekit.spark.merge.join import check_by_grouping
 from lancekit.spark.merge.merge import merge_by_join, merge_by_pairs
+from lancekit.spark.session.preflight import check_workers
 from lancekit.spark.session.session import spark_session
 from lancekit.spark.upload import Brought, bring
 from lancekit.versions.snapshot import Snapshot
@@ -91,6 +92,7 @@ class SparkSource:
             The columns do not become those of the schema.
         """
         if is_spark_dataframe(data):
+            check_workers(data.sparkSession)
             source = cls(data, arrow_schema(data.schema))
             if schema is not None:
                 source._given = plan_cast(source._own, stored_schema(schema), whose="schema=")

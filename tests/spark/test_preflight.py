@@ -7,11 +7,13 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
 from lancekit.errors import SessionError
 from lancekit.machine import total_memory
+from lancekit.spark.session.java import find_java
 from lancekit.spark.session.preflight import check_machine
 from tests.spark.programs import run
 
@@ -171,3 +173,39 @@ def test_workers_of_another_python(tmp_path) -> None:
     )
     ours = f"{sys.version_info.major}.{sys.version_info.minor}"
     assert said.startswith(f"Spark's workers run Python 3.9, and this is Python {ours}. Set PYSP")
+
+
+OTHERS_SESSION = """
+import sys, warnings
+from pathlib import Path
+from pyspark.sql import SparkSession
+warnings.simplefilter("ignore")
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+import lancekit as lk
+from lancekit.errors import SessionError
+for call in (lambda: lk.write_dataset(spark.range(3), sys.argv[1]), lk.spark_session):
+    try: call()
+    except SessionError as error: print(error)
+assert not Path(sys.argv[1]).exists()
+"""
+
+
+@pytest.mark.spark
+def test_workers_of_somebody_elses_session(tmp_path: Path) -> None:
+    """They have another version of lancekit; nothing is written."""
+    facts = tmp_path / "other" / "lancekit-9.9.9.dist-info"
+    facts.mkdir(parents=True)
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: lancekit\nVersion: 9.9.9\n")
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\nexport PYTHONPATH="{facts.parent}:$PYTHONPATH"\nexec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    java = {"JAVA_HOME": str(find_java().home), "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = run(OTHERS_SESSION, str(tmp_path / "table"), PYSPARK_PYTHON=str(python), **java)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        assert line.startswith("Spark's workers have lancekit 9.9.9, and this Python has ")
+        assert "set PYSPARK_PYTHON to a Python that has it" in line

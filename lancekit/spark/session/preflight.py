@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from lancekit.errors import EngineError, LancekitError, SessionError
 from lancekit.machine import total_memory
-from lancekit.spark.jobs.client import client_of
+from lancekit.spark.jobs.client import client_of, is_connect, remote_of
 from lancekit.spark.jobs.collect import run_action
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ LEAST_MEMORY = 512 << 20
 _MEMORY = re.compile(r"(\d+)([kmgt]?)b?", re.IGNORECASE)
 _UNITS = {"": 20, "k": 10, "m": 20, "g": 30, "t": 40}  # the logarithm; a bare number is in MiB
 _VERSIONS = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
+#: what lancekit's own requirement says
+_OLDEST_PYARROW = 26
+#: applications and servers whose workers have been looked at
+_checked: set[str] = set()
 _CONNECT_PORT = "spark.connect.grpc.binding.port"
 
 
@@ -60,16 +65,42 @@ def check_machine(settings: Mapping[str, str], *, local: bool) -> None:
         )
 
 
-def check_workers(session: SparkSession, settings: Mapping[str, str]) -> None:
+def check_workers(session: SparkSession) -> None:
     """Check the Python of the workers with one small task, if it is not sure to be this one.
+
+    Once for each application or server, whoever started it.
 
     Raises
     ------
     SessionError
-        It is another version than this one, or lancekit is not there or another one.
+        The Python is another version than this one, lancekit is not there or another one, or
+        pyarrow is too old.
     """
-    if client_of(session).elsewhere() is None and "spark.pyspark.python" not in settings:
+    place = remote_of(session) if is_connect(session) else session.sparkContext.applicationId
+    if place in _checked:
         return
+    if not _are_of_this_python(session):
+        found = _found_on(session)
+        ours = {name: metadata.version(name) for name in found}
+        if found["lancekit"] != ours["lancekit"]:
+            raise _other_package("lancekit", found["lancekit"], ours["lancekit"])
+        if _major(found["pyarrow"]) < _OLDEST_PYARROW:
+            raise _other_package("pyarrow", found["pyarrow"], ours["pyarrow"])
+    _checked.add(place)
+
+
+def _are_of_this_python(session: SparkSession) -> bool:
+    """Return True if the tasks run on this machine, in the Python that runs this."""
+    if is_connect(session):
+        named = session.conf.get("spark.pyspark.python", None)
+        return remote_of(session) == "local" and named is None
+    if client_of(session).elsewhere() is not None:
+        return False
+    return bool(shutil.which(session.sparkContext.pythonExec) == sys.executable)
+
+
+def _found_on(session: SparkSession) -> dict[str, str]:
+    """Return the versions of packages on a worker; empty for one that is not there."""
 
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from importlib import metadata
@@ -81,22 +112,31 @@ def check_workers(session: SparkSession, settings: Mapping[str, str]) -> None:
         except metadata.PackageNotFoundError:
             found = ""
         for _ in batches:
-            yield pa.record_batch({"lancekit": [found]})
+            yield pa.record_batch({"lancekit": [found], "pyarrow": [pa.__version__]})
 
-    task = session.range(0, 1, 1, 1).mapInArrow(look, "lancekit string")
+    task = session.range(0, 1, 1, 1).mapInArrow(look, "lancekit string, pyarrow string")
     try:
-        (theirs,) = run_action(session, task.toArrow).column(0).to_pylist()
+        (found,) = run_action(session, task.toArrow).to_pylist()
     except EngineError as error:
         raise _worker_failure(error) from error
-    ours = metadata.version("lancekit")
-    if theirs != ours:
-        has = f"have lancekit {theirs}" if theirs else "have no lancekit"
-        raise SessionError(
-            f"Spark's workers {has}, and this Python has {ours}.",
-            hint=f"Install lancekit {ours} where they run, from its wheel or a clone.",
-            worker=theirs or None,
-            driver=ours,
-        )
+    return dict(found)
+
+
+def _other_package(name: str, theirs: str, ours: str) -> SessionError:
+    has = f"have {name} {theirs}" if theirs else f"have no {name}"
+    return SessionError(
+        f"Spark's workers {has}, and this Python has {ours}.",
+        hint=f"Install {name} {ours} where they run"
+        + (", from its wheel or a clone" if name == "lancekit" else "")
+        + ", or set PYSPARK_PYTHON to a Python that has it before the session starts.",
+        worker=theirs or None,
+        driver=ours,
+    )
+
+
+def _major(version: str) -> int:
+    number = version.partition(".")[0]
+    return int(number) if number.isdecimal() else 0
 
 
 def _check_memory(asked: str) -> None:

@@ -135,13 +135,14 @@ def spark_session(
         if session is None:
             session = _start(wanted)
             try:
-                check_workers(session, wanted)
+                check_workers(session)
             except BaseException:
                 stop_spark()
                 raise
         else:
             _check_kind(session, wanted)
             _apply(session, wanted)
+            check_workers(session)
         spark_engine().ready(session)
         return session
 
