@@ -184,7 +184,8 @@ spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "fals
 spark.sparkContext.setLogLevel("OFF")
 import lancekit as lk
 from lancekit.errors import SessionError
-for call in (lambda: lk.write_dataset(spark.range(3), sys.argv[1]), lk.spark_session):
+there = lk.write_dataset([{"id": 1}], sys.argv[1] + "-here")
+for call in (lambda: lk.write_dataset(spark.range(3), sys.argv[1]), there.to_spark):
     try: call()
     except SessionError as error: print(error)
 assert not Path(sys.argv[1]).exists()

@@ -13,6 +13,7 @@ from lancekit.format.extensions import text_batch, text_schema
 from lancekit.spark.frames.types import arrow_schema, spark_schema, to_spark_batch, wire_schema
 from lancekit.spark.frames.wire_rows import restore
 from lancekit.spark.jobs.collect import map_batches, pack, run_action
+from lancekit.spark.session.preflight import check_workers
 from lancekit.spark.session.session import spark_session
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def rows_frame(
     wire = wire_schema(text_schema(schema))
     pickle.dumps(tasks[:1])
     session = spark_session()
+    check_workers(session)
     # Each task is pickled by itself, so that a worker unpacks no more than its own.
     packed = [pack(session, (work, task)) for task in tasks]
 

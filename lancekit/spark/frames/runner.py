@@ -13,6 +13,7 @@ from lancekit.pipeline.engine.engine import EngineName
 from lancekit.progress import what_is
 from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import LEFT, collect, pack
+from lancekit.spark.session.preflight import check_workers
 from lancekit.spark.session.session import spark_session
 
 __all__ = ["TASKS_PER_CORE", "SparkRunner"]
@@ -47,6 +48,7 @@ class SparkRunner:
         if not tasks:
             return []
         session = spark_session()
+        check_workers(session)
         groups = min(len(tasks), TASKS_PER_CORE * client_of(session).parallelism())
         cuts = [len(tasks) * n // groups for n in range(groups + 1)]
         # Each group is pickled by itself, so that a worker unpacks no more than its own.

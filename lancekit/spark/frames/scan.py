@@ -24,6 +24,7 @@ from lancekit.spark.frames.types import spark_schema, to_spark_batch, wire_schem
 from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import map_batches, pack
 from lancekit.spark.jobs.failures import first_line
+from lancekit.spark.session.preflight import check_workers
 from lancekit.spark.session.session import spark_session
 
 if TYPE_CHECKING:
@@ -227,6 +228,7 @@ def pieces_frame(
     wire: pa.Schema,
 ) -> DataFrame:
     """Return what `fragment_frame` does, one partition for each of some pieces."""
+    check_workers(session)
     # Each piece is pickled by itself, so that a worker unpacks no more than its own.
     packed = [pack(session, piece) for piece in pieces]
 

@@ -142,7 +142,6 @@ def spark_session(
         else:
             _check_kind(session, wanted)
             _apply(session, wanted)
-            check_workers(session)
         spark_engine().ready(session)
         return session
 
