@@ -6,7 +6,7 @@ from collections.abc import Collection
 from uuid import UUID
 
 from lancekit.errors import LancekitError
-from lancekit.format.mem_wal.names import is_quarantine
+from lancekit.format.mem_wal.names import LOGS, is_quarantine
 from lancekit.operations.unmerged.marks import Marks
 from lancekit.shards.manifests import latest, lost_manifests
 from lancekit.shards.shard import Shard, shard_of
@@ -20,7 +20,8 @@ def lost_shards(snapshot: Snapshot, there: Collection[UUID] = ()) -> list[Shard]
     """Return the shards whose generations a version has merged, and which have no manifest.
 
     Branches and clones begin with marks of shards that they do not have.  So a mark counts that is
-    higher than the mark of the oldest version.
+    higher than the mark of the oldest version.  Where no folder of logs is, nothing is missed: the
+    folder was moved, or a program put the marks that has its logs elsewhere.
 
     Parameters
     ----------
@@ -31,7 +32,7 @@ def lost_shards(snapshot: Snapshot, there: Collection[UUID] = ()) -> list[Shard]
     """
     merged = Marks(snapshot).merged
     marked = sorted(id_ for id_ in merged.keys() - set(there) if not is_quarantine(id_))
-    if not marked:
+    if not marked or LOGS not in snapshot.store.list_folders(""):
         return []
     try:
         oldest = min(list_versions(snapshot.line).versions)
