@@ -245,14 +245,15 @@ class _Planning:
         """Return whether a column takes nulls: as the side says that changed it."""
         nulls = self.values.nulls.get(level.key(mine.name, track.name), 0)
         strict = "made not nullable"
-        if nulls and mine.nullable != other.nullable:
+        before = [base.nullable for base in track.known]
+        side = new_side(before, other.nullable, mine.nullable)
+        relaxed = side is not None and (other if side == "theirs" else mine).nullable
+        if nulls and mine.nullable != other.nullable and not relaxed:
             wrote = f"given {plural(nulls, 'null')}"
             both = ([wrote], [strict]) if mine.nullable else ([strict], [wrote])
             keeps = "ours" if mine.nullable else "theirs"
             self._settled(level, track.name, *both, sides=(keeps,))
             return True
-        before = [base.nullable for base in track.known]
-        side = new_side(before, other.nullable, mine.nullable)
         if side is None:
             here, there = ("made nullable" if one.nullable else strict for one in (mine, other))
             side = self._settled(level, track.name, [here], [there])

@@ -856,3 +856,29 @@ def test_a_written_column_takes_no_nulls_beside_rows_that_the_merge_deletes(
     ds.branches.merge("exp")
     assert ds.to_table().to_pylist() == [{"id": 2, "x": 4}, {"id": 3, "x": 6}]
     ds.validate(deep=True)
+
+
+@pytest.mark.parametrize("into", ["main", "branch"])
+@pytest.mark.parametrize("wrote", ["update", "insert"])
+def test_a_side_that_takes_nulls_again_may_write_them(
+    tmp_path: Path, into: str, wrote: str
+) -> None:
+    """The other side only kept the column as it was: no conflict."""
+    ds = lk.write_dataset({"id": [1, 2], "a": [1, 2], "b": ["x", "y"]}, tmp_path, primary_key="id")
+    ds.alter_columns({"path": "a", "nullable": False})
+    exp = ds.create_branch("exp")
+    exp.alter_columns({"path": "a", "nullable": True})
+    if wrote == "update":
+        exp.update({"a": "NULL"}, where="id = 2")
+    else:
+        exp.insert([{"id": 3, "a": None, "b": "z"}])
+    ds.update({"b": "'m'"}, where="id = 1")
+    target, source = (ds, "exp") if into == "main" else (exp, "main")
+    target.branches.merge(source)
+    assert target.schema.field("a").nullable
+    found = {row["id"]: (row["a"], row["b"]) for row in target.to_table().to_pylist()}
+    new = {2: (None, "y")} if wrote == "update" else {2: (2, "y"), 3: (None, "z")}
+    assert found == {1: (1, "m"), **new}
+    there = lance.dataset(str(tmp_path))
+    if into == "main":
+        assert there.to_table().num_rows == len(found)
