@@ -30,6 +30,7 @@ from lancekit.storage.base import Bytes
 
 __all__ = [
     "Entry",
+    "check_reach",
     "copy_aside",
     "copy_folder_aside",
     "count_entry_rows",
@@ -327,7 +328,7 @@ def replayable(shard: Shard, manifest: ShardManifest) -> Iterator[Entry]:
         comes after it; or the log contradicts the manifest.
     """
     numbers = positions(shard)
-    _check_reach(shard, manifest, numbers)
+    check_reach(shard, manifest, numbers)
     expected = manifest.replay_after + 1
     torn: CorruptFileError | None = None
     for last in [number for number in numbers if number >= expected]:
@@ -405,8 +406,14 @@ def _readable(shard: Shard, number: int) -> Entry | None:
         return None
 
 
-def _check_reach(shard: Shard, manifest: ShardManifest, numbers: Sequence[int]) -> None:
-    """Raise if the manifest says of entries what they, or their absence, contradict."""
+def check_reach(shard: Shard, manifest: ShardManifest, numbers: Sequence[int]) -> None:
+    """Raise if the manifest says of entries what they, or their absence, contradict.
+
+    Raises
+    ------
+    CorruptFileError
+        It does; rows that were acknowledged may be missing.
+    """
     seen, last = manifest.last_seen, max(numbers, default=0)
     if seen > max(manifest.replay_after, last) and not shard.store.exists(entry_name(seen)):
         raise _contradiction(

@@ -21,6 +21,7 @@ from lancekit.operations.mem_wal.memtable import Memtable
 from lancekit.operations.mem_wal.replay import replayed
 from lancekit.shards.log import (
     Entry,
+    check_reach,
     copy_aside,
     encode_sentinel,
     positions,
@@ -138,6 +139,8 @@ def _next_epoch(
             raise fenced(shard, after, epoch)
         if newest is not None:
             _check_open(shard, newest, merged, sealed=sealed)
+            if not _reaches(shard, newest):
+                continue
             following = replace(
                 newest, version=newest.version + 1, writer_epoch=newest.writer_epoch + 1
             )
@@ -154,6 +157,26 @@ def _next_epoch(
         hint="Try again.",
         shard=str(shard.id),
     )
+
+
+def _reaches(shard: Shard, manifest: ShardManifest) -> bool:
+    """Check the log before anything is put; return False if the manifest is not the newest now.
+
+    The sentinel of a claim would be an entry where acknowledged ones are missing.
+
+    Raises
+    ------
+    CorruptFileError
+        The log contradicts the manifest.
+    """
+    try:
+        check_reach(shard, manifest, positions(shard))
+    except CorruptFileError:
+        now = latest(shard)  # a flush and a cleanup since explain it
+        if now is None or now.version == manifest.version:
+            raise
+        return False
+    return True
 
 
 def _check_open(shard: Shard, manifest: ShardManifest, merged: int, *, sealed: bool) -> None:

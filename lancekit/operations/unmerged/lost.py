@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from uuid import UUID
 
-from lancekit.errors import LancekitError
+from lancekit.errors import CorruptFileError, LancekitError
 from lancekit.format.mem_wal.names import LOGS, is_quarantine
 from lancekit.operations.unmerged.marks import Marks
 from lancekit.shards.manifests import latest, lost_manifests
@@ -40,7 +40,15 @@ def lost_shards(snapshot: Snapshot, there: Collection[UUID] = ()) -> list[Shard]
     except (LancekitError, ValueError):  # the table ends, or cannot tell
         return []
     own = (shard_of(snapshot.store, id_) for id_ in marked if merged[id_] > before.get(id_, 0))
-    return [shard for shard in own if latest(shard) is None]
+    return [shard for shard in own if _is_gone(shard)]
+
+
+def _is_gone(shard: Shard) -> bool:
+    """Return whether nothing is left of a shard; what has entries without manifests is there."""
+    try:
+        return latest(shard) is None
+    except CorruptFileError:
+        return False
 
 
 def check_shards(snapshot: Snapshot, there: Collection[UUID] = ()) -> None:

@@ -280,3 +280,37 @@ def test_the_newest_entry_is_missed_if_anything_tells_of_it(tmp_path: Path, late
         return
     with pytest.raises(CorruptFileError, match=LOGS):
         read(tmp_path)
+
+
+def test_a_shard_that_a_version_has_merged_is_repaired_without_manifests(tmp_path: Path) -> None:
+    made(tmp_path).close()
+    lk.dataset(tmp_path).merge_mem_wal(flush=True)
+    with lk.dataset(tmp_path).mem_wal_writer(SHARD) as writer:
+        writer.put(rows(3))
+    remove_manifests(tmp_path)
+    ds = lk.dataset(tmp_path)
+    with pytest.raises(CorruptFileError, match=MANIFESTS):
+        read(tmp_path)
+    assert ds.repair_mem_wal()
+    assert read(tmp_path) == [0, 1, 2]
+    with ds.mem_wal_writer(SHARD) as again:
+        again.put(rows(4))
+    ds.merge_mem_wal(flush=True)
+    assert read(tmp_path) == [0, 1, 2, 4]
+
+
+def test_a_log_without_its_end_stays_an_error_however_often_it_is_tried(tmp_path: Path) -> None:
+    """A refused claim puts nothing: its sentinel would be an entry like those that are missing."""
+    writers = [made(tmp_path, generation=False)]
+    for number in (3, 4):  # each takes the shard from the one before
+        writers.append(lk.dataset(tmp_path).mem_wal_writer(SHARD))
+        writers[-1].put(rows(number))
+    entries = sorted((tmp_path / FOLDER / "wal").glob("*.arrow"), key=lambda f: position(f.name))
+    for file in entries[-3:]:
+        file.unlink()
+    before = sorted(tmp_path.rglob("*"))
+    for _ in range(6):
+        for call in (REFUSED["writer"], REFUSED["read"]):
+            with pytest.raises(CorruptFileError, match="the log had an entry at position"):
+                call(lk.dataset(tmp_path))
+    assert sorted(tmp_path.rglob("*")) == before
