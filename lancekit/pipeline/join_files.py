@@ -9,7 +9,7 @@ twice is little.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -70,7 +70,7 @@ def join_small_files(task: WriteTask, fragments: Iterable[Fragment]) -> list[Fra
         return new
     sources = list(new_sources(task, new))
     tasks = [
-        JoinTask(sources=tuple(sources[group.start : group.stop]), write=_turned(task, number))
+        JoinTask(sources=tuple(sources[group.start : group.stop]), write=task.turned(number))
         for number, group in enumerate(groups)
     ]
     runner = _runner(sum(_size(new[at]) for group in groups for at in group))
@@ -131,12 +131,6 @@ def _runner(size: int) -> Runner:
     """Return where so many bytes are joined: few of them are here sooner than a job has begun."""
     on_spark = size > _HERE and options.engine != "local" and spark_engine().is_active()
     return spark_engine().runner() if on_spark else LocalRunner()
-
-
-def _turned(task: WriteTask, number: int) -> WriteTask:
-    """Return how one of several tasks writes: each starts with another of the places."""
-    first = number % max(len(task.places), 1)
-    return replace(task, places=(*task.places[first:], *task.places[:first]))
 
 
 def _moved_ids(fragment: Fragment) -> npt.NDArray[np.uint64]:

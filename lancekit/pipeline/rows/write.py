@@ -86,6 +86,11 @@ class WriteTask:
         """Where files go."""
         return self.places or (WriteTarget(self.store),)
 
+    def turned(self, number: int) -> WriteTask:
+        """Return how one of several tasks writes: each starts with another of the places."""
+        first = number % max(len(self.places), 1)
+        return replace(self, places=(*self.places[first:], *self.places[:first]))
+
 
 def write_fragments(
     batches: Iterable[pa.RecordBatch],

@@ -56,6 +56,5 @@ def of_partition(task: WriteTask) -> WriteTask:
 
     most = min(options.target_file_bytes or task.max_bytes_per_file, task.max_bytes_per_file)
     context = TaskContext.get()
-    first = context.partitionId() % max(len(task.places), 1) if context else 0
-    places = (*task.places[first:], *task.places[:first])
-    return replace(task, max_bytes_per_file=most, places=places)
+    number = context.partitionId() if context else 0
+    return replace(task.turned(number), max_bytes_per_file=most)
