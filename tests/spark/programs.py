@@ -6,11 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from lancekit.user_cache import cache_folder
-from tests.support.patience import HANG_SECONDS
+from tests.support.patience import HANG_SECONDS, WHOLE_SECONDS
+
+ROOT = Path(__file__).parents[2]
 
 QUICK = "memory='1g', config={'spark.driver.extraJavaOptions': '-XX:TieredStopAtLevel=1'}"
 
@@ -38,6 +41,30 @@ def run(program: str, *arguments: str, **environ: str) -> subprocess.CompletedPr
     )
     assert done.returncode == 0, done.stderr
     return done
+
+
+def run_spark_tests(names: Sequence[str], place: str, *, whole: bool, **environ: str) -> str:
+    """Run tests of Spark again in a process of their own, at a place; return what pytest said."""
+    options = ["-m", "spark and not classic", "-q", "-p", "no:cacheprovider", "--no-header"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *names, *(["--whole"] if whole else [])],
+        cwd=ROOT,
+        env={
+            # A worker of a parallel run has told its environment what it is.
+            **{name: v for name, v in os.environ.items() if not name.startswith("PYTEST_")},
+            "LANCEKIT_TEST_SPARK": place,
+            # Workers start in a folder of the session's own.
+            "PYTHONPATH": str(ROOT),
+            **environ,
+        },
+        capture_output=True,
+        text=True,
+        timeout=WHOLE_SECONDS if whole else HANG_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-20_000:]
+    assert " passed" in done.stdout
+    return done.stdout
 
 
 SEVERAL = """

@@ -5,18 +5,12 @@ Every operation is among them; at full length (``--whole``) they are all that ca
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-from tests.support.patience import HANG_SECONDS, WHOLE_SECONDS
+from tests.spark.programs import run_spark_tests
 
 pytestmark = [pytest.mark.classic, pytest.mark.over_connect, pytest.mark.torture]
 
-ROOT = Path(__file__).parents[2]
 FOLDER = "tests/spark"
 
 CHOSEN = {
@@ -54,22 +48,6 @@ def test_the_spark_tests_over_connect(connect_server: str, whole: bool) -> None:
         for file, names in CHOSEN.items()
         for name in ([[name] for name in names] or [[]])
     ]
-    options = ["-m", "spark and not classic", "-q", "-p", "no:cacheprovider", "--no-header"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *([FOLDER, "--whole"] if whole else some)],
-        cwd=ROOT,
-        env={
-            # A worker of a parallel run has told its environment what it is.
-            **{name: v for name, v in os.environ.items() if not name.startswith("PYTEST_")},
-            "LANCEKIT_TEST_SPARK": "connect" if whole else connect_server,
-            # Over Connect, workers start in a folder of the session's own.
-            "PYTHONPATH": str(ROOT),
-        },
-        capture_output=True,
-        text=True,
-        timeout=WHOLE_SECONDS if whole else HANG_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-20_000:]
-    assert " passed" in done.stdout
-    assert " skipped" not in done.stdout
+    place = "connect" if whole else connect_server
+    said = run_spark_tests([FOLDER] if whole else some, place, whole=whole)
+    assert " skipped" not in said
