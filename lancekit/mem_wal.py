@@ -4,6 +4,7 @@ from lancekit.api.execution_plan import ExecutionPlan
 from lancekit.api.lsm_planners import LsmPointLookupPlanner, LsmVectorSearchPlanner
 from lancekit.api.lsm_scanner import LsmScanner
 from lancekit.api.mem_wal_quarantine import MemWalQuarantine
+from lancekit.api.mem_wal_set_aside import MemWalSetAside
 from lancekit.api.mem_wal_sink import MemWalSink
 from lancekit.api.shard_snapshot import ShardSnapshot
 from lancekit.api.shard_writer import ShardWriter
@@ -11,6 +12,7 @@ from lancekit.api.sharding import evaluate_sharding_spec
 from lancekit.format.mem_wal.details import ShardingField, ShardingSpec
 from lancekit.format.operation_parts import CompactedSsTable
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard
+from lancekit.operations.mem_wal.aside.back import MemWalPutBack
 from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
 from lancekit.operations.mem_wal.repair import MemWalRepair, SetAside
 from lancekit.operations.mem_wal.router import Acknowledged
@@ -27,8 +29,10 @@ __all__ = [
     "LsmVectorSearchPlanner",
     "MemWalCleanupStats",
     "MemWalMergeResult",
+    "MemWalPutBack",
     "MemWalQuarantine",
     "MemWalRepair",
+    "MemWalSetAside",
     "MemWalSink",
     "MergedShard",
     "SetAside",

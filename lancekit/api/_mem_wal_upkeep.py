@@ -9,6 +9,7 @@ from uuid import UUID
 
 from lancekit.api._handle import Handle
 from lancekit.api.mem_wal_quarantine import MemWalQuarantine
+from lancekit.api.mem_wal_set_aside import MemWalSetAside
 from lancekit.api.pylance.arguments import check_callback, check_count, check_wait
 from lancekit.checked import checked_methods
 from lancekit.choice import check_choice
@@ -210,6 +211,9 @@ class MemWalUpkeep(Handle):
 
         A repair fences the writer of the shard.  Shards without damage keep their writers.
 
+        `mem_wal_set_aside` shows the rows of these files, and puts those back that are the newest
+        of their keys.
+
         Parameters
         ----------
         shards
@@ -237,3 +241,30 @@ class MemWalUpkeep(Handle):
         """
         newest = latest_snapshot(self._snapshot.line)
         return repair_logs(newest, chosen_shards(newest, shards, lost=True))
+
+    def mem_wal_set_aside(self, shards: Iterable[str | UUID] | None = None) -> MemWalSetAside:
+        """Return the rows that `repair_mem_wal` moved aside, and the state of each row.
+
+        They can be looked at and put back where no newer row of the key is there.
+
+        Parameters
+        ----------
+        shards
+            The ids of shards; all by default.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table has no such shard, or a column that is called as one of `to_table`.
+        CorruptFileError
+            A shard is damaged: repair it first.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://set-aside-of", primary_key="id")
+        >>> ds.initialize_mem_wal(unsharded=True)
+        >>> ds.mem_wal_set_aside()
+        0 rows moved aside by a repair
+        """
+        return MemWalSetAside._of(self, shards)

@@ -34,12 +34,14 @@ __all__ = [
     "copy_aside",
     "copy_folder_aside",
     "count_entry_rows",
+    "decoded",
     "encode_entry",
     "encode_sentinel",
     "flushed_up_to",
     "positions",
     "put_entry",
     "read_entry",
+    "readable_entry",
     "replayable",
     "set_aside",
     "tip",
@@ -188,7 +190,7 @@ def _entry_rows(shard: Shard, number: int) -> int:
 def _read_entry(shard: Shard, number: int) -> Entry:
     name = entry_name(number)
     where = f"{shard.store.uri}/{name}"
-    schema, batches, checked = _decoded(shard.store.read(name), number, where)
+    schema, batches, checked = decoded(shard.store.read(name), number, where)
     said = schema.metadata or {}
     if any(key.startswith(_TARGET) for key in said):
         raise UnsupportedFeatureError(
@@ -203,9 +205,16 @@ def _read_entry(shard: Shard, number: int) -> Entry:
     return Entry(number, epoch, generation, [] if sentinel else batches, sentinel, checked=checked)
 
 
-def _decoded(
+def decoded(
     data: pa.Buffer, number: int, where: str
 ) -> tuple[pa.Schema, list[pa.RecordBatch], bool]:
+    """Return the schema and rows of an entry, and whether it has a checksum.
+
+    Raises
+    ------
+    CorruptFileError
+        It is damaged or cut off; ``context`` has ``cut_off``.
+    """
     ending = bytes(data[max(0, len(data) - len(_END) - _TRAILER.size) :])
     trailer = ending[-_TRAILER.size :]
     checked = _is_nearly(trailer[: len(_MARK)], _MARK)
@@ -369,7 +378,7 @@ def flushed_up_to(shard: Shard, manifest: ShardManifest) -> int:
     """
     done = manifest.replay_after
     known = {table.generation: table.physical_rows for table in manifest.sstables}
-    while (entry := _readable(shard, done + 1)) is not None:
+    while (entry := readable_entry(shard, done + 1)) is not None:
         rows, last, whole = _rows_of(shard, entry)
         told = known.get(entry.generation or 0)
         if told is None or rows > told or (whole and rows != told):
@@ -387,18 +396,18 @@ def _rows_of(shard: Shard, entry: Entry) -> tuple[int, int, bool]:
         The rows, the last position, and whether no earlier entry of the generation is missing.
     """
     rows, first, last = entry.rows, entry.position - 1, entry.position
-    while before := _readable(shard, first):
+    while before := readable_entry(shard, first):
         if not before.sentinel and before.generation != entry.generation:
             break
         rows, first = rows + before.rows, first - 1
-    while after := _readable(shard, last + 1):
+    while after := readable_entry(shard, last + 1):
         if after.generation != entry.generation:
             break
         rows, last = rows + after.rows, last + 1
     return rows, last, first == 0 or before is not None
 
 
-def _readable(shard: Shard, number: int) -> Entry | None:
+def readable_entry(shard: Shard, number: int) -> Entry | None:
     """Return the entry at a position, if there is one that can be read."""
     try:
         return read_entry(shard, number) if number > 0 else None
@@ -422,7 +431,7 @@ def check_reach(shard: Shard, manifest: ShardManifest, numbers: Sequence[int]) -
     for number in reversed(numbers):
         if number > manifest.replay_after:
             continue
-        entry = _readable(shard, number)
+        entry = readable_entry(shard, number)
         if entry is None or entry.generation is None:
             continue  # a sentinel; or generations have its rows, and it may be collected meanwhile
         generation = entry.generation

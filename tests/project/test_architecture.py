@@ -41,6 +41,7 @@ FLOORS = """
     operations/lineage
     operations/explain
     operations/columns
+    operations/mem_wal/aside
     operations/mem_wal/reader
     operations/mem_wal
     operations

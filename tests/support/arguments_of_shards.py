@@ -118,6 +118,10 @@ SHARDS = {
         lambda **arguments: _with_shards().repair_mem_wal(**arguments),
         {"shards": Refused(["one"])},
     ),
+    "LanceDataset.mem_wal_set_aside": Method(
+        lambda **arguments: _with_shards().mem_wal_set_aside(**arguments).to_table(),
+        {"shards": Refused(["one"])},
+    ),
     "LanceDataset.mem_wal_writer": Method(
         _opened,
         {

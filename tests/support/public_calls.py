@@ -216,6 +216,7 @@ CALLS: Mapping[str, Call] = {
     "LanceDataset.merge_mem_wal": lambda ds, _: _with_shards(ds).merge_mem_wal(),
     "LanceDataset.repair_mem_wal": lambda ds, _: _with_shards(ds).repair_mem_wal(),
     "LanceDataset.mem_wal_quarantine": lambda ds, _: ds.mem_wal_quarantine(),
+    "LanceDataset.mem_wal_set_aside": lambda ds, _: _with_shards(ds).mem_wal_set_aside(),
     "LanceDataset.mem_wal_index_details": lambda ds, _: ds.mem_wal_index_details(),
     "LanceDataset.mem_wal_shards": lambda ds, _: ds.mem_wal_shards(),
     "LanceDataset.mem_wal_upsert": lambda ds, _: _with_shards(ds).mem_wal_upsert(ROWS, flush=True),

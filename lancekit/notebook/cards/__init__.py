@@ -22,6 +22,7 @@ from lancekit.api.lance_dataset import LanceDataset
 from lancekit.api.lsm_planners import LsmPointLookupPlanner, LsmVectorSearchPlanner
 from lancekit.api.lsm_scanner import LsmScanner
 from lancekit.api.mem_wal_quarantine import MemWalQuarantine
+from lancekit.api.mem_wal_set_aside import MemWalSetAside
 from lancekit.api.mem_wal_sink import MemWalSink
 from lancekit.api.merge_builder import MergeInsertBuilder
 from lancekit.api.pylance.session import Session
@@ -54,6 +55,7 @@ from lancekit.notebook.cards.mem_wal import (
     mem_wal_merge_card,
     mem_wal_quarantine_card,
     mem_wal_repair_card,
+    mem_wal_set_aside_card,
     mem_wal_sink_card,
     shard_writer_card,
     shards_card,
@@ -164,6 +166,7 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     MemWalCleanupStats: mem_wal_cleanup_card,
     MemWalQuarantine: mem_wal_quarantine_card,
     MemWalRepair: mem_wal_repair_card,
+    MemWalSetAside: mem_wal_set_aside_card,
     Shards: shards_card,
     DeleteResult: delete_card,
     UpdateResult: update_card,

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from lancekit.api.mem_wal_quarantine import MemWalQuarantine
+from lancekit.api.mem_wal_set_aside import MemWalSetAside
 from lancekit.api.mem_wal_sink import MemWalSink
 from lancekit.api.shard_writer import ShardWriter
 from lancekit.format.mem_wal.details import ShardingSpec
@@ -37,6 +38,7 @@ __all__ = [
     "mem_wal_merge_card",
     "mem_wal_quarantine_card",
     "mem_wal_repair_card",
+    "mem_wal_set_aside_card",
     "mem_wal_sink_card",
     "shard_writer_card",
     "shards_card",
@@ -62,6 +64,14 @@ _QUARANTINED = (
     Column("shard"),
     Column("generation", numeric=True),
     Column("since"),
+)
+_SET_ASIDE = (
+    Column("key"),
+    Column("state"),
+    Column("reason"),
+    Column("shard"),
+    Column("generation", numeric=True),
+    Column("position", numeric=True),
 )
 #: how much of the key of a row is shown
 _VALUES = 60
@@ -174,6 +184,9 @@ def _tables(number: int) -> str:
     return f"{plural(number, 'table')} without rows that wait" if number else ""
 
 
+_AFTER_REPAIR = "ds.mem_wal_set_aside() shows the rows, and puts back those that are the newest"
+
+
 def mem_wal_repair_card(result: MemWalRepair, _now: datetime) -> Card:
     most = options.display_rows
     moved = table(
@@ -186,6 +199,7 @@ def mem_wal_repair_card(result: MemWalRepair, _now: datetime) -> Card:
         kind="MemWAL repair",
         headline=(),
         title=f"{plural(len(result), 'part')} of shards set aside" if result else "no damage",
+        facts=facts(("next", _AFTER_REPAIR if any(one.file for one in result) else "")),
         tables=(moved,) if result else (),
     )
 
@@ -219,13 +233,53 @@ def mem_wal_quarantine_card(quarantine: MemWalQuarantine, _now: datetime) -> Car
     )
 
 
+def mem_wal_set_aside_card(aside: MemWalSetAside, _now: datetime) -> Card:
+    most = options.display_rows
+    rows = aside.to_table().slice(0, most).to_pylist()
+    listed = table(
+        caption="By shard, oldest first",
+        columns=_SET_ASIDE,
+        rows=tuple(_moved(row, aside.key) for row in rows),
+        note=first_of(most, len(aside), "aside.to_pandas()"),
+    )
+    unread = [f"{place(uri)}: {fault}" for uri, fault in aside.unreadable.items()]
+    return Card(
+        kind="MemWAL set aside",
+        title=f"{plural(len(aside), 'row')} moved aside by a repair",
+        headline=(),
+        facts=facts(
+            ("not readable", clean(listing(unread, most))),
+            ("next", "aside.put_back() puts the newest rows back" if rows else ""),
+        ),
+        tables=(listed,) if rows else (),
+    )
+
+
+def _moved(row: Mapping[str, Any], key: Sequence[str]) -> Row:
+    values = _key_of(row, key)
+    number = row["_set_aside_position"]
+    return Row(
+        (
+            values,
+            clean(row["_set_aside_state"]),
+            clean(row["_set_aside_reason"]),
+            clean(row["_set_aside_shard"]),
+            count(row["_set_aside_generation"] or 0),
+            "" if number is None else count(number),
+        )
+    )
+
+
+def _key_of(row: Mapping[str, Any], key: Sequence[str]) -> str:
+    values = clean(cut(literals({name: row[name] for name in key}), _VALUES))
+    return f"{values}, deleted" if row[TOMBSTONE] else values
+
+
 def _quarantined(number: int, row: Mapping[str, Any], key: Sequence[str]) -> Row:
-    shown = {name: row[name] for name in key}
-    values = clean(cut(literals(shown), _VALUES))
     return Row(
         (
             count(number),
-            f"{values}, deleted" if row[TOMBSTONE] else values,
+            _key_of(row, key),
             clean(row[REASON]),
             clean(row[SHARD]),
             count(row[GENERATION]),

@@ -154,7 +154,7 @@ def read_quarantine(snapshot: Snapshot) -> Quarantined:
     schema = snapshot.manifest.schema
     found = quarantined(snapshot)
     mark = pa.field(TOMBSTONE, pa.bool_())
-    empty = pa.schema([*_loose(schema).to_arrow(), mark, *_FACTS]).empty_table()
+    empty = pa.schema([*loose_schema(schema).to_arrow(), mark, *_FACTS]).empty_table()
     parts = [_rows_of(one.table, schema) for one in found]
     rows = pa.concat_tables([empty, *(ak.cast(part, empty.schema) for part in parts)])
     place = np.repeat(np.arange(len(parts)), [part.num_rows for part in parts])
@@ -171,12 +171,12 @@ def read_quarantine(snapshot: Snapshot) -> Quarantined:
     )
 
 
-def _loose(schema: LanceSchema) -> LanceSchema:
+def loose_schema(schema: LanceSchema) -> LanceSchema:
     return replace(schema, fields=tuple(replace(f, nullable=True) for f in schema.fields))
 
 
 def _rows_of(table: Snapshot, schema: LanceSchema) -> pa.Table:
-    seen = _loose(seen_in(schema, table.manifest.schema, OWN))
+    seen = loose_schema(seen_in(schema, table.manifest.schema, OWN))
     names = [*schema.names, *OWN]
     sources = fragment_sources(table, seen)
     readers = [FragmentReader(replace(source, compared=True)) for source in sources]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from lancekit.display import Displayed
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
+from lancekit.format.mem_wal.details import mem_wal_entry
 from lancekit.format.mem_wal.names import generation_number
 from lancekit.format.mem_wal.shard_manifest import ShardManifest, SsTable
 from lancekit.format.schema import LanceSchema
@@ -18,6 +19,7 @@ from lancekit.legible import plural
 from lancekit.operations.mem_wal.claim import fence
 from lancekit.operations.mem_wal.generation import open_generation
 from lancekit.operations.mem_wal.initialize import initialized
+from lancekit.shards.aside import Note, put_note
 from lancekit.shards.log import (
     copy_aside,
     copy_folder_aside,
@@ -90,7 +92,27 @@ def repair_logs(snapshot: Snapshot, shards: Iterable[Shard]) -> MemWalRepair:
     CorruptFileError
         The manifest of a shard is damaged.
     """
-    return MemWalRepair(found for shard in shards for found in _repaired(snapshot, shard))
+    return MemWalRepair(
+        _noted(snapshot, shard, found) for shard in shards for found in _repaired(snapshot, shard)
+    )
+
+
+def _noted(snapshot: Snapshot, shard: Shard, found: SetAside) -> SetAside:
+    """Put a note beside a file that was moved: what the table had tells later which rows are newer.
+
+    A repair that is stopped before leaves a file without a note, whose rows go back if asked for.
+    """
+    entry = mem_wal_entry(snapshot.indices)
+    if found.file is not None and entry is not None:
+        note = Note(
+            version=snapshot.version,
+            logs=str(entry.uuid),
+            created=str(entry.created_at),
+            merged=initialized(snapshot).merged.get(shard.id, 0),
+            whole=found.reason == lost_manifests(shard).message,
+        )
+        put_note(shard, found.file.removeprefix(f"{shard.store.uri}/"), note)
+    return found
 
 
 def _repaired(snapshot: Snapshot, shard: Shard) -> Iterator[SetAside]:

@@ -29,7 +29,7 @@ from lancekit.scan.scan import Scan
 from lancekit.shards.schema import TOMBSTONE as MARK
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["with_later_columns", "with_own_mark"]
+__all__ = ["rows_of_keys", "with_later_columns", "with_own_mark"]
 
 #: in the place of the field that marks deleted rows; no table has so many
 _MARK_ID = (1 << 31) - 1
@@ -69,16 +69,8 @@ def with_later_columns(
         The columns.
     """
     schema = base.manifest.schema
-    table = KeyTable(names, keys.columns)
-    wanted = Newest(table, np.arange(len(keys.deletes), dtype=np.uint64))
-    typed = pa.schema(zip(names, (column.type for column in keys.columns), strict=True))
-    request = ScanRequest(
-        outputs=plan_columns(schema, [*names, *lacking]),
-        predicate=_HasKey(source="true", schema=typed, columns=frozenset(names), keys=wanted),
-    )
     rows = with_own_mark(rows)
-    scan = Scan(sources=fragment_sources(base), request=request, choice=key_choice(base, table))
-    found = scan.to_table()
+    wanted, found = rows_of_keys(base, names, keys.columns, lacking)
     at = _places(wanted, found)
     own = LanceSchema(tuple(replace(f, nullable=True) for f in schema.fields if f.name in lacking))
     columns = [ak.take(found.column(field.name), at) for field in own.fields]
@@ -94,6 +86,36 @@ def with_later_columns(
         fragment=replace(rows.fragment, files=(*files, file)),
         files=(*rows.files, location),
     )
+
+
+def rows_of_keys(
+    base: Snapshot, names: tuple[str, ...], keys: tuple[pa.Array, ...], columns: Collection[str]
+) -> tuple[Newest, pa.Table]:
+    """Read the rows of a version that have one of some keys.
+
+    Parameters
+    ----------
+    base
+        The version.
+    names, keys
+        The names of the key columns, and the keys.
+    columns
+        The columns to read beside the key.
+
+    Returns
+    -------
+    tuple
+        The keys, which lead to their places in `keys`, and the rows.
+    """
+    table = KeyTable(names, keys)
+    wanted = Newest(table, np.arange(len(keys[0]), dtype=np.uint64))
+    typed = pa.schema(zip(names, (column.type for column in keys), strict=True))
+    request = ScanRequest(
+        outputs=plan_columns(base.manifest.schema, [*names, *columns]),
+        predicate=_HasKey(source="true", schema=typed, columns=frozenset(names), keys=wanted),
+    )
+    scan = Scan(sources=fragment_sources(base), request=request, choice=key_choice(base, table))
+    return wanted, scan.to_table()
 
 
 def with_own_mark(rows: FragmentSource) -> FragmentSource:

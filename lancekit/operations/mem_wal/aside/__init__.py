@@ -1,0 +1,1 @@
+"""Rows that a repair moved aside: read, judged, and put back."""
