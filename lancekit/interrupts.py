@@ -31,11 +31,17 @@ _KEPT = 64
 #: a wait within a `Postponed` block looks this often whether an interrupt came
 LOOK_SECONDS = 0.1
 
+#: what to do after an interrupt, unless the change says otherwise
+_SHOWS = "ds.checkout_latest() shows what is there"
+
 T = TypeVar("T")
 R = TypeVar("R")
 
 Told = Callable[[bool | None], str]
 """Says what became of an attempt: it landed, it did not, or nobody can tell; or nothing."""
+
+Look = Callable[[], bool | None]
+"""Looks what became of an attempt."""
 
 _moments = count()
 _caller: ContextVar[int] = ContextVar("lancekit_caller", default=0)
@@ -55,16 +61,19 @@ class Attempt:
     told
         Says what became of it.
     look
-        Looks whether it landed; asked only if the store's answer was not heard.
+        Looks whether it landed, ``None`` if nobody can tell; asked only if the store's answer was
+        not heard.
     key
         Of attempts with one key the last is told.
+    then
+        What to do after an interrupt.
     """
 
-    def __init__(self, told: Told, look: Callable[[], bool], key: Hashable = None) -> None:
+    def __init__(self, told: Told, look: Look, key: Hashable = None, then: str = _SHOWS) -> None:
         self.begun = mark()
         self.thread = _whose()
-        self.told, self.key = told, self if key is None else key
-        self._look: Callable[[], bool] | None = look
+        self.told, self.key, self.then = told, self if key is None else key, then
+        self._look: Look | None = look
         self._landed: bool | None = None
 
     def settle(self, landed: bool | None) -> None:
@@ -81,17 +90,17 @@ class Attempt:
         return self._landed
 
 
-def attempted(told: Told, look: Callable[[], bool], key: Hashable = None) -> Attempt:
+def attempted(told: Told, look: Look, key: Hashable = None, then: str = _SHOWS) -> Attempt:
     """Note that something is about to be changed; see `Attempt`."""
-    attempt = Attempt(told, look, key)
+    attempt = Attempt(told, look, key, then)
     _attempts.append(attempt)
     return attempt
 
 
 @contextmanager
-def attempting(told: Told, look: Callable[[], bool], key: Hashable = None) -> Iterator[None]:
+def attempting(told: Told, look: Look, key: Hashable = None, then: str = _SHOWS) -> Iterator[None]:
     """Note that the block changes something, which landed if the block comes to its end."""
-    attempt = Attempt(told, look, key)
+    attempt = Attempt(told, look, key, then)
     try:
         yield
         attempt.settle(True)
@@ -151,14 +160,16 @@ def explain(stop: KeyboardInterrupt, since: int) -> None:
 
 def _told(made: list[Attempt]) -> str:
     said: dict[Hashable, str] = {}
+    then: dict[str, None] = {}
     for attempt in made:
         landed = attempt.landed()
         if text := attempt.told(landed):
             said[attempt if landed is None else attempt.key] = text
+            then[attempt.then] = None
     if not said:
         return "nothing was committed: the newest version is the one that was there."
     listed = "; ".join(said.values())
-    return f"{listed}. Nothing is half-written; ds.checkout_latest() shows what is there."
+    return f"{listed}. Nothing is half-written; {'; '.join(then)}."
 
 
 class Postponed:

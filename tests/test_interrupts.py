@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pickle
 import re
+import signal
+import threading
+import time
 import traceback
 from collections.abc import Iterator
 from datetime import timedelta
@@ -242,11 +245,13 @@ def test_a_shard_says_where_its_log_ends(tmp_path: Any) -> None:
         with pytest.raises(KeyboardInterrupt) as caught:
             puts(writer)
         whole = f"the log of shard {shard} is written up to position {writer.position}"
-        assert f"{whole}. Nothing" in note(caught.value)
+        assert f"{whole}, and the last put was acknowledged. Nothing" in note(caught.value)
+        assert "the writer takes the next put" in note(caught.value)
+        assert "checkout_latest" not in note(caught.value)
         armed.append(1)
         with pytest.raises(KeyboardInterrupt) as caught:
             writer.put({"id": [4]})
-        assert f"{whole}, with or without the rows of the put" in note(caught.value)
+        assert f"{whole}, and the last put was not acknowledged" in note(caught.value)
     assert lk.dataset(ds.uri).lsm_scanner().count_rows() == 3
 
 
@@ -264,3 +269,54 @@ def test_shards_that_other_threads_write_to_are_told(tmp_path: Any) -> None:
     shards = re.findall(r"the log of shard (\S+) is written up to position \d", note(caught.value))
     assert len(set(shards)) == len(shards) == 2
     assert NOTHING not in note(caught.value)
+
+
+def test_a_put_that_waits_is_not_written(tmp_path: Any) -> None:
+    """It waits for memory, for another thread, or for its turn to take the shard."""
+    ds = lk.write_dataset({"id": [1]}, tmp_path / "d.lance", primary_key="id")
+    ds.initialize_mem_wal(unsharded=True)
+    full: list[int] = []
+
+    def stop(call: Call) -> None:
+        if full and threading.current_thread() is not threading.main_thread():
+            time.sleep(0.3)  # the thread that writes the generation
+
+    with injected(Faults(before=stop)):
+        shard = "00000000-0000-0000-0000-000000000001"
+        writer = lk.dataset(ds.uri).mem_wal_writer(shard, max_unflushed_memtable_bytes=1)
+        full.append(1)
+        writer.put({"id": [2]})
+        threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()
+        with pytest.raises(KeyboardInterrupt) as caught:
+            writer.put({"id": [3]})
+        assert "the last put was not written" in note(caught.value)
+        full.clear()
+        writer.put({"id": [4]})
+        writer.close()
+    ids = lk.dataset(ds.uri).to_table(include_mem_wal=True)["id"].to_pylist()
+    assert sorted(ids) == [1, 2, 4]
+
+
+def test_an_upsert_that_waits_for_its_turn_is_not_written(tmp_path: Any) -> None:
+    ds = lk.write_dataset({"id": [1]}, tmp_path / "d.lance", primary_key="id")
+    ds.initialize_mem_wal(unsharded=True)
+    ds.mem_wal_upsert({"id": [2]})
+    other, done = lk.dataset(ds.uri), threading.Event()
+
+    def puts() -> None:
+        while not done.is_set():
+            other.mem_wal_upsert({"id": [2]})
+
+    thread = threading.Thread(target=puts)
+    thread.start()
+    said = ""
+    while thread.is_alive() and "waited for its turn, and was not written" not in said:
+        try:
+            threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
+            ds.mem_wal_upsert({"id": [3]})
+            time.sleep(0.3)
+        except KeyboardInterrupt as stop:
+            said = note(stop) if hasattr(stop, "__notes__") else ""
+    done.set()
+    thread.join()
+    assert "the writer takes the next put" in said

@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from copy import copy
+from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol, TypeVar
 
@@ -21,7 +22,7 @@ import pyarrow as pa
 from lancekit.errors import LancekitError
 from lancekit.interrupts import wait_for
 
-__all__ = ["GroupCommit", "Sink", "Ticket"]
+__all__ = ["Fate", "GroupCommit", "Sink", "Ticket"]
 
 Written = TypeVar("Written")
 
@@ -36,13 +37,20 @@ def _size(batch: pa.RecordBatch) -> int:
     return size if size <= _SMALL_BYTES else batch.nbytes
 
 
+@dataclass(slots=True)
+class Fate:
+    """Whether rows were written; ``None`` as long as an entry with them is being written."""
+
+    written: bool | None = False
+
+
 class Ticket:
     """Rows that wait to be written; without rows, for all before them to be.
 
     Whoever `waits` does so at `gate`, until it is settled or his turn to lead.
     """
 
-    __slots__ = ("batches", "bytes", "error", "gate", "leads", "rows", "waits")
+    __slots__ = ("batches", "bytes", "error", "fate", "gate", "leads", "rows", "waits")
 
     def __init__(self, batches: list[pa.RecordBatch], *, waits: bool = True) -> None:
         self.batches = batches
@@ -50,6 +58,7 @@ class Ticket:
         self.bytes = sum(map(_size, batches))
         self.waits = waits
         self.leads = False
+        self.fate = Fate()
         self.error: BaseException | None = None
         self.gate = threading.Lock()
         self.gate.acquire()
@@ -170,6 +179,8 @@ class GroupCommit:
             if rows < 0 or size < 0:
                 break
             self._group.append(self._waiting.popleft())
+        for ticket in self._group:
+            ticket.fate.written = None
 
     def _settle(self, error: Exception | None) -> None:
         settled, self._group = self._group, []
@@ -177,6 +188,8 @@ class GroupCommit:
         for ticket in settled:
             self.pending_bytes -= ticket.bytes
             ticket.error = error
+            if error is None:
+                ticket.fate.written = True
             ticket.gate.release()
 
     def _hand_over(self) -> None:

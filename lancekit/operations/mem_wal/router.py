@@ -24,7 +24,7 @@ from lancekit.errors import (
 )
 from lancekit.format.mem_wal.details import ShardingSpec
 from lancekit.format.schema import LanceSchema
-from lancekit.interrupts import on_behalf
+from lancekit.interrupts import attempted, on_behalf
 from lancekit.operations.constraints.of_rows import RowConstraints
 from lancekit.operations.constraints.stored import stored_constraints
 from lancekit.operations.mem_wal.initialize import ONE_SHARD, initialized
@@ -34,7 +34,7 @@ from lancekit.operations.mem_wal.shard_rows import ShardRows, opened_rows
 from lancekit.operations.mem_wal.shares import Share, shares, spec_of
 from lancekit.operations.mem_wal.turn import LOOK_SECONDS, Turn
 from lancekit.operations.mem_wal.writer import Writer
-from lancekit.operations.mem_wal.writer_messages import not_taken
+from lancekit.operations.mem_wal.writer_messages import AFTER_PUT, not_put, not_taken
 from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.source import cast_all
 from lancekit.shards.shard import shard_of
@@ -250,11 +250,14 @@ class Router:
         deadline: float,
     ) -> Acknowledged:
         own = self._writers.setdefault(shard, _OwnWriter())
+        waits = True  # until the writer itself says what became of the rows
+        attempted(lambda _: not_put(shard) if waits else "", lambda: False, shard, AFTER_PUT)
         while True:
             writer = None
             try:
                 writer, form = self._writer(own, shard, share, deadline)
-                writer.put(form.live(rows), timeout)
+                live, waits = form.live(rows), False
+                writer.put(live, timeout)
                 own.turn.begin()
                 return Acknowledged(rows.num_rows, writer.epoch, writer.position)
             except LancekitError as error:
@@ -268,6 +271,7 @@ class Router:
                     raise
                 if monotonic() >= deadline:
                     raise not_taken(shard, claim_timeout) from error
+            waits = True
             sleep(LOOK_SECONDS)
 
     def _writer(

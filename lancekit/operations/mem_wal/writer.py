@@ -123,14 +123,14 @@ class Writer:
 
     def _put(self, ticket: Ticket, timeout: timedelta, started: float) -> None:
         settings = self._settings
-        with self._own_lock():
-            self._wait_for_room(timeout)
-            full = self._queue.pending_bytes + ticket.bytes > settings.max_wal_buffer_size
-            ticket.waits = ticket.waits or full
-        if ticket.rows:
-            log, shard = self._log, self.shard.id  # a note keeps no memtable alive
-            say = partial(messages.told, shard, lambda: log.position - 1)
-            with attempting(say, lambda: False, key=shard):
+        log, shard, fate = self._log, self.shard.id, ticket.fate  # a note keeps no memtable alive
+        say = partial(messages.told, shard, lambda: log.position - 1)
+        with attempting(say, lambda: fate.written, shard, messages.AFTER_PUT):
+            with self._own_lock():
+                self._wait_for_room(timeout)
+                full = self._queue.pending_bytes + ticket.bytes > settings.max_wal_buffer_size
+                ticket.waits = ticket.waits or full
+            if ticket.rows:
                 self._queue.put(ticket)
         with self._lock:
             if self._closed and ticket in self._queue.pending:

@@ -8,7 +8,23 @@ from uuid import UUID
 
 from lancekit.errors import FencedError, InvalidArgumentError, ShardError
 
-__all__ = ["closed", "forked", "no_room", "not_taken", "stopped", "told", "too_many"]
+__all__ = [
+    "AFTER_PUT",
+    "closed",
+    "forked",
+    "no_room",
+    "not_put",
+    "not_taken",
+    "stopped",
+    "told",
+    "too_many",
+]
+
+#: what to do when an interrupt ended a put
+AFTER_PUT = (
+    "the writer takes the next put; put rows again that were not acknowledged: with a primary key "
+    "they count once"
+)
 
 
 def closed() -> ShardError:
@@ -80,10 +96,24 @@ def not_taken(shard: UUID, claim_timeout: timedelta) -> FencedError:
     )
 
 
-def told(shard: UUID, position: Callable[[], int], whole: bool | None) -> str:
+#: what an interrupt says of the last put into a shard: it was acknowledged, it was not written, or
+#: its entry may be there
+_OF_PUT = {
+    True: "the last put was acknowledged",
+    False: "the last put was not written",
+    None: "the last put was not acknowledged: its rows are there, or come with the next put",
+}
+
+
+def told(shard: UUID, position: Callable[[], int], landed: bool | None) -> str:
     """Return what an interrupt says of a shard whose log is written up to a position."""
-    said = f"the log of shard {shard} is written up to position {position()}"
-    return said if whole else f"{said}, with or without the rows of the put that was interrupted"
+    end = f"the log of shard {shard} is written up to position {position()}"
+    return f"{end}, and {_OF_PUT[landed]}"
+
+
+def not_put(shard: UUID) -> str:
+    """Return what an interrupt says of a put that waited for its turn to take a shard."""
+    return f"the last put into shard {shard} waited for its turn, and was not written"
 
 
 def too_many(rows: int, most: int) -> InvalidArgumentError:
