@@ -1,4 +1,4 @@
-"""Changes of a dataset as a stream: offsets are versions, and a restart reads the same again.
+"""Changes of a dataset as a stream: a restart reads the same again.
 
 Spark takes seconds to start a streaming query.  So most tests ask the reader itself, in the order
 in which Spark does, and at full length (``--whole``) Spark.
@@ -6,86 +6,14 @@ in which Spark does, and at full length (``--whole``) Spark.
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import pickle
-
 import lance
 import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.spark.datasource.datasource import LanceDataSource
 from tests.support.patience import HANG_SECONDS, started
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def query(spark, tmp_path):
-    """Run a query over what is available; return the ids of each batch that it gave."""
-
-    def run(ds, checkpoint="c", **options):
-        seen = tmp_path / "seen"
-        seen.mkdir(exist_ok=True)
-        for file in seen.iterdir():
-            file.unlink()
-
-        def keep(frame, number):
-            # Over Connect another process calls this, and there may be no other way back.
-            rows = frame.select("id").toArrow()["id"].to_pylist()
-            (seen / str(number)).write_text(json.dumps(rows))
-
-        running = started(
-            spark.readStream.format("lance")
-            .options(**{"columns": "id", **options})
-            .load(ds.uri)
-            .writeStream.foreachBatch(keep)
-            .option("checkpointLocation", str(tmp_path / checkpoint))
-            .trigger(availableNow=True)
-        )
-        assert running.awaitTermination(HANG_SECONDS)
-        batches = {int(file.name): json.loads(file.read_text()) for file in seen.iterdir()}
-        return [(number, sorted(batches[number])) for number in sorted(batches)]
-
-    return run
-
-
-@pytest.fixture
-def follow(whole, request):
-    """Return the same of the reader alone, or of Spark at full length."""
-    if whole:
-        yield request.getfixturevalue("query")
-        return
-    done = {}
-    before = lk.options.current()
-
-    def run(ds, checkpoint="c", **options):
-        source = LanceDataSource({"path": ds.uri, "columns": "id", **options})
-        reader = source.streamReader(source.schema())
-        reader.prepareForTriggerAvailableNow()
-        number, start = done.get(checkpoint, (0, None))
-        at = start or reader.initialOffset()
-        batches = []
-        while (end := reader.latestOffset(at, reader.getDefaultReadLimit())) != start:
-            task = pickle.loads(pickle.dumps(reader))
-            found = [task.read(piece) for piece in reader.partitions(at, end)]
-            batches.append(
-                (
-                    number,
-                    sorted(
-                        key for part in found for rows in part for key in rows["id"].to_pylist()
-                    ),
-                )
-            )
-            number, start, at = number + 1, end, end
-            done[checkpoint] = (number, end)
-        return batches
-
-    yield run
-    # a task leaves a worker's options behind, here in this process
-    for option in dataclasses.fields(before):
-        setattr(lk.options, option.name, getattr(before, option.name))
 
 
 def table(*ids):

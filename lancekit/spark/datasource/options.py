@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
@@ -25,6 +26,9 @@ _OF_CATALOGS = frozenset(
 )
 _AGAIN = "option."
 
+#: bytes as Spark's settings have them: a number, and perhaps a unit
+_SIZE = re.compile(r"(\d+)(?:([kmgtp])b?|b)?")
+
 #: the starting version that leaves out all that is there already
 LATEST = -1
 
@@ -39,6 +43,15 @@ def _count(name: str, text: str) -> int:
             f"{name}={text!r} is not a whole number of 1 or more.", option=name
         )
     return int(text)
+
+
+def _bytes(name: str, text: str) -> int:
+    found = _SIZE.fullmatch(text.strip().lower())
+    if found is None or not int(found[1]):
+        raise InvalidArgumentError(
+            f"{name}={text!r} is not a number of bytes.", hint='Write it like "512m".', option=name
+        )
+    return int(found[1]) << 10 * "bkmgtp".index(found[2] or "b")
 
 
 def _version(_: str, text: str) -> int:
@@ -113,6 +126,8 @@ class SourceOptions:
     with_row_address: bool = _option(_flag, False, only="read stream")
     starting_version: int = _option(_start, 0, only="stream")
     max_versions_per_batch: int | None = _option(_count, only="stream")
+    max_files_per_trigger: int | None = _option(_count, only="stream")
+    max_bytes_per_trigger: int | None = _option(_bytes, only="stream")
     skip_rewrites: bool = _option(_flag, False, only="stream")
     max_rows_per_file: int | None = _option(_count, only="write")
     max_bytes_per_file: int | None = _option(_count, only="write")

@@ -1,7 +1,7 @@
 """``spark.readStream.format("lance")``: the rows that were appended and updated since a version.
 
-An offset is a version: all up to it is done.  A batch from one to another is always the same rows,
-so that a query which is restarted from its checkpoint reads what it read before:
+A batch from one offset to another is always the same rows, so that a query which is restarted from
+its checkpoint reads what it read before:
 
 - from 0 on, all rows of the later version;
 - in a table with stable row ids, the rows of the later version that were created or last changed
@@ -10,37 +10,44 @@ so that a query which is restarted from its checkpoint reads what it read before
   changed rows otherwise has moved them to where old and new cannot be told apart: an error, or
   passed over with ``skipRewrites``.
 
-Deleted rows are not told.
+Deleted rows are not told.  Several batches read a change that is larger than one batch may be, some
+fragments each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+from pyroaring import BitMap
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
-    ReadMaxFiles,
+    ReadMaxBytes,
     SupportsTriggerAvailableNow,
 )
 
 from lancekit.errors import (
     InvalidArgumentError,
-    NotOfferedError,
+    LancekitError,
     SchemaMismatchError,
     VersionNotFoundError,
 )
-from lancekit.format import transaction as ops
-from lancekit.format.row_ids import read_row_versions
 from lancekit.machine import processors
 from lancekit.scan.fragment_rows import ScanRequest
-from lancekit.scan.fragments.blobs import blob_view
-from lancekit.scan.fragments.source import FragmentSource, fragment_sources
+from lancekit.scan.fragments.reader import FragmentReader
+from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.indexed.found import ChosenRows
+from lancekit.scan.indexed_rows import IndexedRows
 from lancekit.spark.datasource.options import LATEST, SourceOptions
 from lancekit.spark.datasource.plan import plan_scan
+from lancekit.spark.datasource.stream_changes import ChangeLog
+from lancekit.spark.datasource.stream_offset import Span, StreamOffset, spans_between
 from lancekit.spark.frames.scan import (
     Piece,
     cut_pieces,
@@ -50,25 +57,38 @@ from lancekit.spark.frames.scan import (
     whole_ranges,
 )
 from lancekit.spark.jobs.worker import enter_worker
-from lancekit.versions.line import Line
 from lancekit.versions.listing import list_versions
-from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["LanceStreamReader"]
 
 _UPDATED = "_row_last_updated_at_version"
 
-#: what neither adds rows nor changes any
-_QUIET = (
-    ops.Delete,
-    ops.Rewrite,
-    ops.ReserveFragments,
-    ops.CreateIndex,
-    ops.UpdateConfig,
-    ops.UpdateBases,
-    ops.UpdateMemWalState,
-    ops.Project,
-)
+#: Spark's numbers of bytes end here
+_MOST_BYTES = (1 << 63) - 1
+
+#: progress reports look into so many changes: without stable row ids each is a manifest to load
+_LOOKED_AHEAD = 100
+
+
+@dataclass(slots=True)
+class _Room:
+    """The fragments and bytes that still fit into a batch. The first fragment always fits."""
+
+    fragments: float
+    bytes: float
+    is_empty: bool = True
+
+    def fit(self, sizes: Iterable[int]) -> int:
+        """Return how many of some fragments fit, in order, and keep room for them."""
+        taken = 0
+        for size in sizes:
+            if not self.is_empty and (self.fragments < 1 or self.bytes < size):
+                break
+            self.fragments -= 1
+            self.bytes -= size
+            self.is_empty = False
+            taken += 1
+        return taken
 
 
 class LanceStreamReader(
@@ -80,14 +100,16 @@ class LanceStreamReader(
     def __init__(self, asked: SourceOptions, wire: pa.Schema) -> None:
         self._asked = asked
         self._wire = wire
+        self._log = ChangeLog(asked)
         self._last: int | None = None
+        self._newest_at_start: StreamOffset | None = None
+        self._reached: StreamOffset | None = None
 
     # ---- offsets
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Return where a query without a checkpoint starts."""
-        with self._asked.on_this():
-            newest = list_versions(self._asked.line()).latest
+        newest = self._versions()[-1]
         start = self._asked.starting_version
         if start > newest:
             raise InvalidArgumentError(
@@ -95,32 +117,105 @@ class LanceStreamReader(
                 hint='Name one that is there, or "latest" for what comes from now on.',
                 version=start,
             )
-        return {"version": newest if start == LATEST else start}
+        if start != LATEST:
+            return StreamOffset(start).to_json()
+        self._newest_at_start = StreamOffset(newest)
+        return self._newest_at_start.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return how many versions a batch has at most; Spark has no word for them but files."""
-        most = self._asked.max_versions_per_batch
-        return ReadAllAvailable() if most is None else ReadMaxFiles(most)
+        """Return whether batches are bounded.
+
+        Spark carries one limit from here to `latestOffset`, which applies all that the options
+        have.  A trigger that reads everything sends `ReadAllAvailable` instead.
+        """
+        asked = self._asked
+        limits = (
+            asked.max_versions_per_batch,
+            asked.max_files_per_trigger,
+            asked.max_bytes_per_trigger,
+        )
+        if limits == (None, None, None):
+            return ReadAllAvailable()
+        return ReadMaxBytes(min(asked.max_bytes_per_trigger or _MOST_BYTES, _MOST_BYTES))
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """Return up to which version the next batch goes."""
-        at = start["version"]
+        """Return where the next batch ends."""
+        at = StreamOffset.parse(start)
         versions = self._versions()
-        if versions[-1] < at:
+        if versions[-1] < at.version:
             raise VersionNotFoundError(
-                f"The stream has read up to version {at}, and the newest is {versions[-1]}.",
+                f"The stream has read up to version {at.version}, and the newest is "
+                f"{versions[-1]}.",
                 hint="The dataset was made anew: start with a new checkpoint.",
-                version=at,
+                version=at.version,
             )
         last = versions[-1] if self._last is None else self._last
-        later = [version for version in versions if at < version <= last]
-        if isinstance(limit, ReadMaxFiles):
-            later = later[: limit.max_files]
-        return {"version": later[-1] if later else at}
+        later = [version for version in versions if at.version < version <= last]
+        if at == self._newest_at_start:
+            # If the query crashes in its first batch, Spark asks for the start again, and gets a
+            # later version.  The rows between the two would be lost, so that batch has none.
+            self._newest_at_start = None
+            self._reached = at
+        elif isinstance(limit, ReadAllAvailable):
+            self._reached = StreamOffset(later[-1]) if later else StreamOffset(at.version)
+        else:
+            self._reached = self._bounded(at, later[: self._asked.max_versions_per_batch])
+        return self._reached.to_json()
+
+    def _bounded(self, at: StreamOffset, later: Sequence[int]) -> StreamOffset:
+        """Return where a batch ends that the options bound."""
+        asked, log = self._asked, self._log
+        room = _Room(asked.max_files_per_trigger or np.inf, asked.max_bytes_per_trigger or np.inf)
+        if at.since is None and (not later or room.fragments == room.bytes == np.inf):
+            return StreamOffset(later[-1]) if later else at
+        end, done = at.version, at.fragments
+        with asked.on_this():
+            for since, until in self._steps(at, later):
+                left = log.sizes(since, until)[done:].tolist()
+                taken = room.fit(left)
+                if taken < len(left):
+                    return (
+                        StreamOffset(until, since, done + taken) if taken else StreamOffset(since)
+                    )
+                end, done = until, 0
+        return StreamOffset(end)
+
+    def _steps(self, at: StreamOffset, later: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Yield the changes that a batch can read, in order, the begun one first."""
+        if at.since is not None:
+            yield at.since, at.version
+            if self._log.load(at.version, at.since).manifest.has_stable_row_ids:
+                return  # a row that changed once more would be in the batch twice
+        if later:
+            yield from self._log.steps(at.version, later[-1])
 
     def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
-        """Return the newest version."""
-        return {"version": self._versions()[-1]}
+        """Return the newest version, and how far behind it the batch ends, for ``lastProgress``.
+
+        The figures are in no offset of a checkpoint: Spark begins a batch when an offset changes.
+        """
+        versions = self._versions()
+        return {"version": versions[-1], **self._behind(versions)}
+
+    def _behind(self, versions: Sequence[int]) -> dict[str, int]:
+        """Return the versions, fragments and bytes that are left after the batch."""
+        at = self._reached
+        if at is None:
+            return {}
+        later = [version for version in versions if version > at.version]
+        found = {"versionsBehind": len(later) + (at.since is not None)}
+        left: list[npt.NDArray[np.int64]] = []
+        try:
+            with self._asked.on_this():
+                if at.since is not None:
+                    left.append(self._log.sizes(at.since, at.version)[at.fragments :])
+                steps = self._log.steps(at.version, versions[-1])
+                left += [self._log.sizes(*step) for step in islice(steps, _LOOKED_AHEAD)]
+        except LancekitError:
+            return found  # the batch that comes to it has the error
+        found["fragmentsBehind"] = sum(map(len, left))
+        found["bytesBehind"] = sum(int(sizes.sum()) for sizes in left)
+        return found
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Note the newest version: a run of what is available goes no further."""
@@ -134,11 +229,14 @@ class LanceStreamReader(
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Return the pieces of a batch."""
+        spans = list(spans_between(StreamOffset.parse(start), StreamOffset.parse(end)))
+        found = []
         with self._asked.on_this():
-            request, sources = self._changes(start["version"], end["version"])
-            ranges = whole_ranges(sources)
-            pieces = cut_pieces(ranges, request, processors()) or [Piece(())]
-        return [InputPartition((request, piece)) for piece in pieces]
+            for number, span in enumerate(spans):
+                request = self._request(span)
+                pieces = self._pieces(request, span, spans[number + 1 :])
+                found += [InputPartition((request, piece)) for piece in pieces]
+        return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a piece."""
@@ -147,73 +245,34 @@ class LanceStreamReader(
         for batch in read_piece(piece, request):
             yield scan_batch(batch, self._wire)
 
-    def _changes(self, start: int, end: int) -> tuple[ScanRequest, list[FragmentSource]]:
-        line = self._asked.line()
-        at = _load(line, end, start)
+    def _request(self, span: Span) -> ScanRequest:
+        """Return the columns and the filter of a span."""
+        at = self._log.load(span.until, span.since)
         asked = replace(self._asked, columns=tuple(self._wire.names))
-        stable = at.manifest.has_stable_row_ids
-        if start and stable:
-            changed = f"{_UPDATED} > {start} AND {_UPDATED} <= {end}"
+        if span.since and at.manifest.has_stable_row_ids:
+            changed = f"{_UPDATED} > {span.since} AND {_UPDATED} <= {span.until}"
             both = changed if asked.filter is None else f"({asked.filter}) AND {changed}"
             asked = replace(asked, filter=both)
-        scan = plan_scan(asked, at)
-        if not self._fits(scan.request):
+        request = plan_scan(asked, at).request
+        if scan_wire(request).types != self._wire.types:
             raise SchemaMismatchError(
-                f"The types of the columns have changed by version {end}.",
+                f"The types of the columns have changed by version {span.until}.",
                 hint="Start the query again, with a new checkpoint.",
-                version=end,
+                version=span.until,
             )
-        if start == 0:
-            return scan.request, list(scan.sources)
-        if stable:
-            return scan.request, [source for source in scan.sources if _changed(source, start)]
-        sources = [
-            source
-            for version in range(start + 1, end + 1)
-            for source in self._appended(_load(line, version, start))
-        ]
-        return scan.request, sources
+        return request
 
-    def _fits(self, request: ScanRequest) -> bool:
-        return bool(scan_wire(request).types == self._wire.types)
-
-    def _appended(self, at: Snapshot) -> list[FragmentSource]:
-        """Return the fragments that a version appended, as they were then."""
-        operation = None if at.transaction is None else at.transaction.operation
-        if isinstance(operation, _QUIET):
-            return []
-        if isinstance(operation, ops.Append):
-            new = {file.path for fragment in operation.fragments for file in fragment.files}
-            sources = fragment_sources(at, blob_view(at.manifest.schema))
-            return [s for s in sources if any(f.path in new for f in s.fragment.files)]
-        if self._asked.skip_rewrites:
-            return []
-        raise NotOfferedError(
-            f"Version {at.version} of {at.line.uri} is no append ({type(operation).__name__}), "
-            "and without stable row ids it cannot be told which rows it changed.",
-            hint='Pass option("skipRewrites", "true") to leave its rows out, or start after it '
-            "with a new checkpoint; a dataset made with enable_stable_row_ids=True tells them.",
-            version=at.version,
-        )
+    def _pieces(self, request: ScanRequest, span: Span, later: Sequence[Span]) -> list[Piece]:
+        sources = self._log.sources(span.since, span.until)[span.first : span.stop]
+        if not later or not all(source.stable_row_ids for source in sources):
+            return cut_pieces(whole_ranges(sources), request, processors())
+        again = np.concatenate([self._log.changed_ids(s.since, s.until) for s in later])
+        return [_without(source, again) for source in sources]
 
 
-def _load(line: Line, version: int, start: int) -> Snapshot:
-    try:
-        return load_snapshot(line, version)
-    except VersionNotFoundError:
-        raise VersionNotFoundError(
-            f"Version {version} of {line.uri} was cleaned up before the stream, which is at "
-            f"version {start}, had read it.",
-            hint="Keep versions longer than the stream may lag behind (a tag keeps one); to go on, "
-            "start with a new checkpoint.",
-            version=version,
-        ) from None
-
-
-def _changed(source: FragmentSource, start: int) -> bool:
-    """Return whether a fragment may have rows that changed after a version."""
-    fragment = source.fragment
-    if fragment.last_updated_at is None:
-        return True
-    found = read_row_versions(fragment.last_updated_at, fragment.physical_rows, source.where)
-    return bool((found.versions > start).any())
+def _without(source: FragmentSource, ids: npt.NDArray[np.uint64]) -> Piece:
+    """Return the rows of a fragment whose stable ids are not among some."""
+    reader = FragmentReader(source)
+    own = reader.row_ids(np.arange(reader.physical_rows))
+    rows = BitMap(np.flatnonzero(~np.isin(own, ids)).astype(np.uint32))
+    return Piece((), IndexedRows((source,), (ChosenRows(rows, exact=False),)))
