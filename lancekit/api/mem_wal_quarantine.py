@@ -124,7 +124,8 @@ class MemWalQuarantine(Displayed):
         Raises
         ------
         InvalidArgumentError
-            A row is not in the quarantine, or does not say for which row it stands.
+            A row is not in the quarantine, or does not say for which row it stands; or rows of
+            several keys were corrected to one key.
         ConstraintViolationError, SchemaMismatchError, NullKeyError
             The table refuses a row.  Nothing is changed.
         IncompatibleConflictError

@@ -81,13 +81,16 @@ def given_back(quarantine: Quarantined, given: Any = None) -> Leaving:
     Raises
     ------
     InvalidArgumentError
-        A row is not in the quarantine, or does not say for which row it stands.
+        A row is not in the quarantine, or does not say for which row it stands; or rows of several
+        keys were corrected to one key.
     InvalidTypeError, SchemaMismatchError
         The rows cannot be read, or do not fit the table.
     """
     schema = quarantine.snapshot.manifest.schema
     rows = quarantine.rows if given is None else _opened(quarantine, given)
     leave = _named(quarantine, rows)
+    if given is not None and ROW in rows.column_names and schema.primary_key:
+        _check_apart(quarantine, rows)
     marks = _marks(rows)
     newest = _last_of_each_key(rows, schema)
     form = schema.to_arrow()
@@ -160,6 +163,25 @@ def _places(rows: pa.Table, kept: pa.Table) -> npt.NDArray[np.int64]:
             row=float(lost[0]),
         )
     return places
+
+
+def _check_apart(quarantine: Quarantined, rows: pa.Table) -> None:
+    """Refuse rows of several keys that were corrected to one key: only one of them would count."""
+    schema, kept = quarantine.snapshot.manifest.schema, quarantine.rows
+    before = ak.take(keys_in(kept, schema), pa.array(_places(rows, kept))).to_pylist()
+    first: dict[object, int] = {}
+    for place, key in enumerate(keys_in(rows, schema).to_pylist()):
+        other = first.setdefault(key, place)
+        if before[other] != before[place]:
+            names = [field.name for field in primary_key(schema)]
+            (same,) = rows.select(names).slice(place, 1).to_pylist()
+            numbers = rows.column(ROW)
+            raise InvalidArgumentError(
+                f"The rows with {ROW} {numbers[other]} and {numbers[place]} were corrected to one "
+                f"key, {literals(same)}.",
+                hint="Give each row a key of its own, or discard all but one of them.",
+                key=same,
+            )
 
 
 def _check_known(rows: pa.Table, keys: pa.Array, known: pa.Array, schema: LanceSchema) -> None:

@@ -83,6 +83,31 @@ def test_some_rows_leave_and_others_stay(made: Make, tmp_path: Path) -> None:
         ds.mem_wal_quarantine().put_back({"id": [21], "v": [1.0], "s": ["x"], "x": [1]})
 
 
+def test_two_rows_that_were_corrected_to_one_key_are_refused(made: Make, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    ds = made(path)
+    put(path, TWO, {21: (-1.0, ""), 22: (-2.0, "")})
+    put(path, TWO, {22: (-3.0, "")})
+    ds.merge_mem_wal(on_error="quarantine")
+    before = rows_of(ds)
+    frame = ds.mem_wal_quarantine().to_pandas()
+    frame["v"] = [float(number) for number in range(len(frame))]
+    for old, new in ((21, 99), (22, 99)):
+        frame.loc[frame["id"] == old, "id"] = new
+    with pytest.raises(InvalidArgumentError, match="one key, id = 99") as caught:
+        ds.mem_wal_quarantine().put_back(frame)
+    assert caught.value.context["key"] == {"id": 99}
+    # nor to the key of another row that goes back
+    frame.loc[frame["id"] == 99, "id"] = 1
+    with pytest.raises(InvalidArgumentError, match="one key, id = 1"):
+        ds.mem_wal_quarantine().put_back(frame)
+    assert rows_of(ds) == before
+    # several rows of a key stay several rows of a key
+    frame["id"] = [row["id"] + 100 for row in before]
+    assert ds.mem_wal_quarantine().put_back(frame) == len(before)
+    assert {101, 121, 122} <= values(path).keys()
+
+
 def test_columns_that_changed_between(made: Make, tmp_path: Path) -> None:
     path = tmp_path / "t"
     ds = made(path)
