@@ -153,9 +153,12 @@ def initialized(snapshot: Snapshot) -> MemWalDetails:
     ------
     InvalidArgumentError
         It has none.
+    ShardError
+        It has none, and its folder has rows of logs that an overwrite or a restore ended.
     """
     details = details_of(snapshot.indices)
     if details is None:
+        check_no_left_rows(snapshot)  # else the hint of this error leads to that one
         raise InvalidArgumentError(
             f"{snapshot.called} of {snapshot.line.uri} has no MemWAL: "
             "it takes no rows into shards yet.",

@@ -9,31 +9,40 @@ from lancekit.format.operations import Overwrite, Restore
 from lancekit.operations.unmerged.waiting_rows import rows_in_shards
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["check_no_left_rows"]
+__all__ = ["check_no_left_rows", "left_rows"]
+
+
+def left_rows(snapshot: Snapshot) -> ShardError | None:
+    """Return the error for rows that would come up in a table that they were not written for.
+
+    The reference overwrites and restores tables whose shards have rows.  Where it only dropped the
+    MemWAL, the shards go on.  A version with a MemWAL has no rows left.
+    """
+    if mem_wal_entry(snapshot.indices) is not None:
+        return None
+    left = rows_in_shards(snapshot)
+    ended = _ended_by(snapshot) if left.rows or not left.complete else ""
+    if not ended:
+        return None
+    return ShardError(
+        f"{snapshot.line.uri} has rows in the logs of a table that has ended: {ended}.",
+        hint=f"The rows of this folder would come into the new table: {snapshot.store.uri}/"
+        f"{LOGS}. Move the folder to another place, or remove it, then do this again.",
+        uri=snapshot.line.uri,
+    )
 
 
 def check_no_left_rows(snapshot: Snapshot) -> None:
-    """Refuse rows that would come up in a table that they were not written for.
-
-    The reference overwrites and restores tables whose shards have rows.  Where it only dropped the
-    MemWAL, the shards go on.
+    """Refuse to begin logs in a folder that has rows of logs that ended.
 
     Raises
     ------
     ShardError
         The shards have rows, and the table that they were written for has ended.
     """
-    left = rows_in_shards(snapshot)
-    if not (left.rows or not left.complete):
-        return
-    ended = _ended_by(snapshot)
-    if ended:
-        raise ShardError(
-            f"{snapshot.line.uri} has rows in the logs of a table that has ended: {ended}.",
-            hint=f"The rows of this folder would come into the new table: {snapshot.store.uri}/"
-            f"{LOGS}. Move the folder to another place, or remove it, then do this again.",
-            uri=snapshot.line.uri,
-        )
+    error = left_rows(snapshot)
+    if error is not None:
+        raise error
 
 
 def _ended_by(snapshot: Snapshot) -> str:

@@ -317,13 +317,19 @@ def columns_changed(error: LancekitError) -> bool:
 
 
 def _not_all(done: Mapping[UUID, Acknowledged], failed: Mapping[UUID, LancekitError]) -> ShardError:
+    ended = all(error.context.get("ended") for error in failed.values())
+    shown = {
+        shard: error.message if ended else f"{error.message} {error.hint or ''}"
+        for shard, error in failed.items()
+    }
+    hint = (
+        "Do what is said of each shard. Then call it again with the same rows: with a primary key "
+        "those that were acknowledged count once."
+    )
     return ShardError(
         f"{len(failed)} of {len(done) + len(failed)} shards did not acknowledge their rows.",
-        details=[
-            f"  {shard}: {error.message} {error.hint or ''}" for shard, error in failed.items()
-        ],
-        hint="Do what is said of each shard. Then call it again with the same rows: with a primary "
-        "key those that were acknowledged count once.",
+        details=[f"  {shard}: {said}" for shard, said in shown.items()],
+        hint=next(iter(failed.values())).hint if ended else hint,  # the table ended for all shards
         acknowledged={str(shard): rows.rows for shard, rows in done.items()},
         shards={str(shard): rows for shard, rows in done.items()},
         failed={str(shard): error for shard, error in failed.items()},

@@ -8,18 +8,22 @@ it acknowledges rows: nobody would read them, or they would come up in another t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lancekit.errors import (
     DatasetNotFoundError,
     FencedError,
+    LancekitError,
     SchemaMismatchError,
     VersionNotFoundError,
 )
 from lancekit.format.mem_wal.details import mem_wal_entry
+from lancekit.format.mem_wal.names import LOGS
 from lancekit.format.names import VERSIONS, manifest_name
 from lancekit.format.paths import paths_by_id
 from lancekit.legible import cut
+from lancekit.operations.mem_wal.left_logs import left_rows
 from lancekit.shards.shard import Shard
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot, load_snapshot
@@ -119,7 +123,7 @@ class TableWatch:
             raise self._ended("is another one")
         now = mem_wal_entry(newest.indices)
         if now is None or entry is None:
-            raise self._ended("has no MemWAL any more")
+            raise self._ended("has no MemWAL any more", left=_folder_of_left_rows(newest))
         if now.uuid != entry.uuid and now.created_at != entry.created_at:
             # made anew, perhaps by an overwrite; the reference makes it anew at each merge, too
             for version in range(seen.version + 1, newest.version):
@@ -129,9 +133,10 @@ class TableWatch:
         self._changed = _difference(self._columns, _columns(newest))
         self._seen = _seen(newest)
 
-    def _ended(self, what: str, *, gone: bool = False) -> FencedError:
+    def _ended(self, what: str, *, gone: bool = False, left: str = "") -> FencedError:
         line = self._seen.snapshot.line
-        hint = (
+        first = f"Move {left} to another place, or remove it: its rows are of the table before. "
+        hint = (first if left else "") + (
             f"Put the rows into the table that is there now: ds = {line.code}, then "
             "ds.mem_wal_upsert(rows), or open a writer with ds.mem_wal_writer(shard)."
         )
@@ -149,6 +154,14 @@ class TableWatch:
             uri=line.uri,
             ended=True,
         )
+
+
+def _folder_of_left_rows(newest: Snapshot) -> str:
+    """Return the folder that nobody may write logs into before it is moved; empty if none is."""
+    with suppress(LancekitError):
+        if left_rows(newest) is not None:
+            return f"{newest.store.uri}/{LOGS}"
+    return ""
 
 
 def _seen(snapshot: Snapshot) -> _Seen:

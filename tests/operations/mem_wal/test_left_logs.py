@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import lance
+import pyarrow as pa
 import pytest
 
 import lancekit as lk
@@ -65,3 +68,28 @@ def test_after_an_end_without_rows_in_logs(tmp_path: Path) -> None:
     ENDINGS["overwrite"](path)
     upsert(lk.dataset(path))
     assert lk.dataset(path).count_rows(include_mem_wal=True) == 4
+
+
+def _writes(ds: Any) -> Any:
+    return ds.mem_wal_writer(str(uuid.UUID(int=1)))
+
+
+@pytest.mark.parametrize("primary_key", [True, False])
+def test_one_hint_is_enough_after_an_overwrite(tmp_path: Path, primary_key: bool) -> None:
+    """Each call that fails names the folder to move, and then the same rows can be put."""
+    path = tmp_path / "t"
+    ds = _rows_in_logs(path)
+    ds.mem_wal_upsert({"id": [5], "v": [5]})
+    rows = lance.dataset(path).to_table()
+    plain = pa.table(rows.columns, rows.column_names)
+    lance.write_dataset(rows if primary_key else plain, path, mode="overwrite")
+    with pytest.raises(ShardError, match=f"Move .*{LOGS} to another place") as caught:
+        ds.mem_wal_upsert({"id": [6], "v": [6]})
+    assert str(caught.value).count("mem_wal_upsert(rows)") == 1
+    for do in (_writes, upsert, lambda ds: ds.merge_mem_wal(), lambda ds: ds.cleanup_mem_wal()):
+        with pytest.raises(ShardError, match=f"{LOGS}. Move the folder"):
+            do(lk.dataset(path))
+    shutil.move(path / LOGS, tmp_path / "old")
+    if not primary_key:
+        lk.dataset(path).initialize_mem_wal(unsharded=True)
+    upsert(lk.dataset(path))
