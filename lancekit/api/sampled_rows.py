@@ -15,10 +15,11 @@ from lancekit.format.extensions import resolved
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.scan.outputs import plan_columns
+from lancekit.scan.runs import rows_of_runs, spread_runs
 from lancekit.scan.take import rows_at
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["SECONDS", "rows_of_runs", "sampled_rows", "spread_runs"]
+__all__ = ["SECONDS", "sampled_rows"]
 
 #: reading all rows may take so many seconds, unless a number of rows is wanted
 SECONDS = 1.0
@@ -99,37 +100,6 @@ def _sample(
         if taken > _BYTES or (most is None and time.monotonic() > until):
             break
     return found
-
-
-def spread_runs(
-    rng: np.random.Generator, total: int, rows: int, count: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return starts and lengths of runs of rows: one at random in each of `count` equal parts.
-
-    Parameters
-    ----------
-    total, rows
-        How many rows there are, and how many the runs have together.
-    """
-    parts = np.linspace(0, total, count + 1).astype("i8")
-    ends = np.linspace(0, rows, count + 1).astype("i8")
-    lengths = np.minimum(np.diff(ends), np.diff(parts))
-    return parts[:-1] + rng.integers(0, np.diff(parts) - lengths + 1), lengths
-
-
-def rows_of_runs(
-    starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
-    """Return the positions of all rows of runs.
-
-    Examples
-    --------
-    >>> rows_of_runs(np.array([0, 10]), np.array([2, 3])).tolist()
-    [0, 1, 10, 11, 12]
-    """
-    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    rows: npt.NDArray[np.int64] = np.repeat(starts, lengths) + within
-    return rows
 
 
 def _evenly(count: int) -> npt.NDArray[np.int64]:

@@ -16,8 +16,8 @@ from lancekit.api.lance_dataset import LanceDataset
 from lancekit.api.open import dataset as open_dataset
 from lancekit.api.pylance.arguments import check_count
 from lancekit.api.pylance.log import LOGGER
-from lancekit.api.sampled_rows import rows_of_runs, spread_runs
 from lancekit.checked import checked
+from lancekit.scan.runs import rows_of_runs, spread_runs
 
 __all__ = ["maybe_sample", "one_batch", "reservoir_sampling"]
 

@@ -87,6 +87,10 @@ class IndexKind:
             return True
         return self.addresses_from is not None and (index_version or 0) >= self.addresses_from
 
+    def __reduce__(self) -> tuple[Callable[[str], IndexKind], tuple[str]]:
+        # a worker is to get the kind that its own modules have: they compare by `is`
+        return _of_details, (self.details,)
+
 
 def _end(details: str) -> str:
     """Return the name of a message without its package, which releases spell in several ways."""
@@ -223,6 +227,10 @@ KINDS: Mapping[str, IndexKind] = {
 _BY_DETAILS = {_end(kind.details): kind for kind in KINDS.values()}
 #: all kinds that are kept up when rows come, go and move
 _KEPT_UP = _BY_DETAILS | {_end(kind.details): kind for kind in (INVERTED, VECTORS)}
+
+
+def _of_details(details: str) -> IndexKind:
+    return _KEPT_UP[_end(details)]
 
 
 #: the kinds that have a file which no other has, by its name

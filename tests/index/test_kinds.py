@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
 
 import lance
@@ -10,7 +12,7 @@ import pytest
 
 import lancekit as lk
 from lancekit.file import LanceFileReader
-from lancekit.index.kinds import KINDS, kind_of
+from lancekit.index.kinds import INVERTED, KINDS, VECTORS, kind_of
 
 COLUMNS = {
     "BTREE": pa.array([1, None]),
@@ -62,3 +64,9 @@ def test_kinds_fit_types_or_do_not() -> None:
     assert not fits["LABEL_LIST"](pa.list_(pa.list_(pa.string())))
     assert fits["NGRAM"](pa.large_string())
     assert not fits["NGRAM"](pa.binary())
+
+
+def test_a_kind_stays_itself_when_it_is_sent() -> None:
+    for kind in (*KINDS.values(), INVERTED, VECTORS):
+        assert pickle.loads(pickle.dumps(kind)) is kind
+        assert copy.deepcopy(kind) is kind

@@ -83,6 +83,10 @@ class Builder:
     more
         Builds what a segment holds that goes with another one; without it `build` does, with the
         parameters of that.
+    model
+        Returns, of a sample of a column that has so many rows and of parameters, an index of no
+        rows, which parts that are to be put together later extend; ``None`` if the sample does not
+        tell.  Of the kinds that find out of their rows what they are stored by.
     details
         What the manifest says of an index beyond its kind.
     beside
@@ -98,6 +102,7 @@ class Builder:
     parameters: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = field(default_factory=dict)
     alike: Callable[[Any, Any], bool] = _always
     more: Callable[[Any, IndexedColumn], Content] | None = None
+    model: Callable[..., Content | None] | None = None
     details: Callable[[Any], bytes] = _nothing
     beside: Callable[[Any, Sequence[OpenSegment]], Content] | None = None
     bare: Callable[[OpenSegment], Content] | None = None
@@ -161,6 +166,7 @@ _BUILDERS: Mapping[str, Builder] = {
         },
         alike=VectorRows.is_like,
         more=VectorRows.more,
+        model=VectorRows.model,
         details=attrgetter("details"),
         bare=bare_vectors,
     ),

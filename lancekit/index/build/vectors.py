@@ -90,26 +90,73 @@ class VectorRows:
         """
         vectors, rows = _vectors(column)
         _check_fit(settings, vectors, centroids, words)
-        metric = settings.metric
-        wide, rows = _compared(metric, vectors, rows)
+        wide, rows = _compared(settings.metric, vectors, rows)
+        wanted = partitions or _partitions(settings, len(vectors))
+        empty = cls._found(settings, wide, vectors.dtype, wanted, centroids, words)
+        return empty._with(wide, rows) if len(empty.centroids) else empty
+
+    @classmethod
+    def model(
+        cls,
+        sample: IndexedColumn,
+        rows: int,
+        settings: VectorSettings,
+        partitions: int | None = None,
+        centroids: Vectors | None = None,
+        words: Vectors | None = None,
+    ) -> VectorRows | None:
+        """Return partitions and codes without vectors; ``None`` if a sample has no vector.
+
+        Parameters
+        ----------
+        sample
+            Some of the vectors that are to be indexed.
+        rows
+            How many there are in all.
+        """
+        vectors, places = _vectors(sample)
+        _check_fit(settings, vectors, centroids, words)
+        wide, _ = _compared(settings.metric, vectors, places)
+        wanted = partitions or _partitions(settings, rows)
+        found = cls._found(settings, wide, vectors.dtype, wanted, centroids, words)
+        return found if len(found.centroids) else None
+
+    @classmethod
+    def _found(
+        cls,
+        settings: VectorSettings,
+        wide: Vectors,
+        stored: np.dtype[Any],
+        partitions: int,
+        centroids: Vectors | None,
+        words: Vectors | None,
+    ) -> VectorRows:
+        """Return an index without vectors: partitions and codes, found if they are not given.
+
+        Parameters
+        ----------
+        wide
+            Vectors in the form they are compared in, all or a sample.
+        stored
+            The type of the numbers in the files.
+        """
         loss = 0.0
         if centroids is None:
-            about = settings.partition_rows or PARTITION_ROWS[settings.label]
-            wanted = partitions or max(len(vectors) // about, 1)
-            centroids, loss = trained_centroids(wide, wanted, metric)
-        centroids = centroids.astype(vectors.dtype)
+            centroids, loss = trained_centroids(wide, partitions, settings.metric)
+        centroids = centroids.astype(stored)
         codes = trained_codes(settings, wide, centroids, words)
-        empty = cls(
+        size = wide.shape[1]
+        none = np.empty((0, size), stored)
+        return cls(
             settings=settings,
-            codes=codes or whole_vectors(metric, vectors.shape[1]),
-            centroids=centroids if codes else vectors[:0],
+            codes=codes or whole_vectors(settings.metric, size),
+            centroids=centroids if codes else none,
             loss=loss,
-            rows=rows[:0],
+            rows=np.empty(0, np.uint64),
             owners=np.empty(0, np.int64),
-            stored=vectors[:0],
+            stored=none,
             details=vector_details(settings),
         )
-        return empty._with(wide, rows) if len(empty.centroids) else empty
 
     @classmethod
     def merged(cls, parts: Sequence[VectorRows]) -> VectorRows:
@@ -213,6 +260,10 @@ class VectorRows:
             stored = self.stored[rows] if held is None else held[start : start + step]
             values = pa.FixedSizeListArray.from_arrays(pa.array(stored.ravel()), width)
             yield pa.record_batch([pa.array(self.rows[rows]), values], schema=self._schema)
+
+
+def _partitions(settings: VectorSettings, rows: int) -> int:
+    return max(rows // (settings.partition_rows or PARTITION_ROWS[settings.label]), 1)
 
 
 def read_vectors(found: OpenSegment) -> VectorRows:

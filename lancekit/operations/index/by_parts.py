@@ -8,24 +8,19 @@ from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
-from pyroaring import BitMap
-
 from lancekit.commit.protocol import check_writable
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.index import IndexMetadata
-from lancekit.index.build.builders import builder_of
-from lancekit.index.build.read import OpenSegment
 from lancekit.index.kinds import KINDS, IndexKind, kept_up_as
 from lancekit.operations.checks.indices import check_indices
 from lancekit.operations.index.create import check_name, put_segments
 from lancekit.operations.index.optimize import column_of_index
-from lancekit.operations.index.rows import covered_rows
 from lancekit.operations.index.segments import (
     build_segment,
     check_readable,
     column_of,
     indexed_field,
-    write_segment,
+    joined_segments,
 )
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
@@ -86,21 +81,7 @@ def merge_parts(snapshot: Snapshot, segments: Sequence[IndexMetadata]) -> IndexM
         They are not of one column and kind, or cover a fragment twice.
     """
     kind = _of_one_kind(segments)
-    column = column_of_index(snapshot, segments[0])
-    contents = []
-    for index in segments:
-        opened = OpenSegment.open(snapshot.base_store(index.base_id), index, kind, column.type)
-        found = builder_of(kind).read(opened)
-        contents.append(found.moved(covered_rows(index, kind, snapshot)))
-    return write_segment(
-        snapshot,
-        column,
-        kind,
-        segments[0].name,
-        builder_of(kind).merged(contents),
-        BitMap.union(*(index.fragment_ids or BitMap() for index in segments)),
-        dataset_version=min(index.dataset_version for index in segments),
-    )
+    return joined_segments(snapshot, column_of_index(snapshot, segments[0]), kind, segments)
 
 
 def commit_parts(

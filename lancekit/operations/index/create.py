@@ -69,8 +69,8 @@ class IndexRequest:
 def create_index(snapshot: Snapshot, request: IndexRequest, policy: RetryPolicy) -> Snapshot:
     """Make an index; return the version that has it.
 
-    On Spark it has a segment for each of some groups of fragments.  Where another writer rewrote
-    fragments meanwhile, only the groups of these are made again.
+    On Spark groups of fragments are indexed each by a task.  Where another writer rewrote fragments
+    meanwhile, only the groups of these are made again.
 
     Raises
     ------
@@ -109,13 +109,15 @@ def create_index(snapshot: Snapshot, request: IndexRequest, policy: RetryPolicy)
         )
         return commit_segments(current, name, [segment])
 
-    made = {} if groups is None else groups.made
     with (
         told_of_rows(request.progress),
         tracking("indexing", total_rows=rows if request.train else 0),
-        removed_unless_committed(snapshot, made),
+        removed_unless_committed(snapshot, () if groups is None else groups.written),
     ):
-        return retried(snapshot, attempt, policy)[0]
+        landed = retried(snapshot, attempt, policy)[0]
+    if groups is not None:
+        groups.sweep(landed)
+    return landed
 
 
 def default_name(snapshot: Snapshot, column: IndexedField, kind: IndexKind) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid as uuids
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,8 +28,10 @@ from lancekit.format.schema import LanceField
 from lancekit.index.build.builders import builder_of, parsed_parameters
 from lancekit.index.build.column import Content, IndexedColumn
 from lancekit.index.build.files import delete_segment, write_files
+from lancekit.index.build.read import OpenSegment
 from lancekit.index.build.sorting import whole
 from lancekit.index.kinds import IndexKind
+from lancekit.operations.index.rows import covered_rows
 from lancekit.options import options
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.source import fragment_sources
@@ -45,6 +47,7 @@ __all__ = [
     "column_of",
     "details_of",
     "indexed_field",
+    "joined_segments",
     "read_column",
     "read_rows",
     "removed_unless_committed",
@@ -187,6 +190,29 @@ def write_segment(
         created_at=now.replace(microsecond=now.microsecond // 1000 * 1000),
         files=written,
         index_details=details_of(kind, content),
+    )
+
+
+def joined_segments(
+    snapshot: Snapshot, column: IndexedField, kind: IndexKind, segments: Sequence[IndexMetadata]
+) -> IndexMetadata:
+    """Write a segment that holds what several do, whose own files stay.
+
+    They are of the same column and kind, and no fragment is in two of them.
+    """
+    contents = []
+    for index in segments:
+        store = snapshot.base_store(index.base_id)
+        found = builder_of(kind).read(OpenSegment.open(store, index, kind, column.type))
+        contents.append(found.moved(covered_rows(index, kind, snapshot)))
+    return write_segment(
+        snapshot,
+        column,
+        kind,
+        segments[0].name,
+        builder_of(kind).merged(contents),
+        BitMap.union(*(index.fragment_ids or BitMap() for index in segments)),
+        dataset_version=min(index.dataset_version for index in segments),
     )
 
 

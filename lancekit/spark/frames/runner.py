@@ -52,15 +52,15 @@ class SparkRunner:
         groups = min(len(tasks), TASKS_PER_CORE * client_of(session).parallelism())
         cuts = [len(tasks) * n // groups for n in range(groups + 1)]
         # Each group is pickled by itself, so that a worker unpacks no more than its own.
-        packed = [pack(session, (work, tasks[start:stop])) for start, stop in pairwise(cuts)]
+        function = pack(session, work)
+        packed = [pack(session, tasks[start:stop]) for start, stop in pairwise(cuts)]
 
         def run(batches: Iterator[pa.RecordBatch]) -> list[Result]:
-            results: list[Result] = []
-            for batch in batches:
-                for number in batch.column(0).to_pylist():
-                    function, group = pickle.loads(packed[number])  # noqa: S301  # made above
-                    results += [function(task) for task in group]
-            return results
+            # what is unpacked here was made above
+            numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
+            mapped = pickle.loads(function)  # noqa: S301
+            groups = (pickle.loads(packed[number]) for number in numbers)  # noqa: S301
+            return [mapped(task) for group in groups for task in group]
 
         answers = collect(session.range(0, groups, 1, groups), run, what=what_is(work), left=LEFT)
         return [result for group in answers for result in group]

@@ -18,7 +18,7 @@ import lancekit as lk
 from lancekit.file import FileWriter
 from lancekit.index.kinds import BTREE
 from lancekit.operations.common.retry import RetryPolicy
-from lancekit.operations.index import create
+from lancekit.operations.index import create, groups
 from lancekit.operations.index.create import IndexRequest, create_index
 from lancekit.pipeline.engine.engine import Choice, LocalRunner
 
@@ -26,7 +26,7 @@ KINDS = {"x": ["BTREE", "BITMAP", "ZONEMAP"], "t": ["INVERTED"]}
 KILLED = """
 import os, sys
 import lancekit as lk
-from lancekit.operations.index import create
+from lancekit.operations.index import create, groups
 create.put_segments = lambda *_: os._exit(9)
 lk.dataset(sys.argv[1]).create_scalar_index("x", "BTREE")
 """
@@ -62,9 +62,10 @@ def check(ds: lk.LanceDataset) -> None:
 
 @pytest.fixture
 def in_groups(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
-    """Make indices by groups, in this process, by a runner that is given."""
+    """Make indices by groups of one fragment, in this process, by a runner that is given."""
 
     def use(runner: Any) -> None:
+        monkeypatch.setattr(groups, "_LEAST_BYTES", 1)
         monkeypatch.setattr(create, "choose_engine", lambda _rows: Choice("spark", "a test"))
         monkeypatch.setattr(create, "choose_runner", lambda _rows: runner)
 
@@ -89,7 +90,8 @@ class Between(LocalRunner):
 
 
 @pytest.mark.spark
-def test_on_spark(tmp_path: Path) -> None:
+def test_on_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "_LEAST_BYTES", 1)  # of the driver, which cuts the groups
     ds = written(tmp_path / "d")
     told = list[str]()
     with lk.options(engine="spark", progress=lambda progress: told.append(progress.what)):
@@ -97,16 +99,69 @@ def test_on_spark(tmp_path: Path) -> None:
             for kind in kinds:
                 ds.create_scalar_index(column, kind, name=f"{column}_{kind}")
         ds.create_index("v", "IVF_FLAT", num_partitions=2)
+        ds.create_index("v", "IVF_PQ", name="codes", num_partitions=2, num_sub_vectors=2)
     assert set(told) == {"indexing"}
-    assert len(ds.describe_indices()[0].segments) == 5
+    assert [len(index.segments) for index in ds.describe_indices()] == [1] * 6
+    assert len(folders(ds)) == 6  # the parts are gone
     check(ds)
     q = {"column": "v", "q": [0.1, 0.2, 0.3, 0.4], "k": 200, "nprobes": 9}
     for one in (lk.dataset(ds.uri), lance.dataset(ds.uri)):
         words = one.to_table(columns=["x"], full_text_query="word3", fast_search=True)
         assert sorted(words["x"].to_pylist()) == list(range(3, 200, 7))
         assert len(one.to_table(columns=["x"], nearest=q, fast_search=True)) == 200
-    ds.optimize.optimize_indices(num_indices_to_merge=9)
-    assert all(len(index.segments) == 1 for index in ds.describe_indices())
+
+
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_SQ"])
+def test_segments_share_their_partitions(
+    tmp_path: Path, kind: str, in_groups: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ds = written(tmp_path / "d", fragments=8)
+    in_groups(LocalRunner())
+    monkeypatch.setattr(groups, "_TASK_BYTES", 1)  # no part is joined with another
+    given: dict[str, Any] = {"num_sub_vectors": 2} if kind == "IVF_PQ" else {}
+    ds.create_index("v", kind, num_partitions=3, **given)
+    (index,) = ds.describe_indices()
+    assert len(index.segments) == 8
+    parts = ds.stats.index_stats(index.name)["indices"]
+    assert all(part["centroids"] == parts[0]["centroids"] for part in parts)
+    # which the reference asks for where it joins segments
+    lance.dataset(ds.uri).optimize.optimize_indices(num_indices_to_merge=8)
+    assert [len(one.segments) for one in lk.dataset(ds.uri).describe_indices()] == [1]
+    query = {"column": "v", "q": [0.1, 0.2, 0.3, 0.4], "k": 400, "nprobes": 3}
+    for one in (ds, lk.dataset(ds.uri), lance.dataset(ds.uri)):
+        found = one.to_table(columns=["x"], nearest=query, fast_search=True)
+        assert sorted(found["x"].to_pylist()) == list(range(320))
+
+
+def test_vectors_that_a_sample_misses(
+    tmp_path: Path, in_groups: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectors = pa.array([None] * 199 + [[1.0, 2.0]], pa.list_(pa.float32(), 2))
+    ds = lk.write_dataset({"x": range(200), "v": vectors}, str(tmp_path / "d"), max_rows_per_file=9)
+    in_groups(LocalRunner())
+    monkeypatch.setattr(groups, "_SAMPLE_BYTES", 80)
+    ds.create_index("v", "IVF_FLAT")
+    (index,) = ds.describe_indices()
+    assert len(index.segments) == 1
+    query = {"column": "v", "q": [1.0, 1.0], "k": 3}
+    for one in (lk.dataset(ds.uri), lance.dataset(ds.uri)):
+        found = one.to_table(columns=["x"], nearest=query, fast_search=True)
+        assert found["x"].to_pylist() == [199]
+
+
+def test_a_segment_is_no_larger_than_a_worker_holds(
+    tmp_path: Path, in_groups: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ds = written(tmp_path / "d", fragments=8)
+    in_groups(runner := Between(lambda: None))
+    ds.create_scalar_index("x", "BTREE", name="one")
+    assert runner.done == [8, 1]
+    size = sum(file.size_bytes for file in lk.dataset(ds.uri)._snapshot.indices[0].files)
+    monkeypatch.setattr(groups, "_TASK_BYTES", size)
+    ds.create_scalar_index("x", "BTREE", name="two")
+    segments = {index.name: len(index.segments) for index in ds.describe_indices()}
+    assert segments["one"] == 1
+    assert 1 < segments["two"] < 8
     check(ds)
 
 
@@ -124,10 +179,10 @@ def test_only_groups_that_were_rewritten_are_made_again(
     runner = Between(compact)
     in_groups(runner)
     landed = create_index(ds._snapshot, IndexRequest(column="x", kind=BTREE), RetryPolicy())
-    assert runner.done == [5, 1]
+    assert runner.done == [5, 1, 1, 1]  # parts, and the segment of them, twice
     ds = lk.dataset(ds.uri)
     assert ds.version == landed.version
-    assert len(folders(ds)) == 4  # those that were made in vain are gone
+    assert len(folders(ds)) == 1  # what was made in vain is gone
     check(ds)
 
 
