@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
+from fnmatch import fnmatch
 from pathlib import Path
 from types import ModuleType
 
@@ -298,6 +299,13 @@ def test_the_site_has_every_page_in_its_navigation():
     entries = re.findall(r"(?m)^ +- [^:]+: (\S+)$", (ROOT / "mkdocs.yml").read_text())
     pages = [str(p.relative_to(ROOT / "docs")) for p in (ROOT / "docs").rglob("*.md")]
     assert sorted(entries) == sorted(pages)
+
+
+def test_no_folder_of_tests_is_passed_over(pytestconfig):
+    files = [file for place in ("lancekit", "tests") for file in (ROOT / place).rglob("*.py")]
+    folders = {part for file in files for part in file.relative_to(ROOT).parent.parts}
+    patterns = pytestconfig.getini("norecursedirs")
+    assert [one for one in folders if any(fnmatch(one, pattern) for pattern in patterns)] == []
 
 
 # ---- importing

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from lancekit.index.build.posting_blocks import position_blocks, posting_blocks
-from lancekit.index.inverted.postings import decode_positions, decode_postings
+from lancekit.index.inverted.packed import PACKED
+from lancekit.index.inverted.postings import PostingForm, decode_positions, decode_postings
 from lancekit.index.inverted.whole import WholePartition
 
 
@@ -44,7 +45,7 @@ def test_every_document_comes_back(sizes: list[int]) -> None:
         each = blocks[at].as_py()
         ends = np.cumsum(list(map(len, each)))
         data = np.frombuffer(b"".join(each), np.uint8)
-        found = decode_postings(data, ends, len(mine), "varint_delta_v1")
+        found = decode_postings(data, ends, len(mine), PostingForm("varint_delta_v1", PACKED))
         assert (found.docs.tolist(), found.counts.tolist()) == (mine, counts[at])
         heads = [np.frombuffer(block[:4], "<f4")[0] for block in each]
         assert max(heads) == best[at]
@@ -52,6 +53,7 @@ def test_every_document_comes_back(sizes: list[int]) -> None:
             np.frombuffer(streams[at].as_py(), np.uint8),
             np.array(offsets[at].as_py(), np.int64),
             np.array(counts[at], np.uint32),
+            PACKED,
         )
         wanted = positions[int(starts[at]) : int(starts[at + 1])]
         assert places.tolist() == [place for one in wanted for place in one]
