@@ -36,6 +36,7 @@ __all__ = [
     "is_whole",
     "is_writable",
     "not_taken_here",
+    "outermost",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -302,6 +303,32 @@ def checked(function: F) -> F:
     )
     wrapped: Any = update_wrapper(wrapper, function)
     return wrapped  # type: ignore[no-any-return]  # called as the function is
+
+
+_CALL = checked(lambda: None).__code__
+
+
+def outermost() -> tuple[str, tuple[Any, ...]] | None:
+    """Return the name of the public function that the user called, and its arguments by place.
+
+    ``None`` outside of any, as in an action on a DataFrame that a function gave.
+
+    Examples
+    --------
+    >>> @checked
+    ... def double(number: int): return outermost()
+    >>> double(4)
+    ('double', (4,))
+    """
+    found, frame = None, inspect.currentframe()
+    while frame is not None:
+        if frame.f_code is _CALL:  # all functions that are checked share this code
+            found = frame
+        frame = frame.f_back
+    if found is None:
+        return None
+    args = found.f_locals["args"]
+    return _name(found.f_locals["function"], args), args
 
 
 def not_taken_here(called: str, name: str) -> InvalidTypeError:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from lancekit.legible import plural
 from lancekit.pipeline.engine.engine import EngineName
 from lancekit.progress import what_is
 from lancekit.spark.jobs.client import client_of
@@ -62,5 +63,6 @@ class SparkRunner:
             groups = (pickle.loads(packed[number]) for number in numbers)  # noqa: S301
             return [mapped(task) for group in groups for task in group]
 
-        answers = collect(session.range(0, groups, 1, groups), run, what=what_is(work), left=LEFT)
+        frame, number = session.range(0, groups, 1, groups), plural(len(tasks), "task")
+        answers = collect(frame, run, what=what_is(work), detail=number, left=LEFT)
         return [result for group in answers for result in group]

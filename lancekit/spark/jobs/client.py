@@ -32,8 +32,8 @@ class Client(Protocol):
     def thread(self, target: Callable[[], None]) -> threading.Thread:
         """Return a thread that runs Spark actions in the state of the current one."""
 
-    def tag(self, name: str) -> None:
-        """Tag the jobs that the current thread starts from now on."""
+    def tag(self, name: str, words: str) -> None:
+        """Tag the jobs that the current thread starts from now on, and say what they are."""
 
     def cancel(self, name: str) -> None:
         """Cancel the running jobs of a tag."""
@@ -65,9 +65,11 @@ class _Classic:
         thread: threading.Thread = InheritableThread(target)
         return thread
 
-    def tag(self, name: str) -> None:
+    def tag(self, name: str, words: str) -> None:
         # The session's own tags are for Connect: here they find no job to cancel.
         self._context.addJobTag(name)
+        group = self._context.getLocalProperty("spark.jobGroup.id")
+        self._context.setJobGroup(group or words, words)  # the user's group cancels them, too
 
     def cancel(self, name: str) -> None:
         self._context.cancelJobsWithTag(name)
@@ -107,8 +109,9 @@ class _Connect:
     def thread(self, target: Callable[[], None]) -> threading.Thread:
         return threading.Thread(target=target)
 
-    def tag(self, name: str) -> None:
+    def tag(self, name: str, words: str) -> None:
         self._session.addTag(name)
+        self._session.addTag(words.replace(",", ";"))  # a tag has no commas
 
     def cancel(self, name: str) -> None:
         self._session.interruptTag(name)

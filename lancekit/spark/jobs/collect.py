@@ -26,6 +26,7 @@ from lancekit.options import options
 from lancekit.pipeline.rows.new_files import WriteTarget, new_job, remove_job_files
 from lancekit.progress import tracking, what_is
 from lancekit.spark.jobs.client import client_of
+from lancekit.spark.jobs.description import described
 from lancekit.spark.jobs.failures import job_failure
 from lancekit.spark.jobs.worker import enter_worker
 from lancekit.storage.sending import sent_to
@@ -97,6 +98,7 @@ def collect(
     *,
     written_to: Sequence[WriteTarget] = (),
     what: str | None = None,
+    detail: str = "",
     left: str = "",
 ) -> list[Result]:
     """Run a function on each partition of a DataFrame; return the results in their order.
@@ -111,6 +113,8 @@ def collect(
         Where the function writes files.  If a partition fails, those of all are removed.
     what
         What a progress bar calls it; by default what the function does.
+    detail
+        What Spark's pages say beside that.
     left
         What an interrupt says of files, if it is not known where the function writes any.
 
@@ -145,6 +149,7 @@ def collect(
             frame.sparkSession,
             tasks.toArrow,
             what=what or what_is(work),
+            detail=detail,
             left=_REMOVED if written_to else left,
         )
         results: list[Result] = []
@@ -188,9 +193,12 @@ def run_action(
     action: Callable[[], Result],
     *,
     what: str = "working",
+    detail: str = "",
     left: str = "",
 ) -> Result:
     """Run an action of Spark's, with a bar; an interrupt cancels its jobs, and only these.
+
+    Spark's pages call the jobs what the user called, of which version, and what is done.
 
     Neither kind of session ends its job when the notebook's kernel is interrupted while it waits:
     a classic one goes on waiting, and Connect leaves the job running.
@@ -203,12 +211,12 @@ def run_action(
         The job was cancelled.
     """
     client = client_of(session)
-    tag = f"lancekit-{uuid.uuid4()}"
+    tag, words = f"lancekit-{uuid.uuid4()}", described(what, detail)
     done: list[Result] = []
     failed: list[Exception] = []
 
     def run() -> None:
-        client.tag(tag)
+        client.tag(tag, words)
         try:
             done.append(context.run(action))
         except Exception as error:  # raised in the thread that waits
