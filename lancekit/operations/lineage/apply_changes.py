@@ -31,6 +31,7 @@ from lancekit.operations.common.staged_files import removed_unless_landed
 from lancekit.operations.lineage.carry_columns import CarriedColumns, carry_columns
 from lancekit.operations.lineage.column_changes import ColumnChanges, takes_old_rows
 from lancekit.operations.lineage.column_identity import ids_said, theirs_said
+from lancekit.operations.lineage.column_sides import check_names
 from lancekit.operations.lineage.conflicts import Conflicts, Named, Resolve
 from lancekit.operations.lineage.given_rows import settled_by
 from lancekit.operations.lineage.linked_files import bring_again, commit_with_files, with_deletions
@@ -43,12 +44,14 @@ from lancekit.versions.ancestor import unique_name
 from lancekit.versions.commit_graph import APPLIED, MERGE_KEYS
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.references import Reference
+from lancekit.versions.requirements import check_requirements
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
     "Changed",
     "How",
     "apply_changes",
+    "check_change",
     "check_how",
     "chosen_sides",
     "edges_alone",
@@ -179,6 +182,7 @@ def apply_changes(
     def attempt(current: Snapshot) -> tuple[Snapshot, ApplyResult]:
         check_writable(current)
         change = changed(current)
+        check_change(change, current, how)
         if change.is_merged:
             return current, nothing_done(change, current, how)
         if quick is not None and (found := quick(change, current, how)):
@@ -202,6 +206,22 @@ def apply_changes(
     (landed, result), attempts = retried(ours, attempt, policy)
     took = time.monotonic() - started
     return landed, replace(result, attempts=attempts, duration=took, line=landed.line)
+
+
+def check_change(change: Changed, ours: Snapshot, how: How) -> None:
+    """Refuse what cannot be merged, before conflicts are looked for.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        A side requires a newer lancekit.
+    ColumnNotFoundError
+        No version has a column for which a side was chosen.
+    """
+    for side in (change.theirs, ours):
+        check_requirements(side, f"The {how.doing}")
+    if isinstance(how.conflicts, Sides):
+        check_names(how.conflicts.columns, [ours, change.theirs, change.base, *change.further])
 
 
 def edges_alone(mark: BatchMarker | None, change: Changed) -> UpdateConfig:
@@ -324,7 +344,8 @@ def planned(change: Changed, ours: Snapshot, how: How, *, refuse: bool = False) 
             ours,
             on=how.on,
             by=how.by,
-            choose=lambda name: sides.columns.get(name, sides.default),
+            named=sides.columns,
+            default=sides.default,
             refuse=refuse,
         )
     except UnsupportedFeatureError as error:

@@ -14,6 +14,7 @@ from lancekit.operations.lineage.apply_changes import (
     Changed,
     How,
     apply_changes,
+    check_change,
     check_how,
     chosen_sides,
     nothing_done,
@@ -169,8 +170,8 @@ def changes_of(source: Line, target: Snapshot, named: Reference | None = None) -
         Nobody can tell since when, or the branch has rows in shards that its versions lack.
     """
     theirs = latest_snapshot(source)
-    for side in (theirs, target):
-        check_requirements(side, "A merge")
+    for side in (theirs, target):  # before their keys are read
+        check_requirements(side, "The merge")
     check_merged(theirs, f"To merge branch {source.name!r}", drained=False)
     base = merge_base(theirs, target) if named is None else named_base(theirs, target, named)
     properties = {
@@ -233,6 +234,7 @@ def plan_merge(source: Line, line: Line, how: How, land: Land) -> BranchMergePla
     target = latest_snapshot(line)
     asked, how = how, with_key(how, target)
     change = changes_of(source, target, how.base)
+    check_change(change, target, how)
     taken = what_is_taken(change, target)
     left = 0
     if taken is not None or change.is_merged:

@@ -27,6 +27,12 @@ class MergedColumn:
     parts: tuple[MergedColumn, ...] = ()
 
     @property
+    def names(self) -> list[str]:
+        """The names of the column, that in the result first."""
+        fields = (self.field, *self.bases, self.ours, self.theirs)
+        return [field.name for field in fields if field is not None]
+
+    @property
     def is_added_by_both(self) -> bool:
         """Whether both sides have the column, and no merge base."""
         return self.ours is not None and self.theirs is not None and not any(self.bases)

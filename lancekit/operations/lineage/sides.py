@@ -13,7 +13,6 @@ import pyarrow as pa
 from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
 from lancekit.legible import literal, shown
-from lancekit.operations.lineage.column_conflicts import KEY, SCHEMA
 from lancekit.operations.lineage.merged_rows import Cells, Rewritten, Settled
 from lancekit.operations.lineage.rows import NOWHERE
 from lancekit.operations.lineage.three_way import ThreeWay
@@ -44,8 +43,8 @@ class Sides:
     default
         ``"ours"``, ``"theirs"``, or ``"fail"``: what nobody chose a side for is an error.
     columns
-        ``"ours"`` or ``"theirs"`` by the name of a column; ``"the schema"`` names the metadata of
-        the schema, ``"the primary key"`` the key.
+        ``"ours"`` or ``"theirs"`` by the name that a side or the merge base has for a column;
+        ``"the schema"`` names the metadata of the schema, ``"the primary key"`` the key.
     rows
         The same by the key of a row, as `Conflicts.to_table` has it: a value, or a tuple of those
         of several key columns; the row id where there is no key.
@@ -111,26 +110,18 @@ def choose_sides(
 
     Raises
     ------
-    ColumnNotFoundError
-        There is no such column.
     InvalidArgumentError
-        A row is in no conflict.
+        A row is in no conflict, or the name of a column fits two columns.
     SchemaMismatchError
         A row's key is none.
     """
     clashes = plan.clashes
     codes = np.full(clashes.cells.shape, _CODES[sides.default], np.int8)
     both = np.logical_and(clashes.ours != NOWHERE, clashes.theirs != NOWHERE)
-    names = [pair.name for pair in plan.columns]
-    known = {
-        name for one in (plan.base, plan.theirs, plan.ours) for name in one.manifest.schema.names
-    }
-    known |= {SCHEMA, KEY}
-    for name, side in sides.columns.items():
-        if name not in known:
-            plan.ours.manifest.schema.field(name)
-        if name in names:
-            codes[both, names.index(name)] = _CODES[side]
+    merged = {column.field.name: column for column in plan.merged.columns}
+    for at in np.flatnonzero(clashes.cells[both].any(axis=0)).tolist():
+        name = plan.columns[at].name
+        codes[both, at] = _CODES[plan.sides.of(name, merged[name].names)]
     if sides.rows:
         named = _named(plan, sides, key)
         hint = "Name rows that are in conflicts, each once, by what Conflicts.to_table() tells."

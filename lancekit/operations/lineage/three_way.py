@@ -7,7 +7,7 @@ in common.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,8 +19,8 @@ from lancekit.file.kernels.bits import flags_of
 from lancekit.format import row_address
 from lancekit.format.schema import LanceSchema
 from lancekit.legible import count, literals, python_value
-from lancekit.operations.lineage.column_conflicts import Choose
 from lancekit.operations.lineage.column_plan import plan_columns
+from lancekit.operations.lineage.column_sides import ColumnSides
 from lancekit.operations.lineage.column_tracks import Versions, tracks
 from lancekit.operations.lineage.columns import pairs_of_sides
 from lancekit.operations.lineage.contained_columns import contained_columns
@@ -56,7 +56,7 @@ class ThreeWay:
     """What theirs changed since `base`, as it meets what ours changed.
 
     `columns` are those that come of it, each with that of theirs, `before` with that of the base;
-    `merged` is the plan of these.  `changes` are all rows that theirs changed, `mine` those that
+    `merged` is the plan of these, with `sides` where both conflict.  `changes` are all rows that theirs changed, `mine` those that
     ours changed, `met` those that both inserted, on theirs and on ours.  `by_ids` tells whether
     rows are told by their ids, so that keys may change.
     """
@@ -69,6 +69,7 @@ class ThreeWay:
     columns: tuple[ColumnPair, ...]
     before: tuple[ColumnPair, ...]
     merged: ColumnPlan
+    sides: ColumnSides
     to_theirs: DiffPlan
     to_ours: DiffPlan
     changes: Changes
@@ -101,7 +102,8 @@ def three_ways(
     *,
     on: Sequence[str] | None = None,
     by: By = "cell",
-    choose: Choose = lambda _: "fail",
+    named: Mapping[str, str] | None = None,
+    default: str = "fail",
     refuse: bool = False,
 ) -> list[ThreeWay]:
     """Find out what there is to do to ours, to have in it what theirs changed since each base.
@@ -109,13 +111,14 @@ def three_ways(
     The columns are planned once for all bases; each plan says of rows what is new with regard to
     its base.  Beside a base can be a twin: a version of ours with the same rows at the same
     addresses, if it took the base over as it was.  Then each side is compared with its own.
-    ``choose`` says whose column counts where the schemas conflict; with ``refuse``, conflicts that
-    it leaves are an error.
+    ``named`` has the side that counts where columns conflict, by their names, ``default`` that of
+    other columns; with ``refuse``, conflicts of columns that are left are an error.
 
     Raises
     ------
     InvalidArgumentError
-        Nothing tells which rows or columns are the same, or a key stands more than once.
+        Nothing tells which rows or columns are the same, or a key stands more than once; or a name
+        fits two columns.
     SchemaMismatchError
         Conflicts of columns are not settled.
     """
@@ -129,9 +132,10 @@ def three_ways(
     ]
     pairs = [(to_theirs.columns, to_ours.columns) for to_theirs, to_ours in plans]
     followed = tracks(versions, pairs)
+    sides = ColumnSides(named or {}, default, versions, followed)
 
     def planned(values: Values) -> ColumnPlan:
-        found = plan_columns(PlannedParts(versions, followed, pairs), choose, values)
+        found = plan_columns(PlannedParts(versions, followed, pairs), sides.of, values)
         if refuse:
             check_settled(found, versions)
         return found
@@ -152,7 +156,7 @@ def three_ways(
             _check_told(found.to_ours, found.mine)
     between = plan_diff(theirs, ours, on=on, pairs=pairs_of_sides(pairs))
     return [
-        _Meeting(found, *merged_pairs(columns, between, found.to_ours, at), columns, by).run()
+        _Meeting(found, *merged_pairs(columns, between, found.to_ours, at), columns, sides, by).run()
         for at, found in enumerate(since)
     ]
 
@@ -223,10 +227,11 @@ class _Meeting:
         between: DiffPlan,
         before: tuple[ColumnPair, ...],
         merged: ColumnPlan,
+        sides: ColumnSides,
         by: By,
     ) -> None:
         self.to_theirs, self.to_ours, self.between = since.to_theirs, since.to_ours, between
-        self.before, self.merged = before, merged
+        self.before, self.merged, self.sides = before, merged, sides
         self.changes, self.mine, self.by = since.changes, since.mine, by
         #: columns that both sides have
         self.shared = np.array([p.old is not None and not p.is_lacked for p in between.columns])
@@ -280,6 +285,7 @@ class _Meeting:
             columns=between.columns,
             before=self.before,
             merged=self.merged,
+            sides=self.sides,
             to_theirs=self.to_theirs,
             to_ours=self.to_ours,
             changes=theirs,

@@ -180,3 +180,73 @@ def test_a_dropped_column_is_left_as_ours_has_it(tmp_path: Path) -> None:
     assert found == {"id": [1, 2], "x": [7, 7], "y": [8, 7]}
     ds.branches.merge("exp", conflicts=lk.Sides("ours", rows={1: "theirs"}))
     assert ds.to_table().sort_by("id").to_pydict() == {"id": [1, 2], "y": [7, 7]}
+
+
+@pytest.mark.parametrize("name", ["price", "p", "cost"])
+@pytest.mark.parametrize("side", WORDS)
+def test_a_renamed_column_has_all_its_names(tmp_path: Path, name: str, side: Any) -> None:
+    rows = {"id": [1, 2], "price": [1, 2]}
+    ds = lk.write_dataset(rows, tmp_path / "t", primary_key="id")
+    exp = ds.create_branch("exp")
+    exp.alter_columns({"path": "price", "name": "p"})
+    exp.update({"p": "p + 10"})
+    ds.alter_columns({"path": "price", "name": "cost"})
+    ds.update({"cost": "cost + 20"})
+    sides = lk.Sides(columns={name: side})
+    plan = ds.branches.merge("exp", dry_run=True, conflicts=sides)
+    assert (plan.num_unsettled, plan.num_conflicts) == (0, 2)
+    plan.apply()
+    kept, added = ("cost", 20) if side == "ours" else ("p", 10)
+    assert lance.dataset(ds.uri).to_table().sort_by("id").to_pydict() == {
+        "id": [1, 2],
+        kept: [1 + added, 2 + added],
+    }
+
+
+@pytest.fixture
+def swapped(tmp_path: Path) -> lk.LanceDataset:
+    """The branch gave one column the name that another one had; both sides changed both."""
+    rows = {"id": [1, 2], "p": [1, 2], "q": [3, 4]}
+    ds = lk.write_dataset(rows, tmp_path / "t", primary_key="id")
+    exp = ds.create_branch("exp")
+    exp.drop_columns(["p"])
+    exp.alter_columns({"path": "q", "name": "p"})
+    exp.update({"p": "p + 10"})
+    ds.alter_columns({"path": "q", "name": "r"})
+    ds.update({"p": "p + 20", "r": "r + 20"})
+    return ds
+
+
+def test_a_name_of_two_columns_is_refused_with_both(swapped: lk.LanceDataset) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        swapped.branches.merge("exp", conflicts=lk.Sides(columns={"p": "theirs"}))
+    text = str(caught.value)
+    assert "column 'p' of version 1 of main" in text
+    assert "column 'q' of version 1 of main, which version 4 of exp calls 'p'" in text
+    assert "'q'" in caught.value.hint
+    assert swapped.latest_version == 3
+    named: Any = {"p": "theirs", "q": "theirs"}
+    swapped.branches.merge("exp", conflicts=lk.Sides(columns=named))
+    found = swapped.to_table().sort_by("id").to_pydict()
+    assert found == {"id": [1, 2], "p": [13, 14]}
+
+
+def test_two_names_of_a_column_have_one_side(swapped: lk.LanceDataset) -> None:
+    named: Any = {"p": "theirs", "q": "theirs", "r": "ours"}
+    with pytest.raises(InvalidArgumentError, match=r"'theirs' by its name 'q'.* 'r'"):
+        swapped.branches.merge("exp", conflicts=lk.Sides(columns=named))
+
+
+def test_names_without_a_conflict(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1], "v": [1], "s": [{"a": 1}]}, tmp_path / "t", primary_key="id")
+    ds.create_branch("exp").update({"v": "7"})
+    for columns, match in (({"w": "ours"}, "There is no column 'w'"), ({"s.a": "ours"}, "'s'")):
+        sides = lk.Sides(columns=columns)  # type: ignore[arg-type]
+        for dry_run in (True, False):  # a fast-forward, too
+            with pytest.raises(ColumnNotFoundError, match=match):
+                ds.branches.merge("exp", conflicts=sides, dry_run=dry_run)  # type: ignore[call-overload]
+    sides = lk.Sides(columns={"v": "ours", "the schema": "ours", "the primary key": "ours"})  # type: ignore[dict-item]
+    ds.branches.merge("exp", conflicts=sides)
+    assert ds.to_table()["v"].to_pylist() == [7]
+    with pytest.raises(ColumnNotFoundError):  # nothing to do
+        ds.branches.merge("exp", conflicts=lk.Sides(columns={"w": "ours"}))
