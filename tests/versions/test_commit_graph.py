@@ -383,6 +383,9 @@ def test_a_table_may_require_a_newer_lancekit() -> None:
         lambda: ds.branches.merge("exp"),
         lambda: ds.branches.merge("exp", dry_run=True),
         lambda: exp.branches.rebase("exp"),
+        lambda: ds.branches.cherry_pick("exp", 3),
+        lambda: ds.revert(3),
+        lambda: exp.diff(2).apply(ds),
         lambda: ds.cleanup_old_versions(timedelta(0)),
         lambda: ds.explain_cleanup_old_versions(timedelta(0)),
     ):
