@@ -95,8 +95,8 @@ class Maintenance(Handle):
         """Remove old versions of the handle's branch, and files that no version needs.
 
         The handle's version and newer ones stay, and so do tagged ones, those that branches
-        forked from, merge bases of two branches, and what any of them refers to.  A shallow clone
-        elsewhere protects nothing.
+        forked from, merge bases of two branches, versions that alone show renamed columns to
+        the next merge, and the files of all of these.  A shallow clone elsewhere protects nothing.
 
         Parameters
         ----------
@@ -117,7 +117,7 @@ class Maintenance(Handle):
         Raises
         ------
         RefConflictError
-            A version to remove is tagged, or one of ``versions`` is a merge base.
+            A version to remove is tagged, or a branch or its next merge needs one of ``versions``.
         InvalidArgumentError
             An argument that cannot be used.
 

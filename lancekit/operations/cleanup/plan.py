@@ -23,7 +23,7 @@ from lancekit.format.fragment import Fragment, FragmentList
 from lancekit.legible import shown
 from lancekit.operations.cleanup.blobs import NamedBlobs, is_blob_file, named_blobs
 from lancekit.operations.cleanup.files import file_key, list_files
-from lancekit.operations.cleanup.merge_bases import merge_bases_among
+from lancekit.operations.cleanup.merge_bases import column_versions_among, merge_bases_among
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.storage import ObjectInfo
 from lancekit.versions.borrowers import borrowers
@@ -47,6 +47,9 @@ __all__ = [
 
 #: a file that no version needs may belong to a commit that has not landed yet, for so long
 IN_FLIGHT = timedelta(days=7)
+#: why the next merge of two branches needs a version
+_COMPARES = "it is the merge base of {} and {}, whose next merge compares with it"
+_TELLS = "the next merge of {} and {} needs it, because it alone shows renamed columns"
 #: kinds of files that a branch can read in the folder of another one
 _BORROWED = frozenset({"data", "deletion", "index"})
 
@@ -192,20 +195,21 @@ class CleanupPlan:
     tagged: Mapping[str, int] = field(default_factory=dict)
     left_alone: Mapping[str, str] = field(default_factory=dict)
     merge_bases: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    column_versions: Mapping[int, tuple[str, str]] = field(default_factory=dict)
 
 
 def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
     """Work out what to remove; nothing is.
 
     Never removed are versions from the handle's own on, tagged ones, those that branches forked
-    from, merge bases of two branches, detached ones, and what any of these refers to; nor anything
-    outside of the line's own folder.
+    from, merge bases of two branches, versions that alone show renamed columns to the next merge,
+    detached ones, and what any of these refers to; nor anything outside of the line's own folder.
 
     Raises
     ------
     RefConflictError
-        A version that is old enough is tagged, and that was not to be passed over; or a version
-        that was named is a merge base.
+        A version that is old enough is tagged, and that was not to be passed over; or a branch, or
+        the next merge of two, needs a version that was named.
     FormatError
         A version cannot be read, so it is not known what it needs; or the table requires a newer
         lancekit.
@@ -229,12 +233,16 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
             tags=tagged,
         )
     forked = _forks(line, old)
-    removed = old - set(tagged.values()) - {branch.referenced_version for branch in forked}
-    removed -= _unlisted_forks(line)
+    forks = {branch.referenced_version: f"branch {branch.name} starts at it" for branch in forked}
+    unlisted = dict.fromkeys(_unlisted_forks(line) & old, "a branch that is being made needs it")
+    removed = old - set(tagged.values()) - forks.keys() - unlisted.keys()
     bases = merge_bases_among(line, removed)
     removed -= bases.keys()
-    if request.versions is not None and bases:
-        raise _needed_by_merges(line, bases)
+    renamed = column_versions_among(line, loaded, removed)
+    removed -= renamed.keys()
+    needed_by = {**_reasons(renamed, _TELLS), **_reasons(bases, _COMPARES), **unlisted, **forks}
+    if request.versions is not None and needed_by:
+        raise _needed(line, needed_by)
     kept = [s for s in loaded if s.version not in removed] + _detached(line)
     needed = references(kept)
     verified = references((s for s in loaded if s.version in removed), own=True)
@@ -266,17 +274,23 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
         tagged=tagged,
         left_alone=listed.left_alone,
         merge_bases=bases,
+        column_versions=renamed,
     )
 
 
-def _needed_by_merges(line: Line, bases: Mapping[int, tuple[str, str]]) -> RefConflictError:
-    version, (one, other) = min(bases.items())
-    more = f", and {len(bases) - 1} more" if len(bases) > 1 else ""
+def _reasons(versions: Mapping[int, tuple[str, str]], why: str) -> dict[int, str]:
+    return {version: why.format(*branches) for version, branches in versions.items()}
+
+
+def _needed(line: Line, needed_by: Mapping[int, str]) -> RefConflictError:
+    (version, why), *others = sorted(needed_by.items())
+    more = "".join(f"; version {other}: {reason}" for other, reason in others[:4])
+    more += f"; and {len(others) - 4} more" if len(others) > 4 else ""
     return RefConflictError(
-        f"Version {version} of {line.name} is the merge base of {one} and {other}{more}: their "
-        "next merge compares with it.",
-        hint="Leave it out, merge them first, or delete the branch that is not merged any more.",
-        versions=sorted(bases),
+        f"Version {version} of {line.name} cannot be removed: {why}{more}.",
+        hint="Leave it out of versions=. A version that a merge needs can go after the merge, one "
+        "that a branch needs after the branch is deleted.",
+        versions=sorted(needed_by),
     )
 
 

@@ -111,6 +111,10 @@ def explain_cleanup(
         f"the next merge of {one} and {other} keeps version {version}, their merge base"
         for version, (one, other) in sorted(plan.merge_bases.items())
     ]
+    warnings += [
+        f"the next merge of {one} and {other} keeps version {version}, which shows renamed columns"
+        for version, (one, other) in sorted(plan.column_versions.items())
+    ]
     left = sorted(plan.left_alone.items())
     warnings += [f"{clean(name)} is left alone: {why}" for name, why in left]
     if cut:

@@ -30,7 +30,6 @@ from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.common.staged_files import removed_unless_landed
 from lancekit.operations.lineage.carry_columns import CarriedColumns, carry_columns
 from lancekit.operations.lineage.column_changes import ColumnChanges, takes_old_rows
-from lancekit.operations.lineage.column_identity import ids_said, theirs_said
 from lancekit.operations.lineage.column_sides import check_names
 from lancekit.operations.lineage.conflicts import Conflicts, Named, Resolve
 from lancekit.operations.lineage.given_rows import settled_by
@@ -40,6 +39,7 @@ from lancekit.operations.lineage.several_bases import combined
 from lancekit.operations.lineage.sides import Chosen, Sides, choose_sides, settle
 from lancekit.operations.lineage.three_way import By, ThreeWay, three_ways
 from lancekit.operations.lineage.write_rows import Given, RowsWork, write_rows
+from lancekit.pipeline.diff.column_identity import ids_said, theirs_said
 from lancekit.versions.ancestor import unique_name
 from lancekit.versions.commit_graph import APPLIED, MERGE_KEYS
 from lancekit.versions.listing import latest_snapshot

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import cache
 
 from lancekit.commit.manifest.clone import with_bases
-from lancekit.operations.lineage.column_identity import kept_columns
 from lancekit.operations.lineage.rows import seen
+from lancekit.pipeline.diff.column_identity import kept_columns
 from lancekit.pipeline.diff.fragments import ColumnPair, fits_as, pair_columns
 from lancekit.versions.ancestor import common_ancestor
 from lancekit.versions.snapshot import Snapshot

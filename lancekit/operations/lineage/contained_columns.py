@@ -17,7 +17,9 @@ from itertools import islice
 from lancekit.errors import LancekitError, SchemaMismatchError
 from lancekit.format.operations import Restore
 from lancekit.format.schema import LanceField
-from lancekit.operations.lineage.column_identity import (
+from lancekit.operations.lineage.columns import column_pairs, ids_of_pairs, pairs_since
+from lancekit.operations.lineage.rows import seen
+from lancekit.pipeline.diff.column_identity import (
     FollowedColumns,
     KeptColumns,
     fields_by_id,
@@ -25,8 +27,6 @@ from lancekit.operations.lineage.column_identity import (
     kept_columns,
     spans_since,
 )
-from lancekit.operations.lineage.columns import column_pairs, ids_of_pairs, pairs_since
-from lancekit.operations.lineage.rows import seen
 from lancekit.pipeline.diff.fragments import ColumnPair, fits_as, pair_parts
 from lancekit.versions.ancestor import common_ancestor, origins, parting
 from lancekit.versions.commit_graph import CommitGraph, merged_by
@@ -438,11 +438,12 @@ def _there(graph: CommitGraph, line: Line, version: int) -> Snapshot | None:
 def _first_to_contain(graph: CommitGraph, base: Snapshot, side: Snapshot) -> Snapshot:
     """Return the oldest version of a line that contains another one, as far as versions are there.
 
-    It is the version that a merge made.
+    It is the version that a merge made, or one of those that a cleanup left of the versions since.
     """
     at = side
     name, version = graph.vector(base).point
-    for number in range(side.version - 1, max(side.version - _READ_VERSIONS, 0), -1):
+    earlier = [number for number in list_versions(side.line).versions if number < side.version]
+    for number in reversed(earlier[-_READ_VERSIONS:]):
         found = _there(graph, side.line, number)
         if found is None or not graph.vector(found).contains(name, version):
             break

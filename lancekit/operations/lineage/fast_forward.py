@@ -38,7 +38,6 @@ from lancekit.operations.lineage.column_changes import (
     column_changes,
     takes_old_rows,
 )
-from lancekit.operations.lineage.column_identity import ids_said
 from lancekit.operations.lineage.columns import with_parts
 from lancekit.operations.lineage.contained_columns import known_columns
 from lancekit.operations.lineage.diff import find_changes, read_sides
@@ -55,6 +54,7 @@ from lancekit.operations.maintenance.carried_fragments import (
     referred_fragments,
 )
 from lancekit.operations.maintenance.copies import Copy
+from lancekit.pipeline.diff.column_identity import ids_said
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 

@@ -56,9 +56,10 @@ class ThreeWay:
     """What theirs changed since `base`, as it meets what ours changed.
 
     `columns` are those that come of it, each with that of theirs, `before` with that of the base;
-    `merged` is the plan of these, with `sides` where both conflict.  `changes` are all rows that theirs changed, `mine` those that
-    ours changed, `met` those that both inserted, on theirs and on ours.  `by_ids` tells whether
-    rows are told by their ids, so that keys may change.
+    `merged` is the plan of these, and `sides` has the sides that were chosen for columns.
+    `changes` are all rows that theirs changed, `mine` those that ours changed, `met` those that
+    both inserted, on theirs and on ours.  `by_ids` tells whether rows are told by their ids, so
+    that keys may change.
     """
 
     base: Snapshot
@@ -156,8 +157,8 @@ def three_ways(
             _check_told(found.to_ours, found.mine)
     between = plan_diff(theirs, ours, on=on, pairs=pairs_of_sides(pairs))
     return [
-        _Meeting(found, *merged_pairs(columns, between, found.to_ours, at), columns, sides, by).run()
-        for at, found in enumerate(since)
+        _Meeting(one, *merged_pairs(columns, between, one.to_ours, at), columns, sides, by).run()
+        for at, one in enumerate(since)
     ]
 
 

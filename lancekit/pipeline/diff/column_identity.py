@@ -28,12 +28,12 @@ __all__ = [
     "HeldColumns",
     "KeptColumns",
     "Span",
+    "column_versions",
     "fields_by_id",
     "ids_of_theirs",
     "ids_said",
     "kept_columns",
     "spans_since",
-    "telling_versions",
     "theirs_said",
 ]
 
@@ -285,8 +285,8 @@ def _told(
                 waiting.append((list(was.children), list(now.children)))
 
 
-def telling_versions(before: Snapshot, after: Sequence[Snapshot]) -> set[int]:
-    """Return the versions without which nobody could tell what became of columns.
+def column_versions(before: Snapshot, after: Sequence[Snapshot]) -> set[int]:
+    """Return the versions between two whose removal would lose track of renamed columns.
 
     Parameters
     ----------
@@ -332,7 +332,7 @@ def _is_told(
     after: Mapping[int, tuple[str, str, int]],
 ) -> bool:
     """Return True if an id, or else the column's name, tells what the column was."""
-    if known.get(id_, id_) == origin or origin == _BY_NAME:
+    if origin == _BY_NAME or (id_ in known and known[id_] == origin):
         return True
     if origin is not None:
         return after[id_][0] == before[origin][0]
