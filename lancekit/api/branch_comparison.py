@@ -76,7 +76,7 @@ class BranchComparison(Displayed):
     @cached_property
     def theirs_diff(self) -> DatasetDiff:
         """What the branch changed since."""
-        return self._diff(self._change.base, self._change.theirs)
+        return self._diff(self._change.before, self._change.theirs)
 
     @cached_property
     def ours_diff(self) -> DatasetDiff:

@@ -8,13 +8,12 @@ newest manifest of a line says all that the line contains, whatever a cleanup re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lancekit.errors import (
     DatasetNotFoundError,
-    FormatError,
     LancekitError,
     VersionNotFoundError,
 )
@@ -22,201 +21,19 @@ from lancekit.format.refs import MAIN
 from lancekit.lazy import cached_property
 from lancekit.versions.ancestor import branch_origins, unique_of
 from lancekit.versions.line import Line
+from lancekit.versions.merge_edges import (
+    APPLIED,
+    MERGED,
+    REPEATS,
+    MergeEdge,
+    SharedIds,
+    VersionVector,
+    not_contained,
+)
 from lancekit.versions.reference_files import read_branches
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["APPLIED", "FAST_FORWARD", "MERGED", "MERGE_KEYS", "CommitGraph", "CommonVersion"]
-__all__ += ["REPEATS", "MergeEdge", "VersionVector", "merge_edges", "merged_by", "not_contained"]
-
-#: how the config keys of merges begin
-MERGE_KEYS = "lancekit.merge."
-#: the word before the version of the target that took the source over as it was
-FAST_FORWARD = "fast-forward"
-#: how the properties of transactions begin that name what a commit brought in
-APPLIED = "lancekit.apply"
-#: the property that merges alone have: the unique name of the merged line
-MERGED = f"{APPLIED}.branch"
-#: the property of a merge into a version that the source contained: the number of the new version
-REPEATS = f"{APPLIED}.repeats"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeEdge:
-    """An edge of the graph: line `target` contains line `source` up to a version.
-
-    Lines are named by their unique names.
-
-    Attributes
-    ----------
-    version
-        The newest version of the source that the target contains.
-    uuid
-        The transaction of that version, if it is known.
-    taken_by
-        The version of the target with the same rows at the same addresses: a fast-forward.
-    """
-
-    source: str
-    target: str
-    version: int
-    uuid: str = ""
-    taken_by: int | None = None
-
-    @property
-    def key(self) -> str:
-        """The config key of the pair."""
-        return f"{MERGE_KEYS}{self.source}.{self.target}"
-
-    @property
-    def origin(self) -> str:
-        """The part of the config value after the version."""
-        taken = "" if self.taken_by is None else f"{FAST_FORWARD} {self.taken_by}"
-        return f"{self.uuid} {taken}".strip()
-
-    @classmethod
-    def parse(cls, key: str, text: str, source: str, target: str) -> MergeEdge:
-        """Read the value of a config key; ``FormatError`` if it does not begin with a number."""
-        number, *words = text.split() or [""]
-        if not number.isdecimal():
-            raise FormatError(
-                f"The table's config has {text!r} under {key!r}, which is not a number.",
-                hint="Set it to the number of the last merged version, or delete it.",
-            )
-        taken = None
-        if FAST_FORWARD in words[:-1]:
-            at = words.index(FAST_FORWARD)
-            taken = int(words[at + 1]) if words[at + 1].isdecimal() else None
-            del words[at : at + 2]
-        return cls(
-            source=source,
-            target=target,
-            version=int(number),
-            uuid=words[0] if words else "",
-            taken_by=taken,
-        )
-
-
-def _edges(targets: Iterable[str], config: Mapping[str, str]) -> Iterator[MergeEdge]:
-    """Yield the merges into some lines.
-
-    Keys of other targets say nothing: a clone has the config of its source, and a main of its own.
-    Keys without a target are those that lancekit wrote at first.
-    """
-    known = tuple(targets)
-    for key, text in config.items():
-        if not key.startswith(MERGE_KEYS):
-            continue
-        rest = key.removeprefix(MERGE_KEYS)
-        target = next((name for name in known if rest.endswith(f".{name}")), None)
-        if target is not None:
-            yield MergeEdge.parse(key, text, rest.removesuffix(f".{target}"), target)
-        elif "." not in rest:
-            yield MergeEdge.parse(key, text, rest, "")
-
-
-@dataclass(frozen=True, slots=True)
-class VersionVector:
-    """All that a version contains: the newest version of each line, by unique names.
-
-    Attributes
-    ----------
-    chain
-        The version itself and the versions that its line forked from, its own line first.  The
-        first version of a branch is the version that it forked from, and has that name alone.
-    edges
-        The newest merge of each source.
-    versions
-        The newest version of each line, by both.
-    """
-
-    chain: Mapping[str, int]
-    edges: Mapping[str, MergeEdge]
-    versions: Mapping[str, int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        versions = dict(self.chain)
-        for name, edge in self.edges.items():
-            versions[name] = max(versions.get(name, 0), edge.version)
-        object.__setattr__(self, "versions", versions)
-
-    @classmethod
-    def of(cls, chain: Sequence[tuple[str, int]], config: Mapping[str, str]) -> VersionVector:
-        """Return what a version contains.
-
-        Parameters
-        ----------
-        chain
-            The unique name and the version of its line, then those that it forked from.
-        config
-            The config of its manifest.
-        """
-        parents = [*chain[1:], ("", -1)]
-        edges: dict[str, MergeEdge] = {}
-        for edge in _edges((name for name, _ in chain), config):
-            known = edges.get(edge.source)
-            if known is None or (known.version, known.uuid) < (edge.version, edge.uuid):
-                edges[edge.source] = edge
-        own = {
-            name: version
-            for (name, version), (_, forked) in zip(chain, parents, strict=True)
-            if version != forked
-        }
-        return cls(own, edges)
-
-    @property
-    def point(self) -> tuple[str, int]:
-        """The unique name of the version's line, and its number."""
-        return next(iter(self.chain.items()))
-
-    def contains(self, name: str, version: int) -> bool:
-        """Return True if a version of a line is contained."""
-        return self.versions.get(name, -1) >= version
-
-
-def merge_edges(
-    theirs: VersionVector, uuid: str, ours: VersionVector, target: str
-) -> tuple[MergeEdge, ...]:
-    """Return the edges that a merge of theirs adds to the config of ours, that of theirs first.
-
-    Parameters
-    ----------
-    theirs, ours
-        What both sides contain.
-    uuid
-        The transaction that made theirs.
-    target
-        The unique name of the line that gets the merge.
-    """
-    source, version = theirs.point
-    if source == target:
-        return ()
-    first = MergeEdge(source=source, target=target, version=version, uuid=uuid)
-    known = theirs.edges
-    return first, *(
-        MergeEdge(
-            source=name,
-            target=target,
-            version=version,
-            uuid=known[name].uuid if name in known and known[name].version == version else "",
-        )
-        for name, version in theirs.versions.items()
-        if name not in (source, target) and not ours.contains(name, version)
-    )
-
-
-def not_contained(common: Mapping[str, int], vectors: Mapping[str, VersionVector]) -> Iterator[str]:
-    """Yield the lines whose common version no other common version contains: the merge bases.
-
-    Parameters
-    ----------
-    common
-        The newest version of each line that both sides contain.
-    vectors
-        What these versions contain, as far as they are there.
-    """
-    for name, version in common.items():
-        if not any(of != name and has.contains(name, version) for of, has in vectors.items()):
-            yield name
+__all__ = ["CommitGraph", "CommonVersion", "merged_by"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -300,6 +117,32 @@ class CommitGraph:
             self._vectors[place] = VersionVector.of(own, snapshot.manifest.config)
             self._snapshots.setdefault(place, snapshot)
         return self._vectors[place]
+
+    def shared_ids(self, one: Snapshot, other: Snapshot) -> SharedIds | None:
+        """Return the row ids that mean the same rows in two versions, by way of fast-forwards.
+
+        `source` and `target` are the versions by which the lines of the two had these rows.
+        """
+        left, right = self.vector(one), self.vector(other)
+        found: SharedIds | None = None
+        for name in left.versions.keys() & right.versions.keys():
+            ids, others = left.ids_of(name), right.ids_of(name)
+            if ids is None or others is None:
+                continue
+            least = min(ids, others, key=lambda side: side.source)
+            free = least.next_row_id or self._next_row_id(name, least.source)
+            if found is None or free > found.next_row_id:
+                # a line that has the version itself had the rows by then
+                here, there = (
+                    side.target if side.next_row_id else least.source for side in (ids, others)
+                )
+                found = SharedIds(here, there, free)
+        return found
+
+    def _next_row_id(self, name: str, version: int) -> int:
+        line = self.line(name)
+        snapshot = None if line is None else self.load(line, version)
+        return 0 if snapshot is None else snapshot.manifest.next_row_id
 
     def is_merged(self, theirs: Snapshot, ours: Snapshot) -> bool:
         """Return True if a merge of theirs into ours has nothing to record.

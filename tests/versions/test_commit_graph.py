@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,10 @@ from lancekit.errors import FormatError, UnsupportedFeatureError, VersionNotFoun
 from lancekit.format.refs import MAIN
 from lancekit.operations.lineage import apply_changes
 from lancekit.versions.ancestor import unique_name
-from lancekit.versions.commit_graph import (
-    CommitGraph,
+from lancekit.versions.commit_graph import CommitGraph
+from lancekit.versions.merge_edges import (
     MergeEdge,
+    SharedIds,
     VersionVector,
     merge_edges,
     not_contained,
@@ -158,15 +159,20 @@ def test_merge_bases_of_datasets(seed: int) -> None:
 
 def test_what_a_key_says() -> None:
     edge = MergeEdge(source="a" * 32, target=MAIN, version=7, uuid="some-uuid", taken_by=3)
+    carried = replace(edge, taken_by=None, ids=SharedIds(5, 4, 1000))
     chain = [(MAIN, 9)]
     for key, text, expected in (
         (edge.key, f"7 {edge.origin}", edge),
+        (edge.key, f"7 {carried.origin}", carried),
+        (edge.key, "7 some-uuid fast-forward 3 ids 7 3 12", replace(edge, ids=SharedIds(7, 3, 12))),
+        (edge.key, "7 some-uuid fast-forward 3 ids 7 3", edge),
         # as the first lancekit wrote it
         (f"lancekit.merge.{edge.source}", "7 fast-forward 3", {"version": 7, "taken_by": 3}),
         (f"lancekit.merge.{edge.source}", "7", {"version": 7, "taken_by": None}),
     ):
         found = VersionVector.of(chain, {key: text}).edges[edge.source]
-        wanted = expected if isinstance(expected, dict) else {"uuid": edge.uuid, "version": 7}
+        wanted = expected if isinstance(expected, dict) else asdict(expected)
+        wanted["ids"] = getattr(expected, "ids", None)
         assert {name: getattr(found, name) for name in wanted} == wanted
     # of a clone's source, or of another line
     assert not VersionVector.of(chain, {"lancekit.merge.main." + "b" * 32: "7"}).edges

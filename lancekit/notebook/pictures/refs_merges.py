@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from lancekit.errors import LancekitError
-from lancekit.versions.commit_graph import APPLIED, FAST_FORWARD, MERGE_KEYS
 from lancekit.versions.line import Line
+from lancekit.versions.merge_edges import APPLIED, FAST_FORWARD, MERGE_KEYS
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["Merge", "Reader", "merges_into"]

@@ -19,9 +19,10 @@ from lancekit.format.refs import MAIN
 from lancekit.pipeline.diff.column_identity import column_versions
 from lancekit.versions.ancestor import source_of, unique_name
 from lancekit.versions.at_once import at_once
-from lancekit.versions.commit_graph import CommitGraph, VersionVector
+from lancekit.versions.commit_graph import CommitGraph
 from lancekit.versions.line import Line
 from lancekit.versions.listing import latest_snapshot
+from lancekit.versions.merge_edges import VersionVector
 from lancekit.versions.reference_files import branch_files
 from lancekit.versions.snapshot import Snapshot
 

@@ -41,8 +41,8 @@ from lancekit.operations.lineage.three_way import By, ThreeWay, three_ways
 from lancekit.operations.lineage.write_rows import Given, RowsWork, write_rows
 from lancekit.pipeline.diff.column_identity import ids_said, theirs_said
 from lancekit.versions.ancestor import unique_name
-from lancekit.versions.commit_graph import APPLIED, MERGE_KEYS
 from lancekit.versions.listing import latest_snapshot
+from lancekit.versions.merge_edges import APPLIED, MERGE_KEYS
 from lancekit.versions.references import Reference
 from lancekit.versions.requirements import check_requirements
 from lancekit.versions.snapshot import Snapshot
@@ -89,20 +89,26 @@ class Changed:
     """Whose changes come, and since when; what the commit says of that.
 
     `further` are more bases, with regard to each of which a change has to be new.  `twin` is a
-    version of ours that took the base over as it was; `start` is the version of ours from which a
-    fast-forward starts.  With a `mark` they come at most once; `implied` as of `Pending`.
-    `is_merged` tells that ours contains theirs already.
+    version of ours that took the base over as it was, `source` is that of theirs; `start` is the
+    version of ours from which a fast-forward starts.  With a `mark` they come at most once;
+    `implied` as of `Pending`.  `is_merged` tells that ours contains theirs already.
     """
 
     base: Snapshot
     theirs: Snapshot
     properties: Mapping[str, str] = field(default_factory=dict)
     twin: Snapshot | None = None
+    source: Snapshot | None = None
     further: tuple[Snapshot, ...] = ()
     start: Snapshot | None = None
     mark: BatchMarker | None = None
     implied: tuple[BatchMarker, ...] = ()
     is_merged: bool = False
+
+    @property
+    def before(self) -> Snapshot:
+        """The version of theirs from which it went on: the base, or a copy of the base."""
+        return self.source or self.base
 
 
 def check_how(doing: str, on: Any, by: Any, conflicts: Any, files: Any = "link") -> How:
@@ -336,7 +342,8 @@ def planned(change: Changed, ours: Snapshot, how: How, *, refuse: bool = False) 
         A conflict of columns is not settled.
     """
     sides = Sides() if callable(how.conflicts) else sides_of(how.conflicts)
-    bases = [(change.base, change.twin), *((base, None) for base in change.further)]
+    bases = [(change.base, change.before, change.twin or change.base)]
+    bases += [(base, base, base) for base in change.further]
     try:
         plans = three_ways(
             bases,

@@ -33,9 +33,9 @@ from lancekit.operations.lineage.merge_base import merge_base, named_base
 from lancekit.operations.lineage.sides import settle
 from lancekit.operations.unmerged.waiting import check_merged
 from lancekit.versions.ancestor import unique_name
-from lancekit.versions.commit_graph import MERGED, REPEATS
 from lancekit.versions.line import Line
 from lancekit.versions.listing import latest_snapshot
+from lancekit.versions.merge_edges import MERGED, REPEATS
 from lancekit.versions.references import Reference
 from lancekit.versions.requirements import check_requirements
 from lancekit.versions.snapshot import Snapshot
@@ -186,6 +186,7 @@ def changes_of(source: Line, target: Snapshot, named: Reference | None = None) -
         theirs=theirs,
         properties=properties,
         twin=base.twin,
+        source=base.source,
         further=base.further,
         start=base.start,
         mark=base.mark,
@@ -239,8 +240,8 @@ def plan_merge(source: Line, line: Line, how: How, land: Land) -> BranchMergePla
     left = 0
     if taken is not None or change.is_merged:
         # with nothing that it could clash with
-        none = replace(change, base=target, theirs=target, twin=None, further=())
-        plan = replace(planned(none, target, how), theirs=change.theirs)
+        none = replace(change, base=target, theirs=target, twin=None, source=None, further=())
+        plan = replace(planned(none, target, how), base=change.base, theirs=change.theirs)
         found = nothing_done(change, target, how)
         if taken is not None:
             found = result_of_taken(taken, change, target, how)

@@ -171,7 +171,7 @@ class Conflicts(Displayed):
         names = np.array([pair.name for pair in plan.columns], object)
         listed = [names[cells].tolist() for cells in plan.clashes.cells[part]]
         sides = {
-            "base": _structs(plan.base, plan.before, base, new=False),
+            "base": _structs(plan.to_ours.old, plan.before, base, new=False),
             "ours": _structs(plan.ours, plan.columns, ours, new=True),
             "theirs": _structs(plan.theirs, plan.columns, theirs, new=False),
         }
@@ -198,7 +198,7 @@ class Conflicts(Displayed):
             new = base == NOWHERE
             here = ours != NOWHERE
             for side, rows, mask in (
-                (plan.base, base, ~new),
+                (plan.to_ours.old, base, ~new),
                 (plan.ours, ours, new & here),
                 (plan.theirs, theirs, new & ~here),
             ):

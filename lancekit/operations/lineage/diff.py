@@ -217,6 +217,10 @@ class _Search:
         )
         # a restored table may hand out an id for the second time
         same = created == other_created
+        if taken := self.plan.taken:
+            # each side created the rows in numbers of its own
+            came = other_ids[right] >= self.plan.own_ids
+            same |= came & (created <= taken.source) & (other_created <= taken.target)
         left, right, updated, other_updated = (
             some[same] for some in (left, right, updated, other_updated)
         )

@@ -22,6 +22,8 @@ from lancekit.pipeline.diff.fragments import ColumnPair, Shared, shared
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.source import SomeSources, fragment_sources
 from lancekit.versions.ancestor import common_ancestor
+from lancekit.versions.commit_graph import CommitGraph
+from lancekit.versions.merge_edges import SharedIds
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["DiffPlan", "Way", "plan_diff"]
@@ -42,13 +44,14 @@ _WAYS: dict[tuple[bool, bool], Way] = {
 class DiffPlan:
     """What is compared, and how; made of metadata alone.
 
-    `ancestor` is the version that both come from; `common_ids` are the row ids that mean the same
-    row on both sides, those below.
+    `ancestor` is the version that both come from; `taken` has the row ids that a fast-forward gave
+    to both.  `common_ids` are the row ids that mean the same row on both sides, those below.
     """
 
     old: Snapshot
     new: Snapshot
     ancestor: Snapshot | None
+    taken: SharedIds | None
     columns: tuple[ColumnPair, ...]
     shared: Shared
     way: Way
@@ -67,6 +70,11 @@ class DiffPlan:
     @property
     def common_ids(self) -> int:
         """The row ids below this number are those of the same rows on both sides."""
+        return max(self.own_ids, 0 if self.taken is None else self.taken.next_row_id)
+
+    @property
+    def own_ids(self) -> int:
+        """The row ids below this number are those of the version that both sides come from."""
         return 0 if self.ancestor is None else self.ancestor.manifest.next_row_id
 
     @property
@@ -118,6 +126,7 @@ def plan_diff(
         old=old,
         new=new,
         ancestor=ancestor,
+        taken=_taken(old, new) if by_ids else None,
         columns=compared,
         shared=_shared(old, new, looked_at, apart=apart),
         way=_WAYS[by_ids, bool(key)],
@@ -125,6 +134,13 @@ def plan_diff(
         condition=condition,
         whole=columns is None,
     )
+
+
+def _taken(old: Snapshot, new: Snapshot) -> SharedIds | None:
+    """Return the row ids that the lines of two versions share since a fast-forward."""
+    if old.line == new.line or old.line.root != new.line.root:
+        return None
+    return CommitGraph(new.line).shared_ids(old, new)
 
 
 def _shared(old: Snapshot, new: Snapshot, columns: Sequence[ColumnPair], *, apart: bool) -> Shared:

@@ -91,7 +91,7 @@ class Taken:
 
 def what_is_taken(change: Changed, ours: Snapshot) -> Taken | None:
     """Return what ours would take over; ``None`` if it moved, or has to be changed row by row."""
-    base, theirs = change.base, change.theirs
+    base, theirs = change.before, change.theirs
     start = change.start
     if change.is_merged or start is None:
         return None
@@ -157,9 +157,9 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
         deleted, more = carried_fragments(theirs, bare, ours)
         copies += more
     if carried and ours.manifest.has_stable_row_ids:
-        stamps = _Stamps(ours, taken, change.base.version, version)
+        stamps = _Stamps(ours, taken, change.before.version, version)
         carried = [stamps.on(fragment) for fragment in carried]
-    mark = None if change.mark is None else taken_mark(change.mark, version)
+    mark = None if change.mark is None else taken_mark(change.mark, theirs, version)
     operation: Update | Merge | UpdateConfig
     if taken.is_empty:
         operation = edges_alone(mark, change)
@@ -346,9 +346,9 @@ def result_of_taken(
                 inserted += fragment.num_rows
                 continue
             _, created, changed = _live(change.theirs, fragment)
-            new = created > change.base.version
+            new = created > change.before.version
             inserted += int(new.sum())
-            updated += int((~new & (changed > change.base.version)).sum())
+            updated += int((~new & (changed > change.before.version)).sum())
     came, went = bool(taken.new), bool(taken.removed)
     for fragment in (*taken.updated, *taken.patched):
         back, lost = _moved_rows(change, fragment)
@@ -358,7 +358,7 @@ def result_of_taken(
     rewritten = [fragment for fragment in taken.patched if _is_rewritten(change, fragment)]
     updated += sum(_num_rewritten(change, fragment) for fragment in rewritten)
     deleted = mine.num_rows + inserted - theirs.num_rows
-    ends = (change.base, change.theirs) if landed is None else (ours, landed)
+    ends = (change.before, change.theirs) if landed is None else (ours, landed)
     # a row that came may be one that went, a column with another id may hold other values
     may_change = (came and went) or rewritten or any(map(_moved, taken.pairs))
     return replace(
@@ -400,10 +400,10 @@ def _moved(pair: ColumnPair) -> bool:
 
 def _moved_rows(change: Changed, fragment: Fragment) -> tuple[BitMap, bool]:
     """Return the rows that a restore brought back, and True if other rows were deleted."""
-    before = change.base.fragment(fragment.id)
+    before = change.before.fragment(fragment.id)
     if before is None or not before.num_deletions:
         return BitMap(), fragment.num_deletions > 0
-    was, now = change.base.deleted_rows(before), change.theirs.deleted_rows(fragment)
+    was, now = change.before.deleted_rows(before), change.theirs.deleted_rows(fragment)
     return was - now, bool(now - was)
 
 
@@ -422,7 +422,7 @@ def _is_rewritten(change: Changed, fragment: Fragment) -> bool:
 
     Values of new columns, and values that were cast, are none.
     """
-    base, theirs = change.base, change.theirs
+    base, theirs = change.before, change.theirs
     before = base.fragment(fragment.id)
     old, new = ({f.id for f in side.manifest.schema.walk()} for side in (base, theirs))
     ids = old & new
@@ -433,7 +433,7 @@ def _is_rewritten(change: Changed, fragment: Fragment) -> bool:
 
 def _num_rewritten(change: Changed, fragment: Fragment) -> int:
     """Return how many rows of a fragment have values written anew in place."""
-    base, theirs = change.base, change.theirs
+    base, theirs = change.before, change.theirs
     if not theirs.manifest.has_stable_row_ids:
         return fragment.num_rows
     _, created, changed = _live(theirs, fragment)

@@ -16,14 +16,8 @@ from lancekit.format.fragment import FragmentList
 from lancekit.legible import literal
 from lancekit.operations.lineage.columns import column_pairs
 from lancekit.pipeline.diff.fragments import ColumnPair
-from lancekit.versions.commit_graph import (
-    FAST_FORWARD,
-    CommitGraph,
-    CommonVersion,
-    MergeEdge,
-    VersionVector,
-    merge_edges,
-)
+from lancekit.versions.commit_graph import CommitGraph, CommonVersion
+from lancekit.versions.merge_edges import MergeEdge, SharedIds, VersionVector, merge_edges
 from lancekit.versions.references import Reference, resolve
 from lancekit.versions.snapshot import Snapshot
 
@@ -35,15 +29,16 @@ class MergeBase:
     """The newest version that both sides contain.
 
     `further` are more such versions, none of which contains another: criss-cross merges leave them.
-    `twin` is the version of ours that took it over as it was, if one did and is still there.
-    `start` is the version of ours from which a fast-forward starts: its rows have the addresses and
-    the ids of the base, from which theirs went on.
+    `twin` is the version of ours that took it over as it was, if one did and is still there;
+    `source` is that of theirs.  `start` is the version of ours from which a fast-forward starts:
+    its rows have the addresses and the ids of the base, from which theirs went on.
     `mark` says in the config of ours that theirs was merged, `implied` that other lines came with
     it.  `is_merged` tells that ours contains theirs already, `is_behind` that theirs contains ours.
     """
 
     snapshot: Snapshot
     twin: Snapshot | None
+    source: Snapshot | None
     further: tuple[Snapshot, ...]
     start: Snapshot | None
     mark: BatchMarker | None
@@ -52,9 +47,13 @@ class MergeBase:
     is_behind: bool
 
 
-def taken_mark(mark: BatchMarker, version: int) -> BatchMarker:
-    """Return the mark of a merge whose rows a version takes over as they are."""
-    return replace(mark, origin=f"{mark.origin} {FAST_FORWARD} {version}".strip())
+def taken_mark(mark: BatchMarker, theirs: Snapshot, version: int) -> BatchMarker:
+    """Return the mark of a merge whose rows a version takes over as they are, with their ids."""
+    edge = MergeEdge.parse(mark.key, mark.text, "", "")
+    ids = edge.ids
+    if theirs.manifest.has_stable_row_ids:
+        ids = SharedIds(mark.number, version, theirs.manifest.next_row_id)
+    return replace(mark, origin=replace(edge, taken_by=version, ids=ids).origin)
 
 
 def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
@@ -86,20 +85,19 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
         )
     )
     base, snapshot = there[0]
-    edge = right.edges.get(base.name)
-    twin = None
-    if not base.stands_in and edge is not None and edge.version == base.version:
-        twin = _taken_by(edge, ours, graph)
-    start = snapshot if len(there) == 1 and _is_forked(base, left, right) else None
+    twin, source = _twin(base, ours, graph), _twin(base, theirs, graph)
+    start = None
     # a line that only merged the base has fragments and row ids of its own
-    if twin is not None and left.chain.get(base.name, 0) >= base.version:
-        start = twin
+    if source is not None or left.chain.get(base.name, 0) >= base.version:
+        is_own = len(there) == 1 and right.chain.get(base.name, 0) >= base.version
+        start = twin or (snapshot if is_own else None)
     return _based_on(
         snapshot,
         theirs,
         ours,
         graph,
         twin=twin,
+        source=source,
         further=tuple(found for _, found in there[1:]),
         start=start,
         is_behind=graph.is_merged(ours, theirs),
@@ -185,6 +183,7 @@ def _based_on(
     graph: CommitGraph,
     *,
     twin: Snapshot | None = None,
+    source: Snapshot | None = None,
     further: tuple[Snapshot, ...] = (),
     start: Snapshot | None = None,
     is_merged: bool = False,
@@ -200,6 +199,7 @@ def _based_on(
     return MergeBase(
         base,
         twin=twin,
+        source=source,
         further=further,
         start=start,
         mark=marks[0] if marks else None,
@@ -262,8 +262,14 @@ def commits_unmerged(source: Snapshot, target: Snapshot) -> int:
     return source.version - max(there, default=source.version)
 
 
-def _taken_by(edge: MergeEdge, ours: Snapshot, graph: CommitGraph) -> Snapshot | None:
-    """Return the version of ours that took over what was merged as it was."""
-    if edge.taken_by is None or edge.taken_by == ours.version:
-        return None if edge.taken_by is None else ours
-    return graph.taken_by(edge) if edge.target else graph.load(ours.line, edge.taken_by)
+def _twin(base: CommonVersion, side: Snapshot, graph: CommitGraph) -> Snapshot | None:
+    """Return the version of a side that took a merge base over as it was, if one did."""
+    vector = graph.vector(side)
+    edge = vector.edges.get(base.name)
+    if base.stands_in or edge is None or edge.version != base.version:
+        return None
+    if vector.chain.get(base.name, 0) >= base.version or edge.taken_by is None:
+        return None
+    if edge.taken_by == side.version:
+        return side
+    return graph.taken_by(edge) if edge.target else graph.load(side.line, edge.taken_by)

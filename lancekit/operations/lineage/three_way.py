@@ -97,7 +97,7 @@ class ThreeWay:
 
 
 def three_ways(
-    bases: Sequence[tuple[Snapshot, Snapshot | None]],
+    bases: Sequence[tuple[Snapshot, Snapshot, Snapshot]],
     theirs: Snapshot,
     ours: Snapshot,
     *,
@@ -110,10 +110,10 @@ def three_ways(
     """Find out what there is to do to ours, to have in it what theirs changed since each base.
 
     The columns are planned once for all bases; each plan says of rows what is new with regard to
-    its base.  Beside a base can be a twin: a version of ours with the same rows at the same
-    addresses, if it took the base over as it was.  Then each side is compared with its own.
-    ``named`` has the side that counts where columns conflict, by their names, ``default`` that of
-    other columns; with ``refuse``, conflicts of columns that are left are an error.
+    its base.  With each base come the versions that theirs and ours are compared with: the base,
+    or one that took it over as it was, with the same rows at the same addresses.  ``named`` has the
+    side that counts where columns conflict, by their names, ``default`` that of other columns; with
+    ``refuse``, conflicts of columns that are left are an error.
 
     Raises
     ------
@@ -123,13 +123,13 @@ def three_ways(
     SchemaMismatchError
         Conflicts of columns are not settled.
     """
-    versions = Versions([base for base, _ in bases], theirs, ours)
+    versions = Versions([base for base, _, _ in bases], theirs, ours)
     plans = [
         tuple(
             plan_diff(old, new, on=on, pairs=contained_columns(old, new))
-            for old, new in ((base, theirs), (twin or base, ours))
+            for old, new in ((of_theirs, theirs), (of_ours, ours))
         )
-        for base, twin in bases
+        for _, of_theirs, of_ours in bases
     ]
     pairs = [(to_theirs.columns, to_ours.columns) for to_theirs, to_ours in plans]
     followed = tracks(versions, pairs)
@@ -144,12 +144,13 @@ def three_ways(
     columns = planned(Values(any_theirs=any(_moves_rows(to_theirs) for to_theirs, _ in plans)))
     both = {c.ours.name for c in columns.columns if c.ours is not None and c.is_added_by_both}
     since = list[Since]()
-    for one in plans:
+    for (base, _, _), one in zip(bases, plans, strict=True):
         to_theirs, to_ours = (_of_rows(plan, both, on) for plan in one)
         changes = _changes(to_theirs)
         # without any there is nothing that changes of ours could meet, unless another base has some
         meets = len(bases) > 1 or _any(changes) or columns.schema != ours.manifest.schema
-        since.append(Since(to_theirs, to_ours, changes, _changes(to_ours) if meets else changes))
+        mine = _changes(to_ours) if meets else changes
+        since.append(Since(base, to_theirs, to_ours, changes, mine))
     columns = planned(values_of(columns, followed, since))
     for found in since:
         if _any(found.mine) and _any(found.changes):
@@ -231,7 +232,8 @@ class _Meeting:
         sides: ColumnSides,
         by: By,
     ) -> None:
-        self.to_theirs, self.to_ours, self.between = since.to_theirs, since.to_ours, between
+        self.base, self.between = since.base, between
+        self.to_theirs, self.to_ours = since.to_theirs, since.to_ours
         self.before, self.merged, self.sides = before, merged, sides
         self.changes, self.mine, self.by = since.changes, since.mine, by
         #: columns that both sides have
@@ -278,7 +280,7 @@ class _Meeting:
             both = left, right
         agreed = Settled(deleted=np.sort(deleted), rewritten=(alone, mixed), inserted=inserted)
         plan = ThreeWay(
-            base=self.to_ours.old,
+            base=self.base,
             theirs=between.old,
             ours=between.new,
             key=between.key,

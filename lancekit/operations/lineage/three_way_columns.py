@@ -71,6 +71,7 @@ def check_settled(plan: ColumnPlan, versions: Versions) -> None:
 class Since:
     """What each side changed since one merge base, and how the side was compared with the base."""
 
+    base: Snapshot
     to_theirs: DiffPlan
     to_ours: DiffPlan
     changes: Changes

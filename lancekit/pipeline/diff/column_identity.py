@@ -19,8 +19,8 @@ from lancekit.format.schema import LanceField
 from lancekit.lazy import cached_property
 from lancekit.pipeline.diff.retyped import can_be_retyped
 from lancekit.versions.ancestor import branch_origins, origins
-from lancekit.versions.commit_graph import APPLIED
 from lancekit.versions.line import Line
+from lancekit.versions.merge_edges import APPLIED
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = [

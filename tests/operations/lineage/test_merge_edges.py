@@ -12,7 +12,7 @@ import pytest
 
 import lancekit as lk
 from lancekit.operations.lineage import apply_changes
-from lancekit.versions.commit_graph import MERGE_KEYS
+from lancekit.versions.merge_edges import MERGE_KEYS
 
 
 def table(folder: Path, *, stable: bool = False) -> lk.LanceDataset:

@@ -1,0 +1,252 @@
+"""Merges of lines as a version's config records them, and what the version contains by these.
+
+One key for each pair of a source and a target says up to which version the target contains the
+source.  Forks inherit the config, and a merge passes on the keys of its source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lancekit.errors import FormatError
+
+__all__ = ["APPLIED", "FAST_FORWARD", "MERGED", "MERGE_KEYS", "REPEATS", "MergeEdge", "SharedIds"]
+__all__ += ["VersionVector", "merge_edges", "not_contained"]
+
+#: how the config keys of merges begin
+MERGE_KEYS = "lancekit.merge."
+#: the word before the version of the target that took the source over as it was
+FAST_FORWARD = "fast-forward"
+#: the word before what both sides share since a fast-forward: see `SharedIds`
+SHARED_IDS = "ids"
+#: how the properties of transactions begin that name what a commit brought in
+APPLIED = "lancekit.apply"
+#: the property that merges alone have: the unique name of the merged line
+MERGED = f"{APPLIED}.branch"
+#: the property of a merge into a version that the source contained: the number of the new version
+REPEATS = f"{APPLIED}.repeats"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedIds:
+    """Row ids that mean the same rows on two lines, since one took the other over as it was.
+
+    Attributes
+    ----------
+    source, target
+        The version of each line that has these rows.
+    next_row_id
+        The first row id that the version does not have: both lines give it out by themselves.
+    """
+
+    source: int
+    target: int
+    next_row_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeEdge:
+    """An edge of the graph: line `target` contains line `source` up to a version.
+
+    Lines are named by their unique names.
+
+    Attributes
+    ----------
+    version
+        The newest version of the source that the target contains.
+    uuid
+        The transaction of that version, if it is known.
+    taken_by
+        The version of the target with the same rows at the same addresses: a fast-forward.
+    ids
+        The row ids of both lines since the last fast-forward.
+    """
+
+    source: str
+    target: str
+    version: int
+    uuid: str = ""
+    taken_by: int | None = None
+    ids: SharedIds | None = None
+
+    @property
+    def key(self) -> str:
+        """The config key of the pair."""
+        return f"{MERGE_KEYS}{self.source}.{self.target}"
+
+    @property
+    def origin(self) -> str:
+        """The part of the config value after the version."""
+        words: list[object] = [self.uuid]
+        if self.taken_by is not None:
+            words += [FAST_FORWARD, self.taken_by]
+        if self.ids is not None:
+            words += [SHARED_IDS, self.ids.source, self.ids.target, self.ids.next_row_id]
+        return " ".join(map(str, words)).strip()
+
+    @classmethod
+    def parse(cls, key: str, text: str, source: str, target: str) -> MergeEdge:
+        """Read the value of a config key; ``FormatError`` if it does not begin with a number."""
+        number, *words = text.split() or [""]
+        if not number.isdecimal():
+            raise FormatError(
+                f"The table's config has {text!r} under {key!r}, which is not a number.",
+                hint="Set it to the number of the last merged version, or delete it.",
+            )
+        taken, ids = _numbers(words, FAST_FORWARD, 1), _numbers(words, SHARED_IDS, 3)
+        return cls(
+            source=source,
+            target=target,
+            version=int(number),
+            uuid=words[0] if words else "",
+            taken_by=taken[0] if taken else None,
+            ids=SharedIds(*ids) if ids else None,
+        )
+
+
+def _numbers(words: list[str], name: str, count: int) -> list[int]:
+    """Take a word, and the numbers that follow the word, out of others."""
+    if name not in words:
+        return []
+    at = words.index(name)
+    found = words[at + 1 : at + 1 + count]
+    del words[at : at + 1 + count]
+    return [int(word) for word in found if word.isdecimal()] if len(found) == count else []
+
+
+def _edges(targets: Iterable[str], config: Mapping[str, str]) -> Iterator[MergeEdge]:
+    """Yield the merges into some lines.
+
+    Keys of other targets say nothing: a clone has the config of its source, and a main of its own.
+    Keys without a target are those that lancekit wrote at first.
+    """
+    known = tuple(targets)
+    for key, text in config.items():
+        if not key.startswith(MERGE_KEYS):
+            continue
+        rest = key.removeprefix(MERGE_KEYS)
+        target = next((name for name in known if rest.endswith(f".{name}")), None)
+        if target is not None:
+            yield MergeEdge.parse(key, text, rest.removesuffix(f".{target}"), target)
+        elif "." not in rest:
+            yield MergeEdge.parse(key, text, rest, "")
+
+
+@dataclass(frozen=True, slots=True)
+class VersionVector:
+    """All that a version contains: the newest version of each line, by unique names.
+
+    Attributes
+    ----------
+    chain
+        The version itself and the versions that its line forked from, its own line first.  The
+        first version of a branch is the version that it forked from, and has that name alone.
+    edges
+        The newest merge of each source.
+    versions
+        The newest version of each line, by both.
+    """
+
+    chain: Mapping[str, int]
+    edges: Mapping[str, MergeEdge]
+    versions: Mapping[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        versions = dict(self.chain)
+        for name, edge in self.edges.items():
+            versions[name] = max(versions.get(name, 0), edge.version)
+        object.__setattr__(self, "versions", versions)
+
+    @classmethod
+    def of(cls, chain: Sequence[tuple[str, int]], config: Mapping[str, str]) -> VersionVector:
+        """Return what a version contains.
+
+        Parameters
+        ----------
+        chain
+            The unique name and the version of its line, then those that it forked from.
+        config
+            The config of its manifest.
+        """
+        parents = [*chain[1:], ("", -1)]
+        edges: dict[str, MergeEdge] = {}
+        for edge in _edges((name for name, _ in chain), config):
+            known = edges.get(edge.source)
+            if known is None or (known.version, known.uuid) < (edge.version, edge.uuid):
+                edges[edge.source] = edge
+        own = {
+            name: version
+            for (name, version), (_, forked) in zip(chain, parents, strict=True)
+            if version != forked
+        }
+        return cls(own, edges)
+
+    @property
+    def point(self) -> tuple[str, int]:
+        """The unique name of the version's line, and its number."""
+        return next(iter(self.chain.items()))
+
+    def ids_of(self, name: str) -> SharedIds | None:
+        """Return which row ids of a line the version has.
+
+        Of its own line, and of those that it forked from, `next_row_id` is 0.
+        """
+        own, edge = self.chain.get(name, 0), self.edges.get(name)
+        if edge is not None and edge.ids is not None and edge.ids.source > own:
+            return edge.ids
+        return SharedIds(own, own, 0) if own else None
+
+    def contains(self, name: str, version: int) -> bool:
+        """Return True if a version of a line is contained."""
+        return self.versions.get(name, -1) >= version
+
+
+def merge_edges(
+    theirs: VersionVector, uuid: str, ours: VersionVector, target: str
+) -> tuple[MergeEdge, ...]:
+    """Return the edges that a merge of theirs adds to the config of ours, that of theirs first.
+
+    Parameters
+    ----------
+    theirs, ours
+        What both sides contain.
+    uuid
+        The transaction that made theirs.
+    target
+        The unique name of the line that gets the merge.
+    """
+    source, version = theirs.point
+    if source == target:
+        return ()
+    shared = {name: edge.ids for name, edge in ours.edges.items()}
+    first = MergeEdge(
+        source=source, target=target, version=version, uuid=uuid, ids=shared.get(source)
+    )
+    known = theirs.edges
+    return first, *(
+        MergeEdge(
+            source=name,
+            target=target,
+            version=version,
+            uuid=known[name].uuid if name in known and known[name].version == version else "",
+            ids=shared.get(name),
+        )
+        for name, version in theirs.versions.items()
+        if name not in (source, target) and not ours.contains(name, version)
+    )
+
+
+def not_contained(common: Mapping[str, int], vectors: Mapping[str, VersionVector]) -> Iterator[str]:
+    """Yield the lines whose common version no other common version contains: the merge bases.
+
+    Parameters
+    ----------
+    common
+        The newest version of each line that both sides contain.
+    vectors
+        What these versions contain, as far as they are there.
+    """
+    for name, version in common.items():
+        if not any(of != name and has.contains(name, version) for of, has in vectors.items()):
+            yield name
