@@ -263,6 +263,8 @@ class Branches(Displayed):
             The merge base was cleaned up.
         SchemaMismatchError
             Columns changed, too.
+        DuplicateKeysError
+            One branch set a primary key, and rows of the other one repeat its values.
 
         Examples
         --------

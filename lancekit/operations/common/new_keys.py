@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-import numpy as np
 import pyarrow as pa
 
 from lancekit.format.fragment import Fragment
 from lancekit.format.paths import paths_by_id
 from lancekit.legible import count, literals, warn
 from lancekit.pipeline.join_files import new_sources
-from lancekit.pipeline.keys.hash import known_rows
-from lancekit.pipeline.keys.key_counter import KeyCounter, Repeated, key_words
+from lancekit.pipeline.keys.key_counter import KeyCounter, example_of
 from lancekit.pipeline.keys.repeated import repeated_in_write
 from lancekit.pipeline.keys.source_keys import key_columns
 from lancekit.pipeline.rows.write import WriteTask
@@ -27,8 +24,6 @@ KeyCheck = Literal["warn", "error", "ignore"]
 
 #: rows of which the keys are read at a time
 _STEP = 1 << 18
-#: repeated keys that are looked at for an example
-_LOOKED_AT = 16
 
 
 def check_new_keys(task: WriteTask, fragments: Sequence[Fragment], check: KeyCheck) -> None:
@@ -52,7 +47,7 @@ def check_new_keys(task: WriteTask, fragments: Sequence[Fragment], check: KeyChe
         for columns in _keys(readers, key):
             counter.add(columns)
         found = counter.repeated()
-    example = _example(readers, key, found) if found.rows else None
+    example = example_of(_keys(readers, key), found) if found.rows else None
     if example is None:
         return
     told = literals(dict(zip(key, example, strict=True)))
@@ -73,21 +68,3 @@ def _keys(readers: Sequence[FragmentReader], key: Sequence[str]) -> Iterator[lis
         for start in range(0, reader.physical_rows, _STEP):
             rows = range(start, min(start + _STEP, reader.physical_rows))
             yield key_columns(reader.read(list(key), rows), key)
-
-
-def _example(
-    readers: Sequence[FragmentReader], key: Sequence[str], found: Repeated
-) -> tuple[object, ...] | None:
-    """Return a key that more than one row has; ``None`` if only hashes are the same."""
-    wanted, seen = found.words[:_LOOKED_AT], Counter[tuple[object, ...]]()
-    for columns in _keys(readers, key):
-        places = known_rows(columns)[np.isin(key_words(columns), wanted)]
-        for row in places.tolist():
-            one = tuple(column[row].as_py() for column in columns)
-            # a NaN equals a NaN as a key, and no key has a null
-            same = tuple(None if part != part else part for part in one)  # noqa: PLR0124
-            seen[same] += 1
-            if seen[same] > 1:
-                return one
-    # of more keys than are looked at, not all have the hash of another one
-    return next(iter(seen), None) if found.keys > _LOOKED_AT else None

@@ -35,6 +35,7 @@ from lancekit.operations.lineage.conflicts import Conflicts, Named, Resolve
 from lancekit.operations.lineage.given_rows import settled_by
 from lancekit.operations.lineage.linked_files import bring_again, commit_with_files, with_deletions
 from lancekit.operations.lineage.merged_rows import Settled
+from lancekit.operations.lineage.new_key import check_new_key
 from lancekit.operations.lineage.several_bases import combined
 from lancekit.operations.lineage.sides import Chosen, Sides, choose_sides, settle
 from lancekit.operations.lineage.three_way import By, ThreeWay, three_ways
@@ -182,6 +183,8 @@ def apply_changes(
         Nothing tells which rows are the same.
     SchemaMismatchError
         Columns changed, too.
+    DuplicateKeysError
+        One side set a primary key, and rows of the other side repeat its values.
     """
     started = time.monotonic()
 
@@ -195,6 +198,7 @@ def apply_changes(
             return found
         plan = planned(change, current, how, refuse=True)
         settled, given = settled_rows(plan, how.conflicts)
+        check_new_key(plan, settled, given)
         result = result_of(plan, settled, given, change, how)
         if not (settled or given or change.mark or plan.changes_columns):
             return current, replace(result, how="nothing to do")

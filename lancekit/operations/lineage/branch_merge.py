@@ -30,6 +30,7 @@ from lancekit.operations.lineage.fast_forward import (
     what_is_taken,
 )
 from lancekit.operations.lineage.merge_base import merge_base, named_base
+from lancekit.operations.lineage.new_key import check_new_key
 from lancekit.operations.lineage.sides import settle
 from lancekit.operations.unmerged.waiting import check_merged
 from lancekit.versions.ancestor import unique_name
@@ -254,6 +255,8 @@ def plan_merge(source: Line, line: Line, how: How, land: Land) -> BranchMergePla
             settled, left = settle(plan, chosen), len(chosen.left)
         found = replace(result_of(plan, settled, given, change, how), how="three-way")
         left += len(plan.merged.unsettled)
+        if not left:
+            check_new_key(plan, settled, given)
     return BranchMergePlan(
         doing=found.doing,
         how=found.how,

@@ -33,7 +33,7 @@ from lancekit.pipeline.rows.write import write_fragments
 from lancekit.scan.fragments.category_keys import fitted, joined
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Given", "RowsWork", "stored_columns", "write_rows"]
+__all__ = ["Given", "RowsWork", "batches_to_write", "replaced_rows", "stored_columns", "write_rows"]
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -103,9 +103,9 @@ def write_rows(plan: ThreeWay, settled: Settled, given: Given | None = None) -> 
     Updated rows come first: they keep their row ids.
     """
     ours, rows = plan.ours, _Rows(plan, settled, given)
+    moved = replaced_rows(settled, given)
     task = replace(write_task(ours), schema=plan.schema)
     fragments = write_fragments(rows.batches(), task)
-    moved = rows.moved
     if len(moved) and ours.manifest.has_stable_row_ids:
         found = read_rows(ours, moved).read(["_rowid"], moved)
         fragments = with_row_ids(fragments, found["_rowid"].to_numpy())
@@ -114,6 +114,20 @@ def write_rows(plan: ThreeWay, settled: Settled, given: Given | None = None) -> 
         marked=tuple(_marked(ours, np.concatenate([moved, settled.deleted]))),
         hashes=np.concatenate([np.empty(0, np.uint64), *rows.hashes]) if rows.guard.guard else None,
     )
+
+
+def batches_to_write(
+    plan: ThreeWay, settled: Settled, given: Given | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that `write_rows` writes."""
+    yield from _Rows(plan, settled, given).batches()
+
+
+def replaced_rows(settled: Settled, given: Given | None) -> Addresses:
+    """Return the rows of ours that are written anew, in the order in which they are."""
+    parts = [part.ours for part in settled.rewritten]
+    places = [] if given is None else [given.places]
+    return np.concatenate([np.empty(0, np.uint64), *parts, *places])
 
 
 def _marked(ours: Snapshot, gone: Addresses) -> Iterator[DeletedRows]:
@@ -146,13 +160,6 @@ class _Rows:
         tops = {top for top, *_ in paths}
         #: columns of the primary key that an updated row may get other values of
         self.loose = () if tops <= set(self.plan.key) and not self.plan.by_ids else tuple(tops)
-
-    @property
-    def moved(self) -> Addresses:
-        """The rows of ours that are written anew, in the order in which they are."""
-        parts = [part.ours for part in self.settled.rewritten]
-        places = [] if self.given is None else [self.given.places]
-        return np.concatenate([np.empty(0, np.uint64), *parts, *places])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         for part in self.settled.rewritten:

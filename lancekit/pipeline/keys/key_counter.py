@@ -7,7 +7,8 @@ hash that two different keys share is rare; whoever shows a key looks at the key
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Self
@@ -19,12 +20,14 @@ from lancekit import arrow_kernels as ak
 from lancekit.format.arrow_parts import viewed
 from lancekit.pipeline.keys.hash import Hashes, comparable, hash_rows, known_rows
 
-__all__ = ["KeyCounter", "Repeated", "key_words"]
+__all__ = ["KeyCounter", "Repeated", "example_of", "key_words"]
 
 #: words that are held in memory, 8 bytes each; more are sorted and go to temporary files
 _HELD = 1 << 24
 #: words of repeated keys that are kept
 _KEPT = 1 << 20
+#: repeated keys that are looked at for an example
+_LOOKED_AT = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,3 +153,19 @@ def _repeated(words: Hashes) -> Repeated:
     shared[1:] |= same
     shared[:-1] |= same
     return Repeated(int(shared.sum()), len(keys), keys)
+
+
+def example_of(keys: Iterable[Sequence[pa.Array]], found: Repeated) -> tuple[object, ...] | None:
+    """Return a key that more than one row has; ``None`` if only hashes are the same."""
+    wanted, seen = found.words[:_LOOKED_AT], Counter[tuple[object, ...]]()
+    for columns in keys:
+        places = known_rows(columns)[np.isin(key_words(columns), wanted)]
+        for row in places.tolist():
+            one = tuple(column[row].as_py() for column in columns)
+            # a NaN equals a NaN as a key, and no key has a null
+            same = tuple(None if part != part else part for part in one)  # noqa: PLR0124
+            seen[same] += 1
+            if seen[same] > 1:
+                return one
+    # of more keys than are looked at, not all have the hash of another one
+    return next(iter(seen), None) if found.keys > _LOOKED_AT else None

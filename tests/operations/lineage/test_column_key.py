@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.errors import SchemaMismatchError
+from lancekit.errors import DuplicateKeysError, SchemaMismatchError
 from tests.operations.lineage.test_column_merges import Change
 
 
@@ -98,3 +98,52 @@ def test_sides_name_the_key_and_the_schema(tmp_path: Path, side: str) -> None:
     columns = {"ours": "id", "theirs": "code"}
     assert key_of(ds) == [columns[side]]
     assert ds.schema.metadata == {b"owner": columns[named["the schema"]].encode()}
+
+
+#: what the side without the key does, how many of the merged rows share a key, and an example
+REPEATS: list[tuple[Change, int, int]] = [
+    (lambda ds: ds.insert({"id": [5], "code": [8], "n": [0]}, mode="append"), 2, 8),
+    (lambda ds: ds.insert({"id": [5, 6], "code": [9, 9], "n": [0, 0]}, mode="append"), 2, 9),
+    (lambda ds: ds.update({"code": "8"}, where="id = 1"), 2, 8),
+]
+
+
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+@pytest.mark.parametrize(("change", "rows", "code"), REPEATS)
+@pytest.mark.parametrize("stable", [False, True])
+def test_a_late_key_that_rows_of_the_other_side_repeat(
+    tmp_path: Path, side: str, change: Change, rows: int, code: int, stable: bool
+) -> None:
+    start = two_keys(tmp_path / "start").to_table()
+    ds = lk.write_dataset(start, tmp_path / "t", enable_stable_row_ids=stable)
+    exp = ds.create_branch("exp")
+    one, other = (ds, exp) if side == "ours" else (exp, ds)
+    with_key("code")(one)
+    change(other)
+    version = ds.version
+    for dry_run in (True, False):
+        with pytest.raises(DuplicateKeysError) as caught:
+            ds.branches.merge("exp", on="id", dry_run=dry_run)  # type: ignore[call-overload]
+        text = str(caught.value)
+        assert f"{rows} of {ds.count_rows() if side == 'theirs' else exp.count_rows()}" in text
+        assert f"more than one row would have code = {code}" in text
+        assert caught.value.context["duplicates"] == rows
+        assert ds.latest_version == version
+    other.delete(f"code = {code} AND (id > 2 OR id = 1)")
+    ds.branches.merge("exp", on="id")
+    assert (key_of(ds), ds.duplicates().rows) == (["code"], 0)
+
+
+def test_rows_that_share_their_key_where_it_was_set_are_merged(tmp_path: Path) -> None:
+    ds = two_keys(tmp_path / "t")
+    ds.insert({"id": [3], "code": [8], "n": [0]}, mode="append")
+    exp = ds.create_branch("exp")
+    with_key("code")(ds)
+    exp.insert({"id": [5], "code": [5], "n": [0]}, mode="append")
+    ds.branches.merge("exp")
+    assert (key_of(ds), ds.duplicates().rows, ds.count_rows()) == (["code"], 2, 4)
+    # a fast-forward brings the branch as it is
+    other = exp.create_branch("other")
+    with_key("code")(other)
+    exp.branches.merge("other", into="exp")
+    assert exp.duplicates().rows == 2
