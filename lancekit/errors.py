@@ -383,10 +383,27 @@ class FormatError(LancekitError, ValueError, OSError):
     kind = "format"
 
 
+#: parts of paths that tell files of write-ahead logs, and those of them that a repair moved
+_LOGS, _SET_ASIDE = "/_mem_wal/", "/set_aside/"
+
+
 class CorruptFileError(FormatError):
-    """Damaged or truncated bytes."""
+    """Damaged or truncated bytes.
+
+    Whoever reads a file of a write-ahead log, and finds damage, may not know that it is one.  So
+    the way out is added here to every hint.
+    """
 
     kind = "corrupt_file"
+
+    def __init__(
+        self, message: str, /, *, details: Sequence[str] = (), hint: str = "", **context: Any
+    ) -> None:
+        of_logs = _LOGS in message and _SET_ASIDE not in message
+        if of_logs and "ds.repair_mem_wal()" not in hint:
+            way_out = "ds.repair_mem_wal() moves what is damaged aside, and names what is lost."
+            hint = f"{hint} {way_out}".strip()
+        super().__init__(message, details=details, hint=hint, **context)
 
 
 class UnsupportedFeatureError(FormatError, NotImplementedError):

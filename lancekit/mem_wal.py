@@ -14,8 +14,8 @@ from lancekit.format.operation_parts import CompactedSsTable
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard
 from lancekit.operations.mem_wal.aside.back import MemWalPutBack
 from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
-from lancekit.operations.mem_wal.repair import MemWalRepair, SetAside
 from lancekit.operations.mem_wal.router import Acknowledged
+from lancekit.operations.mem_wal.set_aside import MemWalRepair, SetAside
 from lancekit.operations.mem_wal.shards import Generation, ShardInfo, Shards
 from lancekit.operations.unmerged.waiting_rows import WaitingRows
 

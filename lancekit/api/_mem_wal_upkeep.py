@@ -22,11 +22,13 @@ from lancekit.operations.mem_wal.cleanup import (
     clean_quarantine,
     clean_shards,
 )
+from lancekit.operations.mem_wal.damaged_quarantine import repair_quarantine
 from lancekit.operations.mem_wal.flush_logs import flush_logs, flush_own_writers
 from lancekit.operations.mem_wal.initialize import details_beside
 from lancekit.operations.mem_wal.merge import ROWS_PER_COMMIT, is_refusal, merge_generations
 from lancekit.operations.mem_wal.merge_step import OnError
-from lancekit.operations.mem_wal.repair import MemWalRepair, repair_logs
+from lancekit.operations.mem_wal.repair import repair_logs
+from lancekit.operations.mem_wal.set_aside import MemWalRepair
 from lancekit.operations.mem_wal.shards import chosen_shards
 from lancekit.versions.listing import latest_snapshot
 
@@ -196,18 +198,25 @@ class MemWalUpkeep(Handle):
         return done + clean_quarantine(self._snapshot, grace)
 
     def repair_mem_wal(self, shards: Iterable[str | UUID] | None = None) -> MemWalRepair:
-        """Set aside what is damaged or missing in shards, so that they can be used again.
+        """Move aside what is damaged or missing in write-ahead logs, so that they work again.
 
         Entries of logs, generations and manifests have rows that were acknowledged.  So first
         restore the files, if there is a copy, and close the writer of the shard, if it is still
         open: the writer has the rows of its log in memory, and writes them into a generation.
 
-        - A damaged entry is copied into the folder ``set_aside`` of the shard.  A sentinel takes
-          its place, and the place of a missing entry.
-        - A generation that is missing or cannot be opened is taken off the manifest of the shard.
-          What is left of its files is copied into ``set_aside``, and so are its rows in the log.
-        - A shard that lost all manifests begins again.  Its entries and generations are copied into
-          ``set_aside``.
+        This reads all files of the shards.  No byte is lost: what cannot be used is copied into
+        the folder ``set_aside`` of the shard.
+
+        - A damaged entry: a sentinel takes its place, and the place of a missing entry.  A log
+          that lost its end goes on behind the entries that are left.
+        - A generation that cannot be read whole is written again, if its data file or the log has
+          all of its rows.  Otherwise the manifest of the shard lists it no more, and its rows in
+          the log are copied, too.
+        - A damaged manifest, or one that contradicts the log: the newest one that is sound stands
+          in, and the log has all later rows.  Where no manifest is left the shard begins again, and
+          its entries and generations are copied.
+        - A table of the quarantine that cannot be read whole is written again or emptied, in one
+          commit; the handle moves.  With `shards` nobody looks at the quarantine.
 
         A repair fences the writer of the shard.  Shards without damage keep their writers.
 
@@ -222,14 +231,17 @@ class MemWalUpkeep(Handle):
         Returns
         -------
         MemWalRepair
-            What was damaged or missing, in a list, and where its bytes are.
+            What was damaged or missing, in a list: where its bytes are, how many rows of which
+            keys are lost, and what reads those that are left.
 
         Raises
         ------
         InvalidArgumentError
             The table has shards and no MemWAL, or no such shard.
-        CorruptFileError
-            The manifest of a shard is damaged, or contradicts the log.
+        ReadOnlyError
+            The handle is pinned to a version.
+        RetriesExhaustedError
+            Another writer changed a shard, or the table, at the same time.
 
         Examples
         --------
@@ -239,8 +251,15 @@ class MemWalUpkeep(Handle):
         >>> len(ds.repair_mem_wal())
         0
         """
+        self._check_movable()
         newest = latest_snapshot(self._snapshot.line)
-        return repair_logs(newest, chosen_shards(newest, shards, lost=True))
+        found = repair_logs(newest, chosen_shards(newest, shards, lost=True))
+        if shards is None:
+            landed, damaged = repair_quarantine(newest)
+            if damaged:
+                self._move(lambda _: (landed, None))
+            found += damaged
+        return MemWalRepair(found)
 
     def mem_wal_set_aside(self, shards: Iterable[str | UUID] | None = None) -> MemWalSetAside:
         """Return the rows that `repair_mem_wal` moved aside, and the state of each row.

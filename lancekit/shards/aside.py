@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lancekit.errors import CorruptFileError
 from lancekit.format.mem_wal.names import ASIDE, generation_number
-from lancekit.shards.log import decoded
+from lancekit.shards.entry import decoded
 from lancekit.shards.shard import Shard
 
 __all__ = ["Aside", "AsideEntry", "Note", "files_aside", "put_note", "read_aside_entry"]

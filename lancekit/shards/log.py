@@ -5,19 +5,10 @@ See docs/format/memwal.md, 3.
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any
 
-import pyarrow as pa
-
-from lancekit.cache import remembered
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.format.mem_wal.names import (
-    ASIDE,
     WAL,
     aside_name,
     entry_name,
@@ -25,22 +16,18 @@ from lancekit.format.mem_wal.names import (
     position,
 )
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
+from lancekit.shards.entry import WAY_OUT, Entry, encode_sentinel, read_entry
 from lancekit.shards.shard import Shard
 from lancekit.storage.base import Bytes
 
 __all__ = [
-    "Entry",
     "check_reach",
+    "contradiction",
     "copy_aside",
-    "copy_folder_aside",
-    "count_entry_rows",
-    "decoded",
-    "encode_entry",
-    "encode_sentinel",
     "flushed_up_to",
+    "lost_end",
     "positions",
     "put_entry",
-    "read_entry",
     "readable_entry",
     "replayable",
     "set_aside",
@@ -48,217 +35,8 @@ __all__ = [
     "told_torn",
 ]
 
-_EPOCH, _GENERATION, _SENTINEL = b"writer_epoch", b"generation", b"fence_sentinel"
-#: what entries of tables with blobs of the second form have
-_TARGET = b"mem_wal_target_"
-
-#: what an entry takes besides its rows, about: its schema
-_HELD_BYTES = 4000
-
-#: what a count of rows takes, about
-_COUNT_BYTES = 200
-
-#: how an Arrow stream ends
-_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-#: after it, where other readers do not look: a mark, and the checksum of all before
-_TRAILER = struct.Struct("<8sI")
-_MARK = b"lk-crc32"
-
-_WAY_OUT = (
-    "Restore the file from a copy: rows that were acknowledged are in it. To go on without them, "
-    "ds.repair_mem_wal() moves what is damaged aside."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What was written to a log at once.
-
-    Attributes
-    ----------
-    position
-        Its place in the log.
-    epoch
-        That of its writer.
-    generation
-        The one that its rows were to be in; ``None`` if it does not say.
-    batches
-        Its rows, with `_tombstone` and the ids of fields; none of a sentinel.
-    sentinel
-        Whether it only takes the place from an earlier writer.
-    torn
-        Whether the file ends before the end marker of its stream, and nothing but sentinels come
-        after it: no writer that flushes to disk acknowledged it.  Then there are no batches, and
-        the epoch is 0.
-    checked
-        Whether it has a checksum: then a writer of ours wrote it, which flushes to disk.
-    """
-
-    position: int
-    epoch: int
-    generation: int | None = None
-    batches: list[pa.RecordBatch] = field(default_factory=list, compare=False)
-    sentinel: bool = False
-    torn: bool = False
-    checked: bool = False
-
-    @property
-    def rows(self) -> int:
-        """The number of its rows, those that only delete their keys included."""
-        return sum(batch.num_rows for batch in self.batches)
-
-
-def encode_entry(
-    schema: pa.Schema, batches: Sequence[pa.RecordBatch], epoch: int, generation: int
-) -> bytes:
-    """Encode rows as an entry; `schema` is that of `wal_schema`, which the batches have."""
-    said = {_EPOCH: str(epoch).encode(), _GENERATION: str(generation).encode()}
-    return _encoded(schema.with_metadata({**(schema.metadata or {}), **said}), batches)
-
-
-def encode_sentinel(epoch: int) -> bytes:
-    """Encode an entry that only takes a position."""
-    return _encoded(pa.schema([], {_EPOCH: str(epoch).encode(), _SENTINEL: b"true"}), ())
-
-
-def _encoded(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as writer:
-        for batch in batches:
-            writer.write_batch(
-                batch if batch.schema.metadata is None else batch.replace_schema_metadata(None)
-            )
-    data = sink.getvalue()
-    return b"".join([data, _TRAILER.pack(_MARK, zlib.crc32(data))])
-
-
-def read_entry(shard: Shard, number: int) -> Entry:
-    """Read the entry at a position.
-
-    Raises
-    ------
-    FileNotFoundError
-        There is none.
-    CorruptFileError
-        It is damaged or cut off.
-    UnsupportedFeatureError
-        It is of a table with blobs of the second form.
-    """
-    known = shard.store.identity(entry_name(number))
-    return remembered(
-        "logs",
-        None if known is None else (known, number),
-        lambda: _read_entry(shard, number),
-        lambda entry: sum(batch.nbytes for batch in entry.batches) + _HELD_BYTES,
-    )
-
-
-def count_entry_rows(shard: Shard, number: int) -> int:
-    """Count the rows of an entry, which is not checked: a tenth of the cost of `read_entry`.
-
-    Raises
-    ------
-    FileNotFoundError
-        There is no such entry.
-    CorruptFileError
-        The entry cannot be decoded, or is cut off.
-    """
-    name = entry_name(number)
-    known = shard.store.identity(name)
-    return remembered(
-        "logs",
-        None if known is None else (known, "rows"),
-        lambda: _entry_rows(shard, number),
-        lambda _: _COUNT_BYTES,
-    )
-
-
-def _entry_rows(shard: Shard, number: int) -> int:
-    data = shard.store.read(entry_name(number))
-    source = pa.BufferReader(data)
-    try:
-        with pa.ipc.open_stream(source) as reader:
-            rows = sum(batch.num_rows for batch in reader)
-    except (pa.ArrowException, OSError, ValueError, KeyError, UnicodeDecodeError) as error:
-        raise _damaged(number, f"{shard.store.uri}/{entry_name(number)}", str(error)) from error
-    end = source.tell()
-    if bytes(data[end - len(_END) : end]) != _END:
-        raise _damaged(number, f"{shard.store.uri}/{entry_name(number)}", "it has no end marker")
-    return rows
-
-
-def _read_entry(shard: Shard, number: int) -> Entry:
-    name = entry_name(number)
-    where = f"{shard.store.uri}/{name}"
-    schema, batches, checked = decoded(shard.store.read(name), number, where)
-    said = schema.metadata or {}
-    if any(key.startswith(_TARGET) for key in said):
-        raise UnsupportedFeatureError(
-            f"{where} is of a table with blobs, which lancekit does not take from logs.",
-            hint="Have its writer flush it to a generation.",
-            file=where,
-        )
-    epoch, generation = _number(said, _EPOCH, where), _number(said, _GENERATION, where)
-    if epoch is None:
-        raise _damaged(number, where, "it says no epoch")
-    sentinel = said.get(_SENTINEL) == b"true"
-    return Entry(number, epoch, generation, [] if sentinel else batches, sentinel, checked=checked)
-
-
-def decoded(
-    data: pa.Buffer, number: int, where: str
-) -> tuple[pa.Schema, list[pa.RecordBatch], bool]:
-    """Return the schema and rows of an entry, and whether it has a checksum.
-
-    Raises
-    ------
-    CorruptFileError
-        It is damaged or cut off; ``context`` has ``cut_off``.
-    """
-    ending = bytes(data[max(0, len(data) - len(_END) - _TRAILER.size) :])
-    trailer = ending[-_TRAILER.size :]
-    checked = _is_nearly(trailer[: len(_MARK)], _MARK)
-    checksum = zlib.crc32(data[: len(data) - _TRAILER.size]) if checked else 0
-    if checked and trailer != _TRAILER.pack(_MARK, checksum):
-        raise _damaged(number, where, "its checksum is another")
-    ends = checked or _is_nearly(ending[-len(_END) :], _END)
-    source = pa.BufferReader(data)
-    try:
-        with pa.ipc.open_stream(source) as reader:
-            schema, batches = reader.schema, list(reader)
-        _ = schema.names  # which may be no text
-        for batch in batches:
-            batch.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError, KeyError, UnicodeDecodeError) as error:
-        raise _damaged(number, where, str(error), cut_off=not ends) from error
-    end = source.tell()
-    if bytes(data[end - len(_END) : end]) != _END:  # a cut may fall between two batches
-        raise _damaged(number, where, "it has no end marker", cut_off=not ends)
-    return schema, batches, checked
-
-
-def _is_nearly(found: bytes, wanted: bytes) -> bool:
-    """Tell whether a marker is there, one byte of which may be damaged."""
-    return len(found) == len(wanted) and sum(a != b for a, b in zip(found, wanted, strict=True)) < 2
-
-
-def _number(said: Any, key: bytes, where: str) -> int | None:
-    text = said.get(key)
-    if text is None:
-        return None
-    if not text.isdigit():
-        raise CorruptFileError(f"{where} is damaged: its {key.decode()} is {text!r}.", file=where)
-    return int(text)
-
-
-def _damaged(number: int, where: str, why: str, *, cut_off: bool = False) -> CorruptFileError:
-    return CorruptFileError(
-        f"Entry {number} of a write-ahead log, {where}, is damaged: {why}.",
-        hint=_WAY_OUT,
-        file=where,
-        position=number,
-        cut_off=cut_off,
-    )
+#: so many bytes of zeros at the end of a file are no end of a stream
+_ZEROS = bytes(8)
 
 
 def positions(shard: Shard) -> list[int]:
@@ -286,10 +64,17 @@ def put_entry(shard: Shard, number: int, data: Bytes) -> bool:
 
 def told_torn(shard: Shard, number: int) -> str:
     """Return how a warning about a torn entry begins."""
+    data = bytes(shard.store.read(entry_name(number)))
+    if data.endswith(_ZEROS):
+        zeros = len(data) - len(data.rstrip(b"\0"))
+        what = f"the last {zeros:,} of its {len(data):,} bytes are zeros"
+    else:
+        what = f"the file ends after {len(data):,} bytes"
     return (
-        f"Entry {number} of the write-ahead log in {shard.store.uri} is torn: the file ends before "
-        "its end marker, and no rows come after it. A writer that flushes to disk never "
-        "acknowledged it. It is left out"
+        f"Entry {number} of the write-ahead log in {shard.store.uri} is torn: {what} without the "
+        "end marker, and no rows come after it. A writer that flushes to disk acknowledges an "
+        "entry when all of its bytes are there: this one was never acknowledged, or the file was "
+        "damaged later. It is left out"
     )
 
 
@@ -301,15 +86,6 @@ def copy_aside(shard: Shard, number: int) -> str:
     except FileNotFoundError:
         return ""
     return aside
-
-
-def copy_folder_aside(shard: Shard, folder: str) -> str:
-    """Copy all files of a folder durably; return the name of the copy, empty if there are none."""
-    files = shard.store.list_tree(folder)
-    for file in files:
-        with suppress(FileNotFoundError):
-            shard.store.put(f"{ASIDE}/{file.name}", shard.store.read(file.name, file.size))
-    return f"{ASIDE}/{folder}" if files else ""
 
 
 def set_aside(shard: Shard, number: int, epoch: int) -> str:
@@ -357,12 +133,7 @@ def replayable(shard: Shard, manifest: ShardManifest) -> Iterator[Entry]:
             if entry.generation is not None and entry.generation < manifest.current_generation:
                 if number <= flushed_up_to(shard, manifest):
                     continue
-                raise _contradiction(
-                    shard,
-                    manifest,
-                    f"rows of generation {entry.generation} at position {number} of the log are in "
-                    f"no generation, and the next one is {manifest.current_generation}",
-                )
+                raise _contradiction(shard, manifest, _in_no_generation(manifest, entry))
             yield entry
         expected = last + 1
     if torn is not None:
@@ -423,35 +194,78 @@ def check_reach(shard: Shard, manifest: ShardManifest, numbers: Sequence[int]) -
     CorruptFileError
         It does; rows that were acknowledged may be missing.
     """
-    seen, last = manifest.last_seen, max(numbers, default=0)
-    if seen > max(manifest.replay_after, last) and not shard.store.exists(entry_name(seen)):
-        raise _contradiction(
-            shard, manifest, f"the log had an entry at position {seen}, and ends at {last}"
-        )
+    if end := lost_end(shard, manifest, numbers):
+        raise _missing_end(shard, manifest, end, max(numbers, default=0))
+    if told := _flushed_too_early(shard, manifest, numbers):
+        raise _contradiction(shard, manifest, told)
+
+
+def lost_end(shard: Shard, manifest: ShardManifest, numbers: Sequence[int]) -> range:
+    """Return the positions behind the end of the log up to one that had an entry."""
+    seen, last = manifest.last_seen, max([manifest.replay_after, *numbers])
+    if seen <= last or shard.store.exists(entry_name(seen)):
+        return range(0)
+    return range(last + 1, seen + 1)
+
+
+def _flushed_too_early(shard: Shard, manifest: ShardManifest, numbers: Sequence[int]) -> str:
+    """Return what is wrong if entries before the cursor have a generation that is still to come."""
     for number in reversed(numbers):
         if number > manifest.replay_after:
             continue
         entry = readable_entry(shard, number)
         if entry is None or entry.generation is None:
             continue  # a sentinel; or generations have its rows, and it may be collected meanwhile
-        generation = entry.generation
-        if generation >= manifest.current_generation:
-            raise _contradiction(
-                shard,
-                manifest,
-                f"generations have the rows of generation {generation} at position {number} of the "
-                f"log, and the next one is {manifest.current_generation}",
+        if entry.generation >= manifest.current_generation:
+            return (
+                f"generations have the rows of generation {entry.generation} at position {number} "
+                f"of the log, and the next one is {manifest.current_generation}"
             )
-        return
+        break
+    return ""
+
+
+def _in_no_generation(manifest: ShardManifest, entry: Entry) -> str:
+    return (
+        f"rows of generation {entry.generation} at position {entry.position} of the log are in no "
+        f"generation, and the next one is {manifest.current_generation}"
+    )
+
+
+def contradiction(shard: Shard, manifest: ShardManifest) -> str:
+    """Return what the entries that can be read contradict in a manifest; empty if nothing."""
+    numbers = positions(shard)
+    if told := _flushed_too_early(shard, manifest, numbers):
+        return told
+    for number in numbers:
+        entry = readable_entry(shard, number) if number > manifest.replay_after else None
+        if entry is None or entry.generation is None:
+            continue
+        is_past = entry.generation < manifest.current_generation
+        if is_past and number > flushed_up_to(shard, manifest):
+            return _in_no_generation(manifest, entry)
+    return ""
 
 
 def _contradiction(shard: Shard, manifest: ShardManifest, what: str) -> CorruptFileError:
     where = f"{shard.store.uri}/{manifest_name(manifest.version)}"
     return CorruptFileError(
         f"{where} and the write-ahead log beside it contradict each other: {what}.",
-        hint="Restore the file from a copy: rows that were acknowledged would be missing.",
+        hint=WAY_OUT,
         file=where,
         shard=str(shard.id),
+    )
+
+
+def _missing_end(shard: Shard, manifest: ShardManifest, end: range, last: int) -> CorruptFileError:
+    where = f"{shard.store.uri}/{WAL}"
+    return CorruptFileError(
+        f"The end of the write-ahead log {where} is missing: the log had an entry at position "
+        f"{end[-1]}, and ends at {last}; {manifest_name(manifest.version)} tells of the entry.",
+        hint=WAY_OUT,
+        file=where,
+        shard=str(shard.id),
+        position=end[0],
     )
 
 
@@ -459,7 +273,7 @@ def _missing(shard: Shard, number: int) -> CorruptFileError:
     where = f"{shard.store.uri}/{entry_name(number)}"
     return CorruptFileError(
         f"Entry {number} of a write-ahead log, {where}, is missing, and a later one is there.",
-        hint=_WAY_OUT,
+        hint=WAY_OUT,
         file=where,
         position=number,
     )

@@ -32,7 +32,8 @@ from lancekit.format.mem_wal.shard_manifest import (
     parse_shard_manifest,
     with_checksum,
 )
-from lancekit.shards.log import positions, read_entry
+from lancekit.shards.entry import read_entry
+from lancekit.shards.log import positions
 from lancekit.shards.shard import Shard
 
 __all__ = ["change", "fenced", "latest", "lost_manifests", "put_next"]

@@ -12,7 +12,7 @@ import lancekit as lk
 from lancekit.cache import CacheInfo, CacheUse
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard
 from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
-from lancekit.operations.mem_wal.repair import MemWalRepair, SetAside
+from lancekit.operations.mem_wal.set_aside import MemWalRepair, SetAside
 from lancekit.operations.mem_wal.shards import Generation, ShardInfo, Shards
 from lancekit.spark.session.info import SessionInfo, SettingDifference
 

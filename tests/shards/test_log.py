@@ -14,16 +14,8 @@ import lancekit as lk
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.format.mem_wal.names import LOGS, entry_name
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
-from lancekit.shards.log import (
-    Entry,
-    encode_entry,
-    encode_sentinel,
-    positions,
-    put_entry,
-    read_entry,
-    replayable,
-    tip,
-)
+from lancekit.shards.entry import Entry, encode_entry, encode_sentinel, read_entry
+from lancekit.shards.log import positions, put_entry, replayable, tip
 from lancekit.shards.schema import wal_schema
 from lancekit.shards.shard import Shard, shard_of
 from lancekit.storage import LocalStore

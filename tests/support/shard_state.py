@@ -45,7 +45,7 @@ def _written(shard: Shard, merged: int, schema: Any) -> Iterator[dict[str, Any]]
     for table in manifest.sstables:
         if table.generation > merged:
             yield from lk.dataset(f"{shard.store.uri}/{table.path}").to_table().to_pylist()
-    for memtable in replayed(replayable(shard, manifest), manifest, schema):
+    for memtable in replayed(replayable(shard, manifest), manifest.current_generation, schema):
         yield from _rows(memtable.batches)
 
 

@@ -116,7 +116,7 @@ from lancekit.operations.lineage.conflicts import Conflicts
 from lancekit.operations.maintenance.deepen import DeepenResult
 from lancekit.operations.maintenance.inventory import DataStatistics
 from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
-from lancekit.operations.mem_wal.repair import MemWalRepair
+from lancekit.operations.mem_wal.set_aside import MemWalRepair
 from lancekit.operations.mem_wal.shards import Shards
 from lancekit.operations.merge.preview import MergePlan
 from lancekit.pipeline.diff.statistics import ColumnStatistics

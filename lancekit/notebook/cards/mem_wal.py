@@ -27,7 +27,7 @@ from lancekit.notebook.render.words import clean, count, listing, place, plural,
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard
 from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
 from lancekit.operations.mem_wal.quarantine import GENERATION, REASON, SHARD, TIME
-from lancekit.operations.mem_wal.repair import MemWalRepair, SetAside
+from lancekit.operations.mem_wal.set_aside import MemWalRepair
 from lancekit.operations.mem_wal.shards import ShardInfo, Shards
 from lancekit.operations.unmerged.waiting_rows import merge_call
 from lancekit.options import options
@@ -51,11 +51,6 @@ _SHARDS = (
     Column("rows", numeric=True),
     Column("merged up to", numeric=True),
     Column("entries in the log", numeric=True),
-)
-_REPAIRED = (
-    Column("shard"),
-    Column("what"),
-    Column("its bytes are in"),
 )
 _QUARANTINED = (
     Column("row", numeric=True),
@@ -189,24 +184,18 @@ _AFTER_REPAIR = "ds.mem_wal_set_aside() shows the rows, and puts back those that
 
 def mem_wal_repair_card(result: MemWalRepair, _now: datetime) -> Card:
     most = options.display_rows
-    moved = table(
-        caption="By shard",
-        columns=_REPAIRED,
-        rows=tuple(map(_repaired, result[:most])),
-        note=first_of(most, len(result), "list(ds.repair_mem_wal())"),
-    )
+    more = plural(len(result) - most, "part") if len(result) > most else ""
     return Card(
         kind="MemWAL repair",
         headline=(),
-        title=f"{plural(len(result), 'part')} of shards set aside" if result else "no damage",
-        facts=facts(("next", _AFTER_REPAIR if any(one.file for one in result) else "")),
-        tables=(moved,) if result else (),
+        title=result.title,
+        # cells of tables are cut, and a path is to be copied
+        facts=facts(
+            *((one.called, clean(one.words)) for one in result[:most]),
+            ("next", _AFTER_REPAIR if any(one.file and one.rows != 0 for one in result) else ""),
+            ("and more", f"{more}: the result of repair_mem_wal() is a list" if more else ""),
+        ),
     )
-
-
-def _repaired(one: SetAside) -> Row:
-    kept = clean(place(one.file)) if one.file else "nothing: it was missing"
-    return Row((clean(one.shard_id), one.called, kept))
 
 
 def mem_wal_quarantine_card(quarantine: MemWalQuarantine, _now: datetime) -> Card:

@@ -19,11 +19,10 @@ from lancekit.format.mem_wal.shard_manifest import ShardFieldValue, ShardManifes
 from lancekit.legible import warn
 from lancekit.operations.mem_wal.memtable import Memtable
 from lancekit.operations.mem_wal.replay import replayed
+from lancekit.shards.entry import Entry, encode_sentinel
 from lancekit.shards.log import (
-    Entry,
     check_reach,
     copy_aside,
-    encode_sentinel,
     positions,
     put_entry,
     replayable,
@@ -115,14 +114,14 @@ def claim(
     manifest, strays = _next_epoch(shard, first, merged, sealed=sealed, after=after)
     epoch = manifest.writer_epoch
     _move_strays(shard, strays)
-    last = fence(shard, epoch) if epoch > 1 else max(positions(shard), default=0)
+    last = fence(shard, manifest) if epoch > 1 else max(positions(shard), default=0)
     try:
         entries, healed = _read_past(shard, manifest)
     except (CorruptFileError, FileNotFoundError):
         _check_own(shard, epoch)  # who has it now may have collected what was to be replayed
         raise
     last = max([last, *(entry.position for entry in entries)])
-    tables = replayed(entries, manifest, schema)
+    tables = replayed(entries, manifest.current_generation, schema)
     if last > manifest.last_seen:
         change(shard, epoch, lambda newest: replace(newest, last_seen=last))
     return Claim(epoch=epoch, position=last + 1, memtables=tables, healed=healed)
@@ -212,11 +211,15 @@ def _move_strays(shard: Shard, numbers: Sequence[int]) -> None:
         )
 
 
-def fence(shard: Shard, epoch: int) -> int:
-    """Put a sentinel behind the last entry, to keep earlier writers out; return its position."""
-    sentinel = encode_sentinel(epoch)
+def fence(shard: Shard, manifest: ShardManifest) -> int:
+    """Put a sentinel behind the last entry, to keep earlier writers out; return its position.
+
+    Where the log lost its entries, the next one is still behind the cursor: nobody would replay it
+    otherwise.
+    """
+    sentinel = encode_sentinel(manifest.writer_epoch)
     # listed, not looked for by name: that would take a hole for the end, and fill it
-    position = max(positions(shard), default=0) + 1
+    position = max([manifest.replay_after, *positions(shard)]) + 1
     while not put_entry(shard, position, sentinel):
         position += 1  # the writer before was quicker; what it put is replayed
     return position

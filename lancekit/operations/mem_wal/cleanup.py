@@ -27,7 +27,7 @@ from lancekit.format.mem_wal.shard_manifest import ShardManifest, parse_shard_ma
 from lancekit.operations.cleanup.plan import IN_FLIGHT
 from lancekit.operations.unmerged.marks import Marks
 from lancekit.operations.unmerged.quarantined import EMPTIED, quarantine_ids
-from lancekit.shards.log import read_entry
+from lancekit.shards.entry import read_entry
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard
 from lancekit.storage import ObjectInfo
@@ -196,7 +196,8 @@ class _Held:
             if first <= number < newest.version:
                 name = manifest_name(number)
                 with suppress(FileNotFoundError):  # another cleanup was first
-                    window.append(parse_shard_manifest(shard.store.read(name), name))
+                    where = f"{shard.store.uri}/{name}"
+                    window.append(parse_shard_manifest(shard.store.read(name), where))
         return cls(
             newest=newest,
             since=since,

@@ -45,8 +45,15 @@ from lancekit.storage import Store
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot, snapshot_of
 
-__all__ = ["KEYS", "Indexed", "generation_identity", "open_generation", "write_generation"]
-__all__ += ["write_rows"]
+__all__ = [
+    "KEYS",
+    "OF_DAMAGE",
+    "Indexed",
+    "generation_identity",
+    "open_generation",
+    "write_generation",
+    "write_rows",
+]
 
 #: the folder of what tells the keys of a generation
 KEYS = "_pk_index"
@@ -63,7 +70,7 @@ _MANIFEST = f"{VERSIONS}/{manifest_name(_VERSION, ManifestNaming.V2)}"
 _WAY_OUT = "To go on without them, ds.repair_mem_wal() takes the generation off its shard."
 
 #: errors of a manifest that makes no sense
-_OF_DAMAGE = (
+OF_DAMAGE = (
     CorruptFileError,
     UnsupportedFeatureError,
     ArithmeticError,
@@ -254,7 +261,7 @@ def open_generation(shard: Shard, table: SsTable, schema: LanceSchema) -> Snapsh
             path=table.path,
         ) from error
     # the table, which has the same columns, could be read
-    except _OF_DAMAGE as error:
+    except OF_DAMAGE as error:
         raise _damaged(shard, table, str(error)) from error
     if snapshot is None or fault:
         raise _damaged(shard, table, fault)

@@ -19,7 +19,8 @@ from lancekit.errors import (
 from lancekit.format.mem_wal.names import entry_name
 from lancekit.interrupts import pause
 from lancekit.operations.mem_wal.table_watch import TableWatch
-from lancekit.shards.log import encode_entry, put_entry, read_entry
+from lancekit.shards.entry import encode_entry, read_entry
+from lancekit.shards.log import put_entry
 from lancekit.shards.manifests import fenced
 from lancekit.shards.shard import Shard
 

@@ -1,4 +1,4 @@
-"""Damaged and missing files of shards: copied aside, so that the shard can be used again.
+"""Damaged and missing files of write-ahead logs: moved aside, so that the logs can be used again.
 
 See docs/format/memwal.md, 3.
 """
@@ -7,78 +7,41 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from lancekit.display import Displayed
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.format.mem_wal.details import mem_wal_entry
-from lancekit.format.mem_wal.names import generation_number
-from lancekit.format.mem_wal.shard_manifest import ShardManifest, SsTable
-from lancekit.format.schema import LanceSchema
-from lancekit.legible import plural
+from lancekit.format.mem_wal.names import entry_name, generation_number
+from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.operations.mem_wal.claim import fence
-from lancekit.operations.mem_wal.generation import open_generation
-from lancekit.operations.mem_wal.initialize import initialized
-from lancekit.shards.aside import Note, put_note
-from lancekit.shards.log import (
-    copy_aside,
-    copy_folder_aside,
-    positions,
-    read_entry,
-    replayable,
-    set_aside,
+from lancekit.operations.mem_wal.damaged_generations import (
+    UNLISTED,
+    fault_of_generation,
+    listed_again,
+    of_entry,
+    of_generation,
+    replaced,
 )
+from lancekit.operations.mem_wal.damaged_manifests import (
+    Standing,
+    moved_aside,
+    put_over,
+    standing,
+)
+from lancekit.operations.mem_wal.initialize import initialized
+from lancekit.operations.mem_wal.set_aside import SetAside
+from lancekit.shards.aside import Note, put_note
+from lancekit.shards.entry import read_entry
+from lancekit.shards.log import copy_aside, lost_end, positions, set_aside
 from lancekit.shards.manifests import change, latest, lost_manifests, put_next
 from lancekit.shards.shard import Shard
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["MemWalRepair", "SetAside", "repair_logs"]
+__all__ = ["repair_logs"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetAside:
-    """An entry of a log or a generation that cannot be used where it was.
-
-    Attributes
-    ----------
-    shard_id
-        The shard.
-    position
-        The place of an entry in the log; ``None`` of a generation, and of a shard that is gone.
-    generation
-        The number of a generation; ``None`` of an entry, and of a shard that is gone.
-    file
-        The URI of the file or folder that has the bytes now; ``None`` if there were none.
-    reason
-        What was wrong.
-    """
-
-    shard_id: str
-    position: int | None = None
-    generation: int | None = None
-    file: str | None
-    reason: str
-
-    @property
-    def called(self) -> str:
-        """What was set aside, as a phrase."""
-        if self.position is not None:
-            return f"entry {self.position}"
-        return "all files" if self.generation is None else f"generation {self.generation}"
-
-
-class MemWalRepair(Displayed, list[SetAside]):
-    """The entries and generations that a repair set aside: a list with a card."""
-
-    def _plain(self) -> str:
-        if not self:
-            return "no damage"
-        lines = (f"{one.called} of shard {one.shard_id}: {one.file or 'missing'}" for one in self)
-        return "\n".join([f"{plural(len(self), 'part')} of shards set aside", *lines])
-
-
-def repair_logs(snapshot: Snapshot, shards: Iterable[Shard]) -> MemWalRepair:
-    """Set aside what is damaged in shards; shards without damage keep their writers.
+def repair_logs(snapshot: Snapshot, shards: Iterable[Shard]) -> list[SetAside]:
+    """Move aside what is damaged in shards; shards without damage keep their writers.
 
     Parameters
     ----------
@@ -86,15 +49,10 @@ def repair_logs(snapshot: Snapshot, shards: Iterable[Shard]) -> MemWalRepair:
         The newest version of the table, which says what it has of each shard.
     shards
         The shards.
-
-    Raises
-    ------
-    CorruptFileError
-        The manifest of a shard is damaged.
     """
-    return MemWalRepair(
+    return [
         _noted(snapshot, shard, found) for shard in shards for found in _repaired(snapshot, shard)
-    )
+    ]
 
 
 def _noted(snapshot: Snapshot, shard: Shard, found: SetAside) -> SetAside:
@@ -103,13 +61,14 @@ def _noted(snapshot: Snapshot, shard: Shard, found: SetAside) -> SetAside:
     A repair that is stopped before leaves a file without a note, whose rows go back if asked for.
     """
     entry = mem_wal_entry(snapshot.indices)
-    if found.file is not None and entry is not None:
+    if found.file is not None and found.manifest is None and entry is not None:
         note = Note(
             version=snapshot.version,
             logs=str(entry.uuid),
             created=str(entry.created_at),
             merged=initialized(snapshot).merged.get(shard.id, 0),
-            whole=found.reason == lost_manifests(shard).message,
+            whole=found.reason in (lost_manifests(shard).message, UNLISTED),
+            done=found.rows == 0 and found.position is None,  # it was written again
         )
         put_note(shard, found.file.removeprefix(f"{shard.store.uri}/"), note)
     return found
@@ -117,116 +76,116 @@ def _noted(snapshot: Snapshot, shard: Shard, found: SetAside) -> SetAside:
 
 def _repaired(snapshot: Snapshot, shard: Shard) -> Iterator[SetAside]:
     merged = initialized(snapshot).merged.get(shard.id, 0)
-    try:
-        manifest = latest(shard)
-    except CorruptFileError as error:
-        if not error.context.get("lost"):
-            raise
-        manifest = None
-    if manifest is None:
-        yield from _begun_again(shard, merged)
+    found = standing(shard)
+    if found.manifest is None:
+        if found.faulty or _lost_all(shard, merged):
+            yield from _begun_again(snapshot, shard, merged, found)
         return
-    lost = [
+    manifest, schema = found.manifest, snapshot.manifest.schema
+    damaged = [
         (table, reason)
         for table in manifest.sstables
-        if table.generation > merged
-        and (reason := _fault_of(shard, table, snapshot.manifest.schema))
+        if table.generation > merged and (reason := fault_of_generation(shard, table, schema))
     ]
-    if not lost and _fault(shard, manifest) is None:
+    end = lost_end(shard, manifest, positions(shard))
+    stray: list[SetAside] = []
+    if not found.is_newest:
+        manifest = put_over(shard, manifest, found.newest, merged)
+        if any(_faults(shard, manifest)):
+            manifest, stray = listed_again(snapshot, shard, manifest)
+    elif damaged or end or any(_faults(shard, manifest)):
+        # who writes to the shard has to stop: the place of its next entry is taken
+        manifest = change(shard, None, lambda now: replace(now, writer_epoch=now.writer_epoch + 1))
+    yield from _moved_manifests(shard, found)
+    if manifest is found.manifest:
         return
-    # who writes to the shard has to stop: the place of its next entry is taken
-    manifest = change(
-        shard, None, lambda newest: replace(newest, writer_epoch=newest.writer_epoch + 1)
-    )
-    fence(shard, manifest.writer_epoch)
-    while (fault := _fault(shard, manifest)) is not None:
-        position, reason = fault
+    for position, reason in list(_faults(shard, manifest)):
         aside = set_aside(shard, position, manifest.writer_epoch)
-        yield _aside(shard, reason, aside, position=position)
-    for table, reason in lost:
-        yield from _unlisted(shard, table, reason)
+        yield of_entry(shard, position, reason, aside)
+    yield from stray
+    if end:
+        reason = f"The log ends before entry {end[-1]}, which a manifest tells of."
+        yield SetAside(
+            shard_id=str(shard.id),
+            position=end[0],
+            last_position=end[-1],
+            file=None,
+            reason=reason,
+        )
+    last = fence(shard, manifest)
+    change(shard, None, lambda now: replace(now, last_seen=last))
+    for table, reason in damaged:
+        yield from replaced(snapshot, shard, table, reason)
 
 
-def _unlisted(shard: Shard, table: SsTable, reason: str) -> Iterator[SetAside]:
-    """Take a generation off the manifest of its shard; copy what is left of its rows aside.
-
-    The log has the rows of a generation until a cleanup removes the entries.
-    """
-    found = [_aside(shard, reason, copy_folder_aside(shard, table.path), table.generation)]
-    for number in positions(shard):
-        with suppress(CorruptFileError, UnsupportedFeatureError, FileNotFoundError):
-            if read_entry(shard, number).generation == table.generation:
-                found.append(_aside(shard, reason, copy_aside(shard, number), position=number))
-
-    def without(newest: ShardManifest) -> ShardManifest:
-        return replace(newest, sstables=tuple(t for t in newest.sstables if t.path != table.path))
-
-    change(shard, None, without)
-    yield from found
-
-
-def _fault_of(shard: Shard, table: SsTable, schema: LanceSchema) -> str:
-    """Return what is wrong with a generation as a whole; empty if it can be opened."""
+def _lost_all(shard: Shard, merged: int) -> bool:
+    """Tell whether a shard without manifests had some."""
     try:
-        open_generation(shard, table, schema)
-    except CorruptFileError as error:
-        return error.message
-    return ""
+        return latest(shard) is None and merged > 0
+    except CorruptFileError:
+        return True
 
 
-def _aside(
-    shard: Shard, reason: str, name: str, generation: int | None = None, position: int | None = None
-) -> SetAside:
-    return SetAside(
-        shard_id=str(shard.id),
-        position=position,
-        generation=generation,
-        file=f"{shard.store.uri}/{name}" if name else None,
-        reason=reason,
-    )
+def _moved_manifests(shard: Shard, found: Standing) -> Iterator[SetAside]:
+    """Move faulty manifests aside; the log has what they said of rows."""
+    for version, reason in found.faulty.items():
+        with suppress(FileNotFoundError):  # a cleanup was first
+            file = f"{shard.store.uri}/{moved_aside(shard, version)}"
+            yield SetAside(
+                shard_id=str(shard.id), manifest=version, file=file, reason=reason, rows=0
+            )
 
 
-def _begun_again(shard: Shard, merged: int) -> Iterator[SetAside]:
+# ---- the log
+
+
+def _faults(shard: Shard, manifest: ShardManifest) -> Iterator[tuple[int, str]]:
+    """Yield the positions of entries that are to be replayed and cannot be, and why."""
+    numbers = positions(shard)
+    for number in range(manifest.replay_after + 1, max(numbers, default=0) + 1):
+        try:
+            read_entry(shard, number)
+        except FileNotFoundError:
+            yield number, f"{shard.store.uri}/{entry_name(number)} is missing."
+        except CorruptFileError as error:
+            yield number, error.message
+        except UnsupportedFeatureError:
+            continue
+
+
+# ---- a shard without a manifest that can be used
+
+
+def _begun_again(
+    snapshot: Snapshot, shard: Shard, merged: int, found: Standing
+) -> Iterator[SetAside]:
     """Begin a shard without manifests again, behind all that is left of it.
 
     Files are copied before the manifest is put: nobody needs them after it, and a cleanup removes
     them.
     """
     reason = lost_manifests(shard).message
-    numbers, epoch, generation = positions(shard), 0, merged
+    numbers, epoch, generation = positions(shard), found.newest, merged
     for number in numbers:
         with suppress(CorruptFileError, UnsupportedFeatureError, FileNotFoundError):
             entry = read_entry(shard, number)
             epoch, generation = max(epoch, entry.epoch), max(generation, entry.generation or 0)
             if entry.sentinel:
                 continue
-        yield _aside(shard, reason, copy_aside(shard, number), position=number)
+        yield of_entry(shard, number, reason, copy_aside(shard, number))
     for folder in shard.store.list_folders(""):
         own = generation_number(folder)
         if own:
             generation = max(generation, own)
-            yield _aside(shard, reason, copy_folder_aside(shard, folder), own)
-    last = fence(shard, epoch + 1)
-    first = ShardManifest(
+            yield of_generation(snapshot, shard, folder, reason)
+    before = ShardManifest(
         shard=shard.id,
-        version=1,
+        version=found.newest,
         writer_epoch=epoch + 1,
-        replay_after=last,
-        last_seen=last,
         current_generation=generation + 1,
     )
+    last = fence(shard, before)
+    first = replace(before, version=found.newest + 1, replay_after=last, last_seen=last)
     if put_next(shard, first) and not numbers:
-        yield _aside(shard, reason, "")
-
-
-def _fault(shard: Shard, manifest: ShardManifest) -> tuple[int, str] | None:
-    """Return the position of the first entry that cannot be read, and what is wrong with it."""
-    try:
-        for entry in replayable(shard, manifest):
-            if entry.torn:
-                return entry.position, "The file ends before its end marker."
-    except CorruptFileError as error:
-        if "position" not in error.context:
-            raise
-        return error.context["position"], error.message
-    return None
+        yield SetAside(shard_id=str(shard.id), file=None, reason=reason)
+    yield from _moved_manifests(shard, found)

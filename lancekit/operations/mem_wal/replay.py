@@ -6,29 +6,26 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.operations.mem_wal.memtable import Memtable
 from lancekit.shards.by_id import by_id, lacking_columns
-from lancekit.shards.log import Entry
+from lancekit.shards.entry import Entry
 
 __all__ = ["replayed"]
 
 
-def replayed(
-    entries: Iterable[Entry], manifest: ShardManifest, schema: pa.Schema
-) -> list[Memtable]:
+def replayed(entries: Iterable[Entry], generation: int, schema: pa.Schema) -> list[Memtable]:
     """Return the memtables of entries, ascending; the last one is that which is written to.
 
     Parameters
     ----------
     entries
-        What `replayable` gives for the manifest.
-    manifest
-        The shard's newest.
+        What `replayable` gives for the shard's newest manifest.
+    generation
+        The number of the next generation, by the manifest.
     schema
         What `wal_schema` makes of the table's schema today.
     """
-    tables = [Memtable(manifest.current_generation)]
+    tables = [Memtable(generation)]
     for entry in entries:
         rows = [by_id(batch, schema) for batch in entry.batches if batch.num_rows]
         if not rows:

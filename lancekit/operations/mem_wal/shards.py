@@ -13,7 +13,8 @@ from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.legible import shown
 from lancekit.operations.unmerged.lost import check_shards, lost_shards
 from lancekit.operations.unmerged.marks import Marks
-from lancekit.shards.log import count_entry_rows, positions
+from lancekit.shards.entry import count_entry_rows
+from lancekit.shards.log import positions
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard, shards_of
 from lancekit.versions.snapshot import Snapshot

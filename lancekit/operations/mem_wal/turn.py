@@ -16,7 +16,8 @@ from time import monotonic
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.format.mem_wal.names import WAL
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
-from lancekit.shards.log import read_entry, tip
+from lancekit.shards.entry import read_entry
+from lancekit.shards.log import tip
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard
 

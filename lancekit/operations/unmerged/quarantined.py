@@ -11,7 +11,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from uuid import UUID
 
-from lancekit.errors import CorruptFileError, DatasetNotFoundError, VersionNotFoundError
+from lancekit.errors import (
+    CorruptFileError,
+    DatasetNotFoundError,
+    FormatError,
+    VersionNotFoundError,
+)
 from lancekit.format.mem_wal.names import QUARANTINE, is_quarantine
 from lancekit.operations.unmerged.marks import Marks
 from lancekit.versions.ancestor import clone_of
@@ -19,7 +24,7 @@ from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["EMPTIED", "WAITING", "QuarantineTable", "quarantine_ids", "quarantined"]
-__all__ += ["quarantined_rows"]
+__all__ += ["quarantine_table", "quarantined_rows"]
 
 #: the mark of a table whose rows wait, and of one whose rows were put back or discarded
 WAITING, EMPTIED = 1, 2
@@ -64,14 +69,37 @@ def quarantined_rows(snapshot: Snapshot) -> int:
 
 def _opened(snapshot: Snapshot) -> Iterator[QuarantineTable]:
     for id_ in quarantine_ids(snapshot):
-        store = snapshot.store.child(f"{QUARANTINE}/{id_}")
         try:
-            yield QuarantineTable(id_, load_snapshot(Line(root=store), 1))
-        except (VersionNotFoundError, DatasetNotFoundError, FileNotFoundError) as error:
-            if snapshot.line.branch is not None or clone_of(snapshot.line) is not None:
-                continue  # the mark is inherited, and the source cannot be read any more
-            raise CorruptFileError(
-                f"{store.uri} is missing: it has rows that {snapshot.called} keeps in quarantine.",
-                hint="Restore the folder from a copy.",
-                file=store.uri,
-            ) from error
+            yield QuarantineTable(id_, quarantine_table(snapshot, id_))
+        except CorruptFileError as error:
+            is_own = snapshot.line.branch is None and clone_of(snapshot.line) is None
+            if is_own or not error.context.get("missing"):
+                raise
+            # the mark is inherited, and the source cannot be read any more
+
+
+def quarantine_table(snapshot: Snapshot, id_: UUID) -> Snapshot:
+    """Open a table of the quarantine of a version.
+
+    Raises
+    ------
+    CorruptFileError
+        The table is missing or damaged.
+    """
+    store = snapshot.store.child(f"{QUARANTINE}/{id_}")
+    kept = f"it has rows that {snapshot.called} keeps in quarantine"
+    try:
+        return load_snapshot(Line(root=store), 1)
+    except (VersionNotFoundError, DatasetNotFoundError, FileNotFoundError) as error:
+        raise CorruptFileError(
+            f"{store.uri} is missing: {kept}.",
+            hint="Restore the folder from a copy.",
+            file=store.uri,
+            missing=True,
+        ) from error
+    except (FormatError, ArithmeticError, LookupError, TypeError) as error:
+        raise CorruptFileError(
+            f"{store.uri} is damaged: {error}",
+            hint=f"Restore the folder from a copy: {kept}.",
+            file=store.uri,
+        ) from error

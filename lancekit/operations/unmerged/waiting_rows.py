@@ -19,7 +19,8 @@ from lancekit.legible import plural
 from lancekit.operations.unmerged.lost import lost_shards
 from lancekit.operations.unmerged.marks import Marks
 from lancekit.operations.unmerged.quarantined import quarantined_rows
-from lancekit.shards.log import count_entry_rows, positions, replayable
+from lancekit.shards.entry import count_entry_rows
+from lancekit.shards.log import positions, replayable
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard, shards_of
 from lancekit.storage import LocalStore

@@ -16,7 +16,8 @@ from lancekit.format.mem_wal.names import WAL, entry_name
 from lancekit.format.mem_wal.shard_manifest import ShardFieldValue
 from lancekit.operations.mem_wal import claim as claiming
 from lancekit.operations.mem_wal.claim import Claim, claim
-from lancekit.shards.log import encode_entry, positions, put_entry, read_entry, replayable
+from lancekit.shards.entry import encode_entry, read_entry
+from lancekit.shards.log import positions, put_entry, replayable
 from lancekit.shards.manifests import change, latest
 from lancekit.shards.schema import wal_schema
 from lancekit.shards.shard import Shard

@@ -16,7 +16,7 @@ import lancekit as lk
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.mem_wal.names import position
 from lancekit.operations.mem_wal import cleanup
-from lancekit.shards.log import read_entry
+from lancekit.shards.entry import read_entry
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard, shard_of
 from lancekit.storage import LocalStore

@@ -15,7 +15,8 @@ from lancekit.format.mem_wal.names import entry_name
 from lancekit.format.schema import LanceSchema
 from lancekit.operations.mem_wal.log_writer import LogWriter
 from lancekit.operations.mem_wal.table_watch import TableWatch
-from lancekit.shards.log import encode_sentinel, positions, put_entry, read_entry
+from lancekit.shards.entry import encode_sentinel, read_entry
+from lancekit.shards.log import positions, put_entry
 from lancekit.shards.schema import wal_schema
 from lancekit.shards.shard import Shard
 from lancekit.storage import LocalStore

@@ -24,7 +24,7 @@ from lancekit.errors import (
 )
 from lancekit.format.mem_wal.names import LOGS, MANIFESTS, position
 from lancekit.operations.mem_wal.reader import sources
-from lancekit.shards.log import read_entry
+from lancekit.shards.entry import read_entry
 from lancekit.shards.manifests import change
 from lancekit.shards.shard import shard_of
 from tests.support.shards import SHARD, opened

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 import pyarrow as pa
 
-from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.format.schema import LanceSchema
 from lancekit.operations.mem_wal.replay import replayed
-from lancekit.shards.log import Entry
+from lancekit.shards.entry import Entry
 from lancekit.shards.schema import wal_schema
 
 SCHEMA = wal_schema(LanceSchema.from_arrow(pa.schema({"id": pa.int64()})))
-MANIFEST = ShardManifest(shard=UUID(int=7), version=1, writer_epoch=3, current_generation=4)
 
 
 def entry(position: int, generation: int | None, *ids: int) -> Entry:
@@ -30,7 +26,7 @@ def test_each_generation_has_its_entries() -> None:
         Entry(11, 3, sentinel=True),
         entry(12, None, 5),
     ]
-    tables = replayed(entries, MANIFEST, SCHEMA)
+    tables = replayed(entries, 4, SCHEMA)
     assert [(t.generation, t.rows, t.entries, t.last_position) for t in tables] == [
         (4, 3, 2, 9),
         (6, 2, 2, 12),
@@ -39,10 +35,10 @@ def test_each_generation_has_its_entries() -> None:
 
 
 def test_an_empty_memtable_takes_the_number_of_the_first_rows() -> None:
-    (table,) = replayed([entry(8, 9, 1)], MANIFEST, SCHEMA)
+    (table,) = replayed([entry(8, 9, 1)], 4, SCHEMA)
     assert (table.generation, table.rows) == (9, 1)
 
 
 def test_without_rows_there_is_one_to_write_to() -> None:
-    (table,) = replayed([Entry(7, 2, sentinel=True), Entry(8, 2, 4, [])], MANIFEST, SCHEMA)
+    (table,) = replayed([Entry(7, 2, sentinel=True), Entry(8, 2, 4, [])], 4, SCHEMA)
     assert (table.generation, table.rows, table.bytes) == (4, 0, 0)

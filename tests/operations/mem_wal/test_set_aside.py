@@ -49,9 +49,11 @@ def entry(path: Path, number: int) -> Path:
     return files[number]
 
 
-def lose_generation(path: Path, number: int) -> None:
+def lose_generation(path: Path, number: int, first: int) -> None:
+    """Lose a generation and its first entry, so that the log does not have all of its rows."""
     (folder,) = (path / FOLDER).glob(f"*_gen_{number}")
     shutil.rmtree(folder)
+    entry(path, first).unlink()
 
 
 def states(ds: lk.LanceDataset) -> dict[int, tuple[str, str]]:
@@ -65,10 +67,12 @@ def with_lost_generation(path: Path) -> lk.LanceDataset:
     with ds.mem_wal_writer(SHARD) as writer:
         writer.put(rows(_4=1))
     with ds.mem_wal_writer(SHARD) as writer:
+        writer.put(rows(_9=9))
+        first = writer.position
         writer.put(rows(_1=5, _2=2))
         writer.put(rows(_1=1, _3=3, _4=4))
         writer.delete({"id": [0]})
-    lose_generation(path, 2)
+    lose_generation(path, 2, first)
     assert ds.repair_mem_wal()
     assert read(path) == {0: 0, 1: 0, 4: 1}
     return ds
@@ -313,8 +317,10 @@ def test_a_key_in_quarantine_is_unsure(tmp_path: Path) -> None:
     with ds.mem_wal_writer(SHARD) as writer:
         writer.put(rows(_2=-2))
     with ds.mem_wal_writer(SHARD) as writer:
+        writer.put(rows(_9=9))
+        first = writer.position
         writer.put(rows(_2=2))
-    lose_generation(tmp_path, 2)
+    lose_generation(tmp_path, 2, first)
     ds.repair_mem_wal()
     ds.constraints.add("positive", "v >= 0")
     ds.merge_mem_wal(on_error="quarantine")

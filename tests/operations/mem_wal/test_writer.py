@@ -33,7 +33,8 @@ from lancekit.operations.mem_wal import flush
 from lancekit.operations.mem_wal.group_commit import GroupCommit, Ticket
 from lancekit.operations.mem_wal.log_writer import LogWriter
 from lancekit.progress import tracking
-from lancekit.shards.log import positions, read_entry
+from lancekit.shards.entry import read_entry
+from lancekit.shards.log import positions
 from tests.support.faults import Crash, Faults, Mode, injected
 from tests.support.shard_state import newest_rows
 from tests.support.shards import LEFT_OPEN_MS, SHARD, keyed, newest, opened, with_shards

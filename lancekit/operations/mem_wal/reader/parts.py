@@ -41,7 +41,7 @@ from lancekit.options import options
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.shards.by_id import by_id, lacking_columns
-from lancekit.shards.log import Entry
+from lancekit.shards.entry import Entry
 from lancekit.shards.schema import TOMBSTONE, primary_key, wal_schema
 from lancekit.shards.shard import Shard
 from lancekit.versions.snapshot import Snapshot
@@ -93,7 +93,11 @@ class ShardState:
         """Return the rows that are in no generation, in the form that the log has today."""
         form = wal_schema(schema)
         if self.manifest is not None:
-            return [table for table in replayed(self.entries, self.manifest, form) if table.rows]
+            return [
+                table
+                for table in replayed(self.entries, self.manifest.current_generation, form)
+                if table.rows
+            ]
         held = []
         for number, batches in self.memory:
             if batches:

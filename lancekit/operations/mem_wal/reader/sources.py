@@ -32,7 +32,8 @@ from lancekit.operations.mem_wal.reader.parts import (
 )
 from lancekit.operations.unmerged.lost import check_shards
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.shards.log import Entry, replayable, told_torn
+from lancekit.shards.entry import Entry
+from lancekit.shards.log import replayable, told_torn
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard, shard_of, shards_of
 from lancekit.versions.line import Line
