@@ -32,7 +32,7 @@ from lancekit.operations.mem_wal.open_writer import open_writer
 from lancekit.operations.mem_wal.settings import WriterSettings
 from lancekit.operations.mem_wal.shard_rows import ShardRows, opened_rows
 from lancekit.operations.mem_wal.shares import Share, shares, spec_of
-from lancekit.operations.mem_wal.turn import LOOK_SECONDS, Turn
+from lancekit.operations.mem_wal.turn import LONG_LOG, LOOK_SECONDS, Turn
 from lancekit.operations.mem_wal.writer import Writer
 from lancekit.operations.mem_wal.writer_messages import AFTER_PUT, not_put, not_taken
 from lancekit.pipeline.casts.plan import plan_cast
@@ -47,8 +47,6 @@ T = TypeVar("T")
 
 #: how long a shard is taken again that other writers take
 CLAIM_TIMEOUT = timedelta(seconds=30)
-#: writers that take turns make a generation of a log of so many entries, which each reads
-_LONG_LOG = 300
 #: how many shards are written to at the same time
 _THREADS = 16
 
@@ -290,7 +288,7 @@ class Router:
                         self._snapshot, shard, self._settings, share, after=epoch
                     )
                     own.turn.held = found[0].epoch
-                    if own.turn.is_contended and found[0].memory().batches > _LONG_LOG:
+                    if own.turn.is_contended and found[0].memory().batches > LONG_LOG:
                         with suppress(LancekitError):  # the rows stay in the log
                             found[0].flush()
                     own.turn.cost = monotonic() - started

@@ -21,7 +21,7 @@ from lancekit.shards.log import tip
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard
 
-__all__ = ["LOOK_SECONDS", "Turn"]
+__all__ = ["LONG_LOG", "LOOK_SECONDS", "Turn"]
 
 #: the pause between two looks at a shard
 LOOK_SECONDS = 0.03
@@ -33,6 +33,10 @@ _STEPS = 10
 _IDLE_SECONDS = 0.15
 #: how long a writer may take to claim the shard and to put its first row
 _FIRST_SECONDS = 3.0
+#: writers that take turns make a generation of a log of so many entries, which each reads
+LONG_LOG = 300
+#: and how long the writer may take then: if it is fenced meanwhile, the next one begins again
+_LONG_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ class Turn:
         self._state = _State(0, 0, 0)
         self._claimed = self._changed = 0.0
         self._put: float | None = None
+        self._is_long = False
 
     @property
     def is_contended(self) -> bool:
@@ -97,11 +102,13 @@ class Turn:
             self._state, self._changed = state, now
         if self._put is None and _has_put(shard, manifest, state.tip):
             self._put = now
+        self._is_long = state.tip - manifest.replay_after > LONG_LOG
         return epoch, self._is_over(now, epoch - self._begun)
 
     def _is_over(self, now: float, seen: int) -> bool:
         if self._put is None:
-            return now - self._claimed >= max(_FIRST_SECONDS, 3 * self.cost)
+            patience = _LONG_SECONDS if self._is_long else _FIRST_SECONDS
+            return now - self._claimed >= max(patience, 3 * self.cost)
         longer = LOOK_SECONDS * max(0, _STEPS - seen)
         idle = now - self._changed >= _IDLE_SECONDS + longer / 4
         return idle or now - self._put >= _TURN_SECONDS + longer

@@ -16,7 +16,7 @@ from lancekit.errors import FencedError
 from lancekit.format.mem_wal.names import WAL
 from lancekit.operations.mem_wal.open_writer import open_writer
 from lancekit.operations.mem_wal.settings import WriterSettings
-from lancekit.operations.mem_wal.turn import LOOK_SECONDS, Turn
+from lancekit.operations.mem_wal.turn import LONG_LOG, LOOK_SECONDS, Turn
 from lancekit.shards.shard import Shard, shard_of
 from lancekit.versions.listing import latest_snapshot
 
@@ -80,6 +80,22 @@ def test_a_writer_has_the_time_to_put_its_first_row(ds: Any) -> None:
     ds.mem_wal_writer(str(ONE)).put({"id": [1]})
     ds.mem_wal_writer(str(ONE))  # which put nothing
     assert waited(Turn(), shard(ds)) >= 1
+
+
+@pytest.mark.parametrize("entries", [1, LONG_LOG])
+def test_a_writer_has_the_time_to_make_a_generation_of_a_long_log(ds: Any, entries: int) -> None:
+    """Else it is fenced meanwhile, and so is the next one, which begins again."""
+    with lk.options(fsync=False):
+        writer = ds.mem_wal_writer(str(ONE))
+        for number in range(entries):
+            writer.put({"id": [number]})
+        ds.mem_wal_writer(str(ONE))  # which put nothing yet
+    turn = Turn()
+    assert turn.look(shard(ds)) == (2, False)
+    turn._claimed -= 10  # seconds
+    assert turn.look(shard(ds)) == (2, entries < LONG_LOG)
+    turn._claimed -= 10
+    assert turn.look(shard(ds)) == (2, True)
 
 
 def test_rows_that_were_flushed_end_the_turn(ds: Any) -> None:
