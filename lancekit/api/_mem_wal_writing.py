@@ -24,6 +24,7 @@ from lancekit.errors import (
 from lancekit.format.mem_wal.details import mem_wal_entry
 from lancekit.legible import shown
 from lancekit.operations.mem_wal.initialize import Sharding, initialize, initialized
+from lancekit.operations.mem_wal.kept_routers import keep_router, kept_router
 from lancekit.operations.mem_wal.open_writer import open_writer
 from lancekit.operations.mem_wal.router import (
     CLAIM_TIMEOUT,
@@ -126,7 +127,8 @@ class ShardWrites(Handle):
         A table that does not say it has one shard for all rows; one with a primary key and without
         a MemWAL is initialized so first, in a version of its own (`initialize_mem_wal`).
 
-        A writer is opened for each shard when the first row comes for it, and kept by the handle.
+        A writer is opened for each shard when the first row comes for it.  The process keeps the
+        writers of the last 8 tables, for all handles that are used with the same `lk.options`.
         Any number of processes may call this at once: they take turns. A shard that another writer
         took is taken back once that one had its turn.
 
@@ -203,7 +205,7 @@ class ShardWrites(Handle):
             return newer, newer.cast(data, schema)
 
     def _own_router(self, stale: Router | None = None) -> Router:
-        """Return the writers that the handle keeps; new ones after a fork or new columns.
+        """Return the writers that the process keeps; new ones after a fork or new columns.
 
         Those that are `stale` are replaced if the newest version has other columns.
         """
@@ -213,6 +215,8 @@ class ShardWrites(Handle):
             router, now = self._router, self._snapshot
             if router is not None and not router.is_of_this_process:
                 router = None
+            if router is None:
+                router = self._router = kept_router(self._line, now)
             newer = router is not None and now.version > router.version
             if router is not None and router is stale and not router.ended:
                 newer, now = True, latest_snapshot(self._line)
@@ -232,6 +236,7 @@ class ShardWrites(Handle):
                     newest = self._initialized()
                 router = Router(newest, writer_settings(initialized(newest).defaults))
                 self._router = router
+                keep_router(self._line, router)
             return router
 
     def _initialized(self) -> Snapshot:

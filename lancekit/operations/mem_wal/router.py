@@ -37,6 +37,7 @@ from lancekit.operations.mem_wal.writer import Writer
 from lancekit.operations.mem_wal.writer_messages import AFTER_PUT, not_put, not_taken
 from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.source import cast_all
+from lancekit.shards.manifests import latest
 from lancekit.shards.shard import shard_of
 from lancekit.versions.snapshot import Snapshot
 
@@ -121,6 +122,21 @@ class Router:
     def is_of_this_process(self) -> bool:
         """Whether it was made here: one that was forked along has writers of another process."""
         return os.getpid() == self._process
+
+    def is_live(self) -> bool:
+        """Look whether a writer is open, no shard sealed, and the table has its logs and columns.
+
+        A claim refuses a sealed shard; a writer that was opened before goes on.
+        """
+        found = [own.opened[0] for own in tuple(self._writers.values()) if own.opened]
+        writers = [writer for writer in found if writer.state == "open"]
+        try:
+            for writer in writers:
+                writer.check_columns(look=True)
+            manifests = [latest(writer.shard) for writer in writers]
+        except (LancekitError, OSError):
+            return False
+        return bool(writers) and not self.ended and not any(m and m.sealed for m in manifests)
 
     def fits(self, newest: Snapshot) -> bool:
         """Tell whether a newer version takes the same rows into the same shards.

@@ -343,6 +343,7 @@ def test_threads_that_come_first_at_once_share_the_writers(tmp_path: Path) -> No
         for thread in threads:
             thread.join()
         assert epochs == {turn + 1}
+        ds.mem_wal_upsert({"id": [0]}, flush=True)  # closes the writers, which the process keeps
     assert ds.count_rows(include_mem_wal=True) == 9
 
 
