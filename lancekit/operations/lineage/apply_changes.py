@@ -357,6 +357,7 @@ def planned(change: Changed, ours: Snapshot, how: How, *, refuse: bool = False) 
             by=how.by,
             named=sides.columns,
             default=sides.default,
+            has_bases=how.doing not in ("cherry-pick", "apply"),
             refuse=refuse,
         )
     except UnsupportedFeatureError as error:

@@ -123,7 +123,8 @@ class _Planning:
         # values can tell that the column counts which some bases lack
         is_told = is_dropped or values.are_counted
         if track.known and is_told and is_dropped == bool(done):
-            both = done or ["added"], ["dropped"]
+            is_dropped_there = side == "ours" or self.top.versions.has_bases
+            both = done or ["added"], ["dropped" if is_dropped_there else "missing"]
             drops = "theirs" if side == "ours" else "ours"
             sides = (drops,) if level.in_lists else ("ours", "theirs")
             here, there = both if side == "ours" else both[::-1]

@@ -21,11 +21,15 @@ _Place = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The versions that a merge puts together."""
+    """The versions that a merge puts together.
+
+    `has_bases` tells that ours comes from the bases: a pick and a diff bring others.
+    """
 
     bases: Sequence[Snapshot]
     theirs: Snapshot
     ours: Snapshot
+    has_bases: bool = True
 
     @property
     def all(self) -> list[Snapshot]:

@@ -105,6 +105,7 @@ def three_ways(
     by: By = "cell",
     named: Mapping[str, str] | None = None,
     default: str = "fail",
+    has_bases: bool = True,
     refuse: bool = False,
 ) -> list[ThreeWay]:
     """Find out what there is to do to ours, to have in it what theirs changed since each base.
@@ -113,7 +114,8 @@ def three_ways(
     its base.  With each base come the versions that theirs and ours are compared with: the base,
     or one that took it over as it was, with the same rows at the same addresses.  ``named`` has the
     side that counts where columns conflict, by their names, ``default`` that of other columns; with
-    ``refuse``, conflicts of columns that are left are an error.
+    ``refuse``, conflicts of columns that are left are an error.  ``has_bases`` tells that ours
+    comes from the bases.
 
     Raises
     ------
@@ -123,7 +125,7 @@ def three_ways(
     SchemaMismatchError
         Conflicts of columns are not settled.
     """
-    versions = Versions([base for base, _, _ in bases], theirs, ours)
+    versions = Versions([base for base, _, _ in bases], theirs, ours, has_bases)
     plans = [
         tuple(
             plan_diff(old, new, on=on, pairs=contained_columns(old, new))

@@ -70,3 +70,27 @@ def test_a_cast_of_lists_beside_changed_rows(tmp_path: Path, side: str) -> None:
     other.insert({"id": [5], "n": [[5, 1000]]}, mode="append")
     with pytest.raises(SchemaMismatchError, match="1 value that list<item: int8> cannot hold"):
         ds.branches.merge("exp")
+
+
+@pytest.mark.parametrize("change", ["values", "name"])
+def test_a_pick_says_that_a_column_is_missing(tmp_path: Path, change: str) -> None:
+    """The target never had it, so that nobody dropped it there."""
+    ds = lk.write_dataset({"id": [1]}, tmp_path / "t", primary_key="id")
+    exp = ds.create_branch("exp")
+    exp.add_columns({"n": "id + 1"})
+    if change == "values":
+        exp.update({"n": "7"})
+    else:
+        exp.alter_columns({"path": "n", "name": "m"})
+    done = "changed in 1 value" if change == "values" else "renamed to m"
+    for call in (
+        lambda: ds.branches.cherry_pick("exp", 3),
+        lambda: exp.diff(2, 3).apply(ds),
+    ):
+        with pytest.raises(SchemaMismatchError, match=f"'n' was missing here and {done} there"):
+            call()
+    assert ds.latest_version == 1
+    ds.branches.cherry_pick("exp", 3, conflicts="theirs")
+    assert ds.to_table()["n" if change == "values" else "m"].to_pylist() == [
+        7 if change == "values" else 2
+    ]
