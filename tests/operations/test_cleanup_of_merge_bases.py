@@ -173,6 +173,20 @@ def test_a_cleanup_keeps_versions_that_show_renamed_columns(
     assert changed.cleanup_old_versions(NOW).old_versions == len(needed)
 
 
+def test_a_column_that_was_cast_is_renamed_after_a_cleanup(tmp_path: Path) -> None:
+    """Its name shows what it was only as long as it has the name."""
+    ds = lk.write_dataset({"id": [1, 2], "n": [1, 2]}, tmp_path / "t", primary_key="id")
+    exp = ds.create_branch("exp")
+    ds.alter_columns({"path": "n", "data_type": pa.int32()})
+    ds.update({"id": "id"}, where="id = 1")
+    ds.cleanup_old_versions(NOW, delete_unverified=True)
+    ds.alter_columns({"path": "n", "name": "m"})
+    exp.update({"n": "7"}, where="id = 2")
+    ds.branches.merge("exp")
+    found = lance.dataset(ds.uri).to_table().sort_by("id").to_pydict()
+    assert found == {"id": [1, 2], "m": [1, 7]}
+
+
 def test_a_cleanup_keeps_no_version_whose_columns_files_tell(tmp_path: Path) -> None:
     ds = lk.write_dataset({"id": [1, 2], "n": [1, 2]}, tmp_path / "t", primary_key="id")
     exp = ds.create_branch("exp")

@@ -331,11 +331,11 @@ def _is_told(
     before: Mapping[int, tuple[str, str, int]],
     after: Mapping[int, tuple[str, str, int]],
 ) -> bool:
-    """Return True if an id, or else the column's name, tells what the column was."""
+    """Return True if two versions show what a column was."""
     if origin == _BY_NAME or (id_ in known and known[id_] == origin):
         return True
     if origin is not None:
-        return after[id_][0] == before[origin][0]
+        return False  # by its name, perhaps, but a later version can rename it
     return id_ not in before and after[id_][0] not in {name for name, _, _ in before.values()}
 
 
