@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from lancekit.api._handle import Handle
@@ -11,6 +12,7 @@ from lancekit.format.mem_wal.details import ShardingSpec, details_of
 from lancekit.operations.mem_wal.initialize import Sharding, initialize
 from lancekit.operations.mem_wal.settings import given_settings
 from lancekit.operations.mem_wal.shards import Shards, shard_infos
+from lancekit.operations.unmerged.waiting_rows import waiting_rows
 
 __all__ = ["MemWal"]
 
@@ -140,7 +142,7 @@ class MemWal(Handle):
         0
         """
         found = shard_infos(self._snapshot)
-        found.refused = self._merge_refused
+        found.waiting = replace(waiting_rows(self._snapshot), refused=self._merge_refused)
         return found
 
 

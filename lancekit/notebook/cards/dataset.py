@@ -26,7 +26,7 @@ from lancekit.notebook.cards.common import (
 )
 from lancekit.notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit.notebook.render.words import age, clean, listing, moment, place, plural
-from lancekit.operations.unmerged.waiting_rows import waiting_rows
+from lancekit.operations.unmerged.waiting_rows import rows_without_logs, waiting_rows
 from lancekit.options import options
 
 __all__ = ["dataset_card", "type_of"]
@@ -63,7 +63,8 @@ def dataset_card(ds: LanceDataset, now: datetime) -> Card:
             *waiting_facts(
                 None
                 if ds._read_only
-                else replace(waiting_rows(ds._snapshot), refused=ds._merge_refused)
+                else rows_without_logs(ds._snapshot)
+                or replace(waiting_rows(ds._snapshot), refused=ds._merge_refused)
             ),
             Fact("reproduce", f"lk.dataset({where.code}, version={reference!r})", code=True),
         ),

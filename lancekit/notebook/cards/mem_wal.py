@@ -97,11 +97,13 @@ def shards_card(shards: Shards, _now: datetime) -> Card:
 
 
 def _merge_call(shards: Shards) -> str:
-    """Return the call that merges all rows."""
+    """Return the call that merges all rows, or what to do where files are damaged."""
+    if shards.waiting.damaged:
+        return shards.waiting.advice
     in_logs = any(one.log_entries for one in shards)
     if not in_logs and not any(one.unmerged_generations for one in shards):
         return ""
-    return merge_call(flush=in_logs, refused=shards.refused)
+    return merge_call(flush=in_logs, refused=shards.waiting.refused)
 
 
 def _shard(shard: ShardInfo) -> Row:

@@ -13,6 +13,7 @@ from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.legible import shown
 from lancekit.operations.unmerged.lost import check_shards, lost_shards
 from lancekit.operations.unmerged.marks import Marks
+from lancekit.operations.unmerged.waiting_rows import WaitingRows
 from lancekit.shards.entry import count_entry_rows
 from lancekit.shards.log import positions
 from lancekit.shards.manifests import latest
@@ -81,8 +82,8 @@ class ShardInfo:
 class Shards(Displayed, list[ShardInfo]):
     """The shards of a table, by their ids: a list with a card."""
 
-    #: whether the table refused rows in a merge just now, for the card
-    refused: bool = False
+    #: the rows that wait, for the card
+    waiting: WaitingRows = WaitingRows()
 
     def _plain(self) -> str:
         return ", ".join(one.shard_id for one in self) or "no shards"

@@ -9,24 +9,28 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 from uuid import UUID
 
 from lancekit.errors import CorruptFileError, LancekitError
 from lancekit.format.mem_wal.details import details_of
+from lancekit.format.mem_wal.names import LOGS
 from lancekit.legible import plural
 from lancekit.operations.unmerged.lost import lost_shards
 from lancekit.operations.unmerged.marks import Marks
-from lancekit.operations.unmerged.quarantined import quarantined_rows
+from lancekit.operations.unmerged.quarantined import quarantined
+from lancekit.scan.fragments.source import fragment_sources
 from lancekit.shards.entry import count_entry_rows
-from lancekit.shards.log import positions, replayable
+from lancekit.shards.log import check_reach, positions, replayable
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard, shards_of
-from lancekit.storage import LocalStore
-from lancekit.versions.snapshot import Snapshot
+from lancekit.storage import LocalStore, Store
+from lancekit.versions.line import Line
+from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["WaitingRows", "merge_call", "rows_in_shards", "waiting_rows"]
+__all__ = ["WaitingRows", "merge_call", "rows_in_shards"]
+__all__ += ["rows_without_logs", "waiting_rows"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -60,6 +64,10 @@ class WaitingRows:
         True if files of shards are damaged or missing.
     refused
         True if the table refused rows in a merge just now.
+    quarantine_damaged
+        True if files of the quarantine are damaged or missing; then `quarantined` is 0.
+    without_logs
+        True if the table has no MemWAL: nothing reads or merges the rows.
     """
 
     in_generations: int = 0
@@ -69,6 +77,8 @@ class WaitingRows:
     complete: bool = True
     damaged: bool = False
     refused: bool = False
+    quarantine_damaged: bool = False
+    without_logs: bool = False
 
     @property
     def rows(self) -> int:
@@ -86,8 +96,10 @@ class WaitingRows:
         waiting = f"{least}{plural(self.rows, 'row')} of {plural(self.shards, 'shard')}{logs}"
         if not self.rows:
             waiting = "" if self.complete else "rows of shards may wait"
-        quarantined = f"{plural(self.quarantined, 'row')} in quarantine"
-        return ", ".join(filter(None, [waiting, quarantined if self.quarantined else ""]))
+        quarantined = f"{plural(self.quarantined, 'row')} in quarantine" if self.quarantined else ""
+        if self.quarantine_damaged:
+            quarantined = "the quarantine is damaged"
+        return ", ".join(filter(None, [waiting, quarantined]))
 
     def read_by(self, *of_shards: str) -> str:
         """Return how the rows are read, as a phrase.
@@ -114,6 +126,11 @@ class WaitingRows:
     @property
     def advice(self) -> str:
         """What to call for the rows, as a phrase; empty if nothing is to be done."""
+        if self.without_logs:
+            return (
+                "the table has no MemWAL, so that nothing reads them: ds.initialize_mem_wal() "
+                "takes the logs up, or says why it cannot"
+            )
         if self.damaged:
             return (
                 "files are damaged or missing: restore them from a copy, or call "
@@ -147,6 +164,7 @@ class _Held:
     entries: tuple[int, ...]
     complete: bool = True
     is_there: bool = True
+    damaged: bool = False
 
 
 def waiting_rows(snapshot: Snapshot) -> WaitingRows:
@@ -164,7 +182,7 @@ def rows_in_shards(snapshot: Snapshot) -> WaitingRows:
     marks = Marks(snapshot)
     every = shards_of(snapshot.store)
     shards = every if local else every[:_MOST_REQUESTS]
-    held = _each(lambda shard: _held(shard, marks), shards, local=local)
+    held = _each(lambda shard: _held(shard, marks, local=local), shards, local=local)
     entries = [(one.shard, number) for one in held for number in one.entries]
     read = entries[: _MOST_ENTRIES if local else _MOST_REQUESTS]
     counts = _each(_entry_rows, read, local=local)
@@ -173,43 +191,91 @@ def rows_in_shards(snapshot: Snapshot) -> WaitingRows:
         in_log[shard.id] = in_log.get(shard.id, 0) + (rows or 0)
     suspects = [shard for (shard, _), rows in zip(read, counts, strict=True) if rows is None]
     suspects += [one.shard for one in held if not one.complete]
-    quarantined = _quarantined(snapshot)
+    in_quarantine, quarantine_damaged = _quarantined(snapshot, local=local)
     lost = _is_any_lost(snapshot, {one.shard.id for one in held if one.is_there})
     return WaitingRows(
         in_generations=sum(one.rows for one in held),
         in_logs=sum(in_log.values()),
         shards=sum(bool(one.rows or in_log.get(one.shard.id)) for one in held),
-        quarantined=quarantined or 0,
+        quarantined=in_quarantine or 0,
         complete=(
-            quarantined is not None
+            in_quarantine is not None
             and not lost
             and len(shards) == len(every)
             and len(read) == len(entries)
             and None not in counts
             and all(one.complete for one in held)
         ),
-        damaged=lost or any(map(_is_damaged, dict.fromkeys(suspects))),
+        damaged=(
+            lost
+            or quarantine_damaged
+            or any(one.damaged for one in held)
+            or any(map(_is_damaged, dict.fromkeys(suspects)))
+        ),
+        quarantine_damaged=quarantine_damaged,
     )
 
 
-def _held(shard: Shard, marks: Marks) -> _Held:
+def rows_without_logs(snapshot: Snapshot) -> WaitingRows:
+    """Count the rows that are left in shards of a table that has no MemWAL any more.
+
+    The reference drops the MemWAL while rows wait.  Only a local disk is looked at.
+    """
+    is_local = isinstance(snapshot.store, LocalStore)
+    if not is_local or details_of(snapshot.indices) is not None:
+        return WaitingRows()
+    if LOGS not in snapshot.store.list_folders(""):
+        return WaitingRows()
+    return replace(rows_in_shards(snapshot), without_logs=True)
+
+
+def _held(shard: Shard, marks: Marks, *, local: bool) -> _Held:
     try:
         manifest = latest(shard)
         if manifest is None:
             return _Held(shard, 0, (), is_there=False)
-        entries = tuple(n for n in positions(shard) if n > manifest.replay_after)
+        numbers = positions(shard)
+        check_reach(shard, manifest, numbers)
+        entries = tuple(n for n in numbers if n > manifest.replay_after)
     except (LancekitError, OSError):
         return _Held(shard, 0, (), complete=False)
     unmerged = [one for one in manifest.sstables if not marks.has(shard.id, one.generation)]
     rows = [one.physical_rows for one in unmerged]  # early releases of the reference wrote none
-    return _Held(shard, sum(filter(None, rows)), entries, complete=None not in rows)
+    first = manifest.replay_after + 1
+    gapless = entries == tuple(range(first, first + len(entries)))
+    damaged = local and not all(_has_files(shard.store.child(one.path)) for one in unmerged)
+    complete = gapless and not damaged and None not in rows
+    return _Held(shard, sum(filter(None, rows)), entries, complete=complete, damaged=damaged)
 
 
-def _quarantined(snapshot: Snapshot) -> int | None:
+def _has_files(store: Store) -> bool:
+    """Tell whether the files of a generation or of a table of the quarantine are as long as said.
+
+    Nothing else is looked at: damage within them is an error when they are read.
+    """
     try:
-        return quarantined_rows(snapshot)
+        for source in fragment_sources(load_snapshot(Line(root=store), 1)):
+            deletion = [] if source.deletion is None else [source.deletion]
+            for file in (*source.files, *deletion):
+                _, size = file.store.tail(file.name, 1)
+                if file.size not in (None, size):
+                    return False
     except (LancekitError, OSError):
-        return None
+        return False
+    return True
+
+
+def _quarantined(snapshot: Snapshot, *, local: bool) -> tuple[int | None, bool]:
+    """Return the number of rows in quarantine, if all can be counted, and whether it is damaged."""
+    try:
+        found = quarantined(snapshot)
+    except CorruptFileError:
+        return None, True
+    except (LancekitError, OSError):
+        return None, False
+    if local and not all(_has_files(one.table.store) for one in found):
+        return None, True
+    return sum(one.table.manifest.num_rows for one in found), False
 
 
 def _is_any_lost(snapshot: Snapshot, there: Collection[UUID]) -> bool:

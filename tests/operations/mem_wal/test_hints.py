@@ -302,6 +302,66 @@ def test_a_card_finds_damage_behind_sound_entries(tmp_path: Path) -> None:
     assert "ds.repair_mem_wal()" in fact(ds)
 
 
+def _generation(path: Path) -> Path:
+    (found,) = (path / "t" / "_mem_wal").glob("*/*_gen_1/data/*")
+    return found
+
+
+#: what is damaged of a table that `waiting` makes
+CARD_DAMAGES: dict[str, Callable[[Path], object]] = {
+    "generation deleted": lambda path: _generation(path).unlink(),
+    "generation cut": lambda path: _generation(path).write_bytes(b"x"),
+    "checksum": lambda path: _flip_end(path / "t" / "_mem_wal" / ONE / entry_name(2)),
+    "gap": lambda path: (path / "t" / "_mem_wal" / ONE / entry_name(2)).unlink(),
+}
+
+
+def _flip_end(file: Path) -> None:
+    data = file.read_bytes()
+    file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+
+
+@pytest.mark.parametrize("damage", CARD_DAMAGES.values(), ids=CARD_DAMAGES)
+def test_cards_name_the_repair_where_files_are_damaged(
+    tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
+    ds = made(tmp_path)
+    ds.mem_wal_upsert({"id": [2], "v": ["b"]}, flush=True)
+    writer = ds.mem_wal_writer(ONE)
+    for key in (3, 4, 5):
+        writer.put({"id": [key], "v": ["b"]})
+    damage(tmp_path)
+    for of in (ds, ds.mem_wal_shards()):
+        assert "ds.repair_mem_wal()" in fact(of)
+        assert "merge_mem_wal" not in fact(of)
+    ds.repair_mem_wal()
+    assert "ds.merge_mem_wal(flush=True)" in fact(ds)
+    ds.merge_mem_wal(flush=True)
+
+
+@pytest.mark.parametrize("files", ["_versions", "data"])
+def test_a_card_says_that_the_quarantine_is_damaged(tmp_path: Path, files: str) -> None:
+    ds = made(tmp_path)
+    ds.mem_wal_upsert({"id": [2], "v": ["b"]}, flush=True)
+    ds.constraints.add("short", "v = 'a'")
+    ds.merge_mem_wal(on_error="quarantine")
+    (table,) = (tmp_path / "t" / "_mem_wal" / "quarantine").iterdir()
+    shutil.rmtree(table / files)
+    assert "the quarantine is damaged; files are damaged or missing" in fact(ds)
+    assert "ds.repair_mem_wal()" in fact(ds)
+    ds.repair_mem_wal()
+    assert "damaged" not in fact(ds)
+
+
+def test_rows_are_named_that_wait_where_the_reference_dropped_the_mem_wal(tmp_path: Path) -> None:
+    ds = dropped(tmp_path)
+    assert "2 rows of 2 shards, 1 in logs; the table has no MemWAL" in fact(ds)
+    with pytest.warns(UserWarning, match=r"_mem_wal and no MemWAL.*ds\.initialize_mem_wal\(\)"):
+        assert ds.count_rows(include_mem_wal=True) == 1
+    ds.initialize_mem_wal()
+    assert ds.count_rows(include_mem_wal=True) == 3
+
+
 def test_a_handle_of_a_table_that_was_replaced_names_the_call_that_opens_the_new_one(
     tmp_path: Path,
 ) -> None:

@@ -17,6 +17,7 @@ from uuid import UUID
 from lancekit.cache import remembered
 from lancekit.errors import CorruptFileError, LancekitError
 from lancekit.format.mem_wal.details import details_of
+from lancekit.format.mem_wal.names import LOGS
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.lazy import cached_property
 from lancekit.legible import warn
@@ -139,8 +140,15 @@ def newest_read_set(line: Line, writers: Mapping[UUID, Sequence[Memory]] | None 
         states = [_state(shards[id_], known.get(id_)) for id_ in sorted(shards)]
         base = latest_snapshot(line)
         check_shards(base, {one.shard.id for one in states if one})
-        initialized = details_of(base.indices) is not None  # what an overwrite left is not its
-        return read_set(base, [one for one in states if one and initialized])
+        if details_of(base.indices) is not None:
+            return read_set(base, filter(None, states))
+        # what an overwrite left is not its; and the reference drops a MemWAL while rows wait
+        if any(one and (one.sstables or one.entries or one.memory) for one in states):
+            warn(
+                f"{line.uri} has rows in {line.store.uri}/{LOGS} and no MemWAL: they were not "
+                "read. ds.initialize_mem_wal() takes the logs up, or says why it cannot."
+            )
+        return read_set(base, ())
 
     return again_if_gone(read)
 
