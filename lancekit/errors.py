@@ -54,6 +54,7 @@ __all__ = [
     "SchemaMismatchError",
     "SessionError",
     "ShardError",
+    "SourceChangedError",
     "StorageError",
     "TagNotFoundError",
     "UnsupportedFeatureError",
@@ -452,3 +453,9 @@ class EngineError(LancekitError, RuntimeError):
     """A Spark job failed; the message is the last line of the worker's own traceback."""
 
     kind = "engine"
+
+
+class SourceChangedError(EngineError):
+    """Rows of a source that Spark held were lost, and came out different when worked out anew."""
+
+    kind = "source_changed"

@@ -280,8 +280,9 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         Parameters
         ----------
         data_obj
-            The rows, whose keys are looked at; a reader is read to its end.  Without them it is
-            told what can be without knowing their number.
+            The rows, whose keys are looked at; a reader is read to its end.  Without them, or of a
+            Spark DataFrame, which no job computes for it, is told what can be without knowing how
+            many rows there are.
         schema
             As in `execute`; of rows that are not given yet, too.
 
@@ -295,7 +296,10 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         if data_obj is None:
             return explain_unknown_merge(snapshot, clauses, schema, _choice(None))
         with self._rows(data_obj, schema) as source:
-            return explain_merge(snapshot, source, clauses, _choice(data_obj))
+            choice = _choice(data_obj)
+            if is_spark_dataframe(data_obj):
+                return explain_unknown_merge(snapshot, clauses, source.schema, choice)
+            return explain_merge(snapshot, source, clauses, choice)
 
     def preview(self, data_obj: Any, *, schema: pa.Schema | None = None) -> MergePlan:
         """Work the merge out without writing anything: what it would change, with samples.

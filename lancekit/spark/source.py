@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
-from lancekit.errors import InvalidArgumentError
+from lancekit.errors import InvalidArgumentError, SourceChangedError
 from lancekit.format.extensions import stored_schema
 from lancekit.format.fragment import Fragment
 from lancekit.pipeline.casts.plan import CastPlan, plan_cast
@@ -45,13 +45,16 @@ if TYPE_CHECKING:
 
 __all__ = ["SparkSource"]
 
+Result = TypeVar("Result")
+
 
 class SparkSource:
     """Rows that are worked on by Spark's tasks.
 
     A merge has Spark cache them at its first look at their keys, so that a frame which gives other
-    rows each time (``rand()``, a sample, a table that grows) is one and the same from then on.  An
-    error that names a row counts within a partition.
+    rows each time (``rand()``, a sample, a table that grows) is one and the same from then on.  If
+    cached rows are lost with a machine, and come back different, the work begins again once, with
+    rows that two machines keep.  An error that names a row counts within a partition.
 
     Parameters
     ----------
@@ -73,6 +76,7 @@ class SparkSource:
         self._ordered = ordered
         self._brought: Brought | None = None
         self._held: CachedSource | None = None
+        self._twice = False
         self._found: dict[tuple[object, ...], SourceSummary] = {}
         self._keys: dict[tuple[object, ...], SourceKeys] = {}
 
@@ -92,7 +96,6 @@ class SparkSource:
             The columns do not become those of the schema.
         """
         if is_spark_dataframe(data):
-            check_workers(data.sparkSession)
             source = cls(data, arrow_schema(data.schema))
             if schema is not None:
                 source._given = plan_cast(source._own, stored_schema(schema), whose="schema=")
@@ -116,6 +119,7 @@ class SparkSource:
         def work(batches: Iterable[pa.RecordBatch]) -> list[Fragment]:
             return write_fragments(cast_all(plan, restore(batches, schema)), of_partition(task))
 
+        check_workers(self.frame.sparkSession)
         frame = gathered(self.frame) if self._brought is None else self.frame
         written = collect(frame, work, written_to=task.targets)
         new = join_small_files(task, chain.from_iterable(written))
@@ -132,7 +136,11 @@ class SparkSource:
         InvalidArgumentError
             The first or last of several rows is to be kept, and the rows have no order.
         """
-        plan = self._whole(plan)
+        self._steadily(self._check_keys, self._whole(plan), clauses, on)
+
+    def _check_keys(
+        self, plan: CastPlan, clauses: MergeClauses, on: tuple[str, ...] | None
+    ) -> None:
         travel = self._travel(plan, clauses)
         if clauses.dedupe is not None and not (self._ordered and travel):
             raise InvalidArgumentError(
@@ -173,8 +181,11 @@ class SparkSource:
 
     def merge(self, job: MergeJob) -> MergeWork:
         """Work out a merge of the cast rows; may be called again on a newer target."""
-        casts, clauses = self._whole(job.casts), job.clauses
-        job, held = replace(job, casts=casts), self._hold(casts)
+        return self._steadily(self._merge, replace(job, casts=self._whole(job.casts)))
+
+    def _merge(self, job: MergeJob) -> MergeWork:
+        casts, clauses = job.casts, job.clauses
+        held = self._hold(casts)
         match = self.match(casts, clauses, job.snapshot)
         if match.strategy in {"broadcast", "shuffle"}:
             return merge_by_join(held, job, match)
@@ -191,19 +202,33 @@ class SparkSource:
 
     def close(self) -> None:
         """Have Spark let go of the rows."""
-        if self._held is not None:
-            self._held.release()
-            self._held = None
+        self._let_go()
         if self._brought is not None:
             self._brought.release()
-        self._found.clear()
-        self._keys.clear()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _let_go(self) -> None:
+        if self._held is not None:
+            self._held.release()
+            self._held = None
+        self._found.clear()
+        self._keys.clear()
+
+    def _steadily(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """Do work on the rows; if these do not stay what they are, begin again once."""
+        try:
+            return work(*arguments)
+        except SourceChangedError:
+            if self._twice:
+                raise
+            self._let_go()
+            self._twice = True
+            return work(*arguments)
 
     def _travel(self, plan: CastPlan, clauses: MergeClauses) -> bool:
         """Tell whether keys come to this process; addresses do, which are looked up nowhere."""
@@ -215,11 +240,12 @@ class SparkSource:
 
     def _hold(self, plan: CastPlan) -> CachedSource:
         if self._held is None:
+            check_workers(self.frame.sparkSession)
             wanted = set(plan.target.names)
             names = [name for name in self._own.names if name in wanted]
             read = None if self._brought is None else self._brought.read
             if read is None:
-                self._held = hold(self.frame, self._own, names)
+                self._held = hold(self.frame, self._own, names, twice=self._twice)
             else:  # Spark would only keep another copy
                 self._held = CachedSource(read(names), subschema(self._own, names), read)
         return self._held

@@ -45,6 +45,22 @@ def test_a_job_says_what_it_is_of(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.classic
+def test_an_explanation_starts_no_job(spark: Any, tmp_path: Path) -> None:
+    ds = flights(tmp_path)
+    frame = spark.createDataFrame([(1, 2.5)], "id long, x double")
+    before = len(jobs(spark))
+    told = ds.merge_insert("id").when_matched_update_all().explain(frame)
+    ds.explain.insert(frame)
+    assert len(jobs(spark)) == before
+    assert told.engine == "spark"
+    assert "how keys are matched is chosen when the number of rows is known" in told.notes
+    wrong = spark.createDataFrame([("a",)], "id string")
+    with pytest.raises(lk.errors.SchemaMismatchError):
+        ds.merge_insert("id").when_matched_update_all().explain(wrong)
+    assert len(jobs(spark)) == before
+
+
+@pytest.mark.classic
 def test_the_group_of_the_user_stays(spark: Any, tmp_path: Path) -> None:
     ds = flights(tmp_path)
     spark.sparkContext.setJobGroup("mine", "my own words")

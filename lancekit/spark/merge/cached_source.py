@@ -1,8 +1,8 @@
 """A source on Spark, held still: its rows cached, counted by partition, and its keys brought here.
 
 A row is known by its number: the rows of a partition count on from those of the partitions before.
-What is cached can be lost with a machine, and a source such as ``rand()`` is then worked out anew
-and different; the sums of the keys tell.
+What is cached can be lost with a machine, and a source such as ``rand()``, or one whose rows come
+in another order each time, is then worked out anew and different; the sums of the keys tell.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit import arrow_kernels as ak
-from lancekit.errors import EngineError
+from lancekit.errors import SourceChangedError
 from lancekit.format.arrow_parts import viewed
 from lancekit.format.paths import top_of
 from lancekit.pipeline.casts.plan import CastPlan
@@ -70,8 +70,13 @@ class CachedSource:
             return
 
 
-def hold(frame: DataFrame, schema: pa.Schema, names: Sequence[str]) -> CachedSource:
-    """Have Spark keep some columns of a frame, in memory as far as there is room, else on disk."""
+def hold(
+    frame: DataFrame, schema: pa.Schema, names: Sequence[str], *, twice: bool = False
+) -> CachedSource:
+    """Have Spark keep some columns of a frame, in memory as far as there is room, else on disk.
+
+    What is held `twice`, on two machines where there are two, survives the loss of one.
+    """
     from pyspark import StorageLevel
 
     # by place, for Spark takes `a` and `A` for one
@@ -79,7 +84,7 @@ def hold(frame: DataFrame, schema: pa.Schema, names: Sequence[str]) -> CachedSou
     columns = [f"c{at}" for at in range(len(names))]
     every = frame.toDF(*(f"r{at}" for at in range(len(schema))))
     chosen = gathered(every.select(*(f"r{at}" for at in places)).toDF(*columns))
-    level = StorageLevel.MEMORY_AND_DISK
+    level = StorageLevel.MEMORY_AND_DISK_2 if twice else StorageLevel.MEMORY_AND_DISK
     if is_connect(frame.sparkSession):
         # It sends the plan anew each time; one with rand() is another then, and finds no cache.
         kept = run_action(
@@ -178,7 +183,7 @@ class SourceSummary:
 
         Raises
         ------
-        EngineError
+        SourceChangedError
             Cached rows were lost, and came back different.
         """
         few = [part for part in self._few if part is not None]
@@ -192,11 +197,11 @@ class SourceSummary:
         return columns[:count], columns[count] if len(columns) > count else None
 
 
-def other_rows() -> EngineError:
+def other_rows() -> SourceChangedError:
     """Return the error for a source whose cached rows were lost, and came back different."""
-    return EngineError(
-        "A part of the source that Spark had cached was lost, and came out different when it was "
-        "worked out anew.",
+    return SourceChangedError(
+        "A part of the source that Spark had cached was lost twice, and came out different when it "
+        "was worked out anew.",
         hint="Write the source to a table first, and merge that.",
     )
 
