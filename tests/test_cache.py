@@ -7,7 +7,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.spark.jobs.worker import enter_worker
 from lancekit.storage import LocalStore, identity, open_store
 from lancekit.storage.mapped import MappedFile
+from tests.support.worker_options import options_stay
 
 
 @pytest.fixture(autouse=True)
@@ -480,13 +481,10 @@ def test_memory_is_what_the_container_has(tmp_path: Path) -> None:
 
 
 def test_a_worker_of_many_keeps_less() -> None:
-    try:
+    with options_stay():
         for asked, limit in ((None, 64 << 20), (0, 0), (1 << 20, 1 << 20)):
             enter_worker(replace(Options(), cache_bytes=asked))
             assert lk.cache_info().limit == limit
-    finally:
-        for option in fields(Options):
-            setattr(lk.options, option.name, getattr(Options(), option.name))
 
 
 def test_a_compaction_reads_for_the_last_time(tmp_path: Path) -> None:

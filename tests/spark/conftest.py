@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import pickle
@@ -13,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-import lancekit as lk
 from tests.support.patience import HANG_SECONDS, started
+from tests.support.worker_options import options_stay
 
 SERVER = """
 import sys
@@ -85,7 +84,6 @@ def follow(whole, request):
         yield request.getfixturevalue("query")
         return
     done = {}
-    before = lk.options.current()
 
     def run(ds, checkpoint="c", **options):
         from lancekit.spark.datasource.datasource import LanceDataSource
@@ -111,7 +109,5 @@ def follow(whole, request):
             done[checkpoint] = (number, end)
         return batches
 
-    yield run
-    # a task leaves a worker's options behind, here in this process
-    for option in dataclasses.fields(before):
-        setattr(lk.options, option.name, getattr(before, option.name))
+    with options_stay():
+        yield run

@@ -20,6 +20,7 @@ from lancekit.errors import InvalidArgumentError
 from lancekit.spark.datasource.datasource import LanceDataSource
 from tests.spark.programs import QUICK, archived, run
 from tests.support.patience import HANG_SECONDS, started
+from tests.support.worker_options import options_stay
 
 pytestmark = pytest.mark.spark
 
@@ -39,9 +40,8 @@ def rows_of(reader, start, end):
 
 
 @pytest.fixture(autouse=True)
-def options_stay():
-    """Tasks of these tests run in this process, where they leave a worker's options."""
-    with lk.options():
+def tasks_here():
+    with options_stay():
         yield
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lancekit.checked import outermost
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["described"]
 
@@ -40,11 +41,12 @@ def described(what: str, detail: str = "") -> str:
 
 def _subject(owner: Any) -> str:
     """Return a version as users name it, of what is a dataset or holds one."""
+    if not type(owner).__module__.startswith("lancekit."):
+        return ""  # rows: a DataFrame takes any name for a column's
     snapshot = getattr(owner, "_snapshot", None)
-    if snapshot is None:
-        held = (getattr(owner, holder, None) for holder in _HOLDERS)
-        inner = next((one for one in held if one is not None), None)
-        return "" if inner is None else _subject(inner)
-    place = snapshot.line.root.uri.rstrip("/").rpartition("/")[2].removesuffix(".lance")
-    branch, version = snapshot.reference
-    return f"{place} {branch}:{version}"
+    if isinstance(snapshot, Snapshot):
+        place = snapshot.line.root.uri.rstrip("/").rpartition("/")[2].removesuffix(".lance")
+        branch, version = snapshot.reference
+        return f"{place} {branch}:{version}"
+    held = (getattr(owner, holder, None) for holder in _HOLDERS)
+    return next((_subject(one) for one in held if one is not None), "")
