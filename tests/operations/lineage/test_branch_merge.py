@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
@@ -983,6 +984,7 @@ def test_writers_of_the_target_go_on(ds: lk.LanceDataset) -> None:
     def write() -> None:
         mine = lk.dataset(ds.uri)
         for number in range(100, 200):
+            began = time.monotonic()
             if stop.is_set():
                 return
             upsert(mine, row(number, "main's", 0))
@@ -990,6 +992,8 @@ def test_writers_of_the_target_go_on(ds: lk.LanceDataset) -> None:
             if number % 3 == 0:
                 lance.dataset(ds.uri).update({"age": "age + 1"}, where=f"id = {number}")
                 mine.checkout_latest()
+            # a merge that never finds a gap gives up after ten conflicts, as it is meant to
+            stop.wait(time.monotonic() - began)
 
     writer = threading.Thread(target=write)
     writer.start()
