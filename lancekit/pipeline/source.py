@@ -12,13 +12,11 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancekit import arrow_kernels as ak
-from lancekit.errors import NullKeyError
 from lancekit.format.fragment import Fragment
-from lancekit.format.schema import PRIMARY_KEY
 from lancekit.options import options
+from lancekit.pipeline.casts.batches import cast_all
 from lancekit.pipeline.casts.plan import CastPlan, plan_cast
 from lancekit.pipeline.columns.write import ColumnsTask, Joined, write_beside
 from lancekit.pipeline.engine.engine import EngineName, LocalRunner, choose_source, spark_engine
@@ -36,7 +34,7 @@ from lancekit.progress import FragmentWriteProgress, step, tracking, users_code
 from lancekit.scan.indexed.choice import RowChoice
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["LocalSource", "Source", "cast_all", "open_source"]
+__all__ = ["LocalSource", "Source", "open_source"]
 
 
 class Source(Protocol):
@@ -228,38 +226,6 @@ def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     while (batch := theirs.within(lambda: next(rest, None))) is not None:
         yield batch
         step(batch.num_rows)
-
-
-def cast_all(plan: CastPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Cast batches one by one, counting rows for messages.
-
-    Raises
-    ------
-    NullKeyError
-        A primary-key column holds a null.
-    SchemaMismatchError
-        A value does not fit.
-    """
-    first_row = 0
-    keys = [f.name for f in plan.target if PRIMARY_KEY.encode() in (f.metadata or {})]
-    for batch in batches:
-        _check_no_null(batch, keys, first_row)
-        yield from plan.pieces(batch, first_row)
-        first_row += batch.num_rows
-
-
-def _check_no_null(batch: pa.RecordBatch, keys: Sequence[str], first_row: int) -> None:
-    for name in keys:
-        column = batch.column(name) if name in batch.schema.names else None
-        if column is not None and ak.null_count(column):
-            row = first_row + pc.index(column.is_null(), True).as_py()
-            raise NullKeyError(
-                f"Primary-key column {name!r} holds {ak.null_count(column)} nulls, "
-                f"the first in row {row}.",
-                hint="Fill or drop these rows, or choose other columns (primary_key=[] for none).",
-                column=name,
-                row=row,
-            )
 
 
 def open_source(

@@ -14,6 +14,7 @@ from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidArgumentError, SourceChangedError
 from lancekit.format.extensions import stored_schema
 from lancekit.format.fragment import Fragment
+from lancekit.pipeline.casts.batches import cast_all
 from lancekit.pipeline.casts.plan import CastPlan, plan_cast
 from lancekit.pipeline.columns.write import ColumnsTask
 from lancekit.pipeline.engine.engine import EngineName
@@ -24,12 +25,11 @@ from lancekit.pipeline.keys.source_keys import SourceKeys
 from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
 from lancekit.pipeline.merge.strategy import MatchPlan, choose_match, keys_travel
 from lancekit.pipeline.rows.write import WriteTask, tell_all, write_fragments
-from lancekit.pipeline.source import cast_all
 from lancekit.progress import FragmentWriteProgress
 from lancekit.scan.indexed.choice import RowChoice
 from lancekit.spark.columns import write_joined
-from lancekit.spark.frames.types import arrow_schema
-from lancekit.spark.frames.wire_rows import gathered, restore, subschema
+from lancekit.spark.frames.types import arrow_schema, restore
+from lancekit.spark.frames.wire_rows import gathered, subschema
 from lancekit.spark.jobs.collect import collect
 from lancekit.spark.jobs.worker import of_partition
 from lancekit.spark.merge.cached_source import CachedSource, SourceSummary, hold, survey

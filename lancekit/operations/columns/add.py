@@ -28,6 +28,7 @@ from lancekit.operations.columns.alter import (
 from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.unmerged.audit import check_new_values
 from lancekit.options import options
+from lancekit.pipeline.casts.batches import cast_all
 from lancekit.pipeline.casts.plan import normalise_new_schema, plan_cast
 from lancekit.pipeline.columns.udf_checkpoint import Checkpoint, Remembered, ResultsKept
 from lancekit.pipeline.columns.write import (
@@ -42,7 +43,7 @@ from lancekit.pipeline.columns.write import (
 from lancekit.pipeline.engine.engine import choose_engine, spark_engine
 from lancekit.pipeline.engine.inputs import as_reader, is_spark_dataframe
 from lancekit.pipeline.keys.probe import KeyTable
-from lancekit.pipeline.source import Source, cast_all, open_source
+from lancekit.pipeline.source import Source, open_source
 from lancekit.scan.expressions.inspect import is_cast_null
 from lancekit.scan.expressions.predicate import compile_expression
 from lancekit.scan.fragment_rows import BATCH_ROWS

@@ -20,12 +20,12 @@ from lancekit.operations.columns.add import (
     with_checkpoint,
 )
 from lancekit.operations.columns.alter import columns_task
+from lancekit.pipeline.casts.batches import cast_all
 from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.columns.column_patch import superseded
 from lancekit.pipeline.columns.udf_checkpoint import ResultsKept
 from lancekit.pipeline.columns.write import Joined, Streamed, write_beside, write_columns
 from lancekit.pipeline.engine.engine import LocalRunner
-from lancekit.pipeline.source import cast_all
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.versions.snapshot import Snapshot

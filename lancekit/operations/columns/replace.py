@@ -33,13 +33,13 @@ from lancekit.operations.common.results import UpdateResult
 from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.common.staged_files import removed_unless_landed
 from lancekit.operations.update import check_updates
+from lancekit.pipeline.casts.batches import cast_all
 from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.columns.replace import Assigned, Filled
 from lancekit.pipeline.columns.udf_checkpoint import ResultsKept
 from lancekit.pipeline.columns.write import Maker, Streamed, last_file
 from lancekit.pipeline.engine.engine import EngineName
 from lancekit.pipeline.engine.inputs import as_reader
-from lancekit.pipeline.source import cast_all
 from lancekit.scan.expressions.assignment import compile_assignment
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.versions.snapshot import Snapshot

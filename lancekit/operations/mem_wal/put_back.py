@@ -34,9 +34,10 @@ from lancekit.operations.mem_wal.quarantine import (
 from lancekit.operations.mem_wal.shard_rows import opened_rows
 from lancekit.operations.unmerged.quarantined import EMPTIED, quarantine_ids
 from lancekit.options import options
+from lancekit.pipeline.casts.batches import cast_all
 from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.merge.plan import MergeWork
-from lancekit.pipeline.source import LocalSource, cast_all
+from lancekit.pipeline.source import LocalSource
 from lancekit.shards.schema import TOMBSTONE, primary_key
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot

@@ -24,8 +24,8 @@ from lancekit.format.schema import LanceSchema
 from lancekit.operations.constraints.of_rows import RowConstraints
 from lancekit.operations.constraints.stored import Constraint
 from lancekit.operations.mem_wal.newest_rows import NewestRows
+from lancekit.pipeline.casts.batches import cast_all
 from lancekit.pipeline.casts.plan import plan_cast
-from lancekit.pipeline.source import cast_all
 from lancekit.scan.expressions.condition import Condition
 from lancekit.versions.snapshot import Snapshot
 

@@ -35,8 +35,8 @@ from lancekit.operations.mem_wal.shares import Share, shares, spec_of
 from lancekit.operations.mem_wal.turn import LONG_LOG, LOOK_SECONDS, Turn
 from lancekit.operations.mem_wal.writer import Writer
 from lancekit.operations.mem_wal.writer_messages import AFTER_PUT, not_put, not_taken
+from lancekit.pipeline.casts.batches import cast_all
 from lancekit.pipeline.casts.plan import plan_cast
-from lancekit.pipeline.source import cast_all
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import shard_of
 from lancekit.versions.snapshot import Snapshot

@@ -16,9 +16,9 @@ from lancekit.format.schema import LanceSchema
 from lancekit.format.storage_version import DEFAULT_VERSION
 from lancekit.operations.constraints.of_rows import RowConstraints
 from lancekit.operations.mem_wal.shares import Share
+from lancekit.pipeline.casts.batches import cast_all
 from lancekit.pipeline.casts.plan import CastPlan, plan_cast
 from lancekit.pipeline.engine.inputs import as_reader, is_spark_dataframe
-from lancekit.pipeline.source import cast_all
 from lancekit.scan.fragments.absent import nulls_of
 from lancekit.shards.schema import primary_key, wal_schema
 

@@ -2,44 +2,31 @@
 
 Tasks write files that nothing refers to; the commit, in a process of Spark's own, lists those of
 the attempts that Spark counts.  What other attempts left is found by cleanup.
+
+The processes of the tasks load this module first, so it imports only what they need.
 """
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from lancekit.errors import LancekitError
 from lancekit.format.fragment import Fragment
-from lancekit.format.storage_version import check_storage_version
-from lancekit.operations.write import WriteMode, WritePlan, WriteSettings, commit_rows, plan_write
 from lancekit.options import Options
+from lancekit.pipeline.casts.batches import cast_all
 from lancekit.pipeline.casts.plan import CastPlan
-from lancekit.pipeline.join_files import join_small_files
 from lancekit.pipeline.rows.new_files import new_job, remove_job_files
-from lancekit.pipeline.rows.write import (
-    MAX_BYTES_PER_FILE,
-    MAX_ROWS_PER_FILE,
-    WriteTask,
-    delete_fragments,
-    write_fragments,
-)
-from lancekit.pipeline.source import cast_all
-from lancekit.spark.datasource.options import SourceOptions
-from lancekit.spark.frames.types import arrow_schema
-from lancekit.spark.frames.wire_rows import restore
+from lancekit.pipeline.rows.write import WriteTask, delete_fragments, write_fragments
+from lancekit.spark.frames.types import restore
 from lancekit.spark.jobs.worker import enter_worker, of_partition
-from lancekit.versions.line import Line
-from lancekit.versions.snapshot import load_snapshot
 
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
-
-__all__ = ["LanceWriter", "plan_writer"]
+__all__ = ["LanceWriter"]
 
 
 @dataclass
@@ -54,16 +41,15 @@ class _Written(WriterCommitMessage):  # type: ignore[misc]  # pyspark is untyped
 class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is untyped here
     """Writes the partitions of a DataFrame, and commits what they wrote.
 
-    `read_version` is the version that the rows are cast for, ``None`` if there is no dataset yet.
+    `landing` is a pickled `lancekit.spark.datasource.landing.Landing`.  Tasks do not unpack it:
+    that would load all that a commit needs into each of their processes.
     """
 
-    line: Line
-    read_version: int | None
     schema: pa.Schema
     casts: CastPlan
     task: WriteTask
-    settings: WriteSettings
     options: Options
+    landing: bytes = field(repr=False)
     job: str = field(default_factory=new_job)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -84,20 +70,12 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is un
             What a task, or the commit, failed with; the files are removed.
         """
         enter_worker(self.options)
-        fragments = _fragments(messages)
+        fragments = [fragment for m in messages if m is not None for fragment in m.fragments]
         failures = [m.failure for m in messages if m is not None and m.failure is not None]
         if failures:
             delete_fragments(self.task.store, fragments, self.task.places)
             raise failures[0]
-        read = None if self.read_version is None else load_snapshot(self.line, self.read_version)
-        plan = WritePlan(
-            line=self.line,
-            current=read,
-            casts=self.casts,
-            task=self.task,
-            settings=self.settings,
-        )
-        commit_rows(plan, join_small_files(self.task, fragments))
+        pickle.loads(self.landing).commit(self.casts, self.task, fragments)  # noqa: S301  # ours
 
     def abort(self, messages: Sequence[Any]) -> None:
         """Remove the files of a job that failed.
@@ -108,43 +86,3 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is un
         enter_worker(self.options)
         if any(message is None for message in messages):
             remove_job_files(self.job, self.task.targets)
-
-
-def _fragments(messages: Sequence[Any]) -> list[Fragment]:
-    return [fragment for m in messages if m is not None for fragment in m.fragments]
-
-
-def plan_writer(asked: SourceOptions, schema: StructType, mode: WriteMode) -> LanceWriter:
-    """Plan a write; whatever cannot be done is refused before a task starts.
-
-    Raises
-    ------
-    UnsupportedTypeError
-        A column of a type that Arrow, or a dataset, has no equal for.
-    SchemaMismatchError
-        The rows do not fit the dataset they are appended to.
-    InvalidArgumentError
-        An option that is not one of a write, or has a value that cannot be used.
-    """
-    asked.check_use("write")
-    rows = arrow_schema(schema)
-    settings = WriteSettings(
-        mode=mode,
-        max_rows_per_file=asked.max_rows_per_file or MAX_ROWS_PER_FILE,
-        max_bytes_per_file=asked.max_bytes_per_file or MAX_BYTES_PER_FILE,
-        storage_version=check_storage_version("data_storage_version", asked.data_storage_version),
-        stable_row_ids=asked.enable_stable_row_ids,
-        message=asked.commit_message,
-    )
-    with asked.on_this():
-        line = asked.line()
-        plan = plan_write(rows, asked.snapshot() if line.branch else line, settings)
-    return LanceWriter(
-        line=plan.line,
-        read_version=None if plan.current is None else plan.current.version,
-        schema=rows,
-        casts=plan.casts,
-        task=plan.task,
-        settings=settings,
-        options=asked.in_force(),
-    )

@@ -10,8 +10,13 @@ import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
 from lancekit.format.extensions import text_batch, text_schema
-from lancekit.spark.frames.types import arrow_schema, spark_schema, to_spark_batch, wire_schema
-from lancekit.spark.frames.wire_rows import restore
+from lancekit.spark.frames.types import (
+    arrow_schema,
+    restore,
+    spark_schema,
+    to_spark_batch,
+    wire_schema,
+)
 from lancekit.spark.jobs.collect import map_batches, pack, run_action
 from lancekit.spark.session.preflight import check_workers
 from lancekit.spark.session.session import spark_session

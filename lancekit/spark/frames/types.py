@@ -11,7 +11,7 @@ counts them in plain integers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "arrow_schema",
     "from_spark_batch",
+    "restore",
     "spark_schema",
     "to_spark_batch",
     "wire_schema",
@@ -341,3 +342,9 @@ def _arrow_type(kind: Any, column: str) -> pa.DataType:
         column=column,
         type=kind.simpleString(),
     )
+
+
+def restore(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield batches as a worker gets them with the names and types that they really have."""
+    for batch in batches:
+        yield from_spark_batch(batch, schema)

@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
 from lancekit.errors import LancekitError
+from lancekit.pipeline.casts.batches import cast_all
 from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.keys.source_keys import key_columns, key_schema
-from lancekit.pipeline.source import cast_all
 from lancekit.spark.frames.key_bytes import key_wire, pack_keys
-from lancekit.spark.frames.types import from_spark_batch, spark_schema, to_spark_batch, wire_schema
+from lancekit.spark.frames.types import restore, spark_schema, to_spark_batch, wire_schema
 from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import map_batches
 
@@ -33,7 +33,6 @@ __all__ = [
     "gathered",
     "prepare",
     "raise_failure",
-    "restore",
     "subschema",
 ]
 
@@ -56,12 +55,6 @@ def subschema(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
 def gathered(frame: DataFrame) -> DataFrame:
     """Limit the partitions: many small ones would be as many small files, and slow to start."""
     return frame.coalesce(TASKS_THAT_WRITE * client_of(frame.sparkSession).parallelism())
-
-
-def restore(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield batches as a worker gets them with the names and types that they really have."""
-    for batch in batches:
-        yield from_spark_batch(batch, schema)
 
 
 def prepare(

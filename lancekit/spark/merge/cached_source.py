@@ -22,11 +22,12 @@ from lancekit import arrow_kernels as ak
 from lancekit.errors import SourceChangedError
 from lancekit.format.arrow_parts import viewed
 from lancekit.format.paths import top_of
+from lancekit.pipeline.casts.batches import cast_all
 from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.keys.source_keys import key_columns, key_schema
 from lancekit.pipeline.merge.plan import MergeClauses
-from lancekit.pipeline.source import cast_all
-from lancekit.spark.frames.wire_rows import gathered, restore, subschema
+from lancekit.spark.frames.types import restore
+from lancekit.spark.frames.wire_rows import gathered, subschema
 from lancekit.spark.jobs.client import is_connect
 from lancekit.spark.jobs.collect import collect, map_batches, run_action
 

@@ -20,19 +20,24 @@ import pyarrow as pa
 from lancekit import arrow_kernels as ak
 from lancekit.errors import LancekitError
 from lancekit.format import row_address
+from lancekit.pipeline.casts.batches import cast_all
 from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.keys.source_keys import key_columns
-from lancekit.pipeline.source import cast_all
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.spark.frames.types import from_spark_batch, spark_schema, to_spark_batch, wire_schema
+from lancekit.spark.frames.types import (
+    from_spark_batch,
+    restore,
+    spark_schema,
+    to_spark_batch,
+    wire_schema,
+)
 from lancekit.spark.frames.wire_rows import (
     FAILURE,
     TASKS_THAT_WRITE,
     by_place,
     failure_row,
     raise_failure,
-    restore,
 )
 from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import map_batches

@@ -1,0 +1,75 @@
+"""``spark.read.format("lance")``: the pieces of a scan, one for each task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from lancekit.errors import InvalidArgumentError
+from lancekit.machine import processors
+from lancekit.options import Options
+from lancekit.scan.scan import Scan
+from lancekit.spark.frames.scan import Piece, read_piece, scan_batch, scan_pieces, scan_wire
+from lancekit.spark.frames.types import spark_schema
+from lancekit.spark.jobs.worker import enter_worker
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["LanceReader", "narrowed"]
+
+
+def narrowed(scan: Scan, schema: StructType) -> Scan:
+    """Return a scan of the columns in a schema that the user gave."""
+    own = spark_schema(scan_wire(scan.request))
+    if schema == own:
+        return scan
+    known = {field.name: field for field in own}
+    outputs = {output.field.name: output for output in scan.request.outputs}
+    chosen = []
+    for field in schema:
+        found = known.get(field.name)
+        fits = found is not None and found.dataType == field.dataType
+        if found is None or not fits or (found.nullable and not field.nullable):
+            there = (
+                "the dataset has no such column"
+                if found is None
+                else f"it is {found.simpleString()} there"
+            )
+            raise InvalidArgumentError(
+                f"The schema asks for {field.simpleString()}; {there}.",
+                hint='Leave schema() out, and name columns with option("columns", "a,b").',
+                column=field.name,
+            )
+        output = outputs[field.name]
+        chosen.append(replace(output, field=output.field.with_nullable(field.nullable)))
+    return replace(scan, request=replace(scan.request, outputs=tuple(chosen)))
+
+
+class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untyped here
+    """Reads one piece of a scan per partition."""
+
+    def __init__(self, scan: Scan, options: Options) -> None:
+        self._request = scan.request
+        self._options = options
+        pieces = scan_pieces(scan, processors())
+        self._pieces: list[Piece] = pieces or [Piece(())]
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the pieces."""
+        return [InputPartition(piece) for piece in self._pieces]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Each task gets its own piece with its partition.
+        return {**self.__dict__, "_pieces": []}
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a piece."""
+        enter_worker(self._options)
+        wire = scan_wire(self._request)
+        for batch in read_piece(partition.value, self._request):
+            yield scan_batch(batch, wire)
