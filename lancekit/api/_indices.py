@@ -18,10 +18,9 @@ from lancekit.api.index_config import (
     parsed_uuid,
     uuid_of,
 )
+from lancekit.api.index_requests import scalar_request
 from lancekit.api.lance_operation import Index
 from lancekit.api.pylance.arguments import (
-    check_callback,
-    check_flag,
     check_hints,
     check_items,
     refuse,
@@ -34,7 +33,7 @@ from lancekit.index.search.reuse import reuse_of
 from lancekit.legible import shown
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.index.by_parts import commit_parts, make_part, merge_parts
-from lancekit.operations.index.create import IndexRequest, create_index, drop_index
+from lancekit.operations.index.create import create_index, drop_index
 from lancekit.operations.index.describe import (
     IndexDescription,
     describe_indices,
@@ -130,30 +129,30 @@ class Indices(Handle):
         >>> ds.index_columns
         {'id_idx': ('id',)}
         """
-        refuse(
-            "create_scalar_index",
-            format_version=None if format_version in (2, "2", "v2") else format_version,
-            document_granularity=None if document_granularity == "row" else document_granularity,
+        request = scalar_request(
+            column,
+            index_type,
+            name,
+            replace=replace,
+            train=train,
+            index_uuid=index_uuid,
+            progress_callback=progress_callback,
+            format_version=format_version,
+            document_granularity=document_granularity,
+            kwargs=kwargs,
         )
-        told = check_callback("progress_callback", progress_callback)
-        kind, parameters = index_parameters(index_type, kwargs, "create_scalar_index")
         if fragment_ids is not None:
-            if kind is not INVERTED:
+            if request.kind is not INVERTED:
                 raise no_fragments("create_scalar_index")
-            uuid = uuid_of(index_uuid)
-            with told_of_rows(told):
-                stage_part(self._snapshot, one_column(column), fragment_ids, parameters, uuid)
+            with told_of_rows(request.progress):
+                stage_part(
+                    self._snapshot,
+                    request.column,
+                    fragment_ids,
+                    request.parameters,
+                    request.uuid,
+                )
             return
-        request = IndexRequest(
-            column=one_column(column),
-            kind=kind,
-            name=name,
-            parameters=parameters,
-            replace=check_flag("replace", replace),
-            train=check_flag("train", train),
-            uuid=uuid_of(index_uuid),
-            progress=told,
-        )
         self._move(lambda snapshot: (create_index(snapshot, request, RetryPolicy()), None))
 
     def create_index_uncommitted(

@@ -8,15 +8,12 @@ from typing import Any, Self
 import pyarrow as pa
 
 from lancekit.api._handle import Handle
-from lancekit.api.index_config import no_fragments, one_column, uuid_of
 from lancekit.api.index_models import IvfModel
-from lancekit.api.pylance.arguments import check_callback, check_flag
-from lancekit.api.vector_indices import vector_parameters
+from lancekit.api.index_requests import vector_request
 from lancekit.checked import checked_methods
 from lancekit.errors import InvalidArgumentError
-from lancekit.index.kinds import VECTORS
 from lancekit.operations.common.retry import RetryPolicy
-from lancekit.operations.index.create import IndexRequest, create_index
+from lancekit.operations.index.create import create_index
 from lancekit.operations.index.vectors import name_of_vectors, vector_segments
 from lancekit.progress import IndexProgress
 
@@ -125,11 +122,15 @@ class VectorIndices(Handle):
         >>> ds.to_table(nearest={"column": "v", "q": [1, 1, 1, 1], "k": 1})["v"].to_pylist()
         [[60.0, 61.0, 62.0, 63.0]]
         """
-        if fragment_ids is not None:
-            raise no_fragments("create_index")
-        parameters = vector_parameters(
-            "create_index",
+        request = vector_request(
+            column,
             index_type,
+            name,
+            replace=replace,
+            train=train,
+            fragment_ids=fragment_ids,
+            index_uuid=index_uuid,
+            progress_callback=progress_callback,
             metric=metric,
             num_partitions=num_partitions,
             ivf_centroids=ivf_centroids,
@@ -149,16 +150,6 @@ class VectorIndices(Handle):
             streaming_refine_passes=streaming_refine_passes,
             skip_transpose=skip_transpose,
             **kwargs,
-        )
-        request = IndexRequest(
-            column=one_column(column),
-            kind=VECTORS,
-            name=name,
-            parameters=parameters,
-            replace=check_flag("replace", replace),
-            train=check_flag("train", train),
-            uuid=uuid_of(index_uuid),
-            progress=check_callback("progress_callback", progress_callback),
         )
         self._move(lambda snapshot: (create_index(snapshot, request, RetryPolicy()), None))
         return self

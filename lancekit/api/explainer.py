@@ -14,6 +14,8 @@ from typing import Any, get_args
 
 from lancekit.api._handle import Handle
 from lancekit.api.frames import check_blob_mode, pandas_frame
+from lancekit.api.index_config import no_fragments
+from lancekit.api.index_requests import optimize_request, scalar_request, vector_request
 from lancekit.api.optimizer import DatasetOptimizer
 from lancekit.api.pylance.arguments import (
     check_callback,
@@ -34,6 +36,11 @@ from lancekit.operations.columns.add import NewColumns
 from lancekit.operations.columns.alter import check_alterations
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.explain.explanation import Explanation
+from lancekit.operations.explain.indices import (
+    explain_index,
+    explain_optimize_indices,
+    explain_validate,
+)
 from lancekit.operations.explain.mem_wal import explain_merge_mem_wal
 from lancekit.operations.explain.operations import (
     explain_add,
@@ -159,6 +166,24 @@ def _cleanup(ds: Handle, given: Arguments) -> CleanupExplanation:
     )
 
 
+def _scalar_index(ds: Handle, given: Arguments) -> Explanation:
+    asked = {"kwargs": {}, **given}
+    if asked.pop("fragment_ids") is not None:
+        raise no_fragments("explain.create_scalar_index")
+    return explain_index(ds._snapshot, scalar_request(**asked), "create_scalar_index")
+
+
+def _vector_index(ds: Handle, given: Arguments) -> Explanation:
+    asked = dict(given)
+    request = vector_request(**asked.pop("kwargs", {}), **asked)
+    return explain_index(ds._snapshot, request, "create_index")
+
+
+def _validate(ds: Handle, given: Arguments) -> Explanation:
+    check_flag("sources", given["sources"])
+    return explain_validate(ds._snapshot, deep=check_flag("deep", given["deep"]))
+
+
 def _restore(ds: Handle, _given: Arguments) -> Explanation:
     lost = f"the newest version becomes the same as version {ds.version}; none is lost"
     return explain_metadata(ds._snapshot, "restore", ["Restore"], [lost])
@@ -202,6 +227,12 @@ _EXPLAINED: Mapping[str, Explain] = {
     "drop_columns": lambda ds, given: explain_drop(ds._snapshot, given["columns"]),
     "compact_files": _compact,
     "cleanup_old_versions": _cleanup,
+    "create_scalar_index": _scalar_index,
+    "create_index": _vector_index,
+    "optimize_indices": lambda ds, given: explain_optimize_indices(
+        ds._snapshot, optimize_request(**{"kwargs": {}, **given})
+    ),
+    "validate": _validate,
     "merge_mem_wal": _merge_mem_wal,
     "restore": _restore,
     "create_branch": lambda ds, given: _fork(ds, given, "create_branch", _SHARED),

@@ -8,11 +8,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lancekit.api._handle import Handle
+from lancekit.api.index_requests import optimize_request
 from lancekit.api.pylance.arguments import (
-    check_count,
-    check_flag,
     check_items,
-    check_names,
     refuse_more,
 )
 from lancekit.api.pylance.not_offered import PartOfPylance
@@ -26,7 +24,7 @@ from lancekit.operations.cleanup.auto import SETTINGS
 from lancekit.operations.cleanup.auto import auto_cleanup_config as auto_cleanup_settings
 from lancekit.operations.common.results import CompactionMetrics
 from lancekit.operations.common.retry import RetryPolicy
-from lancekit.operations.index.optimize import OptimizeRequest, optimize_indices
+from lancekit.operations.index.optimize import optimize_indices
 from lancekit.operations.maintenance import compact_plan
 from lancekit.operations.maintenance.compact import (
     RewriteResult,
@@ -185,15 +183,7 @@ class DatasetOptimizer(PartOfPylance):
         >>> list(ds.list_indices()[0]["fragment_ids"])
         [0, 1]
         """
-        refuse_more("optimize_indices", kwargs)
-        names = None if index_names is None else check_names("index_names", index_names)
-        request = OptimizeRequest(
-            merge=check_count(
-                "num_indices_to_merge", 1 if num_indices_to_merge is None else num_indices_to_merge
-            ),
-            names=names,
-            retrain=check_flag("retrain", bool(retrain) if retrain is None else retrain),
-        )
+        request = optimize_request(num_indices_to_merge, index_names, retrain, kwargs)
         self._dataset._move(
             lambda snapshot: (optimize_indices(snapshot, request, RetryPolicy()), None)
         )

@@ -64,6 +64,9 @@ TOLD: dict[str, Change] = {
     "merge": ((pa.table({"id": [1], "more": ["a"]}), "id"), {}),
     "restore": ((), {}),
     "create_branch": (("b",), {}),
+    "create_scalar_index": (("id", "BTREE"), {}),
+    "optimize_indices": ((), {}),
+    "validate": ((), {"deep": True}),
     "cleanup_old_versions": ((timedelta(0),), {}),
     "count_rows": (("id > 5",), {}),
     "to_table": ((), {"columns": ["id"]}),
@@ -72,7 +75,9 @@ TOLD: dict[str, Change] = {
 
 
 def operation(ds: lk.LanceDataset, name: str) -> Callable[..., Any]:
-    found: Callable[..., Any] = getattr(ds.optimize if name == "compact_files" else ds, name)
+    found: Callable[..., Any] = getattr(
+        ds.optimize if name in {"compact_files", "optimize_indices"} else ds, name
+    )
     return found
 
 
@@ -175,6 +180,41 @@ def test_what_is_read_is_named(ds: lk.LanceDataset) -> None:
     assert ds.explain.count_rows().reads is None
     assert ds.explain.add_columns(pa.field("n", pa.int8())).reads is None
     assert ds.explain.compact_files(target_rows_per_fragment=10).commits == ()
+
+
+def test_what_is_put_into_indices_is_told(ds: lk.LanceDataset) -> None:
+    told = ds.explain.optimize_indices()
+    assert (told.commits, told.reads) == ((), None)
+    ds.create_scalar_index("id", "BTREE")
+    ds.create_scalar_index("x", "BITMAP")
+    assert ds.explain.optimize_indices().commits == ()
+    ds.insert(table(50))
+    told = ds.explain.optimize_indices(index_names=["x_idx"])
+    assert told.reads is not None
+    assert (told.reads.columns, told.reads.rows, told.reads.fragments) == (("x",), 50, 1)
+    assert "index 'x_idx' gets 50 rows of 1 fragment" in told.notes
+    anew = ds.explain.optimize_indices(retrain=True)
+    assert anew.reads is not None
+    assert (anew.reads.columns, anew.reads.rows) == (("id", "x"), 950)
+    told.apply()
+    (note,) = [n for n in ds.explain.optimize_indices().notes if n.startswith("index")]
+    assert note == "index 'id_idx' gets 50 rows of 1 fragment"
+
+
+def test_an_index_that_is_to_be_made_is_told(ds: lk.LanceDataset) -> None:
+    told = ds.explain.create_scalar_index("id", "BTREE")
+    assert told.reads is not None
+    assert (told.reads.columns, told.reads.rows, told.commits) == (("id",), 900, ("CreateIndex",))
+    assert told.writes is not None
+    assert told.writes.what == "the files of index 'id_idx', of type BTree"
+    ds.create_scalar_index("id", "BTREE")
+    assert any("takes the place" in n for n in ds.explain.create_scalar_index("id", "BTREE").notes)
+    assert ds.explain.create_scalar_index("x", "BITMAP", train=False).reads is None
+    with lk.options(engine="spark"):
+        assert ds.explain.create_scalar_index("id", "BTREE").engine == "spark"
+        assert ds.explain.validate(deep=True).engine == "spark"
+    with pytest.raises(lk.errors.IndexExistsError):
+        ds.explain.create_scalar_index("id", "BTREE", replace=False)
 
 
 def test_wrong_arguments_are_refused_as_the_operation_refuses_them(ds: lk.LanceDataset) -> None:

@@ -9,18 +9,22 @@ from __future__ import annotations
 import datetime as dt
 import inspect
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
 
+import lancekit as lk
 from tests.support.argument_checks import (
     Check,
+    Hint,
     Keywords,
     Made,
     Method,
     Refused,
     Value,
     fragment,
+    place,
     shared,
 )
 from tests.support.arguments_of_reads import SCAN
@@ -28,13 +32,18 @@ from tests.support.arguments_of_reads import SCAN
 __all__ = ["EXPLAINED"]
 
 
+@cache
+def _vectors() -> lk.LanceDataset:
+    column = pa.FixedSizeListArray.from_arrays(pa.array([0.5] * 64, pa.float32()), 4)
+    return lk.write_dataset({"v": column}, place())
+
+
 def _explained(name: str) -> Callable[..., Any]:
     def call(**arguments: Any) -> str:
         # alterations are positional
         given = arguments.pop("alterations", None)
-        return str(
-            getattr(shared().explain, name)(*([] if given is None else [given]), **arguments)
-        )
+        ds = _vectors() if name == "create_index" else shared()
+        return str(getattr(ds.explain, name)(*([] if given is None else [given]), **arguments))
 
     return call
 
@@ -95,6 +104,63 @@ OPERATIONS: dict[str, tuple[dict[str, Any], dict[str, Check]]] = {
             "progress": Refused(1),
         },
     ),
+    "create_scalar_index": (
+        {"column": "id", "index_type": "BTREE"},
+        {
+            "column": Refused("nothing"),
+            "index_type": Value("BITMAP"),
+            "name": Value("mine"),
+            "replace": NOT_ONE,
+            "train": Value(False),
+            "fragment_ids": Refused([0]),
+            "index_uuid": Refused("x"),
+            "progress_callback": Refused(3),
+            "format_version": Refused(3),
+            "document_granularity": Refused("list_element"),
+            "kwargs": Keywords("nonsense", 1),
+        },
+    ),
+    "create_index": (
+        {"column": "v", "index_type": "IVF_PQ", "num_sub_vectors": 2},
+        {
+            "column": Refused("nothing"),
+            "index_type": Refused("IVF_RQ", "IVF_RQ"),
+            "name": Value("mine"),
+            "metric": Refused("nonsense"),
+            "replace": NOT_ONE,
+            "num_partitions": Refused(0),
+            "ivf_centroids": Refused("x"),
+            "pq_codebook": Refused("x"),
+            "num_sub_vectors": Refused(0),
+            "accelerator": Refused("cuda"),
+            "index_cache_size": Hint(1, "x"),
+            "shuffle_partition_batches": Hint(1, "x"),
+            "shuffle_partition_concurrency": Hint(1, "x"),
+            "filter_nan": Hint(True, "x"),
+            "streaming_sample_rate": Hint(1, "x"),
+            "streaming_coreset_rate": Hint(1, "x"),
+            "streaming_refine_passes": Hint(1, "x"),
+            "skip_transpose": Hint(False, "x"),
+            "ivf_centroids_file": Refused("file"),
+            "precomputed_partition_dataset": Refused("file"),
+            "train": Value(False),
+            "fragment_ids": Refused([0]),
+            "index_uuid": Refused("x"),
+            "target_partition_size": Refused(0),
+            "progress_callback": Refused(3),
+            "kwargs": Keywords("nonsense", 1),
+        },
+    ),
+    "optimize_indices": (
+        {},
+        {
+            "num_indices_to_merge": Refused(-1),
+            "index_names": Refused(["nothing"], "nothing"),
+            "retrain": NOT_ONE,
+            "kwargs": Keywords("nonsense", 1),
+        },
+    ),
+    "validate": ({}, {"deep": Value(True), "sources": NOT_ONE}),
     "restore": ({}, {}),
     "update": (
         {"updates": {"x": "1"}},

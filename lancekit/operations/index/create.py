@@ -29,7 +29,7 @@ from lancekit.operations.index.segments import (
     indexed_field,
     removed_unless_committed,
 )
-from lancekit.pipeline.engine.engine import choose_engine, choose_runner
+from lancekit.pipeline.engine.engine import Choice, choose_engine, choose_runner
 from lancekit.progress import IndexProgress, told_of_rows, tracking
 from lancekit.versions.snapshot import Snapshot
 
@@ -40,6 +40,7 @@ __all__ = [
     "create_index",
     "default_name",
     "drop_index",
+    "index_engine",
     "put_segments",
     "segments_of",
 ]
@@ -82,8 +83,8 @@ def create_index(snapshot: Snapshot, request: IndexRequest, policy: RetryPolicy)
         Another index has the name.
     """
     parsed_parameters(request.kind, request.parameters)
-    rows = sum(fragment.num_rows for fragment in snapshot.manifest.fragments)
-    parts = request.train and request.uuid is None and choose_engine(rows).engine == "spark"
+    rows = snapshot.manifest.num_rows
+    parts = index_engine(snapshot, request).engine == "spark"
     groups = Groups(choose_runner(rows)) if parts else None
 
     def attempt(current: Snapshot) -> Snapshot:
@@ -118,6 +119,15 @@ def create_index(snapshot: Snapshot, request: IndexRequest, policy: RetryPolicy)
     if groups is not None:
         groups.sweep(landed)
     return landed
+
+
+def index_engine(snapshot: Snapshot, request: IndexRequest) -> Choice:
+    """Say where an index is made."""
+    if not request.train:
+        return Choice("local", "no rows are indexed yet")
+    if request.uuid is not None:
+        return Choice("local", "the folder of its files is given, and tasks make one each")
+    return choose_engine(snapshot.manifest.num_rows)
 
 
 def default_name(snapshot: Snapshot, column: IndexedField, kind: IndexKind) -> str:

@@ -43,7 +43,13 @@ from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["OptimizeRequest", "column_of_index", "optimize_indices", "stored_content"]
+__all__ = [
+    "OptimizeRequest",
+    "column_of_index",
+    "optimize_indices",
+    "optimized_names",
+    "stored_content",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +95,7 @@ def optimize_indices(snapshot: Snapshot, request: OptimizeRequest, policy: Retry
 def _attempt(current: Snapshot, request: OptimizeRequest) -> Snapshot:
     changes: list[_Change] = []
     with removed_unless_committed(current, (change.new.uuid for change in changes)):
-        for name in _names(current, request):
+        for name in optimized_names(current, request):
             changes.extend(_optimized(current, segments_of(current, name), request))
         if not changes:
             return current
@@ -103,7 +109,14 @@ def _attempt(current: Snapshot, request: OptimizeRequest) -> Snapshot:
         )
 
 
-def _names(snapshot: Snapshot, request: OptimizeRequest) -> list[str]:
+def optimized_names(snapshot: Snapshot, request: OptimizeRequest) -> list[str]:
+    """Return the names of the indices that are to be brought up to date.
+
+    Raises
+    ------
+    IndexNotFoundError, NotOfferedError
+        As `optimize_indices`.
+    """
     if request.names is None:
         ours = {index.name for index in snapshot.indices if kept_up_as(index) is not None}
         return sorted(ours)
