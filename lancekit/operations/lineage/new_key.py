@@ -7,10 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from lancekit.errors import DuplicateKeysError
 from lancekit.format import row_address
 from lancekit.format.paths import paths_by_id
-from lancekit.legible import count, literals
 from lancekit.operations.lineage.column_key import has_key
 from lancekit.operations.lineage.merged_columns import MergedColumn
 from lancekit.operations.lineage.merged_rows import Settled
@@ -20,6 +18,7 @@ from lancekit.operations.lineage.write_rows import Given, batches_to_write, repl
 from lancekit.pipeline.diff.row_values import row_values
 from lancekit.pipeline.diff.side import Addresses, Side
 from lancekit.pipeline.keys.key_counter import KeyCounter, Repeated, example_of
+from lancekit.pipeline.keys.repeated import repeated_in_merge
 from lancekit.pipeline.keys.source_keys import key_columns
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.versions.snapshot import Snapshot
@@ -63,18 +62,8 @@ def check_new_key(plan: ThreeWay, settled: Settled, given: Given | None) -> None
     if example is None:
         return
     other = plan.theirs if by_ours else plan.ours
-    named = literals(dict(zip(key, example, strict=True)))
-    raise DuplicateKeysError(
-        f"{count(found.rows)} of {count(total)} merged rows would share their primary key "
-        f"({', '.join(key)}) with another row: for example, more than one row would have {named}. "
-        f"{side.called.capitalize()} set the key since {plan.base.called}, and {other.called} has "
-        "other rows.",
-        hint="Delete or change these rows on one side, or take the key back, and merge again. "
-        f"ds.duplicates({list(key)!r}) shows such rows of a version.",
-        keys=[example],
-        on=key,
-        duplicates=found.rows,
-    )
+    called = side.called, plan.base.called, other.called
+    raise repeated_in_merge(key, example, (found.rows, total), called)
 
 
 def _is_new(plan: ThreeWay) -> bool:

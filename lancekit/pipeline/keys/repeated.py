@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from lancekit.errors import DuplicateKeysError
+from lancekit.legible import count, literals
 from lancekit.pipeline.keys.probe import show_keys
 
 __all__ = [
     "repeated_in_columns",
+    "repeated_in_merge",
     "repeated_in_source",
     "repeated_in_write",
     "repeated_since_checked",
@@ -40,6 +42,32 @@ def repeated_in_write(
         hint="Leave one row for each key. primary_key_check='warn' writes them.",
         keys=[example],
         on=on,
+    )
+
+
+def repeated_in_merge(
+    key: tuple[str, ...],
+    example: tuple[object, ...],
+    rows: tuple[int, int],
+    called: tuple[str, str, str],
+) -> DuplicateKeysError:
+    """Return the error for a merge of branches of which one set a key that the other's rows repeat.
+
+    ``rows`` holds how many rows share their keys and how many there are; ``called`` names the
+    version that set the key, the merge base, and the version of the other side.
+    """
+    repeated, total = rows
+    setter, base, other = called
+    named = literals(dict(zip(key, example, strict=True)))
+    return DuplicateKeysError(
+        f"{count(repeated)} of {count(total)} merged rows would share their primary key "
+        f"({', '.join(key)}) with another row: for example, more than one row would have {named}. "
+        f"{setter.capitalize()} set the key since {base}, and {other} has other rows.",
+        hint="Delete or change these rows on one side, or take the key back, and merge again. "
+        f"ds.duplicates({list(key)!r}) shows such rows of a version.",
+        keys=[example],
+        on=key,
+        duplicates=repeated,
     )
 
 
