@@ -15,6 +15,7 @@ from lancekit.api._handle import Handle
 from lancekit.api.pylance.arguments import check_wait
 from lancekit.api.shard_writer import ShardWriter
 from lancekit.checked import checked_methods
+from lancekit.commit.protocol import check_not_replaced
 from lancekit.errors import (
     IndexExistsError,
     InvalidArgumentError,
@@ -216,6 +217,7 @@ class ShardWrites(Handle):
             if router is not None and not router.is_of_this_process:
                 router = None
             if router is None:
+                check_not_replaced(now)  # the rows are meant for the table of the handle
                 router = self._router = kept_router(self._line, now)
             newer = router is not None and now.version > router.version
             if router is not None and router is stale and not router.ended:
@@ -232,6 +234,7 @@ class ShardWrites(Handle):
                         hint=f"Open the table that is there now: {self._line.code}.",
                         uri=self.uri,
                     )
+                check_not_replaced(self._snapshot)
                 if mem_wal_entry(newest.indices) is None and newest.manifest.schema.primary_key:
                     newest = self._initialized()
                 router = Router(newest, writer_settings(initialized(newest).defaults))
@@ -242,7 +245,9 @@ class ShardWrites(Handle):
     def _initialized(self) -> Snapshot:
         """Return the newest version, which may have logs now; the handle moves to it."""
         with suppress(IndexExistsError):  # another process was first
-            self._move(lambda read: (initialize(read, Sharding(unsharded=True)), None))
+            # the handle's own version may have logs that the newest one has no more
+            newest = latest_snapshot(self._line)
+            self._move(lambda _: (initialize(newest, Sharding(unsharded=True)), None))
         return latest_snapshot(self._line)
 
 

@@ -57,11 +57,14 @@ class Claim:
         What the log has and no generation, ascending; the last one is to be written to.
     healed
         The position of a torn entry, in whose place a sentinel is now; its bytes were moved aside.
+    manifest_version
+        The shard's newest manifest.
     """
 
     epoch: int
     position: int
     memtables: list[Memtable]
+    manifest_version: int
     healed: int | None = None
 
 
@@ -123,8 +126,14 @@ def claim(
     last = max([last, *(entry.position for entry in entries)])
     tables = replayed(entries, manifest.current_generation, schema)
     if last > manifest.last_seen:
-        change(shard, epoch, lambda newest: replace(newest, last_seen=last))
-    return Claim(epoch=epoch, position=last + 1, memtables=tables, healed=healed)
+        manifest = change(shard, epoch, lambda newest: replace(newest, last_seen=last))
+    return Claim(
+        epoch=epoch,
+        position=last + 1,
+        memtables=tables,
+        healed=healed,
+        manifest_version=manifest.version,
+    )
 
 
 def _next_epoch(

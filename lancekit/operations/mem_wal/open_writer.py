@@ -78,6 +78,7 @@ def open_writer(
         sealed=sealed,
         after=after,
     )
+    watch.hold(claimed.manifest_version)
     log = LogWriter(
         shard,
         rows.schema,

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from lancekit.errors import (
+    CorruptFileError,
     DatasetNotFoundError,
     FencedError,
     LancekitError,
@@ -20,10 +21,12 @@ from lancekit.errors import (
 )
 from lancekit.format.mem_wal.details import mem_wal_entry
 from lancekit.format.mem_wal.names import LOGS
+from lancekit.format.mem_wal.names import manifest_name as manifest_name_of_shard
 from lancekit.format.names import VERSIONS, manifest_name
 from lancekit.format.paths import paths_by_id
 from lancekit.legible import cut
 from lancekit.operations.mem_wal.left_logs import left_rows
+from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot, load_snapshot
@@ -60,7 +63,17 @@ class TableWatch:
         self._columns = _columns(snapshot)
         # replaced as a whole: the threads that put and that flush share the watch
         self._seen = _seen(snapshot)
+        self._held: tuple[str, str] | None = None
         self._changed = ""
+
+    def hold(self, version: int) -> None:
+        """Follow the log by a manifest of the shard, too, where files have marks.
+
+        The folder of the logs can be removed, or replaced by a copy, while the table stays.
+        """
+        name = manifest_name_of_shard(version)
+        mark = self._shard.store.mark(name)
+        self._held = None if mark is None else (name, mark)
 
     @property
     def is_cheap(self) -> bool:
@@ -82,6 +95,8 @@ class TableWatch:
         is_there = store.exists(seen.file) if mark is None else store.mark(seen.file) == mark
         if not is_there or store.exists(seen.next):
             self._look(seen.snapshot)
+        if self._held is not None and self._shard.store.mark(self._held[0]) != self._held[1]:
+            self._look_at_shard(self._held[0])
 
     def check_columns(self) -> None:
         """Raise if the table had other columns at the last check; this reads nothing.
@@ -111,6 +126,17 @@ class TableWatch:
             remove()
             self._shard.store.prune()
             raise
+
+    def _look_at_shard(self, name: str) -> None:
+        try:
+            newest = latest(self._shard)
+        except CorruptFileError as error:
+            raise self._ended("has lost the log of the shard") from error
+        if newest is None:
+            raise self._ended("has no log of the shard any more")
+        if self._shard.store.exists(name):
+            raise self._ended("has another copy of the shard's log")
+        self.hold(newest.version)  # old manifests are collected
 
     def _look(self, seen: Snapshot) -> None:
         entry = mem_wal_entry(seen.indices)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.errors import FencedError
+from lancekit.errors import FencedError, LancekitError, ShardError
 from lancekit.format.mem_wal.names import LOGS, MEM_WAL
 from tests.support.shards import SHARD, keyed
 
@@ -192,3 +192,66 @@ def test_entries_that_were_there_before_the_shard_are_moved_aside(tmp_path: Path
     writer.put(rows(3))
     assert read(ds) == [3, 9]
     assert len(list((path / LOGS / SHARD / "set_aside").iterdir())) == 1
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+@pytest.mark.parametrize("gone", ["_mem_wal", "shard", "copy"])
+def test_a_log_that_is_removed_or_replaced_below_the_table(
+    tmp_path: Path, gone: str, by_hand: bool
+) -> None:
+    place = tmp_path / "t"
+    ds = lk.write_dataset({"id": [1]}, str(place), primary_key="id")
+    ds.mem_wal_upsert({"id": [10]})
+    (shard,) = (place / "_mem_wal").iterdir()
+    writer = ds.mem_wal_writer(shard.name) if by_hand else None
+    if writer is not None:
+        writer.put({"id": [11]})
+    if gone == "copy":
+        shutil.copytree(shard, tmp_path / "copy")
+        shutil.rmtree(shard)
+        shutil.copytree(tmp_path / "copy", shard)
+    else:
+        shutil.rmtree(place / "_mem_wal" if gone == "_mem_wal" else shard)
+    if writer is not None:
+        with pytest.raises(FencedError, match="not written"):
+            writer.put({"id": [20]})
+        assert shard.exists() == (gone == "copy")
+    lk.dataset(str(place)).mem_wal_upsert({"id": [21]})
+    with pytest.raises(ShardError, match="not written"):
+        ds.mem_wal_upsert({"id": [22]})
+    before = {10, *([11] if by_hand else [])} if gone == "copy" else set()
+    read = lk.dataset(str(place)).to_table(include_mem_wal=True)
+    assert set(read["id"].to_pylist()) == {1, 21, *before}
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_a_handle_of_a_table_that_another_one_replaced(tmp_path: Path, used: bool) -> None:
+    place = str(tmp_path / "t")
+    lk.write_dataset({"id": [1]}, place, primary_key="id").mem_wal_upsert({"id": [10]})
+    old = lk.dataset(place)
+    if used:
+        old.mem_wal_upsert({"id": [11]})
+    shutil.rmtree(place)
+    other = lk.write_dataset({"id": [7]}, place, primary_key="id")
+    other.initialize_mem_wal(unsharded=True)
+    other.insert({"id": [8]})
+    for _ in range(2):
+        with pytest.raises(LancekitError):
+            old.mem_wal_upsert({"id": [20]})
+    lk.dataset(place).mem_wal_upsert({"id": [21]})
+    with pytest.raises(LancekitError):
+        old.mem_wal_upsert({"id": [22]})
+    read = lk.dataset(place).to_table(include_mem_wal=True)
+    assert sorted(read["id"].to_pylist()) == [7, 8, 21]
+
+
+def test_a_handle_from_before_the_logs_were_dropped_begins_them_again(tmp_path: Path) -> None:
+    place = str(tmp_path / "t")
+    ds = lk.write_dataset({"id": [1]}, place, primary_key="id")
+    ds.mem_wal_upsert({"id": [10]})
+    ds.merge_mem_wal(flush=True)
+    old = lk.dataset(place)
+    lk.dataset(place).drop_index("__lance_mem_wal")
+    old.mem_wal_upsert({"id": [11]})
+    read = lk.dataset(place).to_table(include_mem_wal=True)
+    assert sorted(read["id"].to_pylist()) == [1, 10, 11]
