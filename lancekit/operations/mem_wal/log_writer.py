@@ -91,6 +91,10 @@ class LogWriter:
             self._table.check()
         self._table.check_columns()
 
+    def has_last(self) -> bool:
+        """Look whether the last entry is there: a copy of the table may have fewer."""
+        return self.position == 1 or self._shard.store.exists(entry_name(self.position - 1))
+
     def put(self, entry: bytes, *, again: bool = False, owed: bool = False) -> None:
         """Put an entry durably, and go on to the next position.
 

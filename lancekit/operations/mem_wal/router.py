@@ -126,7 +126,8 @@ class Router:
     def is_live(self) -> bool:
         """Look whether a writer is open, no shard sealed, and the table has its logs and columns.
 
-        A claim refuses a sealed shard; a writer that was opened before goes on.
+        A claim refuses a sealed shard; a writer that was opened before goes on.  A log without the
+        writer's last entry is that of a copy.
         """
         found = [own.opened[0] for own in tuple(self._writers.values()) if own.opened]
         writers = [writer for writer in found if writer.state == "open"]
@@ -134,9 +135,11 @@ class Router:
             for writer in writers:
                 writer.check_columns(look=True)
             manifests = [latest(writer.shard) for writer in writers]
+            whole = all(writer.has_last_entry() for writer in writers)
         except (LancekitError, OSError):
             return False
-        return bool(writers) and not self.ended and not any(m and m.sealed for m in manifests)
+        is_sealed = any(manifest and manifest.sealed for manifest in manifests)
+        return bool(writers) and whole and not self.ended and not is_sealed
 
     def fits(self, newest: Snapshot) -> bool:
         """Tell whether a newer version takes the same rows into the same shards.

@@ -100,7 +100,8 @@ class SetAside:
     def _keys(self) -> str:
         if self.keys is None or not self.keys.num_rows:
             return ""
-        first = self.keys.slice(0, _KEYS).to_pydict()
+        some = self.keys.slice(0, _KEYS)
+        first = dict(zip(some.column_names, (one.to_pylist() for one in some.columns), strict=True))
         more = ", ..." if self.keys.num_rows > _KEYS else ""
         shown = "; ".join(f"{name} {', '.join(map(repr, of))}{more}" for name, of in first.items())
         return f" ({cut(shown, _KEY_CHARACTERS)})"

@@ -233,6 +233,10 @@ class Writer:
         """Raise if the table had other columns at the last look; `look` looks now."""
         self._log.check_columns(look=look)
 
+    def has_last_entry(self) -> bool:
+        """Look whether the last entry of the log is there: a copy of the table may have fewer."""
+        return self._log.has_last()
+
     def memory(self) -> Memory:
         """Return how much is in memory."""
         with self._own_lock():

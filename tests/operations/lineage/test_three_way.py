@@ -417,7 +417,7 @@ def test_columns_of_both_sides(ds: lk.LanceDataset) -> None:
         [5, "e", 5, None],
     ]
     ds.drop_columns(["age"])
-    with pytest.raises(SchemaMismatchError, match="'age' was dropped here and changed in 2"):
+    with pytest.raises(SchemaMismatchError, match="'age' was missing here and changed in 2"):
         ds.diff(1, exp).apply(ds)
     other = ds.create_branch("other", 1)
     other.alter_columns({"path": "age", "data_type": pa.int32()})
