@@ -136,7 +136,7 @@ def moved_or_new(
     """Return fragments of moved rows, which carry their ids, and of new rows behind them.
 
     A moved row keeps the version that created it, a new one was created by ``version``; all were
-    updated by it.
+    updated by it.  A row that comes back has that version in its fragment.
 
     Parameters
     ----------
@@ -158,6 +158,9 @@ def moved_or_new(
     out = []
     for fragment, ids in zip(fragments, given, strict=True):
         moved = created[np.searchsorted(wanted, ids)]
+        if fragment.created_at is not None:
+            known = read_row_versions(fragment.created_at, len(ids), "a new fragment").values()
+            moved = np.where((moved == version) & (known > 0), known, moved)
         fresh = np.full(max(fragment.physical_rows - len(ids), 0), version, np.uint64)
         out.append(
             replace(

@@ -292,6 +292,9 @@ def _commit_rows(
             affected_rows=work.affected,
             based_on=MERGE_KEYS if change.mark else None,
         )
+        if work.is_return:
+            # another writer may have brought the same rows back, which no rule of conflicts sees
+            return commit_with_files(pending, (), plan.theirs, ours)
         return _commit_once(ours, pending, change)
 
 

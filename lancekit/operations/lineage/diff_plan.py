@@ -26,7 +26,7 @@ from lancekit.versions.commit_graph import CommitGraph
 from lancekit.versions.merge_edges import SharedIds
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["DiffPlan", "Way", "plan_diff"]
+__all__ = ["DiffPlan", "Way", "plan_diff", "shared_ids"]
 
 #: how rows of the two sides are told to be the same
 Way = Literal["key", "row ids", "row ids, then key", "whole rows"]
@@ -126,7 +126,7 @@ def plan_diff(
         old=old,
         new=new,
         ancestor=ancestor,
-        taken=_taken(old, new) if by_ids else None,
+        taken=shared_ids(old, new) if by_ids else None,
         columns=compared,
         shared=_shared(old, new, looked_at, apart=apart),
         way=_WAYS[by_ids, bool(key)],
@@ -136,7 +136,7 @@ def plan_diff(
     )
 
 
-def _taken(old: Snapshot, new: Snapshot) -> SharedIds | None:
+def shared_ids(old: Snapshot, new: Snapshot) -> SharedIds | None:
     """Return the row ids that the lines of two versions share since a fast-forward."""
     if old.line == new.line or old.line.root != new.line.root:
         return None

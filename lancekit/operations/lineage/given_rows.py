@@ -71,7 +71,8 @@ def settled_by(plan: ThreeWay, rows: Any) -> tuple[Settled, Given | None]:
     order = np.argsort(places, kind="stable")  # those that are nowhere come last
     chosen = ak.cast(ak.take(table.select(schema.names), pa.array(match.new[order])), schema)
     replaced = places[order][places[order] != NOWHERE]
-    return settled, Given(chosen, replaced, _widths(plan, chosen, replaced))
+    origins = plan.clashes.theirs[match.old[order]][len(replaced) :]
+    return settled, Given(chosen, replaced, _widths(plan, chosen, replaced), origins)
 
 
 def _widths(plan: ThreeWay, rows: pa.Table, places: Addresses) -> npt.NDArray[np.int64]:

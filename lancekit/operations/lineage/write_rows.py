@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lancekit import arrow_kernels as ak
 from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
@@ -19,6 +20,7 @@ from lancekit.operations.common.key_guard import key_filter, key_paths
 from lancekit.operations.common.staged_files import write_task
 from lancekit.operations.delete import apply_deletions
 from lancekit.operations.lineage.merged_rows import Cells, Rewritten, Settled
+from lancekit.operations.lineage.returned_rows import NONE_RETURNED, Returned, returned_rows
 from lancekit.operations.lineage.rows import read_rows
 from lancekit.operations.lineage.three_way import ThreeWay
 from lancekit.operations.lineage.three_way_columns import paired
@@ -42,12 +44,14 @@ Hashes = npt.NDArray[np.uint64]
 class Given:
     """Rows that somebody made: those that take the place of rows of ours, then new ones.
 
-    `widths` counts the values in which each of the first differs from the row of ours.
+    `widths` counts the values in which each of the first differs from the row of ours; `origins`
+    are the addresses of the new ones on the other side.
     """
 
     rows: pa.Table
     places: Addresses
     widths: npt.NDArray[np.int64]
+    origins: Addresses
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -63,6 +67,8 @@ class RowsWork:
     new_fragments: tuple[Fragment, ...]
     marked: tuple[DeletedRows, ...]
     hashes: Hashes | None
+    #: rows come back under the ids that they had: no other commit may bring them, too
+    is_return: bool
 
     @property
     def affected(self) -> dict[int, BitMap]:
@@ -100,19 +106,25 @@ def stored_columns(plan: ThreeWay) -> tuple[ColumnPair, ...]:
 def write_rows(plan: ThreeWay, settled: Settled, given: Given | None = None) -> RowsWork:
     """Write the rows that change and those that come; nothing refers to them yet.
 
-    Updated rows come first: they keep their row ids.
+    Updated rows come first, then rows that come back: they keep their row ids.
     """
-    ours, rows = plan.ours, _Rows(plan, settled, given)
-    moved = replaced_rows(settled, given)
+    ours, moved = plan.ours, replaced_rows(settled, given)
+    came = [settled.inserted, *([] if given is None else [given.origins])]
+    back = returned_rows(plan.theirs, ours, np.concatenate(came))
+    rows = _Rows(plan, settled, given, back)
     task = replace(write_task(ours), schema=plan.schema)
     fragments = write_fragments(rows.batches(), task)
-    if len(moved) and ours.manifest.has_stable_row_ids:
-        found = read_rows(ours, moved).read(["_rowid"], moved)
-        fragments = with_row_ids(fragments, found["_rowid"].to_numpy())
+    if len(moved) + len(back.rows) and ours.manifest.has_stable_row_ids:
+        ids, created = back.of(rows.returned)
+        if len(moved):
+            found = read_rows(ours, moved).read(["_rowid"], moved)
+            ids = np.concatenate([found["_rowid"].to_numpy(), ids])
+        fragments = with_row_ids(fragments, ids, created)
     return RowsWork(
         new_fragments=tuple(fragments),
         marked=tuple(_marked(ours, np.concatenate([moved, settled.deleted]))),
         hashes=np.concatenate([np.empty(0, np.uint64), *rows.hashes]) if rows.guard.guard else None,
+        is_return=bool(len(back.rows)),
     )
 
 
@@ -147,9 +159,22 @@ class _Rows:
     plan: ThreeWay
     settled: Settled
     given: Given | None
+    back: Returned = NONE_RETURNED
     hashes: list[Hashes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        back, given, inserted = self.back, self.given, self.settled.inserted
+        order, num = back.first(inserted)
+        self.inserted = inserted[order]
+        #: rows that come back, in the order in which they are written
+        self.returned = self.inserted[:num]
+        if given is not None:
+            order, num = back.first(given.origins)
+            self.returned = np.concatenate([given.origins[order[:num]], self.returned])
+            new = given.rows.slice(len(given.places))
+            self.given_back, self.given_new = (
+                ak.take(new, pa.array(part)) for part in (order[:num], order[num:])
+            )
         schema, self.columns = self.plan.schema, stored_columns(self.plan)
         self.schema = schema.to_arrow()
         self.step = rows_at_a_time(self.columns)
@@ -165,15 +190,15 @@ class _Rows:
         for part in self.settled.rewritten:
             yield from self._rewritten(part)
         if self.given is not None:
-            kept = len(self.given.places)
-            yield from self.given.rows.slice(0, kept).to_batches()
-        rows = self.settled.inserted
+            yield from self.given.rows.slice(0, len(self.given.places)).to_batches()
+            yield from self._guarded(self.given_back)
+        rows = self.inserted
         theirs = self._side(self.plan.theirs, rows)
         for start in range(0, len(rows), self.step):
             some = rows[start : start + self.step]
             yield from self._guarded(self._table(row_values(self.columns, theirs, some, new=False)))
         if self.given is not None:
-            yield from self._guarded(self.given.rows.slice(kept))
+            yield from self._guarded(self.given_new)
 
     def _rewritten(self, part: Rewritten) -> Iterator[pa.RecordBatch]:
         theirs, ours = (

@@ -23,7 +23,7 @@ from lancekit.format.fragment import Fragment
 from lancekit.format.key_filter import hash_keys
 from lancekit.format.operation_parts import CompactedSsTable
 from lancekit.format.paths import pick
-from lancekit.format.row_ids_encode import encode_row_ids
+from lancekit.format.row_ids_encode import encode_row_ids, encode_row_versions
 from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.columns.column_patch import Patched, added_files
 from lancekit.pipeline.keys.indexed import key_choice
@@ -56,6 +56,8 @@ __all__ = [
     "with_row_ids",
     "writes_rows",
 ]
+
+_NONE = np.empty(0, np.uint64)
 
 Hashes = npt.NDArray[np.uint64]
 #: the hidden column of rows' addresses, by which a merge may be
@@ -291,17 +293,24 @@ def guard_hashes(
     return hash_keys([pick(keys.column(top), rest) for top, *rest in clauses.guard])
 
 
-def with_row_ids(fragments: Iterable[Fragment], ids: npt.NDArray[np.uint64]) -> list[Fragment]:
+def with_row_ids(
+    fragments: Iterable[Fragment],
+    ids: npt.NDArray[np.uint64],
+    created: npt.NDArray[np.uint64] = _NONE,
+) -> list[Fragment]:
     """Give the first rows of new fragments the ids they had where they were moved from.
 
-    The commit takes the rows behind them, which have no ids, for new ones.
+    The commit takes the rows behind them, which have no ids, for new ones.  ``created`` are the
+    versions that created the last of the rows with ids: the table has these rows no more.
     """
     out, start = [], 0
+    versions = np.concatenate([np.zeros(len(ids) - len(created), np.uint64), created])
     for fragment in fragments:
-        mine = ids[start : start + fragment.physical_rows]
-        start += fragment.physical_rows
-        ids_of = encode_row_ids(*_ascending(mine)) if len(mine) else fragment.row_ids
-        out.append(replace(fragment, row_ids=ids_of))
+        part = slice(start, start + fragment.physical_rows)
+        start = part.stop
+        ids_of = encode_row_ids(*_ascending(ids[part])) if len(ids[part]) else fragment.row_ids
+        since = encode_row_versions(versions[part]) if versions[part].any() else fragment.created_at
+        out.append(replace(fragment, row_ids=ids_of, created_at=since))
     return out
 
 
