@@ -60,6 +60,35 @@ def test_pieces_cover_all_rows_once(dataset, tiny_pieces, parallelism):
     assert ids == dataset.to_table(["id"])["id"].to_pylist()
 
 
+def test_small_fragments_of_a_piece_are_read_together(dataset, monkeypatch):
+    opened = []
+    read = frame_module.scan_together
+    monkeypatch.setattr(
+        frame_module,
+        "scan_together",
+        lambda some, request: opened.append(some) or read(some, request),
+    )
+    names = ["id", "s", "_rowaddr", "_row_created_at_version"]
+    request = request_of(dataset, names)
+    (piece,) = cut_pieces(whole_ranges(fragment_sources(dataset._snapshot)), request, 8)
+    found = pa.Table.from_batches(read_piece(piece, request))
+    assert [len(some) for some in opened] == [7]
+    assert found.equals(dataset.to_table(names).combine_chunks())
+
+
+@pytest.mark.parametrize("cut", [0, 30])
+def test_files_that_are_not_on_a_disk_are_read_in_threads(cut):
+    ds = lk.write_dataset(
+        pa.table({"id": range(700)}), f"memory://{uuid.uuid4()}", max_rows_per_file=100
+    )
+    ds.delete("id % 3 = 0")
+    request = request_of(ds)
+    first, *rest = whole_ranges(fragment_sources(ds._snapshot))
+    piece = frame_module.Piece(((first[0], cut, 100), *rest))
+    ids = [i for b in read_piece(piece, request) for i in b.column(0).to_pylist()]
+    assert ids == [n for n in range(cut, 700) if n % 3]
+
+
 def test_small_fragments_share_a_piece(dataset):
     ranges = whole_ranges(fragment_sources(dataset._snapshot))
     (piece,) = cut_pieces(ranges, request_of(dataset), parallelism=8)

@@ -20,7 +20,6 @@ from lancekit.machine import decoding_threads
 from lancekit.scan.fragments.blobs import has_blobs
 from lancekit.scan.fragments.reader import FragmentReader, Offsets
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.storage import LocalStore
 
 __all__ = ["JointReader", "open_together", "rows_together", "together"]
 
@@ -154,9 +153,8 @@ def _kind(source: FragmentSource) -> tuple[object, ...] | None:
     Files elsewhere than on a local disk are not read together: there requests cost more than
     decoding, and are sent in threads by fragment.
     """
-    local = all(isinstance(location.store, LocalStore) for location in source.files)
     files = source.fragment.files
-    if not local or not files or not source.fragment.physical_rows:
+    if not source.on_disk or not files or not source.fragment.physical_rows:
         return None
     if any(file.version < (2, 1) for file in files):
         return None

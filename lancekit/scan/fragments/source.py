@@ -16,6 +16,7 @@ from lancekit.format.manifest import BasePath
 from lancekit.format.schema import LanceSchema
 from lancekit.lazy import cached_property
 from lancekit.scan.expressions.predicate import Predicate
+from lancekit.storage import LocalStore
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import FileLocation, Snapshot
 
@@ -57,6 +58,11 @@ class FragmentSource:
     def num_rows(self) -> int:
         """The number of rows that a scan sees."""
         return self.fragment.physical_rows if self.with_deleted else self.fragment.num_rows
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether all its files are on a disk of this machine."""
+        return all(isinstance(location.store, LocalStore) for location in self.files)
 
     @property
     def where(self) -> str:

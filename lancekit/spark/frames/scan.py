@@ -5,13 +5,22 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lancekit.errors import PredicateError
 from lancekit.format.extensions import text_batch, text_schema
-from lancekit.scan.fragment_rows import ScanRequest, read_block, row_bytes
+from lancekit.scan.ahead import Workers
+from lancekit.scan.fragment_rows import (
+    ScanRequest,
+    read_block,
+    read_together,
+    row_bytes,
+    scan_together,
+)
 from lancekit.scan.fragments.reader import META_COLUMNS, FragmentReader
 from lancekit.scan.fragments.rebatch import combined
 from lancekit.scan.fragments.source import FragmentSource
@@ -182,15 +191,62 @@ def _physical(source: FragmentSource, start: int, stop: int) -> tuple[int, int]:
 
 
 def read_piece(piece: Piece, request: ScanRequest) -> Iterator[pa.RecordBatch]:
-    """Read the selected rows of a piece."""
+    """Read the selected rows of a piece.
+
+    A task has one core, so that it reads one block after another.  Only where files are not on a
+    disk some are read at a time: what takes time there is to wait for answers.
+    """
     for table in () if piece.chosen is None else piece.chosen.read(request):
-        yield from combined(table).to_batches(max_chunksize=request.batch_rows)
-    for source, start, stop in piece.ranges:
-        reader = FragmentReader(source)
-        step = max(request.block_bytes // _row_width(source, request), 1)
-        for at in range(start, stop, step):
-            table = read_block(reader, request, at, min(at + step, stop))
-            yield from combined(table).to_batches(max_chunksize=request.batch_rows)
+        yield from _batches(table, request)
+    reads = _reads(piece.ranges, request)
+    if all(source.on_disk for source, *_ in piece.ranges):
+        for read in reads:
+            yield from chain.from_iterable(_batches(table, request) for table in read())
+        return
+    with Workers() as workers:
+        for table in chain.from_iterable(workers.results(reads)):
+            yield from _batches(table, request)
+
+
+def _batches(table: pa.Table, request: ScanRequest) -> list[pa.RecordBatch]:
+    return combined(table).to_batches(max_chunksize=request.batch_rows)
+
+
+def _reads(
+    ranges: Sequence[Range], request: ScanRequest
+) -> Iterator[Callable[[], Iterable[pa.Table]]]:
+    """Yield what reads the rows of ranges, in order: small fragments together, others in blocks."""
+    for whole, part in groupby(ranges, _is_whole):
+        if not whole:
+            yield from chain.from_iterable(_blocks(*each, request) for each in part)
+            continue
+        for group in read_together([source for source, *_ in part], request):
+            if len(group) > 1:
+                yield partial(_list_of, group, request)
+            else:
+                yield from _blocks(group[0], 0, group[0].fragment.physical_rows, request)
+
+
+def _is_whole(each: Range) -> bool:
+    source, start, stop = each
+    return (start, stop) == (0, source.fragment.physical_rows)
+
+
+def _list_of(group: Sequence[FragmentSource], request: ScanRequest) -> list[pa.Table]:
+    return list(scan_together(group, request))
+
+
+def _blocks(
+    source: FragmentSource, start: int, stop: int, request: ScanRequest
+) -> Iterator[Callable[[], Iterable[pa.Table]]]:
+    reader = FragmentReader(source)
+    step = max(request.block_bytes // _row_width(source, request), 1)
+    for at in range(start, stop, step):
+        yield partial(_block, reader, request, at, min(at + step, stop))
+
+
+def _block(reader: FragmentReader, request: ScanRequest, start: int, stop: int) -> list[pa.Table]:
+    return [read_block(reader, request, start, stop)]
 
 
 def fragment_frame(
