@@ -155,7 +155,7 @@ class ShardWriter(Closing, Displayed):
         try:
             return form(data, schema)
         except SchemaMismatchError:
-            self._writer.check_columns(look=True)  # they may fit the table as it is now
+            self._writer.check_rows(look=True)  # they may fit the table as it is now
             raise
 
     def close(self) -> None:

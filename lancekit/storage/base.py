@@ -251,6 +251,9 @@ class Store(Protocol):
         ``None`` if that would cost a request, or if there is no such object.
         """
 
+    def look(self, name: str) -> str | None:
+        """Return the mark of an object, by a request if need be; ``None`` if it is not there."""
+
     def mark_of_put(self, name: str) -> str | None:
         """Return the mark that the object had when this store put it, just now.
 

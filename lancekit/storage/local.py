@@ -203,6 +203,10 @@ class LocalStore:
             return None
         return f"{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"
 
+    def look(self, name: str) -> str | None:
+        """Return the same."""
+        return self.mark(name)
+
     def mark_of_put(self, name: str) -> str | None:
         """Return the same."""
         return self.mark(name)

@@ -355,6 +355,15 @@ class ObstoreStore:
     def mark(self, name: str) -> None:
         """Return ``None``: asking for an object's tag is a request."""
 
+    def look(self, name: str) -> str | None:
+        """Return the tag that the server gave the object, or its size and time if it has no tag."""
+        try:
+            with reading("look for", self._uri_of(name)):
+                found = obstore.head(self._client, self._key(name))
+        except FileNotFoundError:
+            return None
+        return found["e_tag"] or f"{found['size']}-{found['last_modified'].timestamp()}"
+
     def mark_of_put(self, name: str) -> str | None:
         """Return the tag that the server gave the object, if this store wrote it last."""
         key, tag = self._written
@@ -380,12 +389,7 @@ class ObstoreStore:
 
     def exists(self, name: str) -> bool:
         """Return whether the object is there."""
-        try:
-            with reading("look for", self._uri_of(name)):
-                obstore.head(self._client, self._key(name))
-        except FileNotFoundError:
-            return False
-        return True
+        return self.look(name) is not None
 
     def delete(self, name: str) -> None:
         """Remove an object."""

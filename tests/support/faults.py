@@ -286,6 +286,9 @@ class FaultyStore:
     def mark(self, name: str) -> str | None:
         return self.inner.mark(name)
 
+    def look(self, name: str) -> str | None:
+        return self.faults.run("exists", name, lambda: self.inner.look(name))
+
     def mark_of_put(self, name: str) -> str | None:
         return self.inner.mark_of_put(name)
 

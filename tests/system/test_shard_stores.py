@@ -11,7 +11,7 @@ import lance
 import pytest
 
 import lancekit as lk
-from lancekit.errors import FencedError
+from lancekit.errors import FencedError, ShardError
 from tests.support.faults import Faults, Mode, injected
 from tests.support.s3 import S3Server
 
@@ -92,7 +92,7 @@ def test_requests_whose_answers_are_lost(ds: Any, place: tuple[str, Any]) -> Non
     assert sum(one.rows or 0 for one in ds.mem_wal_shards()[0].generations) == 8
 
 
-def test_a_put_is_a_look_at_two_manifests_and_one_write(s3: S3Server) -> None:
+def test_a_put_is_three_looks_and_one_write(s3: S3Server) -> None:
     uri, asked = f"s3://{s3.bucket}/requests-{uuid.uuid4()}", s3.log
     made = lk.write_dataset(
         {"id": [0], "v": ["first"]},
@@ -109,9 +109,34 @@ def test_a_put_is_a_look_at_two_manifests_and_one_write(s3: S3Server) -> None:
     ):
         before = len(asked)
         work(rows)
-        assert [method for method, _ in asked[before:]] == ["HEAD", "HEAD", "PUT"]
+        assert [method for method, _ in asked[before:]] == ["HEAD", "HEAD", "HEAD", "PUT"]
     writer.close()
     before = len(asked)
     writer.close()
     assert asked[before:] == []
     assert seen(made) == {0: "first", 2: "z"}
+
+
+@pytest.mark.parametrize("gone", ["_mem_wal", "shard", "begun again"])
+@pytest.mark.parametrize("put_before", ["nothing", "by hand", "upsert"])
+def test_a_removed_log_fences_its_writer(
+    ds: Any, place: tuple[str, dict[str, str] | None], gone: str, put_before: str
+) -> None:
+    store = ds._snapshot.store
+    by_hand = put_before != "upsert"
+    put = ds.mem_wal_writer(SHARD).put if by_hand else ds.mem_wal_upsert
+    if put_before != "nothing":
+        put({"id": [1], "v": ["x"]})
+    shard = ds.mem_wal_shards()[0].shard_id
+    store.delete_tree("_mem_wal" if gone == "_mem_wal" else f"_mem_wal/{shard}")
+    before: list[int] = []
+    if gone == "begun again":
+        with lk.dataset(ds.uri, storage_options=place[1]).mem_wal_writer(str(shard)) as other:
+            other.put({"id": [1], "v": ["y"]})  # as many entries as the log before had
+            before = [1]
+    files = [file.name for file in store.list_tree("_mem_wal")]
+    with pytest.raises(FencedError if by_hand else ShardError, match="not written"):
+        put({"id": [2], "v": ["x"]})
+    assert [file.name for file in store.list_tree("_mem_wal")] == files
+    lk.dataset(ds.uri, storage_options=place[1]).mem_wal_upsert({"id": [3], "v": ["z"]})
+    assert sorted(seen(lk.dataset(ds.uri, storage_options=place[1]))) == [0, *before, 3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
 from collections.abc import Mapping
@@ -26,7 +27,9 @@ __all__ = [
 
 ACTIVE, SEALED = 0, 1
 
-#: a field of lancekit's own, 27755 ("lk") with 8 bytes: the version, and the CRC-32 of all before
+#: a field of lancekit's own, 27754, with 8 random bytes: no two manifests are the same file
+_UNIQUE_TAG, _UNIQUE_BYTES = b"\xd1\xc6\r", 8
+#: another one, 27755 ("lk") with 8 bytes: the version, and the CRC-32 of all before
 _CHECKSUM, _CHECKSUM_TAG, _CRC_BYTES = struct.Struct("<3sII"), b"\xd9\xc6\r", 4
 
 
@@ -142,7 +145,12 @@ def parse_shard_manifest(data: Any, where: str) -> ShardManifest:
 
 
 def with_checksum(data: bytes, version: int) -> bytes:
-    """Return an encoded manifest with a checksum, in a field that other readers skip."""
+    """Return an encoded manifest with random bytes and a checksum, in fields that others skip.
+
+    A log that was removed and begun again has a manifest of the same content, and a server tells
+    objects by their content.
+    """
+    data += _UNIQUE_TAG + os.urandom(_UNIQUE_BYTES)
     return data + _checksum_of(data, version)
 
 

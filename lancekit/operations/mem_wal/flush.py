@@ -82,4 +82,6 @@ class Flushes:
                 current_generation=number + 1,
             )
 
-        change(self.shard, self.epoch, listed)
+        newest = change(self.shard, self.epoch, listed)
+        if self.watch.log is not None:
+            self.watch.log.flushed(newest.version)

@@ -85,15 +85,15 @@ class LogWriter:
                 pa.RecordBatch.from_arrays(batch.columns, schema=self._schema) for batch in reader
             ]
 
-    def check_columns(self, *, look: bool = False) -> None:
-        """Raise if the table had other columns when the last entry was put, or has them now."""
+    def check_rows(self, *, look: bool = False) -> None:
+        """Raise if rows could not be put at the last look, as `put` raises; `look` looks now."""
         if look:
             self._table.check()
-        self._table.check_columns()
+        self._table.check_rows()
 
-    def has_last(self) -> bool:
-        """Look whether the last entry is there: a copy of the table may have fewer."""
-        return self.position == 1 or self._shard.store.exists(entry_name(self.position - 1))
+    def is_sealed(self) -> bool:
+        """Look whether the shard was sealed since it was claimed."""
+        return self._table.log is not None and self._table.log.is_sealed()
 
     def put(self, entry: bytes, *, again: bool = False, owed: bool = False) -> None:
         """Put an entry durably, and go on to the next position.
@@ -114,6 +114,8 @@ class LogWriter:
             Another writer has the shard, or the logs of the table ended.
         SchemaMismatchError
             The table has other columns now.
+        CorruptFileError
+            The entry before is missing; ``context`` has ``unwritten``.
         CommitUnknownError
             The entry may be there or not.
         ShardError
@@ -124,6 +126,8 @@ class LogWriter:
         if self._table.is_cheap:  # they may have ended while the entry was written
             name = entry_name(self.position)
             self._table.check_written(lambda: self._shard.store.delete(name))
+        if self._table.log is not None:
+            self._table.log.wrote(self.position)
         self.position += 1
 
     def _try(self, entry: bytes, again: bool, owed: bool) -> bool:
@@ -132,7 +136,7 @@ class LogWriter:
             try:
                 self._table.check()
                 if not (attempt or owed):
-                    self._table.check_columns()
+                    self._table.check_rows()
                 free = put_entry(self._shard, self.position, entry)
                 if (attempt or again) and not free and self._is_there(entry):
                     # an attempt that failed or was interrupted left it, perhaps in memory alone

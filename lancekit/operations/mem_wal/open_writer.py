@@ -9,6 +9,7 @@ from lancekit.operations.constraints.of_rows import RowConstraints
 from lancekit.operations.mem_wal.claim import claim
 from lancekit.operations.mem_wal.flush import Flushes
 from lancekit.operations.mem_wal.initialize import initialized
+from lancekit.operations.mem_wal.log_watch import LogWatch
 from lancekit.operations.mem_wal.log_writer import LogWriter
 from lancekit.operations.mem_wal.settings import WriterSettings
 from lancekit.operations.mem_wal.shard_rows import ShardRows
@@ -78,7 +79,8 @@ def open_writer(
         sealed=sealed,
         after=after,
     )
-    watch.hold(claimed.manifest_version)
+    last = claimed.position - 1
+    watch.log = LogWatch(shard, claimed.epoch, claimed.manifest_version, last)
     log = LogWriter(
         shard,
         rows.schema,

@@ -37,7 +37,6 @@ from lancekit.operations.mem_wal.writer import Writer
 from lancekit.operations.mem_wal.writer_messages import AFTER_PUT, not_put, not_taken
 from lancekit.pipeline.casts.batches import cast_all
 from lancekit.pipeline.casts.plan import plan_cast
-from lancekit.shards.manifests import latest
 from lancekit.shards.shard import shard_of
 from lancekit.versions.snapshot import Snapshot
 
@@ -124,22 +123,18 @@ class Router:
         return os.getpid() == self._process
 
     def is_live(self) -> bool:
-        """Look whether a writer is open, no shard sealed, and the table has its logs and columns.
-
-        A claim refuses a sealed shard; a writer that was opened before goes on.  A log without the
-        writer's last entry is that of a copy.
-        """
+        """Look whether a writer is open, no shard sealed, and all logs take rows."""
         found = [own.opened[0] for own in tuple(self._writers.values()) if own.opened]
         writers = [writer for writer in found if writer.state == "open"]
-        try:
-            for writer in writers:
-                writer.check_columns(look=True)
-            manifests = [latest(writer.shard) for writer in writers]
-            whole = all(writer.has_last_entry() for writer in writers)
-        except (LancekitError, OSError):
-            return False
-        is_sealed = any(manifest and manifest.sealed for manifest in manifests)
-        return bool(writers) and whole and not self.ended and not is_sealed
+        is_live = bool(writers) and not self.ended
+        for writer in writers:
+            try:
+                writer.check_rows(look=True)
+                is_live = is_live and not writer.is_sealed()
+            except (LancekitError, OSError) as error:
+                is_live = False
+                _keep_rows(writer, error)
+        return is_live
 
     def fits(self, newest: Snapshot) -> bool:
         """Tell whether a newer version takes the same rows into the same shards.
@@ -280,6 +275,8 @@ class Router:
             except LancekitError as error:
                 # one that is fenced, or was just closed, wrote nothing: it is safe to do it again
                 again = isinstance(error, FencedError | RetriesExhaustedError)
+                if writer is not None:
+                    _keep_rows(writer, error)
                 if writer is not None and writer.state != "open":
                     own.forget(writer)
                     again = again or writer.state == "closed"
@@ -313,6 +310,13 @@ class Router:
                     own.turn.cost = monotonic() - started
                     return found
             sleep(min(LOOK_SECONDS, max(deadline - started, 0)))
+
+
+def _keep_rows(writer: Writer, error: Exception) -> None:
+    """Make a generation of the rows in memory if the log lost its end: they are there alone."""
+    if isinstance(error, LancekitError) and error.context.get("cut"):
+        with suppress(LancekitError):
+            writer.close()
 
 
 def beside_each_other(work: Callable[[T], None], of: Sequence[T]) -> None:

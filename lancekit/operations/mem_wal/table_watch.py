@@ -7,12 +7,12 @@ it acknowledges rows: nobody would read them, or they would come up in another t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from lancekit.errors import (
-    CorruptFileError,
     DatasetNotFoundError,
     FencedError,
     LancekitError,
@@ -21,13 +21,13 @@ from lancekit.errors import (
 )
 from lancekit.format.mem_wal.details import mem_wal_entry
 from lancekit.format.mem_wal.names import LOGS
-from lancekit.format.mem_wal.names import manifest_name as manifest_name_of_shard
 from lancekit.format.names import VERSIONS, manifest_name
 from lancekit.format.paths import paths_by_id
 from lancekit.legible import cut
 from lancekit.operations.mem_wal.left_logs import left_rows
-from lancekit.shards.manifests import latest
+from lancekit.operations.mem_wal.log_watch import LogWatch
 from lancekit.shards.shard import Shard
+from lancekit.versions.at_once import at_once, timed
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
@@ -38,7 +38,7 @@ __all__ = ["TableWatch"]
 class _Seen:
     """The last version that was looked at, its manifest's name, and the next manifest's name.
 
-    `mark` tells the manifest from all other files; ``None`` in an object store.
+    `mark` tells the manifest from all other files.
     """
 
     snapshot: Snapshot
@@ -63,43 +63,35 @@ class TableWatch:
         self._columns = _columns(snapshot)
         # replaced as a whole: the threads that put and that flush share the watch
         self._seen = _seen(snapshot)
-        self._held: tuple[str, str] | None = None
+        #: whether a check takes no request
+        self.is_cheap = snapshot.store.mark(self._seen.file) is not None
+        self.log: LogWatch | None = None
         self._changed = ""
-
-    def hold(self, version: int) -> None:
-        """Follow the log by a manifest of the shard, too, where files have marks.
-
-        The folder of the logs can be removed, or replaced by a copy, while the table stays.
-        """
-        name = manifest_name_of_shard(version)
-        mark = self._shard.store.mark(name)
-        self._held = None if mark is None else (name, mark)
-
-    @property
-    def is_cheap(self) -> bool:
-        """Whether a check takes no request."""
-        return self._seen.mark is not None
 
     def check(self) -> None:
         """Raise if the logs have ended.
 
-        This reads the newest version if the table has another one than at the last check.
+        These are two looks at the table and one at the log, in an object store a request each, at
+        the same time where they take long.  This reads the newest version if the table has another
+        one than at the last check.
 
         Raises
         ------
         FencedError
             The table, its branch or its MemWAL index is gone, or is another one.
         """
-        seen, store = self._seen, self._seen.snapshot.store
-        mark = seen.mark
-        is_there = store.exists(seen.file) if mark is None else store.mark(seen.file) == mark
-        if not is_there or store.exists(seen.next):
+        seen, log, store = self._seen, self.log, self._seen.snapshot.store
+        looks = [partial(store.look, seen.file), partial(store.look, seen.next)]
+        if log is not None:
+            looks.append(partial(self._shard.store.look, log.name))
+        mark, following, *of_log = _looked(looks)
+        if mark is None or mark != seen.mark or following is not None:
             self._look(seen.snapshot)
-        if self._held is not None and self._shard.store.mark(self._held[0]) != self._held[1]:
-            self._look_at_shard(self._held[0])
+        if log is not None and (ended := log.check(of_log[0])):
+            raise self._ended(ended)
 
-    def check_columns(self) -> None:
-        """Raise if the table had other columns at the last check; this reads nothing.
+    def check_rows(self) -> None:
+        """Raise if rows could not be put at the last check; this reads nothing.
 
         Rows of a writer with older columns lack the new ones.
 
@@ -107,7 +99,11 @@ class TableWatch:
         ------
         SchemaMismatchError
             The table has other columns than when the writer was opened.
+        CorruptFileError
+            The last entry of the log is missing.
         """
+        if self.log is not None:
+            self.log.check_whole()
         if self._changed:
             raise SchemaMismatchError(
                 f"The columns of {self._seen.snapshot.line.uri} changed since the writer of shard "
@@ -116,27 +112,18 @@ class TableWatch:
                 "rows with the new columns. What was acknowledged is kept.",
                 shard=str(self._shard.id),
                 columns_changed=True,
+                unwritten=True,
             )
 
     def check_written(self, remove: Callable[[], None]) -> None:
         """Check again when a file was written; if the logs have ended, remove it and raise."""
         try:
             self.check()
-        except FencedError:
-            remove()
-            self._shard.store.prune()
+        except FencedError as error:
+            if error.context.get("ended"):  # a writer that took the shard may have read the file
+                remove()
+                self._shard.store.prune()
             raise
-
-    def _look_at_shard(self, name: str) -> None:
-        try:
-            newest = latest(self._shard)
-        except CorruptFileError as error:
-            raise self._ended("has lost the log of the shard") from error
-        if newest is None:
-            raise self._ended("has no log of the shard any more")
-        if self._shard.store.exists(name):
-            raise self._ended("has another copy of the shard's log")
-        self.hold(newest.version)  # old manifests are collected
 
     def _look(self, seen: Snapshot) -> None:
         entry = mem_wal_entry(seen.indices)
@@ -193,7 +180,18 @@ def _folder_of_left_rows(newest: Snapshot) -> str:
 def _seen(snapshot: Snapshot) -> _Seen:
     file = f"{VERSIONS}/{snapshot.manifest_name}"
     following = f"{VERSIONS}/{manifest_name(snapshot.version + 1, snapshot.naming)}"
-    return _Seen(snapshot, file, following, snapshot.store.mark(file))
+    return _Seen(snapshot, file, following, snapshot.store.look(file))
+
+
+def _looked(looks: Sequence[Callable[[], str | None]]) -> list[str | None]:
+    """Return what each look finds; where the first one takes long, the others share their time."""
+    first, is_slow = timed(_called, looks[0])
+    rest = looks[1:]
+    return [first, *(at_once(_called, rest) if is_slow else map(_called, rest))]
+
+
+def _called(look: Callable[[], str | None]) -> str | None:
+    return look()
 
 
 def _columns(snapshot: Snapshot) -> dict[int, tuple[str, str]]:

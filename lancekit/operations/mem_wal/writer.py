@@ -19,7 +19,7 @@ from time import monotonic, perf_counter
 
 import pyarrow as pa
 
-from lancekit.errors import LancekitError, SchemaMismatchError, ShardError
+from lancekit.errors import LancekitError, ShardError
 from lancekit.interrupts import LOOK_SECONDS, Postponed, attempting, heed
 from lancekit.operations.mem_wal import writer_messages as messages
 from lancekit.operations.mem_wal.claim import Claim
@@ -108,12 +108,14 @@ class Writer:
             Another writer has the shard.
         SchemaMismatchError
             The table has other columns than when the writer was opened.
+        CorruptFileError
+            The last entry of the log is missing.
         CommitUnknownError
             The storage failed: they may be in the log or not.
         ShardError
             The writer is closed, or failed before, or memory did not get free in time.
         """
-        self.check_columns()
+        self.check_rows()
         started, settings = perf_counter(), self._settings
         ticket = Ticket(batches, waits=settings.durable_write)
         if ticket.rows > settings.max_memtable_rows:
@@ -229,13 +231,13 @@ class Writer:
             older = [(table.generation, table.given) for table in reversed(self._frozen)]
             return [(self._active.generation, active), *older]
 
-    def check_columns(self, *, look: bool = False) -> None:
-        """Raise if the table had other columns at the last look; `look` looks now."""
-        self._log.check_columns(look=look)
+    def check_rows(self, *, look: bool = False) -> None:
+        """Raise if rows could not be put at the last look; `look` looks now."""
+        self._log.check_rows(look=look)
 
-    def has_last_entry(self) -> bool:
-        """Look whether the last entry of the log is there: a copy of the table may have fewer."""
-        return self._log.has_last()
+    def is_sealed(self) -> bool:
+        """Look whether the shard was sealed since the writer was opened; the writer goes on."""
+        return self._log.is_sealed()
 
     def memory(self) -> Memory:
         """Return how much is in memory."""
@@ -292,11 +294,12 @@ class Writer:
             if entry is not None:
                 owed = again or any(ticket.rows and not ticket.waits for ticket in group)
                 self._context.copy().run(self._log.put, entry.data, again=again, owed=owed)
-        except SchemaMismatchError:  # nothing was written, and the memtable can be a generation
-            self._unfinished = None
-            raise
         except Exception as error:
-            self._failure = error if isinstance(error, LancekitError) else messages.stopped(error)
+            known = error if isinstance(error, LancekitError) else messages.stopped(error)
+            if known.context.get("unwritten"):  # the memtable can be a generation
+                self._unfinished = None
+            else:
+                self._failure = known
             raise
         return entry
 

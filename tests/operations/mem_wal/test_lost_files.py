@@ -274,11 +274,11 @@ def test_the_newest_entry_is_missed_if_anything_tells_of_it(tmp_path: Path, late
     writer.put(rows(3))
     if later == "a writer":
         lk.dataset(tmp_path).mem_wal_writer(SHARD)
-    files = (tmp_path / FOLDER / "wal").iterdir()
-    for file in sorted(files, key=lambda file: position(file.name))[3:]:  # id 3, and a sentinel
-        file.unlink()
     if later == "an entry":
         writer.put(rows(4))
+    files = sorted((tmp_path / FOLDER / "wal").iterdir(), key=lambda file: position(file.name))
+    for file in files[3:4] if later == "an entry" else files[3:]:  # id 3, and a sentinel
+        file.unlink()
     if later == "nothing":
         assert read(tmp_path) == [0, 1, 2]
         return

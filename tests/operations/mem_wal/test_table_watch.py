@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.errors import FencedError, LancekitError, ShardError
+from lancekit.errors import CorruptFileError, FencedError, LancekitError, ShardError
 from lancekit.format.mem_wal.names import LOGS, MEM_WAL
 from tests.support.shards import SHARD, keyed
 
@@ -209,7 +210,8 @@ def test_a_log_that_is_removed_or_replaced_below_the_table(
     if gone == "copy":
         shutil.copytree(shard, tmp_path / "copy")
         shutil.rmtree(shard)
-        shutil.copytree(tmp_path / "copy", shard)
+        # with the same times a file may be the same one to all marks, and so is its content
+        shutil.copytree(tmp_path / "copy", shard, copy_function=shutil.copy)
     else:
         shutil.rmtree(place / "_mem_wal" if gone == "_mem_wal" else shard)
     if writer is not None:
@@ -222,6 +224,58 @@ def test_a_log_that_is_removed_or_replaced_below_the_table(
     before = {10, *([11] if by_hand else [])} if gone == "copy" else set()
     read = lk.dataset(str(place)).to_table(include_mem_wal=True)
     assert set(read["id"].to_pylist()) == {1, 21, *before}
+
+
+@pytest.mark.parametrize("way", ["close", "upsert", "upsert by a new handle"])
+def test_an_older_copy_in_place_of_a_log(tmp_path: Path, way: str) -> None:
+    """Its files may have the times and inodes of those before; its last entries are missing."""
+    place = tmp_path / "t"
+    ds = lk.write_dataset({"id": [1]}, str(place), primary_key="id")
+    ds.mem_wal_upsert({"id": [10]})
+    (shard,) = (place / "_mem_wal").iterdir()
+    writer = ds.mem_wal_writer(shard.name) if way == "close" else None
+    put = ds.mem_wal_upsert if writer is None else writer.put
+    put({"id": [11]})
+    put({"id": [12]})
+    entries = sorted(shard.glob("wal/*"), key=lambda path: path.stat().st_mtime_ns)
+    for entry in entries[-2:]:
+        entry.unlink()
+    expected = [1, 10, 11, 12, 20]
+    if writer is not None:
+        for _ in range(2):
+            with pytest.raises(CorruptFileError, match="its writer put entry 4, and it is gone"):
+                writer.put({"id": [20]})
+        assert sorted(shard.glob("wal/*")) == sorted(entries[:-2])
+        writer.close()  # its memory has what the log lost
+        with ds.mem_wal_writer(shard.name) as again:
+            again.put({"id": [20]})
+    elif way == "upsert":
+        put({"id": [20]})
+    else:
+        lk.dataset(str(place)).mem_wal_upsert({"id": [20]})
+    assert read(lk.dataset(str(place))) == expected
+    lk.dataset(str(place)).merge_mem_wal(flush=True)
+    assert sorted(lk.dataset(str(place)).to_table()["id"].to_pylist()) == expected
+    assert len(ds.repair_mem_wal()) == 0
+
+
+def test_a_whole_copy_in_place_of_a_log_loses_nothing(tmp_path: Path) -> None:
+    place = tmp_path / "t"
+    ds = lk.write_dataset({"id": [1]}, str(place), primary_key="id")
+    ds.initialize_mem_wal()
+    writer, put = ds.mem_wal_writer(SHARD), [10]
+    writer.put({"id": [10]})
+    shutil.copytree(place / LOGS, tmp_path / "copy")
+    shutil.rmtree(place / LOGS)
+    shutil.copytree(tmp_path / "copy", place / LOGS)
+    with suppress(FencedError):  # if the disk gave the files other inodes
+        writer.put({"id": [11]})
+        put.append(11)
+    with lk.dataset(str(place)).mem_wal_writer(SHARD) as other:
+        other.put({"id": [12]})
+    with pytest.raises(FencedError):
+        writer.put({"id": [13]})
+    assert read(ds) == [1, *put, 12]
 
 
 @pytest.mark.parametrize("used", [False, True])
