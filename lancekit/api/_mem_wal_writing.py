@@ -24,7 +24,7 @@ from lancekit.errors import (
 )
 from lancekit.format.mem_wal.details import mem_wal_entry
 from lancekit.legible import shown
-from lancekit.operations.mem_wal.initialize import Sharding, initialize, initialized
+from lancekit.operations.mem_wal.initialize import initialize, initialized
 from lancekit.operations.mem_wal.kept_routers import keep_router, kept_router
 from lancekit.operations.mem_wal.open_writer import open_writer
 from lancekit.operations.mem_wal.router import (
@@ -247,7 +247,7 @@ class ShardWrites(Handle):
         with suppress(IndexExistsError):  # another process was first
             # the handle's own version may have logs that the newest one has no more
             newest = latest_snapshot(self._line)
-            self._move(lambda _: (initialize(newest, Sharding(unsharded=True)), None))
+            self._move(lambda _: (initialize(newest, None), None))
         return latest_snapshot(self._line)
 
 

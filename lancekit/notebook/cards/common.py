@@ -222,7 +222,8 @@ def waiting_facts(waiting: WaitingRows | None) -> tuple[Fact, ...]:
     if not waiting:
         return ()
     merges = f"; {waiting.advice}" if waiting.advice else ""
-    reads = "; ds.mem_wal_quarantine() reads the quarantine" if waiting.quarantined else ""
+    is_read = waiting.quarantined and not waiting.without_logs
+    reads = "; ds.mem_wal_quarantine() reads the quarantine" if is_read else ""
     return facts(("waiting", f"{waiting.words}{merges}{reads}"))
 
 

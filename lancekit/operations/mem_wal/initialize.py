@@ -36,8 +36,9 @@ from lancekit.format.storage_version import check_written
 from lancekit.legible import warn
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.retry import RetryPolicy, retried
-from lancekit.operations.mem_wal.left_logs import check_no_left_rows
+from lancekit.operations.mem_wal.left_logs import DroppedLogs, dropped_logs
 from lancekit.operations.mem_wal.settings import settings_as_text, writer_settings
+from lancekit.operations.mem_wal.shares import spec_of
 from lancekit.shards.schema import primary_key, wal_schema
 from lancekit.shards.shard import Shard
 from lancekit.versions.snapshot import Snapshot
@@ -82,10 +83,15 @@ class Sharding:
                 argument="num_buckets",
             )
 
+    @property
+    def is_given(self) -> bool:
+        """Whether anything was said."""
+        return self != Sharding()
+
 
 def initialize(
     snapshot: Snapshot,
-    sharding: Sharding,
+    sharding: Sharding | None,
     maintained: Sequence[str] | None = None,
     settings: Mapping[str, Any] | None = None,
     policy: RetryPolicy | None = None,
@@ -97,7 +103,8 @@ def initialize(
     snapshot
         The table.
     sharding
-        How rows are given to shards.
+        How rows are given to shards; ``None`` for one shard.  If the MemWAL was dropped while rows
+        wait, ``None`` and a sharding that says nothing are the sharding of these rows.
     maintained
         The names of the indices that generations are to have; all of them for ``None``.
     settings
@@ -112,7 +119,8 @@ def initialize(
     ColumnNotFoundError
         There is no such column.
     InvalidArgumentError, UnsupportedTypeError
-        Shards cannot have such an index, such a key, or such columns.
+        Shards cannot have such an index, such a key, or such columns; or rows wait in shards of
+        another sharding.
     ShardError
         The folder has rows of logs that an overwrite or a restore ended.
     """
@@ -132,11 +140,16 @@ def initialize(
         wal_schema(schema)
         primary_key(schema)
         _check_maintained(maintained or (), current)
-        check_no_left_rows(current)
-        specs = _specs(sharding, schema)
+        dropped = dropped_logs(current)
+        specs = _specs(sharding or Sharding(unsharded=True), schema)
+        if dropped is not None and dropped.has_rows:
+            if sharding is not None and sharding.is_given:
+                _check_as_before(specs, dropped, current)
+            specs = dropped.details.specs
         details = MemWalDetails(
-            num_shards=sharding.num_buckets or int(sharding.unsharded),
+            num_shards=_shard_count(specs),
             specs=specs,
+            compacted=() if dropped is None else dropped.details.compacted,
             maintained=tuple(maintained or ()),
             maintain_all=maintained is None,
             defaults=defaults,
@@ -158,7 +171,7 @@ def initialized(snapshot: Snapshot) -> MemWalDetails:
     """
     details = details_of(snapshot.indices)
     if details is None:
-        check_no_left_rows(snapshot)  # else the hint of this error leads to that one
+        dropped_logs(snapshot)  # else the hint of this error leads to that one
         raise InvalidArgumentError(
             f"{snapshot.called} of {snapshot.line.uri} has no MemWAL: "
             "it takes no rows into shards yet.",
@@ -229,6 +242,45 @@ def _specs(sharding: Sharding, schema: LanceSchema) -> tuple[ShardingSpec, ...]:
     """Return the specs as the reference writes them."""
     made = _field(sharding, schema)
     return (ShardingSpec(_SPEC, (made,)),) if made else ()
+
+
+def _shard_count(specs: Sequence[ShardingSpec]) -> int:
+    """Return how many shards specs give rows to; 0 if that is open."""
+    fields = [field for spec in specs for field in spec.fields]
+    if not fields or fields[-1].transform == "unsharded":
+        return len(fields[-1:])
+    return int(fields[-1].parameters.get("num_buckets", "0"))
+
+
+def _check_as_before(
+    specs: Sequence[ShardingSpec], dropped: DroppedLogs, current: Snapshot
+) -> None:
+    """Refuse other shards while rows wait: a key would be in two shards, and neither the newer."""
+    before = spec_of(dropped.details) or ONE_SHARD
+    (now,) = specs
+    if _rule(now) == _rule(before):
+        return
+    names = {field.id: field.name for field in current.manifest.schema.fields}
+    raise InvalidArgumentError(
+        f"{current.line.uri} has rows that wait in other shards: {_words(before, names)}. "
+        "Newer rows of the same keys would go to new shards, and nothing tells which are newer.",
+        hint="Call ds.initialize_mem_wal() without a sharding, which takes these shards up. Then "
+        f"call ds.merge_mem_wal(flush=True), ds.drop_index({MEM_WAL!r}) and this again.",
+        uri=current.line.uri,
+    )
+
+
+def _rule(spec: ShardingSpec) -> list[tuple[Any, ...]]:
+    return [(one.transform, one.source_ids, dict(one.parameters)) for one in spec.fields]
+
+
+def _words(spec: ShardingSpec, names: Mapping[int, str]) -> str:
+    if spec == ONE_SHARD or not spec.fields:
+        return "one shard has all rows"
+    field = spec.fields[0]
+    sources = " and ".join(names.get(id_, "a dropped column") for id_ in field.source_ids)
+    buckets = field.parameters.get("num_buckets")
+    return f"{field.transform} of {sources}" + (f", num_buckets={buckets}" if buckets else "")
 
 
 def _field(sharding: Sharding, schema: LanceSchema) -> ShardingField | None:

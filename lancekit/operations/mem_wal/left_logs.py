@@ -2,14 +2,58 @@
 
 from __future__ import annotations
 
-from lancekit.errors import ShardError, VersionNotFoundError
-from lancekit.format.mem_wal.details import mem_wal_entry
-from lancekit.format.mem_wal.names import LOGS
-from lancekit.format.operations import Overwrite, Restore
-from lancekit.operations.unmerged.waiting_rows import rows_in_shards
-from lancekit.versions.snapshot import Snapshot, load_snapshot
+from typing import NamedTuple
 
-__all__ = ["check_no_left_rows", "left_rows"]
+from lancekit.errors import ShardError
+from lancekit.format.mem_wal.details import MemWalDetails, details_of, mem_wal_entry
+from lancekit.format.mem_wal.names import LOGS, QUARANTINE
+from lancekit.operations.unmerged.dropped import end_of_logs
+from lancekit.operations.unmerged.waiting_rows import rows_in_shards
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["DroppedLogs", "dropped_logs", "left_rows"]
+
+
+class DroppedLogs(NamedTuple):
+    """The MemWAL that was dropped from a table whose folder has rows of shards or quarantines.
+
+    Attributes
+    ----------
+    details
+        Those of the last version that had the MemWAL.
+    has_rows
+        Whether shards have rows that this version lacks.
+    """
+
+    details: MemWalDetails
+    has_rows: bool
+
+
+def dropped_logs(snapshot: Snapshot) -> DroppedLogs | None:
+    """Return the MemWAL that has to be taken up again with its rows; ``None`` if there is none.
+
+    Raises
+    ------
+    ShardError
+        The shards have rows, and the table that they were written for has ended.
+    """
+    if mem_wal_entry(snapshot.indices) is not None:
+        return None
+    has_rows = _has_rows(snapshot)
+    if not has_rows and not snapshot.store.list_folders(QUARANTINE):
+        return None
+    before, ended_by = end_of_logs(snapshot)
+    details = None if before is None else details_of(before.indices)
+    if before is not None and details is not None:
+        return DroppedLogs(details, _has_rows(before))
+    if not has_rows:
+        return None
+    raise ShardError(
+        f"{snapshot.line.uri} has rows in the logs of a table that has ended: {ended_by}.",
+        hint=f"The rows of this folder would come into the new table: {snapshot.store.uri}/"
+        f"{LOGS}. Move the folder to another place, or remove it, then do this again.",
+        uri=snapshot.line.uri,
+    )
 
 
 def left_rows(snapshot: Snapshot) -> ShardError | None:
@@ -18,44 +62,13 @@ def left_rows(snapshot: Snapshot) -> ShardError | None:
     The reference overwrites and restores tables whose shards have rows.  Where it only dropped the
     MemWAL, the shards go on.  A version with a MemWAL has no rows left.
     """
-    if mem_wal_entry(snapshot.indices) is not None:
-        return None
-    left = rows_in_shards(snapshot)
-    ended = _ended_by(snapshot) if left.rows or not left.complete else ""
-    if not ended:
-        return None
-    return ShardError(
-        f"{snapshot.line.uri} has rows in the logs of a table that has ended: {ended}.",
-        hint=f"The rows of this folder would come into the new table: {snapshot.store.uri}/"
-        f"{LOGS}. Move the folder to another place, or remove it, then do this again.",
-        uri=snapshot.line.uri,
-    )
+    try:
+        dropped_logs(snapshot)
+    except ShardError as error:
+        return error
+    return None
 
 
-def check_no_left_rows(snapshot: Snapshot) -> None:
-    """Refuse to begin logs in a folder that has rows of logs that ended.
-
-    Raises
-    ------
-    ShardError
-        The shards have rows, and the table that they were written for has ended.
-    """
-    error = left_rows(snapshot)
-    if error is not None:
-        raise error
-
-
-def _ended_by(snapshot: Snapshot) -> str:
-    """Return what ended the logs of a version without a MemWAL; empty if that was dropped."""
-    later = snapshot
-    while True:
-        operation = later.transaction.operation if later.transaction else None
-        if isinstance(operation, Overwrite | Restore):
-            return f"version {later.version} is of {type(operation).__name__.lower()!r}"
-        try:
-            older = load_snapshot(snapshot.line, later.version - 1)
-        except VersionNotFoundError:
-            return f"no version before {later.version} is there that has these logs"
-        if mem_wal_entry(older.indices) is not None:
-            return ""
-        later = older
+def _has_rows(snapshot: Snapshot) -> bool:
+    waiting = rows_in_shards(snapshot)
+    return bool(waiting.rows) or not waiting.complete

@@ -23,8 +23,10 @@ from lancekit.format.mem_wal.key_bytes import one_key
 from lancekit.format.mem_wal.names import QUARANTINE, new_quarantine
 from lancekit.format.operation_parts import CompactedSsTable
 from lancekit.format.schema import LanceSchema
+from lancekit.legible import plural
 from lancekit.operations.mem_wal.generation import write_rows
 from lancekit.operations.mem_wal.newest_rows import seen_in
+from lancekit.operations.unmerged.dropped import dropped_quarantine
 from lancekit.operations.unmerged.quarantined import WAITING, quarantined
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import fragment_sources
@@ -150,7 +152,10 @@ def read_quarantine(snapshot: Snapshot) -> Quarantined:
     ------
     CorruptFileError
         A table of the quarantine is missing or damaged.
+    InvalidArgumentError
+        The MemWAL was dropped while rows waited in quarantine.
     """
+    _check_not_dropped(snapshot)
     schema = snapshot.manifest.schema
     found = quarantined(snapshot)
     mark = pa.field(TOMBSTONE, pa.bool_())
@@ -169,6 +174,17 @@ def read_quarantine(snapshot: Snapshot) -> Quarantined:
         rows=ak.take(rows, pa.array(order)).append_column(ROW, numbers),
         table=place[order],
     )
+
+
+def _check_not_dropped(snapshot: Snapshot) -> None:
+    if rows := dropped_quarantine(snapshot):
+        raise InvalidArgumentError(
+            f"{snapshot.called} of {snapshot.line.uri} has no MemWAL, and no quarantine: the "
+            f"MemWAL was dropped while {plural(rows, 'row')} waited in quarantine.",
+            hint="ds.initialize_mem_wal() takes the rows up again.",
+            rows=rows,
+            uri=snapshot.line.uri,
+        )
 
 
 def loose_schema(schema: LanceSchema) -> LanceSchema:

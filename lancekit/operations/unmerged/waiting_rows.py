@@ -17,6 +17,7 @@ from lancekit.errors import CorruptFileError, LancekitError
 from lancekit.format.mem_wal.details import details_of
 from lancekit.format.mem_wal.names import LOGS
 from lancekit.legible import plural
+from lancekit.operations.unmerged.dropped import end_of_logs
 from lancekit.operations.unmerged.lost import lost_shards
 from lancekit.operations.unmerged.marks import Marks
 from lancekit.operations.unmerged.quarantined import quarantined
@@ -37,6 +38,8 @@ R = TypeVar("R")
 
 #: entries of logs that a count reads from a local disk: about 30 ms of the processor
 _MOST_ENTRIES = 1000
+#: versions in which a count looks for the MemWAL that was dropped
+_MOST_VERSIONS = 50
 #: shards, and entries of logs, that a count reads from an object store, and how many at a time
 _MOST_REQUESTS, _THREADS = 32, 16
 
@@ -226,7 +229,8 @@ def rows_without_logs(snapshot: Snapshot) -> WaitingRows:
         return WaitingRows()
     if LOGS not in snapshot.store.list_folders(""):
         return WaitingRows()
-    return replace(rows_in_shards(snapshot), without_logs=True)
+    before = end_of_logs(snapshot, _MOST_VERSIONS).before
+    return replace(rows_in_shards(before or snapshot), without_logs=True)
 
 
 def _held(shard: Shard, marks: Marks, *, local: bool) -> _Held:
