@@ -104,9 +104,10 @@ class MemWalQuarantine(Displayed):
     def put_back(self, rows: Any = None) -> int:
         """Bring rows into the table, by the primary key, and take them out of the quarantine.
 
-        One commit does both; the handle moves.  Of several rows of a key the last row counts, and
-        all rows of the key leave the quarantine.  A row whose ``_tombstone`` is true deletes the
-        key.  Without a primary key rows are appended.
+        One commit does both; the handle moves.  Of several rows of a key the newest row counts, by
+        ``_quarantine_row``, or the last row without that column.  All rows of the key leave the
+        quarantine.  A row whose ``_tombstone`` is true deletes the key.  Without a primary key rows
+        are appended.
 
         Parameters
         ----------
@@ -124,8 +125,9 @@ class MemWalQuarantine(Displayed):
         Raises
         ------
         InvalidArgumentError
-            A row is not in the quarantine, or does not say for which row it stands; or rows of
-            several keys were corrected to one key.
+            A row is not in the quarantine, or does not say for which row it stands; or it has a
+            number, and the newest row of its key is not among the rows; or rows of several keys
+            were corrected to one key.
         ConstraintViolationError, SchemaMismatchError, NullKeyError
             The table refuses a row.  Nothing is changed.
         IncompatibleConflictError
@@ -162,7 +164,8 @@ class MemWalQuarantine(Displayed):
         Raises
         ------
         InvalidArgumentError
-            A row is not in the quarantine, or does not say for which row it stands.
+            A row is not in the quarantine, or does not say for which row it stands; or it has a
+            number, and the newest row of its key is not among the rows.
         IncompatibleConflictError
             The quarantine, or the columns of the table, changed since this was made.
         ReadOnlyError

@@ -82,8 +82,9 @@ def given_back(quarantine: Quarantined, given: Any = None) -> Leaving:
     Raises
     ------
     InvalidArgumentError
-        A row is not in the quarantine, or does not say for which row it stands; or rows of several
-        keys were corrected to one key.
+        A row is not in the quarantine, or does not say for which row it stands; or it has a number,
+        and the newest row of its key is not among the rows; or rows of several keys were corrected
+        to one key.
     InvalidTypeError, SchemaMismatchError
         The rows cannot be read, or do not fit the table.
     """
@@ -133,7 +134,10 @@ def _opened(quarantine: Quarantined, given: Any, *, only_names: bool = False) ->
     target = pa.schema([known.field(name) for name in wanted])
     source = pa.schema([reader.schema.field(name) for name in wanted])
     cast = cast_all(plan_cast(source, target), (batch.select(wanted) for batch in reader))
-    return pa.Table.from_batches(cast, target)
+    rows = pa.Table.from_batches(cast, target)
+    if ROW in names:  # a user may have sorted them otherwise, and the newest row of a key counts
+        rows = ak.take(rows, pa.array(np.argsort(rows.column(ROW).to_numpy(), kind="stable")))
+    return rows
 
 
 def _named(quarantine: Quarantined, rows: pa.Table) -> Mask:
@@ -144,6 +148,7 @@ def _named(quarantine: Quarantined, rows: pa.Table) -> Mask:
         leave[_places(rows, kept)] = True
         if not schema.primary_key:
             return leave
+        _check_newest(kept, leave, schema)
         keys = keys_in(ak.filter(kept, pa.array(leave)), schema)
     else:
         keys = keys_in(rows, schema)
@@ -164,6 +169,24 @@ def _places(rows: pa.Table, kept: pa.Table) -> npt.NDArray[np.int64]:
             row=float(lost[0]),
         )
     return places
+
+
+def _check_newest(kept: pa.Table, leave: Mask, schema: LanceSchema) -> None:
+    """Refuse an older row of a key without the newest one: that would leave unseen."""
+    keys = keys_in(kept, schema).to_pylist()
+    newest = {key: place for place, key in enumerate(keys)}
+    for place in np.flatnonzero(leave):
+        last = newest[keys[place]]
+        if not leave[last]:
+            names = [field.name for field in schema.primary_key]
+            (key,) = kept.select(names).slice(last, 1).to_pylist()
+            numbers = kept.column(ROW)
+            raise InvalidArgumentError(
+                f"The row with {ROW} {numbers[place]} is not the newest row of {literals(key)} in "
+                f"quarantine: the row with {ROW} {numbers[last]} is, and it was not passed.",
+                hint="All rows of a key leave together. Pass the newest row of the key, too.",
+                key=key,
+            )
 
 
 def _check_apart(quarantine: Quarantined, rows: pa.Table) -> None:

@@ -108,6 +108,37 @@ def test_two_rows_that_were_corrected_to_one_key_are_refused(made: Make, tmp_pat
     assert {101, 121, 122} <= values(path).keys()
 
 
+def test_an_older_row_of_a_key_does_not_leave_without_the_newest(
+    made: Make, tmp_path: Path
+) -> None:
+    path = tmp_path / "t"
+    ds = made(path)
+    put(path, TWO, {21: (-1.0, ""), 22: (-2.0, "")})
+    put(path, TWO, {22: (-3.0, "")})
+    ds.merge_mem_wal(on_error="quarantine")
+    before = rows_of(ds)
+    frame = ds.mem_wal_quarantine().to_pandas()
+    older, newest = (frame[frame["id"] == 22].iloc[[place]].assign(v=5.0) for place in (0, -1))
+    for leave in (ds.mem_wal_quarantine().put_back, ds.mem_wal_quarantine().discard):
+        with pytest.raises(InvalidArgumentError, match="not the newest row of id = 22") as caught:
+            leave(older)
+        assert caught.value.context["key"] == {"id": 22}
+    assert rows_of(ds) == before
+    assert ds.mem_wal_quarantine().put_back(newest) == 2
+    assert values(path)[22] == 5.0
+
+
+def test_the_newest_row_of_a_key_counts_in_any_order(made: Make, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    ds = made(path)
+    put(path, TWO, {22: (-2.0, "")})
+    put(path, TWO, {22: (-3.0, "")})
+    ds.merge_mem_wal(on_error="quarantine")
+    frame = ds.mem_wal_quarantine().to_pandas().query("id == 22").assign(v=[2.0, 3.0])
+    assert ds.mem_wal_quarantine().put_back(frame[::-1]) == 2
+    assert values(path)[22] == 3.0
+
+
 def test_columns_that_changed_between(made: Make, tmp_path: Path) -> None:
     path = tmp_path / "t"
     ds = made(path)
