@@ -139,7 +139,8 @@ class ShardWrites(Handle):
             Rows, as `ShardWriter.put` takes them.
         flush
             Make generations of all that the writers have, and close them; the next call opens new
-            ones.
+            ones.  Another writer that took a shard has the rows from its log, and makes the
+            generation.
         timeout
             How long to wait while the memory of a shard's writer is full.
         claim_timeout

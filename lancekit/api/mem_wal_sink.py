@@ -220,12 +220,14 @@ class MemWalSink(Closing, Displayed):
     def close(self) -> None:
         """Make generations of what the writers have in memory, so that a merge finds all rows.
 
-        The next batch opens new writers.
+        The next batch opens new writers.  Another writer that took a shard has the rows from its
+        log, and makes the generation.
 
         Raises
         ------
         FencedError
-            Another writer has a shard, and the rows that are in its log.
+            The table or its logs ended; or another writer has a shard, and the table has
+            ``durable_write=False``: rows may be in no log.
         LancekitError
             A generation could not be written; its rows are in the log.
         """

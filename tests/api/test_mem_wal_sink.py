@@ -95,6 +95,17 @@ def test_another_one_takes_the_shards_and_gives_them_back(tmp_path: Path) -> Non
     assert epochs == [[number] * 3 for number in (1, 2, 3)]
 
 
+def test_closing_leaves_rows_to_the_sink_that_took_the_shard(tmp_path: Path) -> None:
+    ds = made(tmp_path)
+    with lk.mem_wal_sink(tmp_path, query="a") as first:
+        first(rows(*range(9)), batch=0)
+        with lk.mem_wal_sink(tmp_path, query="b") as other:
+            other(rows(*range(9, 18)), batch=0)
+            first.close()
+    ds.merge_mem_wal()
+    assert set(range(18)) <= set(lance.dataset(tmp_path).to_table()["id"].to_pylist())
+
+
 def test_shards_that_do_not_acknowledge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A part of the batch is there; it is given again, and each row is there once."""
     ds = made(tmp_path / "t")

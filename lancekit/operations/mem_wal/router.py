@@ -18,11 +18,13 @@ import pyarrow as pa
 
 from lancekit.errors import (
     FencedError,
+    InvalidArgumentError,
     LancekitError,
     RetriesExhaustedError,
     ShardError,
 )
 from lancekit.format.mem_wal.details import ShardingSpec
+from lancekit.format.mem_wal.names import MEM_WAL
 from lancekit.format.schema import LanceSchema
 from lancekit.interrupts import attempted, on_behalf
 from lancekit.operations.constraints.of_rows import RowConstraints
@@ -66,9 +68,20 @@ def sharding_of(snapshot: Snapshot) -> ShardingSpec:
     Raises
     ------
     InvalidArgumentError
-        The table has no shards.
+        The table has no shards, or dropped the column that gives rows to shards.
     """
-    return spec_of(initialized(snapshot)) or ONE_SHARD
+    spec = spec_of(initialized(snapshot)) or ONE_SHARD
+    there = {column.id for column in snapshot.manifest.schema.fields}
+    for one in spec.fields:
+        if not there.issuperset(one.source_ids):
+            raise InvalidArgumentError(
+                f"{snapshot.called} of {snapshot.line.uri} gives rows to shards by the "
+                f"{one.transform} of a column that was dropped.",
+                hint=f"Call ds.merge_mem_wal(flush=True), ds.drop_index({MEM_WAL!r}), then "
+                "ds.initialize_mem_wal() with a column that the table has.",
+                uri=snapshot.line.uri,
+            )
+    return spec
 
 
 @dataclass(slots=True)
@@ -224,12 +237,15 @@ class Router:
     def close(self) -> None:
         """Close the writers: what is in their memory becomes generations.
 
+        Another writer that took a shard has the rows from its log, and makes the generation.
+
         Raises
         ------
         LancekitError
             That of the first writer that could not; the others are closed too.
         """
         errors = []
+        logged = self._settings.durable_write
 
         def close_one(own: _OwnWriter) -> None:
             with own.lock:  # nobody opens one of a shard whose writer is not done
@@ -238,7 +254,9 @@ class Router:
                     if opened is not None:
                         opened[0].close()
                 except LancekitError as error:
-                    errors.append(error)
+                    is_taken = isinstance(error, FencedError) and not error.context.get("ended")
+                    if not (is_taken and logged):
+                        errors.append(error)
 
         beside_each_other(close_one, list(self._writers.values()))
         if errors:

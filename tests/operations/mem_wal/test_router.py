@@ -17,8 +17,14 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.errors import InvalidArgumentError, NullKeyError, ShardError, StorageError
-from lancekit.format.mem_wal.names import LOGS
+from lancekit.errors import (
+    FencedError,
+    InvalidArgumentError,
+    NullKeyError,
+    ShardError,
+    StorageError,
+)
+from lancekit.format.mem_wal.names import LOGS, MEM_WAL
 from lancekit.operations.mem_wal import router
 from lancekit.operations.mem_wal.log_writer import LogWriter
 from lancekit.operations.mem_wal.open_writer import open_writer
@@ -44,6 +50,11 @@ def found(path: Path) -> dict[int, str]:
     return {key: row["who"] for key, row in newest_rows(path).items()}
 
 
+def ids_of(path: Path) -> list[int]:
+    """Return the keys of the table's newest version, as the reference reads them."""
+    return sorted(lance.dataset(str(path)).to_table()["id"].to_pylist())
+
+
 def test_rows_go_to_the_shards_of_the_spec(tmp_path: Path) -> None:
     ds = made(tmp_path)
     first = ds.mem_wal_upsert(rows(*range(20)))
@@ -67,6 +78,46 @@ def test_rows_go_to_the_shards_of_the_spec(tmp_path: Path) -> None:
         assert set(values["bucket"].to_pylist()) == {
             int.from_bytes(by_id[shard].values["bucket"], "little")
         }
+
+
+def test_a_flush_leaves_rows_to_the_writer_that_took_their_shard(tmp_path: Path) -> None:
+    ds = made(tmp_path, identity_column="who")
+    (shard,) = ds.mem_wal_upsert(rows(7, who="a"))
+    with ds.mem_wal_writer(shard) as writer:
+        writer.put(rows(8, who="a"))
+        ds.mem_wal_upsert(rows(9, who="b"), flush=True)
+    ds.merge_mem_wal()
+    assert ids_of(tmp_path) == [1, 2, 7, 8, 9]
+
+
+def test_a_flush_names_rows_that_are_in_no_log(tmp_path: Path) -> None:
+    ds = made(tmp_path, identity_column="who", durable_write=False, max_wal_flush_interval_ms=10**6)
+    (shard,) = ds.mem_wal_upsert(rows(7, who="a"))
+    with ds.mem_wal_writer(shard), pytest.raises(FencedError):
+        ds.mem_wal_upsert(rows(9, who="b"), flush=True)
+
+
+@pytest.mark.parametrize("by_pylance", [False, True])
+def test_a_dropped_column_of_the_sharding(tmp_path: Path, by_pylance: bool) -> None:
+    ds = made(tmp_path, bucket_column="who", num_buckets=2)
+    ds.mem_wal_upsert(rows(7, who="a"))
+    if by_pylance:
+        lance.dataset(tmp_path).drop_columns(["who"])
+    else:
+        ds.drop_columns(["who"])
+    ds = lk.dataset(tmp_path)
+    for refused in (
+        lambda: ds.mem_wal_upsert({"id": [8]}),
+        lambda: lk.mem_wal_sink(str(tmp_path), query="q"),
+    ):
+        with pytest.raises(InvalidArgumentError, match="bucket of a column that was dropped"):
+            refused()
+    ds.merge_mem_wal(flush=True)  # what the hint says
+    ds.drop_index(MEM_WAL)
+    ds.initialize_mem_wal(bucket_column="id", num_buckets=2)
+    ds.mem_wal_upsert({"id": [8]}, flush=True)
+    ds.merge_mem_wal()
+    assert ids_of(tmp_path) == [1, 2, 7, 8]
 
 
 def test_a_writer_takes_the_rows_of_its_shard_alone(tmp_path: Path) -> None:
