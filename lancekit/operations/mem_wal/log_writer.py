@@ -23,6 +23,7 @@ from lancekit.shards.entry import encode_entry, read_entry
 from lancekit.shards.log import put_entry
 from lancekit.shards.manifests import fenced
 from lancekit.shards.shard import Shard
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["LogWriter"]
 
@@ -90,6 +91,11 @@ class LogWriter:
         if look:
             self._table.check()
         self._table.check_rows()
+
+    @property
+    def seen(self) -> Snapshot:
+        """The newest version of the table that was looked at."""
+        return self._table.seen
 
     def is_sealed(self) -> bool:
         """Look whether the shard was sealed since it was claimed."""

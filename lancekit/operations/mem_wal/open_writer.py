@@ -32,6 +32,7 @@ def open_writer(
     *,
     sealed: bool = False,
     after: int | None = None,
+    seen: Snapshot | None = None,
 ) -> tuple[Writer, ShardRows]:
     """Take a shard from whoever has it; return its writer, and what brings rows into its form.
 
@@ -49,6 +50,8 @@ def open_writer(
         Take a sealed shard, too: its log can have rows that are in no generation.
     after
         The epoch that the caller saw, as `claim` takes it.
+    seen
+        A later version of the same table, as `TableWatch` takes it.
 
     Raises
     ------
@@ -68,7 +71,7 @@ def open_writer(
     share = share or share_of(shard_id, spec, newest)
     constraints, version = RowConstraints.of(snapshot), manifest.new_file_version
     rows = ShardRows(manifest.schema, shard_id, share, constraints, version)
-    watch = TableWatch(snapshot, shard)
+    watch = TableWatch(snapshot, shard, seen)
     watch.check()
     claimed = claim(
         shard,

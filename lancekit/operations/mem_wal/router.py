@@ -117,6 +117,8 @@ class Router:
         self._constraints = RowConstraints.of(snapshot)
         self._process = os.getpid()
         self._writers: dict[UUID, _OwnWriter] = {}
+        #: the newest version that a writer saw; a cleanup may have removed the versions before it
+        self._seen = snapshot
         #: whether the logs of the table ended, so that others have to take the router's place
         self.ended = False
 
@@ -288,6 +290,7 @@ class Router:
                 writer, form = self._writer(own, shard, share, deadline)
                 live, waits = form.live(rows), False
                 writer.put(live, timeout)
+                self._seen = max(self._seen, writer.seen, key=lambda seen: seen.version)
                 own.turn.begin()
                 return Acknowledged(rows.num_rows, writer.epoch, writer.position)
             except LancekitError as error:
@@ -319,7 +322,12 @@ class Router:
                 started = monotonic()
                 if free or started >= deadline:
                     found = own.opened = open_writer(
-                        self._snapshot, shard, self._settings, share, after=epoch
+                        self._snapshot,
+                        shard,
+                        self._settings,
+                        share,
+                        after=epoch,
+                        seen=self._seen,
                     )
                     own.turn.held = found[0].epoch
                     if own.turn.is_contended and found[0].memory().batches > LONG_LOG:

@@ -56,17 +56,24 @@ class TableWatch:
         The version of the table for which the writer is opened.
     shard
         The shard of the writer.
+    seen
+        A later version of the same table, that another watch saw: versions before it may be gone.
     """
 
-    def __init__(self, snapshot: Snapshot, shard: Shard) -> None:
+    def __init__(self, snapshot: Snapshot, shard: Shard, seen: Snapshot | None = None) -> None:
         self._shard = shard
         self._columns = _columns(snapshot)
         # replaced as a whole: the threads that put and that flush share the watch
-        self._seen = _seen(snapshot)
+        self._seen = _seen(seen or snapshot)
         #: whether a check takes no request
         self.is_cheap = snapshot.store.mark(self._seen.file) is not None
         self.log: LogWatch | None = None
-        self._changed = ""
+        self._changed = _difference(self._columns, _columns(self.seen))
+
+    @property
+    def seen(self) -> Snapshot:
+        """The newest version that was looked at."""
+        return self._seen.snapshot
 
     def check(self) -> None:
         """Raise if the logs have ended.

@@ -32,6 +32,7 @@ from lancekit.operations.mem_wal.settings import WriterSettings
 from lancekit.operations.mem_wal.stats import Memory, WriterStats
 from lancekit.progress import context_of_its_own
 from lancekit.shards.shard import Shard
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["PUT_TIMEOUT", "Writer"]
 
@@ -249,6 +250,11 @@ class Writer:
     def shard(self) -> Shard:
         """The shard that it writes to."""
         return self._flushes.shard
+
+    @property
+    def seen(self) -> Snapshot:
+        """The newest version of the table that was looked at."""
+        return self._log.seen
 
     @property
     def epoch(self) -> int:

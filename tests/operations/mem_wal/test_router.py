@@ -24,6 +24,7 @@ from lancekit.errors import (
     ShardError,
     StorageError,
 )
+from lancekit.format.mem_wal.details import mem_wal_entry
 from lancekit.format.mem_wal.names import LOGS, MEM_WAL
 from lancekit.operations.mem_wal import router
 from lancekit.operations.mem_wal.log_writer import LogWriter
@@ -78,6 +79,27 @@ def test_rows_go_to_the_shards_of_the_spec(tmp_path: Path) -> None:
         assert set(values["bucket"].to_pylist()) == {
             int.from_bytes(by_id[shard].values["bucket"], "little")
         }
+
+
+def test_a_shard_is_taken_again_after_the_versions_between_were_cleaned_up(tmp_path: Path) -> None:
+    ds = made(tmp_path, identity_column="who")
+    ds.mem_wal_upsert(rows(6, who="a"))
+    ds.merge_mem_wal()
+    ds.create_scalar_index("id", "BTREE")
+    (shard,) = ds.mem_wal_upsert(rows(7, who="a"))
+    before = mem_wal_entry(ds._snapshot.indices)
+    lance.dataset(tmp_path).optimize.compact_files()
+    ds.mem_wal_upsert(rows(8, who="a"))
+    entry = mem_wal_entry(lk.dataset(tmp_path)._snapshot.indices)
+    assert entry is not None
+    assert before is not None
+    assert entry.created_at != before.created_at  # the reference made the entry anew
+    ds.mem_wal_writer(shard).close()
+    ds.insert(rows(31))
+    ds.cleanup_old_versions(older_than=timedelta(0))
+    ds.mem_wal_upsert(rows(9, who="a"))  # the shard was taken
+    ds.mem_wal_upsert(rows(10, who="b"))  # and another one is opened
+    assert found(tmp_path).keys() == {1, 2, 6, 7, 8, 9, 10, 31}
 
 
 def test_a_flush_leaves_rows_to_the_writer_that_took_their_shard(tmp_path: Path) -> None:
