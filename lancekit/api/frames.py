@@ -19,6 +19,7 @@ from lancekit.format.schema import LanceSchema
 from lancekit.legible import warn
 from lancekit.pipeline.engine.pandas_frames import exact_frame
 from lancekit.scan.fragments.blobs import BlobPlace, blob_view, read_blobs
+from lancekit.scan.fragments.reader import META_COLUMNS
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.outputs import Output
 from lancekit.scan.row_lookup import blob_places
@@ -26,7 +27,8 @@ from lancekit.scan.row_lookup import blob_places
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BlobColumn", "blob_columns", "check_blob_mode", "frame_with_blobs", "pandas_frame"]
+__all__ = ["BLOB_ADDRESS", "BlobColumn", "blob_columns", "check_blob_mode", "frame_with_blobs"]
+__all__ += ["pandas_frame"]
 
 
 def _as_files(places: Sequence[BlobPlace | None]) -> list[BlobFile | None]:
@@ -85,6 +87,8 @@ def _is_sound(schema: pa.Schema) -> bool:
 
 
 _PANDAS = b"pandas"
+#: the addresses of rows by which blobs are found, wherever the rows are
+BLOB_ADDRESS = "_rowaddr of blobs"
 
 
 class BlobColumn(NamedTuple):
@@ -103,6 +107,8 @@ def blob_columns(outputs: Iterable[Output], schema: LanceSchema) -> dict[str, Bl
     found = {}
     for output in outputs:
         field, path = output.field, _column(output)
+        if path in META_COLUMNS and path not in schema:
+            continue
         if output.expression is not None and path:
             stored = path_field(described, path)
             field = stored if stored.type == field.type else field
@@ -149,8 +155,11 @@ def frame_with_blobs(
     mode: str,
     options: Mapping[str, Any],
 ) -> pd.DataFrame:
-    """Make a pandas frame of some columns of a table, which has addresses of rows too."""
-    column = table.column("_rowaddr")
+    """Make a pandas frame of some columns of a table, which has addresses of rows too.
+
+    These are in the column `BLOB_ADDRESS`: rows of shards have no `_rowaddr` for users.
+    """
+    column = table.column(BLOB_ADDRESS)
     there = column.is_valid().to_numpy()  # a deleted row has no address
     addresses = ak.drop_null(column).to_numpy()
 

@@ -211,7 +211,7 @@ def planned_with_shards(line: Line, options: ScanOptions) -> tuple[ReadSet, Scan
 
 def planned_over(of: ReadSet, options: ScanOptions) -> Scan:
     """Plan a scan of a version and of the rows of shards that are read with it."""
-    return merged_scan(planned(of.base, options), of)
+    return merged_scan(planned(of.base, options), of, options.blob_handling)
 
 
 def planned(snapshot: Snapshot, options: ScanOptions) -> Scan:

@@ -10,7 +10,13 @@ import pyarrow as pa
 
 from lancekit.api._handle import Handle
 from lancekit.api.explained_scan import ExplainedScan
-from lancekit.api.frames import blob_columns, check_blob_mode, frame_with_blobs, pandas_frame
+from lancekit.api.frames import (
+    BLOB_ADDRESS,
+    blob_columns,
+    check_blob_mode,
+    frame_with_blobs,
+    pandas_frame,
+)
 from lancekit.api.pylance.arguments import check_count
 from lancekit.api.pylance.not_offered import PartOfPylance
 from lancekit.api.scan_options import ScanOptions, planned, planned_with_shards
@@ -20,7 +26,7 @@ from lancekit.errors import CorruptFileError, ShardError
 from lancekit.format.extensions import has_extensions, resolved, resolved_schema
 from lancekit.scan.fragments.rebatch import exact_batches, small_batches
 from lancekit.scan.order_by import parse_orderings, sorted_table
-from lancekit.scan.outputs import plan_columns
+from lancekit.scan.outputs import Output, plan_columns
 from lancekit.scan.scan import Scan
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot
@@ -143,9 +149,8 @@ class LanceScanner(ExplainedScan, Displayed, PartOfPylance):
 
     def _with_addresses(self) -> pa.Table:
         request = self._scan.request
-        outputs = request.outputs
-        if "_rowaddr" not in request.schema.names:
-            outputs += plan_columns(self._dataset_schema, ["_rowaddr"])
+        address = Output(pa.field(BLOB_ADDRESS, pa.uint64()), path="_rowaddr")
+        outputs = (*request.outputs, address)
         scan = replace(self._scan, request=replace(request, outputs=outputs))
         return LanceScanner(scan, self._snapshot, self._order).to_table()
 

@@ -24,6 +24,7 @@ from lancekit.operations.mem_wal.reader.newest import NewestOnly
 from lancekit.operations.mem_wal.reader.parts import FIRST_ID
 from lancekit.operations.mem_wal.reader.sources import ReadSet
 from lancekit.scan.expressions.predicate import Expr, Predicate
+from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.reader import META_COLUMNS
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.scan.fulltext.search import FullTextSearch
@@ -120,7 +121,7 @@ class _SecondLook(RowChoice):
         return None if chosen is None else replace(chosen, exact=False)
 
 
-def merged_scan(scan: Scan, of: ReadSet) -> Scan:
+def merged_scan(scan: Scan, of: ReadSet, blob_handling: str | None = None) -> Scan:
     """Return a scan of a table and its shards, from one of the table alone.
 
     Rows of shards come first, the newest of them before the others.
@@ -131,6 +132,8 @@ def merged_scan(scan: Scan, of: ReadSet) -> Scan:
         A scan of the version that `of` has.
     of
         The version, and what is not merged into it.
+    blob_handling
+        How the scan shows blobs, as `blob_view` takes it.
 
     Raises
     ------
@@ -155,19 +158,22 @@ def merged_scan(scan: Scan, of: ReadSet) -> Scan:
         predicate = NewestOnly.among(of.newest, predicate)
     elif of.newest is not None and search is not None:
         search = replace(search, among=partial(NewestOnly.among, of.newest))
-    guests = tuple(_guests(of))
+    fragments = [
+        replace(source, schema=blob_view(source.schema, blob_handling)) for source in of.fragments
+    ]
+    guests = tuple(_guests(of, fragments))
     return replace(
         scan,
-        sources=(*of.fragments, *scan.sources),
+        sources=(*fragments, *scan.sources),
         request=replace(request, outputs=outputs, predicate=predicate),
         search=search and search.with_guests(guests),
         choice=scan.choice and _SecondLook.of(scan.choice, guests, of.base.manifest.schema),
     )
 
 
-def _guests(of: ReadSet) -> Iterator[Guest]:
+def _guests(of: ReadSet, fragments: Iterable[FragmentSource]) -> Iterator[Guest]:
     """Yield the generations that have indices of their own."""
-    for part, source in zip(of.parts, of.fragments, strict=True):
+    for part, source in zip(of.parts, fragments, strict=True):
         with suppress(LancekitError, OSError):  # its rows are read, and tell what is wrong
             if part.table is not None and part.table.indices:
                 yield Guest(source, part.table)

@@ -182,3 +182,33 @@ def test_what_rows_of_shards_cannot_answer_is_refused_by_name(table: ShardedTabl
         ds.scanner(fragments=ds.get_fragments(), include_mem_wal=True)
     with pytest.raises(InvalidArgumentError, match="pinned to version 1"):
         ds.at(1).to_table(include_mem_wal=True)
+
+
+def _blobs(*rows: tuple[int, bytes | None]) -> pa.Table:
+    marked = {"lance-encoding:blob": "true"}
+    fields = [pa.field("id", pa.int64(), False), pa.field("b", pa.large_binary(), metadata=marked)]
+    return pa.Table.from_pylist([{"id": key, "b": value} for key, value in rows], pa.schema(fields))
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1"])
+def test_blobs_of_shards_in_each_form(tmp_path: Path, version: str) -> None:
+    rows = _blobs((1, b"one"), (2, b"two"), (5, b"five"))
+    ds = lk.write_dataset(rows, tmp_path, primary_key="id", data_storage_version=version)
+    ds.mem_wal_upsert(_blobs((2, b"TWO"), (3, b"three")), flush=True)
+    ds.mem_wal_upsert(_blobs((4, None), (5, b"FIVE!")))
+    wanted = {1: b"one", 2: b"TWO", 3: b"three", 4: None, 5: b"FIVE!"}
+    described = ds.to_table(include_mem_wal=True)
+    assert described.schema == ds.to_table().schema
+    sizes = {row["id"]: row["b"] and row["b"]["size"] for row in described.to_pylist()}
+    assert sizes == {key: value and len(value) for key, value in wanted.items()}
+    assert ds.head(9, include_mem_wal=True).num_rows == 5
+    assert ds.lsm_scanner().filter("b IS NOT NULL").count_rows() == 4
+    seen = ds.to_table(include_mem_wal=True, blob_handling="all_binary")
+    assert {row["id"]: row["b"] for row in seen.to_pylist()} == wanted
+    # rows of shards have no address for users, by which blobs of other rows are found
+    for addressed in (False, True):
+        scanner = ds.scanner(include_mem_wal=True, with_row_address=addressed)
+        frame = scanner.to_pandas(blob_mode="bytes")
+        assert dict(zip(frame["id"], frame["b"], strict=True)) == wanted
+        lazy = scanner.to_pandas()
+        assert {k: b and b.readall() for k, b in zip(lazy["id"], lazy["b"], strict=True)} == wanted
