@@ -102,14 +102,14 @@ class ShardWriter(Closing, Displayed):
         Raises
         ------
         SchemaMismatchError
-            They do not fit the table, or the table has other columns than when the writer was
-            opened.  Then open another writer; this one can still be closed.
+            They do not fit the table, or the table has other columns or new constraints since the
+            writer was opened.  Then open another writer; this one can still be closed.
         NullKeyError
             A key has a null.
         InvalidArgumentError
             They are more than ``max_memtable_rows``, or belong to another shard.
         ConstraintViolationError
-            They break a constraint of rows that the table had when the writer was opened.
+            They break a constraint of rows.
         FencedError
             Another writer has the shard; the rows are not written.
         CommitUnknownError

@@ -24,6 +24,7 @@ from lancekit.format.mem_wal.names import LOGS
 from lancekit.format.names import VERSIONS, manifest_name
 from lancekit.format.paths import paths_by_id
 from lancekit.legible import cut
+from lancekit.operations.constraints.stored import Constraint, stored_constraints
 from lancekit.operations.mem_wal.left_logs import left_rows
 from lancekit.operations.mem_wal.log_watch import LogWatch
 from lancekit.shards.shard import Shard
@@ -62,7 +63,7 @@ class TableWatch:
 
     def __init__(self, snapshot: Snapshot, shard: Shard, seen: Snapshot | None = None) -> None:
         self._shard = shard
-        self._columns = _columns(snapshot)
+        self._columns, self._constraints = _columns(snapshot), _constraints(snapshot)
         # replaced as a whole: the threads that put and that flush share the watch
         self._seen = _seen(seen or snapshot)
         #: whether a check takes no request
@@ -100,12 +101,13 @@ class TableWatch:
     def check_rows(self) -> None:
         """Raise if rows could not be put at the last check; this reads nothing.
 
-        Rows of a writer with older columns lack the new ones.
+        Rows of a writer with older columns lack the new ones, and were not tried by constraints
+        that came later.
 
         Raises
         ------
         SchemaMismatchError
-            The table has other columns than when the writer was opened.
+            The table has other columns than when the writer was opened, or new constraints.
         CorruptFileError
             The last entry of the log is missing.
         """
@@ -113,10 +115,9 @@ class TableWatch:
             self.log.check_whole()
         if self._changed:
             raise SchemaMismatchError(
-                f"The columns of {self._seen.snapshot.line.uri} changed since the writer of shard "
-                f"{self._shard.id} was opened: {self._changed}. These rows were not written.",
+                f"{self._changed} These rows were not written.",
                 hint="Close the writer, and open another with ds.mem_wal_writer(shard): it takes "
-                "rows with the new columns. What was acknowledged is kept.",
+                "rows as the table has them now. What was acknowledged is kept.",
                 shard=str(self._shard.id),
                 columns_changed=True,
                 unwritten=True,
@@ -150,8 +151,21 @@ class TableWatch:
                 between = _loaded(seen, version)
                 if between is None or mem_wal_entry(between.indices) is None:
                     raise self._ended("got another MemWAL")
-        self._changed = _difference(self._columns, _columns(newest))
+        self._changed = self._difference(newest)
         self._seen = _seen(newest)
+
+    def _difference(self, newest: Snapshot) -> str:
+        """Return which columns and constraints changed, as a sentence; empty if none did."""
+        said = {
+            "columns": _difference(self._columns, _columns(newest)),
+            "constraints": _newer(self._constraints, _constraints(newest)),
+        }
+        return " ".join(
+            f"The {what} of {newest.line.uri} changed since the writer of shard {self._shard.id} "
+            f"was opened: {how}."
+            for what, how in said.items()
+            if how
+        )
 
     def _ended(self, what: str, *, gone: bool = False, left: str = "") -> FencedError:
         line = self._seen.snapshot.line
@@ -218,6 +232,22 @@ def _difference(before: Mapping[int, tuple[str, str]], now: Mapping[int, tuple[s
             said.append(f"{name!r} is called {now[id_][0]!r}")
         elif now[id_][1] != kind:
             said.append(f"{name!r} is {now[id_][1]}, was {kind}")
+    return cut(", ".join(said), 200)
+
+
+def _constraints(snapshot: Snapshot) -> dict[str, Constraint]:
+    """Return the constraints that refuse rows, by their names."""
+    stored = stored_constraints(snapshot.manifest.config)
+    return {name: one for name, one in stored.items() if one.on_fail == "refuse"}
+
+
+def _newer(before: Mapping[str, Constraint], now: Mapping[str, Constraint]) -> str:
+    """Return which constraints are new or have another condition, as a phrase."""
+    said = [
+        f"{name!r} is {'now' if name in before else 'new:'} {one.condition}"
+        for name, one in now.items()
+        if before.get(name) is None or before[name].condition != one.condition
+    ]
     return cut(", ".join(said), 200)
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.errors import SchemaMismatchError
+from lancekit.errors import ConstraintViolationError, SchemaMismatchError
 from tests.support.shards import SHARD
 
 NEW = pa.field("x", pa.int64())
@@ -188,3 +188,33 @@ def test_many_rows_and_keys_of_two_columns(tmp_path: Path) -> None:
         (99, 0): (-3, None),
     }
     assert some == 3
+
+
+@pytest.mark.parametrize("way", ["writer", "upsert", "sink"])
+def test_a_constraint_that_comes_later_is_tried(tmp_path: Path, way: str) -> None:
+    ds = made(tmp_path, unsharded=True)
+    writer = ds.mem_wal_writer(SHARD)
+    sink = lk.mem_wal_sink(tmp_path, query="q")
+    put: Any = {"writer": writer.put, "upsert": ds.mem_wal_upsert, "sink": sink}[way]
+    put(row(1, 10))
+    lk.dataset(tmp_path).constraints.add("positive", "v >= 0")
+    refused: tuple[type[Exception], str] = (
+        SchemaMismatchError,
+        r"'positive' is new: v >= 0.*not written",
+    )
+    if way != "writer":
+        refused = (ConstraintViolationError, "positive")
+    for _ in range(2):
+        with pytest.raises(refused[0], match=refused[1]):
+            put(row(2, -1))
+    if way == "writer":
+        writer.close()
+        put = lk.dataset(tmp_path).mem_wal_writer(SHARD).put
+        with pytest.raises(ConstraintViolationError, match="positive"):
+            put(row(2, -1))
+    put(row(3, 30))
+    lk.dataset(tmp_path).constraints.drop("positive")
+    put(row(4, 40))
+    lk.dataset(tmp_path).merge_mem_wal(flush=True)
+    found = lk.dataset(tmp_path).to_table().sort_by("id").to_pylist()
+    assert found == [{"id": key, "v": 10 * key} for key in (0, 1, 3, 4)]
