@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 
 from lancekit.display import render_failure
 
-__all__ = ["LOOK_SECONDS", "PREFIX", "Postponed", "Told", "attempted", "attempting", "explain"]
-__all__ += ["heed", "mark", "on_behalf", "outcome", "pause", "wait_for"]
+__all__ = ["LOOK_SECONDS", "PREFIX", "Postponed", "Told", "attempted", "attempting", "beginning"]
+__all__ += ["explain", "heed", "mark", "on_behalf", "outcome", "pause", "wait_for"]
 
 #: how the note begins
 PREFIX = "lancekit: "
@@ -67,9 +67,20 @@ class Attempt:
         Of attempts with one key the last is told.
     then
         What to do after an interrupt.
+    otherwise
+        True if it is told only where no other attempt with the same `then` is.
     """
 
-    def __init__(self, told: Told, look: Look, key: Hashable = None, then: str = _SHOWS) -> None:
+    def __init__(
+        self,
+        told: Told,
+        look: Look,
+        key: Hashable = None,
+        then: str = _SHOWS,
+        *,
+        otherwise: bool = False,
+    ) -> None:
+        self.otherwise = otherwise
         self.begun = mark()
         self.thread = _whose()
         self.told, self.key, self.then = told, self if key is None else key, then
@@ -95,6 +106,11 @@ def attempted(told: Told, look: Look, key: Hashable = None, then: str = _SHOWS) 
     attempt = Attempt(told, look, key, then)
     _attempts.append(attempt)
     return attempt
+
+
+def beginning(told: str, then: str) -> None:
+    """Note what an interrupt says while the call changed nothing, and what to do then."""
+    _attempts.append(Attempt(lambda _: told, lambda: False, then=then, otherwise=True))
 
 
 @contextmanager
@@ -163,8 +179,12 @@ def _told(made: list[Attempt]) -> str:
     then: dict[str, None] = {}
     for attempt in made:
         landed = attempt.landed()
-        if text := attempt.told(landed):
+        if not attempt.otherwise and (text := attempt.told(landed)):
             said[attempt if landed is None else attempt.key] = text
+            then[attempt.then] = None
+    for attempt in made:
+        if attempt.otherwise and attempt.then not in then:
+            said[attempt.key] = attempt.told(False)
             then[attempt.then] = None
     if not said:
         return "nothing was committed: the newest version is the one that was there."

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import lancekit as lk
@@ -321,3 +322,26 @@ def test_an_upsert_that_waits_for_its_turn_is_not_written(tmp_path: Any) -> None
     done.set()
     thread.join()
     assert "the writer takes the next put" in said
+
+
+@pytest.mark.parametrize("way", ["put", "delete", "upsert", "first upsert", "sink"])
+def test_a_put_that_did_not_begin_speaks_of_rows(tmp_path: Any, way: str) -> None:
+    ds = lk.write_dataset({"id": [1]}, tmp_path / "d.lance", primary_key="id")
+    if way != "first upsert":
+        ds.initialize_mem_wal(unsharded=True)
+    writer = None if "upsert" in way else ds.mem_wal_writer("00000000-0000-0000-0000-000000000001")
+    sink = None if way == "first upsert" else lk.mem_wal_sink(ds.uri, query="q")
+
+    def rows() -> Any:
+        raise KeyboardInterrupt
+        yield
+
+    data = pa.RecordBatchReader.from_batches(pa.schema({"id": pa.int64()}), rows())
+    put: Any = sink if way == "sink" else getattr(writer, way, ds.mem_wal_upsert)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        put(data)
+    said = note(caught.value)
+    assert "no row of this call was written. Nothing is half-written" in said
+    assert "the writer takes the next put" in said
+    assert NOTHING not in said
+    assert ("version 2 of" in said) == (way == "first upsert")

@@ -35,6 +35,7 @@ from lancekit.operations.mem_wal.router import (
 )
 from lancekit.operations.mem_wal.settings import given_settings, writer_settings
 from lancekit.operations.mem_wal.writer import PUT_TIMEOUT
+from lancekit.operations.mem_wal.writer_messages import put_begun
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot
 
@@ -171,6 +172,7 @@ class ShardWrites(Handle):
         """
         for name, wait in (("timeout", timeout), ("claim_timeout", claim_timeout)):
             check_wait(name, wait)
+        put_begun()
         self._check_movable()
         router, rows = self._cast(self._own_router(), data, schema)
         done: dict[UUID, Acknowledged] = {}

@@ -19,6 +19,7 @@ from lancekit.operations.mem_wal.initialize import initialized
 from lancekit.operations.mem_wal.router import CLAIM_TIMEOUT, Acknowledged, Router, sharding_of
 from lancekit.operations.mem_wal.settings import WriterSettings, writer_settings
 from lancekit.operations.mem_wal.writer import PUT_TIMEOUT
+from lancekit.operations.mem_wal.writer_messages import put_begun
 from lancekit.options import Options, options
 from lancekit.pipeline.engine.inputs import is_spark_dataframe
 from lancekit.versions.line import Line, open_line
@@ -175,6 +176,7 @@ class MemWalSink(Closing, Displayed):
         """For each shard the rows that it acknowledged, its writer's epoch and its log's end."""
         return dict(self._shards)
 
+    @checked
     def __call__(self, rows: Any, batch: int | None = None) -> dict[str, Acknowledged]:
         """Put the rows of a batch; when this returns they are durable, and readers see them.
 
@@ -199,6 +201,7 @@ class MemWalSink(Closing, Displayed):
         ShardError
             Some shards did not acknowledge their rows; give the batch again.
         """
+        put_begun()
         with options(**asdict(self._values)):
             router = self._opened()
             table = router.cast(_in_this_process(rows))

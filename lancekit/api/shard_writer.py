@@ -20,6 +20,7 @@ from lancekit.operations.mem_wal.reader.sources import ReadSet, newest_read_set
 from lancekit.operations.mem_wal.shard_rows import ShardRows
 from lancekit.operations.mem_wal.stats import Memory
 from lancekit.operations.mem_wal.writer import PUT_TIMEOUT, Writer
+from lancekit.operations.mem_wal.writer_messages import put_begun
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["ShardWriter"]
@@ -117,6 +118,7 @@ class ShardWriter(Closing, Displayed):
         ShardError
             The writer is closed or failed, or memory did not get free in time.
         """
+        put_begun()
         self._writer.put(
             self._in_form(self._rows.live, data, schema), check_wait("timeout", timeout)
         )
@@ -142,6 +144,7 @@ class ShardWriter(Closing, Displayed):
         InvalidArgumentError
             The table has no primary key; or as `put` raises it, and its other errors.
         """
+        put_begun()
         self._writer.put(
             self._in_form(self._rows.tombstones, keys, schema), check_wait("timeout", timeout)
         )

@@ -7,6 +7,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from lancekit.errors import FencedError, InvalidArgumentError, ShardError
+from lancekit.interrupts import beginning
 
 __all__ = [
     "AFTER_PUT",
@@ -15,6 +16,7 @@ __all__ = [
     "no_room",
     "not_put",
     "not_taken",
+    "put_begun",
     "stopped",
     "told",
     "too_many",
@@ -109,6 +111,11 @@ def told(shard: UUID, position: Callable[[], int], landed: bool | None) -> str:
     """Return what an interrupt says of a shard whose log is written up to a position."""
     end = f"the log of shard {shard} is written up to position {position()}"
     return f"{end}, and {_OF_PUT[landed]}"
+
+
+def put_begun() -> None:
+    """Have an interrupt say that no row was written, until a shard says more."""
+    beginning("no row of this call was written", AFTER_PUT)
 
 
 def not_put(shard: UUID) -> str:
