@@ -229,11 +229,11 @@ OF_SHARDS = (
     Difference(
         "a log that lacks an entry in the middle",
         "an error that names the entry",
-        "ends before it, and new rows take its place; those behind are lost",
-        "rows that are there are not given up in silence",
+        "a sentinel takes its place, and nothing tells of its rows any more",
+        "rows that were acknowledged are not given up in silence",
         _missing_entry,
         REFUSED,
-        [(1, "a"), (2, "b")],
+        [(1, "a"), (2, "b"), (4, "b")],
     ),
     Difference(
         "bytes of an entry of a log behind its end",

@@ -102,6 +102,7 @@ def test_a_put_is_three_looks_and_one_write(s3: S3Server) -> None:
     )
     made.initialize_mem_wal()
     writer = made.mem_wal_writer(SHARD)
+    writer.put({"id": [5], "v": ["z"]})  # after the first entry a manifest tells of it
     for work, rows in (
         (writer.put, {"id": [1], "v": ["x"]}),
         (writer.put, {"id": [1, 2], "v": ["y", "z"]}),
@@ -114,7 +115,7 @@ def test_a_put_is_three_looks_and_one_write(s3: S3Server) -> None:
     before = len(asked)
     writer.close()
     assert asked[before:] == []
-    assert seen(made) == {0: "first", 2: "z"}
+    assert seen(made) == {0: "first", 2: "z", 5: "z"}
 
 
 @pytest.mark.parametrize("gone", ["_mem_wal", "shard", "begun again"])

@@ -6,9 +6,13 @@ would make a folder again, with an entry that no manifest knows.
 
 from __future__ import annotations
 
-from lancekit.errors import CorruptFileError
+from contextlib import suppress
+from dataclasses import replace
+
+from lancekit.errors import CorruptFileError, LancekitError
 from lancekit.format.mem_wal.names import WAL, entry_name, manifest_name
-from lancekit.shards.manifests import fenced, latest
+from lancekit.format.mem_wal.shard_manifest import ShardManifest
+from lancekit.shards.manifests import change, fenced, latest
 from lancekit.shards.shard import Shard
 
 __all__ = ["LogWatch"]
@@ -48,6 +52,20 @@ class LogWatch:
         name = entry_name(position)
         self._entry = position, self._shard.store.mark_of_put(name) or self._shard.store.look(name)
         self._is_cut = False
+        if position == 1:
+            self._tell_of_first()
+
+    def _tell_of_first(self) -> None:
+        """Have a manifest tell of the first entry: without its entries the log would look new.
+
+        Later writers tell of the entries that they find, and flushes of those that they have.
+        """
+
+        def told(newest: ShardManifest) -> ShardManifest | None:
+            return None if newest.last_seen else replace(newest, last_seen=1)
+
+        with suppress(LancekitError):  # the entry is there: a writer that took the shard tells more
+            self.flushed(change(self._shard, self._epoch, told).version)
 
     def flushed(self, version: int) -> None:
         """Follow the manifests by one that a flush put."""

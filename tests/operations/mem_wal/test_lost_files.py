@@ -318,3 +318,42 @@ def test_a_log_without_its_end_stays_an_error_however_often_it_is_tried(tmp_path
             with pytest.raises(CorruptFileError, match="the log had an entry at position"):
                 call(lk.dataset(tmp_path))
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("writers", ["first", "second", "second by pylance", "pylance"])
+@pytest.mark.parametrize("flushed", [False, True])
+def test_a_log_without_any_entry_is_missed(tmp_path: Path, writers: str, flushed: bool) -> None:
+    """The first writer of a shard puts no sentinel: its manifest tells of its first entry."""
+    ds = lk.write_dataset(rows(0), tmp_path)
+    ds.initialize_mem_wal()
+    theirs = lance.dataset(str(tmp_path))
+    first: Any = (theirs if writers == "pylance" else ds).mem_wal_writer(SHARD)
+    first.put(rows(1))
+    if flushed:
+        first.close()
+        first = (theirs if writers == "pylance" else ds).mem_wal_writer(SHARD)
+        first.put(rows(2))
+    if writers.startswith("second"):
+        second: Any = (theirs if "pylance" in writers else ds).mem_wal_writer(SHARD)
+        second.put(rows(3))
+    expected = sorted(read(tmp_path))
+    shutil.rmtree(tmp_path / FOLDER / "wal")
+    if writers == "pylance" and not flushed:  # which tells of nothing: docs/damage.md
+        assert read(tmp_path) == [0]
+        return
+    with pytest.raises(CorruptFileError, match=r"The end of the write-ahead log .* is missing"):
+        read(tmp_path)
+    with pytest.raises(CorruptFileError, match="is missing"):
+        ds.mem_wal_writer(SHARD)
+    lost = ds.repair_mem_wal()
+    assert [part.reason for part in lost]
+    kept = [0, 1] if flushed else [0]
+    assert read(tmp_path) == kept
+    assert set(kept) < set(expected)
+    with ds.mem_wal_writer(SHARD) as again:
+        again.put(rows(4))
+    assert read(tmp_path) == [*kept, 4]
+    assert len(ds.repair_mem_wal()) == 0
+    by_pylance = theirs.mem_wal_writer(SHARD)
+    by_pylance.put(rows(5))
+    assert read(tmp_path) == [*kept, 4, 5]
