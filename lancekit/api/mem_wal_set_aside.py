@@ -273,13 +273,12 @@ def _with_facts(judged: JudgedRows) -> pa.Table:
     """Add to rows where they come from and what was found out about them."""
     aside = judged.aside
     files = [aside.files[place] for place in aside.file.tolist()]
-    firsts = np.searchsorted(aside.file, aside.file)
     facts: dict[str, Any] = {
         "_set_aside_shard": [str(aside.shard.id)] * len(files),
         "_set_aside_generation": [file.generation or None for file in files],
         "_set_aside_position": [file.aside.position for file in files],
         "_set_aside_file": [file.uri for file in files],
-        "_set_aside_row": np.arange(len(files)) - firsts,
+        "_set_aside_row": aside.offsets,
         "_set_aside_state": [one.state for one in judged.verdicts],
         "_set_aside_reason": [one.reason for one in judged.verdicts],
     }

@@ -18,9 +18,12 @@ import pyarrow as pa
 from lancekit.errors import CorruptFileError
 from lancekit.format.mem_wal.names import ASIDE, generation_number
 from lancekit.shards.entry import decoded
+from lancekit.shards.log import readable_entry
+from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard
 
 __all__ = ["Aside", "AsideEntry", "Note", "files_aside", "put_note", "read_aside_entry"]
+__all__ += ["rows_back"]
 
 _ENTRY = re.compile(r"([0-9]+)-[0-9a-f]{8}\.arrow")
 _NOTE = ".json"
@@ -42,6 +45,11 @@ class Note:
         Whether the file was moved for another reason than damage of its own.
     done
         Whether its rows were put back or discarded.
+    back
+        Without a primary key: the number of its first rows that are in the log again.
+    epoch, entry, rows
+        The writer that put the rows after these, the position of its entry, and their number: the
+        entry may be there or not.
     """
 
     version: int
@@ -50,6 +58,10 @@ class Note:
     merged: int
     whole: bool
     done: bool = False
+    back: int = 0
+    epoch: int = 0
+    entry: int = 0
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +127,24 @@ def files_aside(shard: Shard) -> list[Aside]:
             note = _note(shard, name)
             found.append(Aside(name=name, position=position, generation=generation, note=note))
     return found
+
+
+def rows_back(shard: Shard, note: Note) -> int:
+    """Return how many rows of a file are in the log again, where a call may have been stopped.
+
+    A writer that took the shard later put its sentinel where the entry is not, and such sentinels
+    stay.  So an entry that is missing before the cursor was there, and was collected.
+    """
+    if not note.entry:
+        return note.back
+    place = note.entry
+    while found := readable_entry(shard, place):
+        if not found.sentinel or found.epoch >= note.epoch:
+            return note.back + note.rows * (found.epoch == note.epoch)
+        place += 1  # a sentinel of a writer from before, which was slow
+    manifest = latest(shard)
+    is_past = manifest is not None and place <= manifest.replay_after
+    return note.back + note.rows * is_past
 
 
 def _note(shard: Shard, name: str) -> Note | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,17 @@ import lance
 import pytest
 
 import lancekit as lk
-from lancekit.errors import ConstraintViolationError, InvalidArgumentError, ReadOnlyError
+from lancekit.errors import (
+    ConstraintViolationError,
+    FencedError,
+    InvalidArgumentError,
+    LancekitError,
+    ReadOnlyError,
+)
 from lancekit.format.mem_wal.names import LOGS, position
 from lancekit.mem_wal import MemWalPutBack
 from lancekit.operations.mem_wal.reader import sources
+from tests.support.faults import MODES, Crash, Faults, attempt_on_copy
 from tests.support.shards import SHARD
 
 FOLDER = Path(LOGS) / SHARD
@@ -325,3 +333,62 @@ def test_a_key_in_quarantine_is_unsure(tmp_path: Path) -> None:
     ds.constraints.add("positive", "v >= 0")
     ds.merge_mem_wal(on_error="quarantine")
     assert states(ds)[2] == ("unsure", "the quarantine has a row of the key")
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("then", ["at once", "after a cleanup"])
+def test_rows_without_a_key_go_back_once(tmp_path: Path, then: str, whole: bool) -> None:
+    """Whichever call to the store a first attempt is killed at."""
+    saved, path = tmp_path / "saved", tmp_path / "t"
+    ds = table(saved, keyed=False)
+    with ds.mem_wal_writer(SHARD) as writer:
+        writer.put(rows(_3=3, _4=4, _5=5))
+    writer = ds.mem_wal_writer(SHARD)
+    writer.put(rows(_6=6))
+    writer.put(rows(_7=7))
+    everything = read(saved)
+    for file in (saved / FOLDER / "manifest").iterdir():
+        file.unlink()
+    ds.repair_mem_wal()
+    lost = set(everything) - set(read(saved))
+    assert lost == {3, 4, 5, 6, 7}
+
+    def put_back(path: Path) -> None:
+        lk.dataset(path).mem_wal_set_aside().put_back()
+
+    with lk.options(fsync=False):
+        record = Faults()
+        attempt_on_copy(put_back, saved, path, record)
+        assert read(path) == everything
+        every = [Faults(c.number, mode) for c in record.calls for mode in MODES[c.kind]]
+        for faults in every if whole else every[:: len(every) // 12]:
+            with suppress(Crash, LancekitError):
+                attempt_on_copy(put_back, saved, path, faults)
+            if then == "after a cleanup":
+                lk.dataset(path).mem_wal_writer(SHARD).close()
+                lk.dataset(path).merge_mem_wal(flush=True)
+                lk.dataset(path).cleanup_mem_wal(grace=timedelta(0))
+            put_back(path)
+            assert read(path) == everything, faults
+            assert len(lk.dataset(path).mem_wal_set_aside()) == 0, faults
+
+
+def test_a_branch_repairs_its_own_shards(tmp_path: Path) -> None:
+    ds = table(tmp_path)
+    with ds.mem_wal_writer(SHARD) as writer:
+        writer.put(rows(_5=5))
+    branch = ds.create_branch("b")
+    with branch.mem_wal_writer(SHARD) as writer:
+        writer.put(rows(_1=1))
+        writer.put(rows(_2=2))
+    lose_generation(tmp_path / "tree" / "b", 1, 1)
+    assert not ds.repair_mem_wal()
+    assert branch.repair_mem_wal()
+    assert not len(ds.mem_wal_set_aside())
+    writer = branch.mem_wal_writer(SHARD)
+    assert branch.mem_wal_set_aside().put_back() == MemWalPutBack(put_back=1)
+    with pytest.raises(FencedError):
+        writer.put(rows(_7=7))
+    found = branch.to_table(include_mem_wal=True).to_pylist()
+    assert {row["id"]: row["v"] for row in found} == {0: 0, 1: 0, 2: 2}
+    assert read(tmp_path) == {0: 0, 1: 0, 5: 5}

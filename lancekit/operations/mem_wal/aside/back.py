@@ -156,12 +156,41 @@ def _put(writer: Writer, form: ShardRows, judged: JudgedRows, chosen: Mask) -> M
     rows = judged.aside.rows
     gone = rows.column(TOMBSTONE).to_numpy()
     live = ak.filter(rows.drop_columns([TOMBSTONE]), pa.array(chosen & ~gone))
+    if not form.key:
+        _put_files(writer, form, judged, chosen & ~gone)
+        return MemWalPutBack(put_back=live.num_rows)
     dead = ak.filter(rows.select(list(form.key)), pa.array(chosen & gone))
     batches = form.live(live) if live.num_rows else []
-    batches += form.tombstones(dead) if form.key and dead.num_rows else []
+    batches += form.tombstones(dead) if dead.num_rows else []
     for part in _parts(batches, writer.settings.max_memtable_rows):
         writer.put(part)
-    return MemWalPutBack(put_back=live.num_rows, tombstones=dead.num_rows if form.key else 0)
+    return MemWalPutBack(put_back=live.num_rows, tombstones=dead.num_rows)
+
+
+def _put_files(writer: Writer, form: ShardRows, judged: JudgedRows, chosen: Mask) -> None:
+    """Put rows without a key, file by file: a call after a kill would put them a second time.
+
+    So a note says before each entry where it goes.  All rows are cast first, because the table may
+    refuse one.
+    """
+    aside, rows = judged.aside, judged.aside.rows.drop_columns([TOMBSTONE])
+    form.live(ak.filter(rows, pa.array(chosen)))
+    for place in dict.fromkeys(aside.file[chosen].tolist()):
+        file, own = aside.files[place], aside.file == place
+        back = int((own & ~chosen).sum())  # by a call that was stopped
+        live = form.live(ak.filter(rows, pa.array(own & chosen)))
+        for part in _parts(live, writer.settings.max_memtable_rows):
+            count = sum(batch.num_rows for batch in part)
+            note = replace(
+                file.aside.note or _NO_NOTE,
+                back=back,
+                epoch=writer.epoch,
+                entry=writer.position + 1,
+                rows=count,
+            )
+            put_note(aside.shard, file.aside.name, note)
+            writer.put(part)
+            back += count
 
 
 def _parts(batches: Sequence[pa.RecordBatch], most: int) -> Iterator[list[pa.RecordBatch]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ from lancekit.operations.mem_wal.quarantine import keys_in, read_quarantine
 from lancekit.operations.mem_wal.reader.later_columns import rows_of_keys
 from lancekit.operations.unmerged.marks import Marks
 from lancekit.pipeline.diff.values import Seeds, digests
-from lancekit.shards.aside import Note
+from lancekit.shards.aside import Note, rows_back
 from lancekit.shards.by_id import by_id
 from lancekit.shards.log import positions, readable_entry
 from lancekit.shards.manifests import latest
@@ -101,6 +101,7 @@ class _Known:
         self.merged = Marks(current).merged.get(aside.shard.id, 0)
         self.same_table = lru_cache(self._same_table)
         self.before = lru_cache(self._before)
+        self.back = lru_cache(partial(rows_back, aside.shard))
         self._seeds = Seeds.drawn()
 
     @cached_property
@@ -311,6 +312,13 @@ def _in_table(known: _Known, row: _Row) -> Verdict | None:
     return None
 
 
+def _is_back(known: _Known, row: _Row) -> Verdict | None:
+    """Without a key, a call that was stopped may have put the first rows of a file."""
+    if known.aside.offsets[row.number] >= known.back(row.note):
+        return None
+    return Verdict(OLDER, "the row was put back by a call that was stopped later")
+
+
 def _twice(known: _Known, row: _Row) -> Verdict | None:
     """Without a key, a row of an entry may be in a generation that was moved aside, too."""
     same = [
@@ -339,4 +347,11 @@ _KEYED: tuple[_Rule, ...] = (
     _in_table,
 )
 #: without a primary key no row takes the place of another
-_PLAIN: tuple[_Rule, ...] = (_of_another_table, _was_merged, _twice, _damaged, _lacks_columns)
+_PLAIN: tuple[_Rule, ...] = (
+    _is_back,
+    _of_another_table,
+    _was_merged,
+    _twice,
+    _damaged,
+    _lacks_columns,
+)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
-from lancekit.errors import LancekitError
+from lancekit.errors import LancekitError, StorageError
 from lancekit.operations.mem_wal.newest_rows import GenerationRows
 from lancekit.operations.mem_wal.quarantine import loose_schema
 from lancekit.shards.aside import Aside, files_aside, read_aside_entry
@@ -87,6 +87,11 @@ class AsideRows:
     file: Numbers
 
     @property
+    def offsets(self) -> Numbers:
+        """The place of each row in its file."""
+        return np.arange(len(self.file)) - np.searchsorted(self.file, self.file)
+
+    @property
     def generations(self) -> Numbers:
         """The generation of each row."""
         return self._of_files([one.generation for one in self.files])
@@ -125,6 +130,8 @@ def _read(
     try:
         generation, fault, lacking, rows = read(snapshot, shard, aside)
         rows = ak.cast(rows.rename_columns(form.names), form)
+    except StorageError:  # nobody knows what is in the file: other rows may be the same ones
+        raise
     except _OF_DAMAGE as error:
         fault = error.message if isinstance(error, LancekitError) else str(error)
         generation, lacking, rows = aside.generation or 0, frozenset[str](), form.empty_table()
