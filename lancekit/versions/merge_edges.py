@@ -20,6 +20,8 @@ MERGE_KEYS = "lancekit.merge."
 FAST_FORWARD = "fast-forward"
 #: the word before what both sides share since a fast-forward: see `SharedIds`
 SHARED_IDS = "ids"
+#: the word before the columns of the merge: see `lancekit.pipeline.diff.recorded_columns`
+COLUMNS = "columns"
 #: how the properties of transactions begin that name what a commit brought in
 APPLIED = "lancekit.apply"
 #: the property that merges alone have: the unique name of the merged line
@@ -61,6 +63,8 @@ class MergeEdge:
         The version of the target with the same rows at the same addresses: a fast-forward.
     ids
         The row ids of both lines since the last fast-forward.
+    columns
+        Which columns of the merge were which columns of the source.
     """
 
     source: str
@@ -69,6 +73,7 @@ class MergeEdge:
     uuid: str = ""
     taken_by: int | None = None
     ids: SharedIds | None = None
+    columns: str = ""
 
     @property
     def key(self) -> str:
@@ -83,6 +88,8 @@ class MergeEdge:
             words += [FAST_FORWARD, self.taken_by]
         if self.ids is not None:
             words += [SHARED_IDS, self.ids.source, self.ids.target, self.ids.next_row_id]
+        if self.columns:
+            words += [COLUMNS, self.columns]
         return " ".join(map(str, words)).strip()
 
     @classmethod
@@ -94,6 +101,7 @@ class MergeEdge:
                 f"The table's config has {text!r} under {key!r}, which is not a number.",
                 hint="Set it to the number of the last merged version, or delete it.",
             )
+        columns = _words(words, COLUMNS, 1)
         taken, ids = _numbers(words, FAST_FORWARD, 1), _numbers(words, SHARED_IDS, 3)
         return cls(
             source=source,
@@ -102,17 +110,23 @@ class MergeEdge:
             uuid=words[0] if words else "",
             taken_by=taken[0] if taken else None,
             ids=SharedIds(*ids) if ids else None,
+            columns=columns[0] if columns else "",
         )
 
 
-def _numbers(words: list[str], name: str, count: int) -> list[int]:
-    """Take a word, and the numbers that follow the word, out of others."""
+def _words(words: list[str], name: str, count: int) -> list[str]:
+    """Take a word, and the words that follow it, out of others."""
     if name not in words:
         return []
     at = words.index(name)
     found = words[at + 1 : at + 1 + count]
     del words[at : at + 1 + count]
-    return [int(word) for word in found if word.isdecimal()] if len(found) == count else []
+    return found if len(found) == count else []
+
+
+def _numbers(words: list[str], name: str, count: int) -> list[int]:
+    """Take a word, and the numbers that follow the word, out of others."""
+    return [int(word) for word in _words(words, name, count) if word.isdecimal()]
 
 
 def _edges(targets: Iterable[str], config: Mapping[str, str]) -> Iterator[MergeEdge]:

@@ -251,34 +251,3 @@ def test_how_many_versions_of_branches_a_cleanup_reads(tmp_path: Path, change: s
         12 if change == "append" else 31
     )
     assert versions(ds) == [1, 11]
-
-
-@pytest.mark.parametrize("change", ["cast", "rename"])
-def test_a_merge_that_alone_tells_a_renamed_column_stays(tmp_path: Path, change: str) -> None:
-    """The branch's name of the column stayed, and cleanups removed both columns' histories."""
-    ds = lk.write_dataset({"id": [1, 2], "n": [0, 0]}, tmp_path / "t", primary_key="id")
-    exp = ds.create_branch("exp")
-    exp.alter_columns({"path": "n", "name": "m"})
-    if change == "cast":
-        ds.alter_columns({"path": "n", "data_type": pa.int32()})
-        ds.alter_columns({"path": "n", "data_type": pa.int64()})
-    else:
-        ds.alter_columns({"path": "n", "name": "k"})
-    name = ds.schema.names[1]
-    ds.update({name: "1"}, where="id = 1")
-    lk.dataset(ds.uri).checkout_version(("exp", None)).branches.merge(
-        "main", into="exp", conflicts="ours"
-    )
-    exp = lk.dataset(ds.uri).checkout_version(("exp", None))
-    exp.update({"m": "5"}, where="id = 2")
-    for branch in (exp, ds, exp):
-        branch.optimize.compact_files()
-        branch.cleanup_old_versions(NOW, error_if_tagged_old_versions=False)
-    ds.insert({"id": [3], name: [7]}, mode="append")
-    exp = lk.dataset(ds.uri).checkout_version(("exp", None))
-    exp.branches.merge("main", into="exp")
-    rows = lance.dataset(ds.uri).checkout_version(("exp", None)).to_table().sort_by("id")
-    assert rows.to_pydict() == {"id": [1, 2, 3], "m": [1, 5, 7]}
-    ds.branches.merge("exp", conflicts="theirs")
-    rows = lance.dataset(ds.uri).to_table().sort_by("id")
-    assert rows.to_pydict() == {"id": [1, 2, 3], "m": [1, 5, 7]}

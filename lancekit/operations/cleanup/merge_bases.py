@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from itertools import combinations, pairwise
+from itertools import combinations
 
 from lancekit.errors import (
     BranchNotFoundError,
@@ -16,10 +16,10 @@ from lancekit.errors import (
     VersionNotFoundError,
 )
 from lancekit.format.refs import MAIN
-from lancekit.pipeline.diff.column_identity import column_versions, fields_by_id, ids_of_theirs
+from lancekit.pipeline.diff.column_identity import column_versions
 from lancekit.versions.ancestor import source_of, unique_name
 from lancekit.versions.at_once import at_once
-from lancekit.versions.commit_graph import CommitGraph, merged_by
+from lancekit.versions.commit_graph import CommitGraph
 from lancekit.versions.line import Line
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.merge_edges import VersionVector
@@ -68,9 +68,6 @@ def column_versions_among(
     names = branch_files(line.root)
     if not (removed and names):
         return {}
-    graph, own = CommitGraph(line), unique_name(line)
-    needed = _naming_merges(graph, there, removed)
-    removed = removed - needed.keys()
     before = there[0]
     if line.branch is not None and before.version in removed:
         before = source_of(line) or before  # a merge goes on from there
@@ -82,39 +79,14 @@ def column_versions_among(
             found += [(before.version, at.version, renamed)] if renamed else []
             before, gap = at, []
     if not found:
-        return needed
+        return {}
+    graph, own = CommitGraph(line), unique_name(line)
+    needed: dict[int, tuple[str, str]] = {}
     for (one, left), (other, right) in combinations(_heads(graph, line, names), 2):
         versions = sorted(side.versions.get(own, 0) for side in (left, right))
         for first, last, renamed in found:
             if versions[0] < last and first < versions[1]:
                 needed |= dict.fromkeys(renamed, (one.line.name, other.line.name))
-    return needed
-
-
-def _naming_merges(
-    graph: CommitGraph, there: Sequence[Snapshot], removed: Set[int]
-) -> dict[int, tuple[str, str]]:
-    """Return the newest merge of each branch if it alone tells which columns are the same.
-
-    Names tell it without the merge, unless a column has another name than in the branch.
-    """
-    needed, seen = dict[int, tuple[str, str]](), set[str]()
-    newest = there[-1]
-    for before, at in reversed([*pairwise(there)]):
-        if graph.vector(before).edges == graph.vector(at).edges:
-            continue
-        said = merged_by(at)
-        source = None if said is None or said[0] in seen else graph.line(said[0])
-        if said is None or source is None:
-            continue
-        seen.add(said[0])
-        theirs = graph.load(source, said[1]) if at.version in removed else None
-        if theirs is None or theirs.transaction_uuid != said[2]:
-            continue
-        names, now = fields_by_id(theirs), fields_by_id(newest)
-        ids = ids_of_theirs(at).items()
-        if any(was in names and i in now and names[was].name != now[i].name for i, was in ids):
-            needed[at.version] = (newest.line.name, source.name)
     return needed
 
 

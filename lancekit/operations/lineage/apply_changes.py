@@ -34,6 +34,7 @@ from lancekit.operations.lineage.column_sides import check_names
 from lancekit.operations.lineage.conflicts import Conflicts, Named, Resolve
 from lancekit.operations.lineage.given_rows import settled_by
 from lancekit.operations.lineage.linked_files import bring_again, commit_with_files, with_deletions
+from lancekit.operations.lineage.merge_base import merged_mark
 from lancekit.operations.lineage.merged_rows import Settled
 from lancekit.operations.lineage.new_key import check_new_key
 from lancekit.operations.lineage.several_bases import combined
@@ -250,12 +251,15 @@ def _commit_edges(plan: ThreeWay, change: Changed, how: How) -> Snapshot:
     got from there, is known then.  Whatever lands first, a restore for example, may take out of the
     target what it has of the source: so the commit is the next version, or is planned again.
     """
-    pending = _pending(edges_alone(change.mark, change), plan, change, how)
+    pending = _pending(UpdateConfig(), plan, change, how)
+    pending = replace(pending, operation=edges_alone(pending.mark, change))
     return commit_with_files(pending, (), plan.theirs, plan.ours)
 
 
 def _pending(operation: Operation, plan: ThreeWay, change: Changed, how: How) -> Pending:
     columns = [part for column in plan.merged.columns for part in column.walk()]
+    of_theirs = [(one.field, one.theirs) for one in columns]
+    mark = change.mark and merged_mark(change.mark, plan.schema, plan.theirs, of_theirs)
     return Pending(
         operation=operation,
         uuid=str(uuid.uuid4()),
@@ -263,9 +267,9 @@ def _pending(operation: Operation, plan: ThreeWay, change: Changed, how: How) ->
         properties={
             **said_in(change, how),
             **ids_said([(one.field, one.ours) for one in columns], plan.ours),
-            **theirs_said([(one.field, one.theirs) for one in columns], plan.theirs),
+            **theirs_said(of_theirs, plan.theirs),
         },
-        mark=change.mark,
+        mark=mark,
         implied=change.implied,
     )
 

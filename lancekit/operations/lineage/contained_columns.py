@@ -17,17 +17,18 @@ from itertools import islice
 from lancekit.errors import LancekitError, SchemaMismatchError
 from lancekit.format.operations import Restore
 from lancekit.format.schema import LanceField
-from lancekit.operations.lineage.columns import column_pairs, ids_of_pairs, pairs_since
+from lancekit.operations.lineage.columns import column_pairs, pairs_since
+from lancekit.operations.lineage.named_columns import by_name, check_names, told, untold
 from lancekit.operations.lineage.rows import seen
 from lancekit.pipeline.diff.column_identity import (
     FollowedColumns,
     KeptColumns,
     fields_by_id,
     ids_of_theirs,
-    kept_columns,
     spans_since,
 )
 from lancekit.pipeline.diff.fragments import ColumnPair, fits_as, pair_parts
+from lancekit.pipeline.diff.recorded_columns import RecordedColumns, columns_of_record
 from lancekit.versions.ancestor import common_ancestor, origins, parting
 from lancekit.versions.commit_graph import CommitGraph, merged_by
 from lancekit.versions.line import Line
@@ -51,10 +52,11 @@ def contained_columns(base: Snapshot, side: Snapshot) -> list[ColumnPair]:
     ancestor = common_ancestor(base, side)
     pairs = pairs_since(base, side, ancestor)
     if ancestor is not None and not _may_be_others(ancestor, base, side, pairs):
-        return _told(base, side, ancestor, pairs)
+        with suppress(SchemaMismatchError):  # merges may tell what versions between do not
+            return told(base, side, ancestor, pairs)
     ends = _in_one_dataset(base, side)
     if ends is None:
-        return _told(base, side, ancestor, pairs)
+        return told(base, side, ancestor, pairs)
     of_base, of_side = (
         _origins(KeptColumns(own, one), one) for own, one in zip(ends, (base, side), strict=True)
     )
@@ -73,8 +75,8 @@ def contained_columns(base: Snapshot, side: Snapshot) -> list[ColumnPair]:
         taken.update([old.name] if fits and old is not None else [])
     direct = {pair.name: pair for pair in pairs}
     left = [_free(direct[pair.name], taken) for pair in found if pair.old is None]
-    by_name = {pair.name: pair for pair in _told(base, side, ancestor, left)}
-    return [by_name.get(pair.name, pair) for pair in found]
+    others = {pair.name: pair for pair in told(base, side, ancestor, left)}
+    return [others.get(pair.name, pair) for pair in found]
 
 
 def known_columns(old: Snapshot, new: Snapshot) -> list[ColumnPair]:
@@ -196,7 +198,7 @@ class _Traces:
             if merged is side:
                 raise
             # names may tell it that columns got since
-            return _by_name(base, side)
+            return by_name(base, side, self._recorded(base, side))
         return {
             now: of_merged[id_]
             for now, id_ in _origins(KeptColumns(merged, side), side).items()
@@ -211,9 +213,9 @@ class _Traces:
             if (one := common.snapshot) is not None:
                 found |= _joined(self.ids(one, base), self._direct(one, side))
         if any(common.snapshot is None or common.stands_in for common in bases):
-            named, known = _by_name(base, side, check=False), {*found.values()}
+            named, known = by_name(base, side, check=False), {*found.values()}
             found = {**{id_: was for id_, was in named.items() if was not in known}, **found}
-            _check_names(base, side, found)
+            check_names(base, side, found)
         return found
 
     def _ids_at(self, base: Snapshot, merged: Snapshot) -> dict[int, int]:
@@ -230,7 +232,20 @@ class _Traces:
             return {id_: of_theirs[at] for id_, at in brought.items() if at in of_theirs}
         # the names at the merge tell, or as soon after it as versions are there
         is_sure = graph.load(merged.line, merged.version - 1) is not None
-        return _by_name(base, merged, check=not is_sure)
+        return by_name(base, merged, self._recorded(base, merged), check=not is_sure)
+
+    def _recorded(self, base: Snapshot, merged: Snapshot) -> RecordedColumns | None:
+        """Return the columns of a version with those of one that a merge brought, by its key."""
+        graph, point = self._graph, self._graph.vector(base).point
+        for edge in graph.vector(merged).edges.values():
+            line = graph.line(edge.source) if edge.columns else None
+            theirs = None if line is None else graph.load(line, edge.version)
+            if theirs is None or edge.uuid not in ("", theirs.transaction_uuid):
+                continue
+            if graph.vector(theirs).contains(*point):
+                of_theirs = self._direct(base, theirs)
+                return columns_of_record(edge.columns, merged).through(of_theirs.get)
+        return None
 
     def _returned(
         self, base: Snapshot, side: Snapshot, field: LanceField, lost: Set[int]
@@ -291,7 +306,7 @@ class _Traces:
             before = before or _there(self._graph, merged.line, merged.version - 1)
             if before is None or was.id not in self._direct(base, before).values():
                 why = "it came by a merge of a version that is gone"
-                raise _untold(field.name, side, was.name, base, why)
+                raise untold(field.name, side, was.name, base, why)
 
 
 def _places(base: Snapshot, side: Snapshot) -> Hashable:
@@ -357,70 +372,6 @@ def _joined(of_base: Mapping[int, int], of_side: Mapping[int, int]) -> dict[int,
     """Return the ids of a version with those of another, both known by those of a third."""
     back = {origin: id_ for id_, origin in of_base.items()}
     return {id_: back[origin] for id_, origin in of_side.items() if origin in back}
-
-
-def _by_name(base: Snapshot, side: Snapshot, *, check: bool = True) -> dict[int, int]:
-    """Return the columns that are the same by their ids and names; others may be none.
-
-    Raises
-    ------
-    SchemaMismatchError
-        To be checked, and a column may have been renamed.
-    """
-    pairs = _pairs(base, side)
-    found = dict(ids_of_pairs(pairs))
-    if check:
-        _check_names(base, side, found)
-    return found
-
-
-def _check_names(base: Snapshot, side: Snapshot, found: Mapping[int, int]) -> None:
-    """Refuse columns of which one may be the other, renamed since a merge that is gone."""
-    ancestor = common_ancestor(base, side)
-    before = set() if ancestor is None else {f.id for f in ancestor.manifest.schema.fields}
-    kept = {*found.values(), *before}
-    lost = [field for field in base.manifest.schema.fields if field.id not in kept]
-    for new in side.manifest.schema.fields:
-        if new.id in found or new.id in before:
-            continue
-        for was in lost:
-            if was.logical_type == new.logical_type:
-                raise _untold(new.name, side, was.name, base, "both came since they parted")
-
-
-def _pairs(old: Snapshot, new: Snapshot) -> list[ColumnPair]:
-    ancestor = common_ancestor(old, new)
-    return _told(old, new, ancestor, pairs_since(old, new, ancestor))
-
-
-def _told(
-    old: Snapshot, new: Snapshot, ancestor: Snapshot | None, pairs: list[ColumnPair]
-) -> list[ColumnPair]:
-    """Return pairs of columns, if the versions between tell of each id what became of it."""
-    if ancestor is None and parting(old, new) is None:
-        return pairs
-    before = {field.id: field for field in old.manifest.schema.fields}
-    sides = kept_columns(ancestor, old, new)
-    for pair in pairs:
-        id_ = pair.new.id
-        was = before.get(id_) if sides[0].had(id_) else None
-        if was is None or (pair.old is not None and pair.old.id == id_):
-            continue
-        if was.logical_type == pair.new.logical_type and not all(
-            side.is_told(id_) for side in sides
-        ):
-            raise _untold(pair.name, new, was.name, old, "both have one id")
-    return pairs
-
-
-def _untold(name: str, new: Snapshot, other: str, old: Snapshot, why: str) -> SchemaMismatchError:
-    return SchemaMismatchError(
-        f"Nothing tells whether column {name!r} of {new.called} is column {other!r} of "
-        f"{old.called}: {why}, and versions between were cleaned up.",
-        hint=f"If it is, give it the name {other!r} again, and rename it after the merge. If not, "
-        f"drop {other!r} on the other side first.",
-        column=name,
-    )
 
 
 def _free(pair: ColumnPair, taken: set[str]) -> ColumnPair:

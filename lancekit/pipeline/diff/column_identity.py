@@ -28,11 +28,14 @@ __all__ = [
     "HeldColumns",
     "KeptColumns",
     "Span",
+    "called",
     "column_versions",
     "fields_by_id",
     "ids_of_theirs",
     "ids_said",
     "kept_columns",
+    "parsed_ids",
+    "said_ids",
     "spans_since",
     "theirs_said",
 ]
@@ -243,7 +246,7 @@ def _kept_by(at: Snapshot, last: Snapshot, kept: dict[int, Ids], ancestor: Snaps
                 there[id_] = None if was is None else known[was]
         return there
     # a column that stood all the time kept lower ids from being given out again
-    alike = (id_ for id_ in there if _called(before[id_]) == _called(after[id_]))
+    alike = (id_ for id_ in there if called(before[id_]) == called(after[id_]))
     held = max(_highest_held(last, at), max(alike, default=-1))
     return {id_: origin for id_, origin in there.items() if id_ <= held}
 
@@ -265,7 +268,7 @@ def _told(
     """Yield each id that does not tell what a column was, with the id that the column had."""
     said = {} if at.transaction is None else at.transaction.transaction_properties
     if any(key.startswith(APPLIED) for key in said):
-        yield from _parsed(said.get(_COLUMNS, ""))
+        yield from parsed_ids(said.get(_COLUMNS, ""))
         return
     # a cast by itself: the column keeps its place, and its name unless the same call renamed it
     waiting = [tuple([f for f in one.values() if f.parent_id < 0] for one in (before, after))]
@@ -321,7 +324,7 @@ def column_versions(before: Snapshot, after: Sequence[Snapshot]) -> set[int]:
 
 
 def _names(side: Snapshot) -> dict[int, tuple[str, str, int]]:
-    return {id_: _called(field) for id_, field in fields_by_id(side).items()}
+    return {id_: called(field) for id_, field in fields_by_id(side).items()}
 
 
 def _is_told(
@@ -344,13 +347,13 @@ def ids_said(columns: Iterable[_Pair], target: Snapshot) -> dict[str, str]:
 
     A column that is as new as its id, or still has its id, needs no word.
     """
-    text = _said(columns, target)
+    text = said_ids(columns, target)
     return {_COLUMNS: text} if text else {}
 
 
 def theirs_said(columns: Iterable[_Pair], theirs: Snapshot) -> dict[str, str]:
     """Return the property for what each column is in the version that was merged."""
-    text = _said(columns, theirs)
+    text = said_ids(columns, theirs)
     return {_THEIRS: text} if text else {}
 
 
@@ -358,7 +361,7 @@ def ids_of_theirs(merged: Snapshot) -> dict[int, int]:
     """Return for each column that a merge has of theirs its id there."""
     done = merged.transaction
     said = {} if done is None else done.transaction_properties
-    others = dict(_parsed(said.get(_THEIRS, "")))
+    others = dict(parsed_ids(said.get(_THEIRS, "")))
     known = set(fields_by_id(merged))
     if done is not None and not isinstance(done.operation, Merge):
         # another writer may have added columns before it landed
@@ -369,7 +372,8 @@ def ids_of_theirs(merged: Snapshot) -> dict[int, int]:
     return {id_: there for id_, there in found.items() if there is not None}
 
 
-def _said(columns: Iterable[_Pair], other: Snapshot) -> str:
+def said_ids(columns: Iterable[_Pair], other: Snapshot) -> str:
+    """Return the columns whose id does not tell which column of another version each is."""
     known = fields_by_id(other)
     return " ".join(
         f"{new.id}<" if old is None else f"{new.id}<{old.id}"
@@ -378,12 +382,14 @@ def _said(columns: Iterable[_Pair], other: Snapshot) -> str:
     )
 
 
-def _parsed(text: str) -> Iterator[tuple[int, int | None]]:
+def parsed_ids(text: str) -> Iterator[tuple[int, int | None]]:
+    """Yield what `said_ids` says: ids, each with the id in the other version."""
     for new, _, old in (pair.partition("<") for pair in text.split()):
         yield int(new), int(old) if old else None
 
 
-def _called(field: LanceField) -> tuple[str, str, int]:
+def called(field: LanceField) -> tuple[str, str, int]:
+    """Return the name, the type and the parent of a column, by which versions are compared."""
     return field.name, field.logical_type, field.parent_id
 
 
