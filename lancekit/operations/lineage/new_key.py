@@ -47,8 +47,7 @@ def check_new_key(plan: ThreeWay, settled: Settled, given: Given | None) -> None
     if not columns or not _is_new(plan):
         return
     by_ours = all(has_key(column.ours) for column in columns)
-    comes = bool(settled) or given is not None
-    if not (comes if by_ours else len(plan.mine.inserted) + len(plan.mine.updated[0])):
+    if by_ours and not settled and given is None:
         return
     paths = paths_by_id(plan.schema)
     key = tuple(paths[field.id] for field in plan.schema.primary_key)
