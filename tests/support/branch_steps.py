@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,15 +68,15 @@ def _values(table: Table) -> list[str]:
     return [name for name in table.columns if name != "k"]
 
 
-def _where(keys: set[int]) -> str:
+def _where(keys: Set[int]) -> str:
     return f"k IN ({', '.join(map(str, sorted(keys)))})"
 
 
 # ---- rows
 
 
-def insert(draw: Draw, side: Any, table: Table) -> Step | None:
-    keys = sorted(draw(KEY_SETS) - table.rows.keys())
+def insert(draw: Draw, side: Any, table: Table, keys: Collection[int] = ()) -> Step | None:
+    keys = sorted(keys or draw(KEY_SETS) - table.rows.keys())
     if not keys:
         return None
     rows = [_row(draw, key, table.columns) for key in keys]
@@ -87,8 +87,8 @@ def insert(draw: Draw, side: Any, table: Table) -> Step | None:
     )
 
 
-def update(draw: Draw, side: Any, table: Table) -> Step | None:
-    keys = draw(KEY_SETS)
+def update(draw: Draw, side: Any, table: Table, keys: Set[int] = frozenset()) -> Step | None:
+    keys = keys or draw(KEY_SETS)
     if not _values(table) or not keys & table.rows.keys():
         return None
     name = draw(st.sampled_from(_values(table)))
@@ -103,8 +103,8 @@ def update(draw: Draw, side: Any, table: Table) -> Step | None:
     )
 
 
-def delete(draw: Draw, side: Any, table: Table) -> Step | None:
-    keys = draw(KEY_SETS)
+def delete(draw: Draw, side: Any, table: Table, keys: Set[int] = frozenset()) -> Step | None:
+    keys = keys or draw(KEY_SETS)
     return Step(
         f"delete {_where(keys)}",
         lambda ds: ds.delete(_where(keys)),

@@ -13,13 +13,14 @@ from typing import Any
 
 import hypothesis
 import lance
+import pyarrow as pa
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import lancekit as lk
 from tests.support import branch_steps as steps
 from tests.support.branch_cases import MAIN, Line, check
-from tests.support.branch_model import Node, merge_bases
+from tests.support.branch_model import Node, Table, merge_bases
 from tests.support.branch_steps import COLUMN_STEPS, ROW_STEPS, SIDES, Step
 
 __all__ = ["BranchedTable", "note"]
@@ -33,6 +34,11 @@ def note(text: str) -> None:
 
 class BranchedTable(RuleBasedStateMachine):
     """A table with branches and a clone, and the graph of versions that it should be."""
+
+    #: how rows of one side change
+    row_steps: Sequence[Any] = ROW_STEPS
+    #: whether each table has stable row ids
+    is_stable = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,12 +100,16 @@ class BranchedTable(RuleBasedStateMachine):
 
     @initialize(side=SIDES, stable=st.booleans(), data=st.data())
     def create(self, side: Any, stable: bool, data: Any) -> None:
-        table, rows = steps.first_table(data.draw)
+        stable |= self.is_stable
+        table, rows = self.first_table(data)
         path = str(self.folder / "d")
         side.write_dataset(rows, path, enable_stable_row_ids=stable)
         note(f"{side.__name__}.write_dataset({rows.to_pylist()}, enable_stable_row_ids={stable})")
         self.lines[MAIN] = Line(MAIN, path)
         self.lines[MAIN].put(1, Node(table))
+
+    def first_table(self, data: Any) -> tuple[Table, pa.Table]:
+        return steps.first_table(data.draw)
 
     def draw_step(self, data: Any, kinds: Sequence[Any], line: Line) -> tuple[Any, Step] | None:
         side = data.draw(SIDES, label="library")
@@ -121,7 +131,7 @@ class BranchedTable(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def change_rows(self, data: Any) -> None:
-        self.change(data, ROW_STEPS)
+        self.change(data, self.row_steps)
 
     @rule(data=st.data())
     def change_columns(self, data: Any) -> None:
@@ -130,7 +140,7 @@ class BranchedTable(RuleBasedStateMachine):
     @rule(data=st.data())
     def change_rows_of_all(self, data: Any) -> None:
         for line in self.lines.values():
-            found = self.draw_step(data, ROW_STEPS, line)
+            found = self.draw_step(data, self.row_steps, line)
             if found is not None:
                 self.take(line, *found)
 
