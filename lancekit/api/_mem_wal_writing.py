@@ -219,7 +219,8 @@ class ShardWrites(Handle):
             router, now = self._router, self._snapshot
             if router is not None and not router.is_of_this_process:
                 router = None
-            if router is None:
+            is_first = router is None
+            if is_first:
                 check_not_replaced(now)  # the rows are meant for the table of the handle
                 router = self._router = kept_router(self._line, now)
             newer = router is not None and now.version > router.version
@@ -237,7 +238,8 @@ class ShardWrites(Handle):
                         hint=f"Open the table that is there now: {self._line.code}.",
                         uri=self.uri,
                     )
-                check_not_replaced(self._snapshot)
+                if not is_first:  # else it was looked at just now
+                    check_not_replaced(self._snapshot)
                 if mem_wal_entry(newest.indices) is None and newest.manifest.schema.primary_key:
                     newest = self._initialized()
                 router = Router(newest, writer_settings(initialized(newest).defaults))
