@@ -16,9 +16,12 @@ from lancekit.errors import DuplicateKeysError, InvalidArgumentError, MatchedRow
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.merge.merge_insert import check_clauses, dry_merge, merge_rows
 from lancekit.pipeline.keys import hashed as hashed_keys
+from lancekit.pipeline.merge import strategy as strategies
 from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.pipeline.source import open_source
+from lancekit.spark import source as source_module
 from lancekit.spark.jobs.client import is_connect
+from lancekit.spark.merge import cached_source
 from tests.support.merge_model import Case, cases, expected, same_rows
 from tests.system.test_equivalence import runs
 
@@ -206,3 +209,20 @@ def test_a_merge_into_no_rows_at_all(spark, tmp_path, strategy, columns):
         frame = spark.createDataFrame(pa.table({"id": [2, 3], "v": ["x", "y"]}))
         result, ds = on_spark(ds, frame, clauses)
     assert (result.num_updated_rows, result.num_inserted_rows, ds.count_rows()) == (0, 0, 0)
+
+
+def test_keys_that_spark_joins_do_not_come_here(spark, tmp_path, monkeypatch):
+    """Each partition has few of them, and all have more than may travel."""
+    found = []
+
+    def surveyed(*arguments):
+        found.append(cached_source.survey(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr(source_module, "survey", surveyed)
+    for module in (cached_source, strategies):
+        monkeypatch.setattr(module, "CLOSURE_BYTES", 1000)
+    ds = lk.write_dataset(pa.table({"k": range(1000), "v": [0] * 1000}), tmp_path / "d")
+    result = upsert(ds).execute(spark.range(0, 2000, 1, 4).selectExpr("id as k", "id as v"))
+    assert (result.num_updated_rows, result.num_inserted_rows) == (1000, 1000)
+    assert {few for summary in found for few in summary._few} == {None}

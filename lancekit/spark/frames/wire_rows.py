@@ -23,7 +23,7 @@ from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import map_batches
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
     "FAILURE",
@@ -31,6 +31,7 @@ __all__ = [
     "by_place",
     "failure_row",
     "gathered",
+    "most_partitions",
     "prepare",
     "raise_failure",
     "subschema",
@@ -54,7 +55,12 @@ def subschema(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
 
 def gathered(frame: DataFrame) -> DataFrame:
     """Limit the partitions: many small ones would be as many small files, and slow to start."""
-    return frame.coalesce(TASKS_THAT_WRITE * client_of(frame.sparkSession).parallelism())
+    return frame.coalesce(most_partitions(frame.sparkSession))
+
+
+def most_partitions(session: SparkSession) -> int:
+    """Return how many partitions a `gathered` frame has at most."""
+    return TASKS_THAT_WRITE * client_of(session).parallelism()
 
 
 def prepare(

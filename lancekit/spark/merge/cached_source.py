@@ -26,8 +26,9 @@ from lancekit.pipeline.casts.batches import cast_all
 from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.keys.source_keys import key_columns, key_schema
 from lancekit.pipeline.merge.plan import MergeClauses
+from lancekit.pipeline.merge.strategy import CLOSURE_BYTES
 from lancekit.spark.frames.types import restore
-from lancekit.spark.frames.wire_rows import gathered, subschema
+from lancekit.spark.frames.wire_rows import gathered, most_partitions, subschema
 from lancekit.spark.jobs.client import is_connect
 from lancekit.spark.jobs.collect import collect, map_batches, run_action
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CachedSource", "KeySum", "SourceSummary", "hold", "other_rows", "survey"]
 
-#: key bytes that a partition sends along when it is counted, which saves a job
+#: key bytes that a partition sends along at most when it is counted, which saves a job
 _AT_ONCE = 4 << 20
 #: key bytes of a row that goes through Spark
 _CHUNK = 4 << 20
@@ -222,6 +223,8 @@ def survey(held: CachedSource, plan: CastPlan, clauses: MergeClauses) -> SourceS
     frame, own = held.select(names)
     casts = CastPlan(source=plan.source, target=subschema(plan.target, names))
     maker = _Maker(own, casts, clauses.on, clauses.dedupe_by)
+    # of all partitions together no more than keys that travel: a thousand answer at once
+    at_once = min(_AT_ONCE, CLOSURE_BYTES // most_partitions(frame.sparkSession))
 
     def work(batches: Iterable[pa.RecordBatch]) -> _Part:
         rows, size, key_sum, few = 0, 0, KeySum(), list[pa.RecordBatch]()
@@ -229,9 +232,9 @@ def survey(held: CachedSource, plan: CastPlan, clauses: MergeClauses) -> SourceS
             rows += batch.num_rows
             size += batch.nbytes
             key_sum.add(batch.columns[: len(maker.on)])
-            if size <= _AT_ONCE:
+            if size <= at_once:
                 few.append(batch)
-        packed = _pack(few, maker.schema) if size <= _AT_ONCE else None
+        packed = _pack(few, maker.schema) if size <= at_once else None
         return _Part(rows, size, key_sum.value, packed)
 
     parts = collect(frame, work, what="reading the source")
