@@ -15,6 +15,7 @@ from lancekit.options import Options
 from lancekit.scan.scan import Scan
 from lancekit.spark.frames.scan import Piece, read_piece, scan_batch, scan_pieces, scan_wire
 from lancekit.spark.frames.types import spark_schema
+from lancekit.spark.jobs.versions import Sent
 from lancekit.spark.jobs.worker import enter_worker
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def narrowed(scan: Scan, schema: StructType) -> Scan:
     return replace(scan, request=replace(scan.request, outputs=tuple(chosen)))
 
 
-class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untyped here
+class LanceReader(Sent, DataSourceReader):  # type: ignore[misc]  # pyspark is untyped here
     """Reads one piece of a scan per partition."""
 
     def __init__(self, scan: Scan, options: Options) -> None:

@@ -56,6 +56,7 @@ from lancekit.spark.frames.scan import (
     scan_wire,
     whole_ranges,
 )
+from lancekit.spark.jobs.versions import Sent
 from lancekit.spark.jobs.worker import enter_worker
 from lancekit.versions.listing import list_versions
 
@@ -92,6 +93,7 @@ class _Room:
 
 
 class LanceStreamReader(
+    Sent,
     DataSourceStreamReader,  # type: ignore[misc]  # pyspark is untyped here
     SupportsTriggerAvailableNow,  # type: ignore[misc]  # as above
 ):

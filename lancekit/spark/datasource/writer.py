@@ -24,6 +24,7 @@ from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.rows.new_files import new_job, remove_job_files
 from lancekit.pipeline.rows.write import WriteTask, delete_fragments, write_fragments
 from lancekit.spark.frames.types import restore
+from lancekit.spark.jobs.versions import Sent
 from lancekit.spark.jobs.worker import enter_worker, of_partition
 
 __all__ = ["LanceWriter"]
@@ -38,7 +39,7 @@ class _Written(WriterCommitMessage):  # type: ignore[misc]  # pyspark is untyped
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is untyped here
+class LanceWriter(Sent, DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is untyped here
     """Writes the partitions of a DataFrame, and commits what they wrote.
 
     `landing` is a pickled `lancekit.spark.datasource.landing.Landing`.  Tasks do not unpack it:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
+from lancekit._version import __version__
 from lancekit.errors import LancekitError
 from lancekit.interrupts import PREFIX
 from lancekit.options import options
@@ -28,6 +29,7 @@ from lancekit.progress import tracking, what_is
 from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.description import described
 from lancekit.spark.jobs.failures import job_failure
+from lancekit.spark.jobs.versions import unpacked
 from lancekit.spark.jobs.worker import enter_worker
 from lancekit.storage.sending import sent_to
 
@@ -79,9 +81,10 @@ def map_batches(
     """
     # Who follows the progress does so here.
     packed = pack(frame.sparkSession, (work, replace(options.current(), progress=False)))
+    version = __version__
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        function, values = pickle.loads(packed)  # noqa: S301  # made above
+        function, values = unpacked(version, packed)
         enter_worker(values, job)
         try:
             yield from function(batches)

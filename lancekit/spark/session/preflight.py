@@ -11,15 +11,16 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator, Mapping
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lancekit._version import __version__
 from lancekit.errors import EngineError, LancekitError, SessionError
 from lancekit.machine import total_memory
 from lancekit.spark.jobs.client import client_of, is_connect, remote_of
 from lancekit.spark.jobs.collect import run_action
+from lancekit.spark.jobs.versions import other_package
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +33,9 @@ LEAST_MEMORY = 512 << 20
 _MEMORY = re.compile(r"(\d+)([kmgt]?)b?", re.IGNORECASE)
 _UNITS = {"": 20, "k": 10, "m": 20, "g": 30, "t": 40}  # the logarithm; a bare number is in MiB
 _VERSIONS = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
+_NO_PYARROW = re.compile(
+    r"No module named 'pyarrow'|PyArrow >= [\d.]+ must be installed; however, \w+ (.+)"
+)
 #: what lancekit's own requirement says
 _OLDEST_PYARROW = 26
 #: applications and servers whose workers have been looked at
@@ -81,11 +85,11 @@ def check_workers(session: SparkSession) -> None:
         return
     if not _are_of_this_python(session):
         found = _found_on(session)
-        ours = {name: metadata.version(name) for name in found}
-        if found["lancekit"] != ours["lancekit"]:
-            raise _other_package("lancekit", found["lancekit"], ours["lancekit"])
+        where = [f"  the worker's Python is {found['python']} on {found['host']}"]
         if _major(found["pyarrow"]) < _OLDEST_PYARROW:
-            raise _other_package("pyarrow", found["pyarrow"], ours["pyarrow"])
+            raise other_package("pyarrow", found["pyarrow"], pa.__version__, where)
+        if found["lancekit"] != __version__:
+            raise other_package("lancekit", found["lancekit"], __version__, where, found["why"])
     _checked.add(place)
 
 
@@ -100,38 +104,43 @@ def _are_of_this_python(session: SparkSession) -> bool:
 
 
 def _found_on(session: SparkSession) -> dict[str, str]:
-    """Return the versions of packages on a worker; empty for one that is not there."""
+    """Return the packages' versions on a worker, empty for none; its Python, and its host."""
 
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from importlib import metadata
+        import platform
+        import sys
 
         import pyarrow as pa
 
+        found, why = "", ""
         try:
-            found = metadata.version("lancekit")
-        except metadata.PackageNotFoundError:
-            found = ""
-        for _ in batches:
-            yield pa.record_batch({"lancekit": [found], "pyarrow": [pa.__version__]})
+            # what an import finds first is what the tasks use, whatever else is installed
+            from lancekit import __version__
+            from lancekit.spark.jobs import worker  # noqa: F401  # each task needs it
 
-    task = session.range(0, 1, 1, 1).mapInArrow(look, "lancekit string, pyarrow string")
+            found = __version__
+        except ModuleNotFoundError as error:
+            why = "" if error.name == "lancekit" else str(error)
+        except ImportError as error:
+            why = str(error)
+        for _ in batches:
+            yield pa.record_batch(
+                {
+                    "lancekit": [found],
+                    "why": [why],
+                    "pyarrow": [pa.__version__],
+                    "python": [sys.executable],
+                    "host": [platform.node()],
+                }
+            )
+
+    columns = "lancekit string, why string, pyarrow string, python string, host string"
+    task = session.range(0, 1, 1, 1).mapInArrow(look, columns)
     try:
-        (found,) = run_action(session, task.toArrow).to_pylist()
+        (found,) = run_action(session, task.toArrow, what="checking the workers").to_pylist()
     except EngineError as error:
         raise _worker_failure(error) from error
     return dict(found)
-
-
-def _other_package(name: str, theirs: str, ours: str) -> SessionError:
-    has = f"have {name} {theirs}" if theirs else f"have no {name}"
-    return SessionError(
-        f"Spark's workers {has}, and this Python has {ours}.",
-        hint=f"Install {name} {ours} where they run"
-        + (", from its wheel or a clone" if name == "lancekit" else "")
-        + ", or set PYSPARK_PYTHON to a Python that has it before the session starts.",
-        worker=theirs or None,
-        driver=ours,
-    )
 
 
 def _major(version: str) -> int:
@@ -177,6 +186,10 @@ def _check_bindable(host: str, port: int, *, hint: str) -> None:
 
 
 def _worker_failure(error: EngineError) -> LancekitError:
+    missing = _NO_PYARROW.search(str(error))
+    if missing is not None:
+        old = re.search(r"\d[\d.]*\d", missing[1] or "")
+        return other_package("pyarrow", old[0] if old else "", pa.__version__)
     found = _VERSIONS.search(str(error))
     if found is None:
         return error
