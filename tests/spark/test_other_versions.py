@@ -28,8 +28,15 @@ pytestmark = [pytest.mark.classic, pytest.mark.spark, pytest.mark.torture]
 
 ROOT = Path(__file__).parents[2]
 
-#: the Python that the driver names, and that is another one on the workers
-PYTHON = f'#!/bin/sh\nexec "${{WORKERS_PYTHON:-{sys.executable}}}" "$@"\n'
+#: the Python that the driver names, and that is another one on the workers; Spark sends the path of
+#: the driver's modules along with a source in Python
+PYTHON = f"""#!/bin/sh
+if [ -n "$WORKERS_PATH" ]; then
+    PYTHONPATH="$WORKERS_PATH:$(echo "$PYTHONPATH" | sed 's#{ROOT}##g')"
+    export PYTHONPATH
+fi
+exec "${{WORKERS_PYTHON:-{sys.executable}}}" "$@"
+"""
 
 COMMON = """
 import json, sys, warnings
@@ -125,17 +132,17 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[st
 
     def variables(case: str) -> dict[str, str]:
         folder = tmp_path_factory.mktemp(case.replace(" ", "-"))
-        nothing = {"PYTHONPATH": str(folder / "nothing")}
+        nothing = {"WORKERS_PATH": str(folder / "nothing")}
         match case:
             case "another lancekit":
-                return {"PYTHONPATH": str(other_lancekit(folder, "0.0.9"))}
+                return {"WORKERS_PATH": str(other_lancekit(folder, "0.0.9"))}
             case "another pyarrow":
-                return {"PYTHONPATH": f"{other_pyarrow(folder, '19.0.1')}:{ROOT}"}
+                return {"WORKERS_PATH": f"{other_pyarrow(folder, '19.0.1')}:{ROOT}"}
             case "a newer pyarrow":
-                return {"PYTHONPATH": f"{other_pyarrow(folder, '99.0.0')}:{ROOT}"}
+                return {"WORKERS_PATH": f"{other_pyarrow(folder, '99.0.0')}:{ROOT}"}
         missing = case.removeprefix("no ")
         names = [missing] if missing != "lancekit" else ["lancekit", "pyspark_lancekit"]
-        path = nothing if missing == "lancekit" else {"PYTHONPATH": str(ROOT)}
+        path = nothing if missing == "lancekit" else {"WORKERS_PATH": str(ROOT)}
         return {**path, "WORKERS_PYTHON": str(python_without(folder / "venv", *names))}
 
     return variables
@@ -198,20 +205,26 @@ def test_a_newer_pyarrow_is_no_matter(workers, master, on_cluster, tmp_path, who
 
 
 @pytest.mark.parametrize("case", SOME)
-def test_the_format(case, workers, on_cluster, tmp_path, whole) -> None:
+def test_the_format(case, workers, python, tmp_path, whole) -> None:
     """By the environment of the workers: that of executors counts for the plan, too."""
     if not whole and case != SOME[0]:
         pytest.skip("only in a whole run")
     folder = tmp_path / "data"
     folder.mkdir()
     with standalone(tmp_path / "cluster", **workers(case)) as master:
-        check_format(case, on_cluster, folder, master)
+        check_format(case, python, folder, master)
 
 
-def check_format(case: str, program: Callable[..., str], folder: Path, place: str) -> None:
+def in_a_process(python: str, program: str, *arguments: str) -> str:
+    variables = {**driver_variables(), "PYSPARK_PYTHON": python, "PYTHONPATH": str(ROOT)}
+    return run(program, *arguments, **variables).stdout
+
+
+def check_format(case: str, python: str, folder: Path, place: str) -> None:
     table, checkpoint = str(folder / "table"), str(folder.parent / f"{folder.name}-query")
     wanted = SAID[case] if case == "another lancekit" else "No module named 'lancekit'"
-    for name, text in json.loads(program(FORMAT, table, place, "{}", checkpoint)).items():
+    said = in_a_process(python, FORMAT, table, place, "{}", checkpoint)
+    for name, text in json.loads(said).items():
         assert wanted.split("\n")[0] in text, (name, text)
 
 
@@ -221,9 +234,6 @@ def test_over_connect(case, workers, python, tmp_path, whole) -> None:
     if not whole and case != SOME[0]:
         pytest.skip("only in a whole run")
 
-    def program(text: str, *arguments: str) -> str:
-        return run(text, *arguments, PYTHONPATH=str(ROOT)).stdout
-
     cluster = standalone(tmp_path / "cluster", **workers(case))
     folder = tmp_path / "data"
     folder.mkdir()
@@ -231,8 +241,8 @@ def test_over_connect(case, workers, python, tmp_path, whole) -> None:
         cluster as master,
         connect_server(master, PYSPARK_PYTHON=python, PYTHONPATH=str(ROOT)) as (server, _),
     ):
-        said = json.loads(program(CALLS, str(folder / "table"), server, "{}"))
+        said = json.loads(in_a_process(python, CALLS, str(folder / "table"), server, "{}"))
         for name, (text, _) in said.items():
             assert text.startswith(SAID[case]), (name, text)
         (folder / "of-format").mkdir()
-        check_format(case, program, folder / "of-format", server)
+        check_format(case, python, folder / "of-format", server)

@@ -16,6 +16,7 @@ from lancekit.machine import total_memory
 from lancekit.spark.session.java import find_java
 from lancekit.spark.session.preflight import check_machine
 from tests.spark.programs import run
+from tests.support.cluster import other_lancekit
 
 pytestmark = pytest.mark.classic
 
@@ -195,18 +196,18 @@ assert not Path(sys.argv[1]).exists()
 @pytest.mark.spark
 def test_workers_of_somebody_elses_session(tmp_path: Path) -> None:
     """They have another version of lancekit; nothing is written."""
-    facts = tmp_path / "other" / "lancekit-9.9.9.dist-info"
-    facts.mkdir(parents=True)
-    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: lancekit\nVersion: 9.9.9\n")
+    (tmp_path / "other").mkdir()
+    other = other_lancekit(tmp_path / "other", "9.9.9")
     python = tmp_path / "python"
     python.write_text(
-        f'#!/bin/sh\nexport PYTHONPATH="{facts.parent}:$PYTHONPATH"\nexec {sys.executable} "$@"\n'
+        f'#!/bin/sh\nexport PYTHONPATH="{other}:$PYTHONPATH"\nexec {sys.executable} "$@"\n'
     )
     python.chmod(0o755)
     java = {"JAVA_HOME": str(find_java().home), "SPARK_LOCAL_IP": "127.0.0.1"}
     done = run(OTHERS_SESSION, str(tmp_path / "table"), PYSPARK_PYTHON=str(python), **java)
     lines = done.stdout.splitlines()
-    assert len(lines) == 2
-    for line in lines:
+    assert len(lines) == 4
+    for line, more in zip(lines[::2], lines[1::2], strict=True):
         assert line.startswith("Spark's workers have lancekit 9.9.9, and this Python has ")
-        assert "set PYSPARK_PYTHON to a Python that has it" in line
+        assert more.startswith(f"  the worker's Python is {sys.executable} on ")
+        assert "set PYSPARK_PYTHON to a Python that has it" in more
