@@ -136,24 +136,24 @@ CASES: list[Case] = [
     (
         "`ds.optimize.optimize_indices()`",
         lambda ds, rows, at: ds.optimize.optimize_indices(),
-        "all of it",
+        "everything",
     ),
     (
         "`ds.branches.merge(...)`",
         lambda ds, rows, at: ds.branches.merge("b", on="id"),
-        "all of it",
+        "everything",
     ),
-    ("`ds.restore()`", lambda ds, rows, at: ds.checkout_version(1).restore(), "all of it"),
-    ("`ds.to_table(filter=...)`", lambda ds, rows, at: ds.to_table(filter="v = 1"), "all of it"),
+    ("`ds.restore()`", lambda ds, rows, at: ds.checkout_version(1).restore(), "everything"),
+    ("`ds.to_table(filter=...)`", lambda ds, rows, at: ds.to_table(filter="v = 1"), "everything"),
     (
         "`ds.to_table(nearest=...)`",
         lambda ds, rows, at: ds.to_table(nearest={"column": "e", "q": [0.0] * 4, "k": 3}),
-        "all of it",
+        "everything",
     ),
     (
         "`ds.cleanup_old_versions()`",
         lambda ds, rows, at: ds.cleanup_old_versions(),
-        "all of it",
+        "everything",
     ),
 ]
 PREPARED = {
