@@ -106,3 +106,16 @@ def test_every_type_is_joined(spark, tmp_path):
     with lk.options(engine="spark"):
         ds = lk.write_dataset(table, str(tmp_path / "there"), max_rows_per_file=1000)
     assert ds.to_table().cast(table.schema) == table
+
+
+@pytest.mark.classic
+def test_more_than_a_few_bytes_are_joined_by_tasks(spark, tmp_path):
+    """The rows of a cluster do not pass through the driver."""
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+    for rows, jobs in ((100_000, 1), (3_000_000, 2)):
+        before = scheduler.numTotalJobs()
+        frame = spark.range(0, rows, 1, 4).selectExpr("id", "rand() AS x")
+        with lk.options(progress=False):
+            ds = lk.write_dataset(frame, tmp_path / str(rows), max_rows_per_file=rows)
+        assert (len(ds.get_fragments()), ds.count_rows()) == (1, rows)
+        assert scheduler.numTotalJobs() - before == jobs
