@@ -200,7 +200,9 @@ def test_workers_of_somebody_elses_session(tmp_path: Path) -> None:
     other = other_lancekit(tmp_path / "other", "9.9.9")
     python = tmp_path / "python"
     python.write_text(
-        f'#!/bin/sh\nexport PYTHONPATH="{other}:$PYTHONPATH"\nexec {sys.executable} "$@"\n'
+        # Python looks into the current folder first, where this lancekit may be
+        f'#!/bin/sh\ncd "{tmp_path}"\nexport PYTHONPATH="{other}:$PYTHONPATH"\n'
+        f'exec {sys.executable} "$@"\n'
     )
     python.chmod(0o755)
     java = {"JAVA_HOME": str(find_java().home), "SPARK_LOCAL_IP": "127.0.0.1"}
