@@ -115,7 +115,7 @@ def _found_on(session: SparkSession) -> dict[str, str]:
         found, why = "", ""
         try:
             # what an import finds first is what the tasks use, whatever else is installed
-            from lancekit import __version__
+            from lancekit._version import __version__
             from lancekit.spark.jobs import worker  # noqa: F401  # each task needs it
 
             found = __version__
