@@ -37,6 +37,7 @@ from lancekit.operations.lineage.three_way_columns import (
     rows_unlike,
     values_of,
 )
+from lancekit.operations.lineage.untold_rows import are_untold, paired_by_values
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.match import stand_among
 from lancekit.pipeline.diff.parts import common_parts, own_values
@@ -158,6 +159,9 @@ def three_ways(
         if _any(found.mine) and _any(found.changes):
             _check_told(found.to_theirs, found.changes)
             _check_told(found.to_ours, found.mine)
+    for found, (to_theirs, to_ours) in zip(since, plans, strict=True):
+        _check_rows_of_new(to_theirs, found.to_ours, found.mine)
+        _check_rows_of_new(to_ours, found.to_theirs, found.changes)
     between = plan_diff(theirs, ours, on=on, pairs=pairs_of_sides(pairs))
     return [
         _Meeting(one, *merged_pairs(columns, between, one.to_ours, at), columns, sides, by).run()
@@ -191,7 +195,7 @@ def _is_cast_or_dropped(plan: DiffPlan) -> bool:
 
 
 def _changes(plan: DiffPlan) -> Changes:
-    return find_changes(plan, read_sides(plan))
+    return paired_by_values(plan, find_changes(plan, read_sides(plan)))
 
 
 def _any(changes: Changes) -> bool:
@@ -200,26 +204,39 @@ def _any(changes: Changes) -> bool:
 
 def _check_told(plan: DiffPlan, found: Changes) -> None:
     """Refuse to put together what cannot be told apart."""
-    sides = f"{plan.old.called} and {plan.new.called}"
-    ends = {(side.line, side.version) for side in (plan.old, plan.new)}
-    parted = plan.ancestor is not None and (plan.ancestor.line, plan.ancestor.version) not in ends
-    if plan.way == "whole rows" or (
-        # ids that one side gave out mean other rows on the other
-        plan.way == "row ids" and parted and plan.old.manifest.next_row_id > plan.common_ids
-    ):
-        raise InvalidArgumentError(
-            f"Nothing tells which rows of {sides} are the same, and both sides changed some: there "
-            "is no key, nor are there row ids that both got from a common version.",
-            hint='Name columns that tell the rows: on=["id"].',
-        )
+    if plan.way == "whole rows" or are_untold(plan, found):
+        raise _untold(plan, "both sides changed some")
     if found.ambiguous:
         raise InvalidArgumentError(
-            f"Rows that differ between {sides} share their key ({', '.join(plan.key)}) with other "
-            f"rows: {count(found.ambiguous)} in all.",
+            f"Rows that differ between {_sides(plan)} share their key ({', '.join(plan.key)}) with "
+            f"other rows: {count(found.ambiguous)} in all.",
             hint=f"ds.duplicates({list(plan.key)!r}) shows such rows of a version. Delete all but "
             "one of each key on both sides, or name columns in `on` whose values stand once.",
             ambiguous=found.ambiguous,
         )
+
+
+def _check_rows_of_new(brings: DiffPlan, other: DiffPlan, found: Changes) -> None:
+    """Refuse new columns of a side if the other one may have some of its rows under other ids.
+
+    These would be rows without values in the new columns.
+    """
+    new = [pair.name for pair in brings.columns if pair.old is None]
+    if new and are_untold(other, found):
+        names = ", ".join(map(repr, new))
+        raise _untold(other, f"one side has new columns ({names})")
+
+
+def _untold(plan: DiffPlan, why: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"Nothing tells which rows of {_sides(plan)} are the same, and {why}: there is no key, nor "
+        "are there row ids that both got from a common version.",
+        hint='Name columns that tell the rows: on=["id"].',
+    )
+
+
+def _sides(plan: DiffPlan) -> str:
+    return f"{plan.old.called} and {plan.new.called}"
 
 
 class _Meeting:

@@ -151,9 +151,10 @@ def test_rows_that_came_one_by_one_have_other_ids(ds: lk.LanceDataset) -> None:
     ds.insert({"a": [4], "v": [0]}, mode="append")
     assert ds.branches.merge("exp").how == "three-way"
     change(exp, 3, 2)
+    change(ds, 3, 5)
     with pytest.raises(InvalidArgumentError, match="Nothing tells which rows") as caught:
         ds.branches.merge("exp")
     assert 'on=["id"]' in caught.value.hint
-    assert values(ds) == {1: 0, 2: 0, 3: 0, 4: 0}
-    ds.branches.merge("exp", on="a")
+    assert values(ds) == {1: 0, 2: 0, 3: 5, 4: 0}
+    ds.branches.merge("exp", on="a", conflicts="theirs")
     assert values(ds) == {1: 0, 2: 0, 3: 2, 4: 0}

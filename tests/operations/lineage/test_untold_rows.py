@@ -1,0 +1,95 @@
+"""Tables without a key: a row that a merge inserted has an id of the target's own there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lance
+import pytest
+
+import lancekit as lk
+from lancekit.errors import InvalidArgumentError
+
+
+def as_read(ds: lk.LanceDataset, branch: str | None = None) -> list[dict[str, Any]]:
+    """Return the rows of a branch by their number, as the reference reads them."""
+    found = lance.dataset(ds.uri.partition("/tree/")[0]).checkout_version((branch, None))
+    return sorted(found.to_table().to_pylist(), key=lambda row: (row["k"], row["v"]))
+
+
+@pytest.fixture
+def sides(tmp_path: Path) -> tuple[lk.LanceDataset, lk.LanceDataset]:
+    """Main and a branch with equal rows, of which two came to the branch by a merge."""
+    main = lk.write_dataset({"k": [0, 1], "v": [0, 0]}, tmp_path / "t", enable_stable_row_ids=True)
+    side = main.create_branch("side")
+    main.insert({"k": [2, 3], "v": [7, 7]}, mode="append")
+    side.insert({"k": [9], "v": [9]}, mode="append")
+    side.update({"v": "1"}, where="k = 1")
+    side.branches.merge("main")
+    main.branches.merge("side")
+    assert as_read(main) == as_read(main, "side")
+    return main, side
+
+
+def test_a_merge_back_changes_what_the_branch_changed(
+    sides: tuple[lk.LanceDataset, lk.LanceDataset],
+) -> None:
+    main, _ = sides
+    rows = main.to_table(with_row_id=True).to_pydict()
+    ids = dict(zip(rows["k"], rows["_rowid"], strict=True))
+    assert (ids[2], ids[3]) == (2, 3)  # they did not go and come again
+
+
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("into", ["main", "side"])
+def test_values_of_a_new_column_follow_equal_rows(
+    sides: tuple[lk.LanceDataset, lk.LanceDataset], into: str, moved: bool
+) -> None:
+    target, source = sides if into == "main" else sides[::-1]
+    source.add_columns({"d": "k * 10"})
+    if moved:
+        target.insert({"k": [5], "v": [5]}, mode="append")
+    result = target.branches.merge("side" if into == "main" else "main")
+    assert (result.num_inserted_rows, result.num_deleted_rows) == (0, 0)
+    found = as_read(target, None if into == "main" else "side")
+    assert {row["k"]: row["d"] for row in found if row["k"] != 5} == {
+        k: k * 10 for k in (0, 1, 2, 3, 9)
+    }
+    assert [row["d"] for row in found if row["k"] == 5] == ([None] if moved else [])
+
+
+def test_a_new_column_is_refused_where_a_row_may_be_another(
+    sides: tuple[lk.LanceDataset, lk.LanceDataset],
+) -> None:
+    main, side = sides
+    side.add_columns({"d": "k * 10"})
+    main.update({"v": "8"}, where="k = 9")
+    before = as_read(main)
+    with pytest.raises(InvalidArgumentError, match=r"one side has new columns \('d'\)"):
+        main.branches.merge("side")
+    assert as_read(main) == before
+    main.branches.merge("side", on="k")
+    assert as_read(main) == [{**row, "d": row["k"] * 10} for row in before]
+
+
+def test_rows_that_only_came_or_only_went_are_told(
+    sides: tuple[lk.LanceDataset, lk.LanceDataset],
+) -> None:
+    main, side = sides
+    side.update({"v": "v + 1"}, where="k < 4")
+    main.delete("k = 9")
+    main.branches.merge("side")
+    assert {row["k"]: row["v"] for row in as_read(main)} == {0: 1, 1: 2, 2: 8, 3: 8}
+
+
+def test_equal_rows_are_as_many_as_before(tmp_path: Path) -> None:
+    main = lk.write_dataset({"k": [0], "v": [0]}, tmp_path / "t", enable_stable_row_ids=True)
+    side = main.create_branch("side")
+    main.insert({"k": [1, 1, 1], "v": [1, 1, 1]}, mode="append")
+    side.update({"v": "5"}, where="k = 0")
+    side.branches.merge("main")
+    main.delete("k = 1 AND _rowid = 2")
+    side.insert({"k": [2], "v": [2]}, mode="append")
+    main.branches.merge("side")
+    assert [(row["k"], row["v"]) for row in as_read(main)] == [(0, 5), (1, 1), (1, 1), (2, 2)]
