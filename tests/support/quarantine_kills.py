@@ -18,6 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import lancekit as lk
 from lancekit.errors import IncompatibleConflictError, InvalidArgumentError
@@ -49,9 +50,13 @@ def merge(path: Path) -> None:
 
 
 def put_back(path: Path) -> None:
-    """Correct the first row and put it back, as long as there is one: the others stay each time."""
+    """Correct the newest row of an id and put it back, as long as there is one.
+
+    Rows of other ids stay each time.
+    """
     while (held := lk.dataset(str(path)).mem_wal_quarantine().to_table()).num_rows:
-        row = held.slice(0, 1).set_column(1, "v", pa.array([5.0]))
+        newest = held.filter(pc.equal(held["id"], held["id"][0])).sort_by("_quarantine_row")[-1:]
+        row = newest.set_column(1, "v", pa.array([5.0]))
         # another process was first: after this reading, or after that reading
         with contextlib.suppress(InvalidArgumentError, IncompatibleConflictError):
             lk.dataset(str(path)).mem_wal_quarantine().put_back(row)
