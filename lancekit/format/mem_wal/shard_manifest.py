@@ -126,7 +126,10 @@ def parse_shard_manifest(data: Any, where: str) -> ShardManifest:
     data, checksum = bytes(data), b""
     if data[-_CHECKSUM.size :].startswith(_CHECKSUM_TAG):
         data, checksum = data[: -_CHECKSUM.size], data[-_CHECKSUM.size :]
-    message = parse(pb.ShardManifest, data, where)
+    # the next manifest gets random bytes of its own
+    unique = -len(_UNIQUE_TAG) - _UNIQUE_BYTES
+    has_unique = bool(checksum) and data[unique:].startswith(_UNIQUE_TAG)
+    message = parse(pb.ShardManifest, data[:unique] if has_unique else data, where)
     if not message.version:
         raise CorruptFileError(
             f"{where} is damaged: it says no version.",

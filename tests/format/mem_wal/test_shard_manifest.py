@@ -10,9 +10,11 @@ import pytest
 from lancekit.errors import CorruptFileError
 from lancekit.format.mem_wal.names import LOGS
 from lancekit.format.mem_wal.shard_manifest import (
+    ShardManifest,
     SsTable,
     encode_shard_manifest,
     parse_shard_manifest,
+    with_checksum,
 )
 from tests.support.shards import SHARD, newest, rows, with_shards
 
@@ -48,3 +50,13 @@ def test_newer_fields_and_older_tables_are_kept() -> None:
 def test_damage_names_the_file(data: bytes) -> None:
     with pytest.raises(CorruptFileError, match=r"some file.* is damaged"):
         parse_shard_manifest(data, "some file")
+
+
+def test_manifests_do_not_grow_by_what_earlier_ones_had() -> None:
+    made = ShardManifest(shard=UUID(int=7), version=1, writer_epoch=1)
+    sizes = set()
+    for _ in range(3):
+        data = with_checksum(encode_shard_manifest(made), made.version)
+        sizes.add(len(data))
+        made = parse_shard_manifest(data, "a manifest")
+    assert len(sizes) == 1
