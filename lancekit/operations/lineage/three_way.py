@@ -155,13 +155,13 @@ def three_ways(
         mine = _changes(to_ours) if meets else changes
         since.append(Since(base, to_theirs, to_ours, changes, mine))
     columns = planned(values_of(columns, followed, since))
-    for found in since:
+    for found, (to_theirs, to_ours) in zip(since, plans, strict=True):
         if _any(found.mine) and _any(found.changes):
             _check_told(found.to_theirs, found.changes)
             _check_told(found.to_ours, found.mine)
-    for found, (to_theirs, to_ours) in zip(since, plans, strict=True):
-        _check_rows_of_new(to_theirs, found.to_ours, found.mine)
-        _check_rows_of_new(to_ours, found.to_theirs, found.changes)
+        else:
+            _check_rows_of_new(to_theirs, found.to_ours, found.mine)
+            _check_rows_of_new(to_ours, found.to_theirs, found.changes)
     between = plan_diff(theirs, ours, on=on, pairs=pairs_of_sides(pairs))
     return [
         _Meeting(one, *merged_pairs(columns, between, one.to_ours, at), columns, sides, by).run()

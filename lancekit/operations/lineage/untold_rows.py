@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from lancekit.operations.lineage.diff import Changes, compare_rows
 from lancekit.operations.lineage.diff_plan import DiffPlan
@@ -30,8 +29,9 @@ def paired_by_values(plan: DiffPlan, found: Changes) -> Changes:
     """
     if not _gave_ids_out(plan) or any(pair.old is None for pair in plan.columns):
         return found
-    gone, come = _untold(plan, found)
-    if not (len(gone) and len(come)):
+    gone = _untold(plan, plan.old, found.deleted)
+    come = _untold(plan, plan.new, found.inserted) if len(gone) else gone
+    if not len(come):
         return found
     olds, news = compare_rows(replace(plan, way="whole rows"), gone, come).same
     return replace(
@@ -44,7 +44,11 @@ def paired_by_values(plan: DiffPlan, found: Changes) -> Changes:
 
 def are_untold(plan: DiffPlan, found: Changes) -> bool:
     """Tell whether rows that went may be rows that came, with other values."""
-    return _gave_ids_out(plan) and all(map(len, _untold(plan, found)))
+    return (
+        _gave_ids_out(plan)
+        and len(_untold(plan, plan.old, found.deleted)) > 0
+        and len(_untold(plan, plan.new, found.inserted)) > 0
+    )
 
 
 def _gave_ids_out(plan: DiffPlan) -> bool:
@@ -54,13 +58,9 @@ def _gave_ids_out(plan: DiffPlan) -> bool:
     return plan.way == "row ids" and parted and plan.old.manifest.next_row_id > plan.common_ids
 
 
-def _untold(plan: DiffPlan, found: Changes) -> tuple[Addresses, Addresses]:
-    gone = found.deleted[_ids(plan.old, found.deleted) >= plan.common_ids]
-    return gone, found.inserted[_ids(plan.new, found.inserted) >= plan.common_ids]
-
-
-def _ids(side: Snapshot, rows: Addresses) -> npt.NDArray[np.uint64]:
+def _untold(plan: DiffPlan, side: Snapshot, rows: Addresses) -> Addresses:
+    """Return the rows of a side under ids that mean nothing on the other side."""
     if not len(rows):
-        return np.empty(0, np.uint64)
-    found = read_rows(side, rows).read(["_rowid"], rows)
-    return np.asarray(found["_rowid"], np.uint64)
+        return rows
+    ids = read_rows(side, rows).read(["_rowid"], rows)["_rowid"].to_numpy()
+    return rows[ids >= plan.common_ids]
