@@ -178,8 +178,7 @@ def _check_newest(kept: pa.Table, leave: Mask, schema: LanceSchema) -> None:
     for place in np.flatnonzero(leave):
         last = newest[keys[place]]
         if not leave[last]:
-            names = [field.name for field in schema.primary_key]
-            (key,) = kept.select(names).slice(last, 1).to_pylist()
+            key = _key_at(kept, last, schema)
             numbers = kept.column(ROW)
             raise InvalidArgumentError(
                 f"The row with {ROW} {numbers[place]} is not the newest row of {literals(key)} in "
@@ -197,8 +196,7 @@ def _check_apart(quarantine: Quarantined, rows: pa.Table) -> None:
     for place, key in enumerate(keys_in(rows, schema).to_pylist()):
         other = first.setdefault(key, place)
         if before[other] != before[place]:
-            names = [field.name for field in primary_key(schema)]
-            (same,) = rows.select(names).slice(place, 1).to_pylist()
+            same = _key_at(rows, place, schema)
             numbers = rows.column(ROW)
             raise InvalidArgumentError(
                 f"The rows with {ROW} {numbers[other]} and {numbers[place]} were corrected to one "
@@ -211,13 +209,19 @@ def _check_apart(quarantine: Quarantined, rows: pa.Table) -> None:
 def _check_known(rows: pa.Table, keys: pa.Array, known: pa.Array, schema: LanceSchema) -> None:
     lost = np.flatnonzero(~_among(keys, known))
     if len(lost):
-        names = [field.name for field in primary_key(schema)]
-        (key,) = rows.select(names).slice(int(lost[0]), 1).to_pylist()
+        key = _key_at(rows, int(lost[0]), schema)
         raise InvalidArgumentError(
             f"The quarantine has no row with {literals(key)}.",
             hint="Write rows that are not in the quarantine with merge_insert.",
             key=key,
         )
+
+
+def _key_at(rows: pa.Table, place: int, schema: LanceSchema) -> dict[str, Any]:
+    names = [field.name for field in primary_key(schema)]
+    (key,) = rows.select(names).slice(place, 1).to_pylist()
+    found: dict[str, Any] = key
+    return found
 
 
 def _among(values: pa.Array, known: pa.Array) -> Mask:
