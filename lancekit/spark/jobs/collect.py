@@ -81,7 +81,7 @@ def map_batches(
     """
     # Who follows the progress does so here.
     packed = pack(frame.sparkSession, (work, replace(options.current(), progress=False)))
-    version = __version__
+    version = __version__  # of this process: in a task the module's name means the worker's own
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         function, values = unpacked(version, packed)
