@@ -69,7 +69,7 @@ class TableWatch:
         #: whether a check takes no request
         self.is_cheap = snapshot.store.mark(self._seen.file) is not None
         self.log: LogWatch | None = None
-        self._changed = _difference(self._columns, _columns(self.seen))
+        self._changed = self._difference(self.seen)
 
     @property
     def seen(self) -> Snapshot:
