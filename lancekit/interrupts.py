@@ -167,7 +167,9 @@ def explain(stop: KeyboardInterrupt, since: int) -> None:
     """
     notes = [n for n in getattr(stop, "__notes__", ()) if not n.startswith(PREFIX + "before ")]
     here = _whose()
-    made = [a for a in tuple(_attempts) if a.begun > since and a.thread == here]
+    # a list is filled in one step; before a tuple is, garbage may be collected, threads change,
+    # and another one notes an attempt
+    made = [a for a in list(_attempts) if a.begun > since and a.thread == here]
     stop.__notes__ = [*notes, f"{PREFIX}before the interrupt {_told(made)}"]
     # what IPython asks in the place of making a traceback of its own
     told: Any = stop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import re
 import signal
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.interrupts import PREFIX
+from lancekit.interrupts import PREFIX, beginning, explain, mark
 from tests.support.faults import Call, Faults, injected
 
 NOTHING = "nothing was committed"
@@ -108,6 +109,25 @@ def test_what_cannot_be_told_is_said(tmp_path: Any) -> None:
     with injected(Faults(before=stop)), pytest.raises(KeyboardInterrupt) as caught:
         lk.dataset(place).insert({"id": [2]})
     assert "whether it landed is not known (look for transaction " in note(caught.value)
+
+
+def test_attempts_of_other_threads_may_be_noted_meanwhile() -> None:
+    """Of what may run while the note is made, a collection of garbage runs at a known place."""
+
+    def meanwhile(*_: object) -> None:
+        beginning("another thread's", "")
+
+    for _ in range(100):  # some of which are remembered
+        meanwhile()
+    kept = gc.get_threshold()
+    gc.callbacks.append(meanwhile)
+    try:
+        gc.set_threshold(1)
+        explain(stop := KeyboardInterrupt(), mark())
+    finally:
+        gc.set_threshold(*kept)
+        gc.callbacks.remove(meanwhile)
+    assert note(stop)
 
 
 def test_it_can_be_sent_and_shown(tmp_path: Any) -> None:
