@@ -67,7 +67,7 @@ docs: $(DOCS)/.ready ## Build the guides and the reference of all functions into
 browser: $(VENV)/.ready ## Look at cards, pictures and widgets in Chromium
 	@$(RUN)/python -c "from tests.support.chromium import program; exit(not program())" || \
 		$(RUN)/playwright install chromium
-	@$(RUN)/python -m pytest -q --whole -m browser tests/browser
+	@$(RUN)/python -m pytest -q --whole -m browser --timeout=0 tests/browser
 
 lint: $(VENV)/.ready ## Check style and types
 	@$(RUN)/ruff check
@@ -83,7 +83,7 @@ proto: $(VENV)/.ready ## Generate the protobuf classes anew
 		proto/lancekit/format/pb/*.proto
 
 torture: releases ## Run the long, seeded tests at full length
-	@$(RUN)/python -m pytest -m torture --whole
+	@$(RUN)/python -m pytest -m torture --whole --timeout=0
 
 matrix: $(VENV)/.ready $(PYLANCE4)/.ready ## Run the quick tests on every Python here, and without each extra
 	@nice -n 10 $(RUN)/python -m tests.support.matrix
