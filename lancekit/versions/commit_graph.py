@@ -161,6 +161,17 @@ class CommitGraph:
             point = repeated
         return True
 
+    def have_met_since(self, base: Snapshot, theirs: Snapshot, ours: Snapshot) -> bool:
+        """Return True if both contain a version that the base does not: they merged since."""
+        known = self.vector(base)
+        left, right = self.vector(theirs).versions, self.vector(ours).versions
+        common = {name: min(left[name], right[name]) for name in left.keys() & right.keys()}
+        return any(
+            not known.contains(name, version)
+            for name, version in common.items()
+            if self.line(name) is None or not self._void(name, version)
+        )
+
     def repeated(self, name: str, version: int) -> tuple[str, int] | None:
         """Return the version whose rows and columns a merge took over as a whole."""
         line = self.line(name)

@@ -413,8 +413,12 @@ class BranchMachine(BranchedTable):
         ]
         diff = lk.diff(*handles)
         before, after = ends[0].table.rows.keys(), ends[1].table.rows.keys()
-        assert diff.counts.inserted == len(after - before)
-        assert diff.counts.deleted == len(before - after)
+        found = diff.counts.inserted, diff.counts.deleted
+        wanted = len(after - before), len(before - after)
+        if case.by_ids and case.is_cut_off:
+            # whole rows are compared: a changed row counts as deleted and inserted
+            found, wanted = ((inserted - deleted, 0) for inserted, deleted in (found, wanted))
+        assert found == wanted
         self.put_together(target, case, lambda ds: diff.apply(ds, conflicts=whose))
 
 

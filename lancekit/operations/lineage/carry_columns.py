@@ -21,6 +21,7 @@ from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.operations.columns.alter import columns_task
 from lancekit.operations.lineage.linked_files import places_of_fields
 from lancekit.operations.lineage.merged_columns import MergedColumn
+from lancekit.operations.lineage.paired_rows import Lookup, PairedRows
 from lancekit.operations.lineage.rows import NOWHERE, read_rows
 from lancekit.operations.lineage.three_way import ThreeWay
 from lancekit.operations.lineage.three_way_columns import paired
@@ -124,22 +125,18 @@ class _Places:
 
     def __init__(self, plan: ThreeWay) -> None:
         self._plan = plan
-        ours, theirs = plan.to_ours.shared.mates, plan.to_theirs.shared.mates
-        self._base_of = {mine: base for base, mine in ours.items()}
-        self._theirs_of = theirs
-        mine, changes = plan.mine, plan.changes
-        self._to_base = _Lookup.of((mine.same, mine.updated), new_first=True)
-        self._from_base = _Lookup.of((changes.same, changes.updated), new_first=False)
+        self._to_base = PairedRows.to_old(plan.to_ours, plan.mine)
+        self._from_base = PairedRows.to_new(plan.to_theirs, plan.changes)
         left, right = plan.met
-        self._met = _Lookup.of(((right, left),), new_first=False)
+        self._met = Lookup.of([right], [left])
         same = plan.ours.manifest.storage_version == plan.theirs.manifest.storage_version
         managed = any(s.manifest.has_managed_blobs for s in (plan.ours, plan.theirs))
         self._may_link = same and not managed
 
     def mate(self, id_: int) -> Fragment | None:
         """Return the source's fragment with the same rows at the same places, if there is one."""
-        base = self._base_of.get(id_)
-        there = None if base is None else self._theirs_of.get(base)
+        base = self._to_base.fragments.get(id_)
+        there = None if base is None else self._from_base.fragments.get(base)
         return None if there is None or not self._may_link else self._plan.theirs.fragment(there)
 
     def has_moved(self, id_: int, dead: BitMap) -> bool:
@@ -165,7 +162,7 @@ class _Places:
         first, *further = column.bases
         if first is None or further:
             return False
-        base, start = self._base_of[id_], self._plan.to_ours.old
+        base, start = self._to_base.fragments[id_], self._plan.to_ours.old
         known = start.manifest.schema.field(first.name)
         places = (
             places_of_fields(side, side.fragment(at), {part.id for part in field.walk()})
@@ -182,48 +179,10 @@ class _Places:
 
     def of(self, rows: Addresses) -> Addresses:
         """Return the source's addresses of target rows; `NOWHERE` for rows that it lacks."""
-        base = _moved(rows, self._base_of, self._to_base)
-        base[np.isin(base, self._plan.changes.deleted)] = NOWHERE
-        found = _moved(base, self._theirs_of, self._from_base)
+        found = self._from_base.find(self._to_base.find(rows))
         lost = found == NOWHERE
         found[lost] = self._met.find(rows[lost])
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Lookup:
-    """Addresses, ascending, each with another one."""
-
-    keys: Addresses
-    values: Addresses
-
-    @classmethod
-    def of(cls, parts: Sequence[tuple[Addresses, Addresses]], *, new_first: bool) -> _Lookup:
-        olds, news = (np.concatenate([part[at] for part in parts]) for at in (0, 1))
-        keys, values = (news, olds) if new_first else (olds, news)
-        order = np.argsort(keys)
-        return cls(keys[order], values[order])
-
-    def find(self, rows: Addresses) -> Addresses:
-        """Return what belongs to rows; `NOWHERE` for unknown ones."""
-        found = np.full(len(rows), NOWHERE)
-        if len(self.keys):
-            at = np.minimum(np.searchsorted(self.keys, rows), len(self.keys) - 1)
-            hit = self.keys[at] == rows
-            found[hit] = self.values[at[hit]]
-        return found
-
-
-def _moved(rows: Addresses, fragments: Mapping[int, int], elsewhere: _Lookup) -> Addresses:
-    """Return rows at the same places of other fragments, or where they lie elsewhere."""
-    found = elsewhere.find(rows)
-    left = np.flatnonzero((found == NOWHERE) & (rows != NOWHERE))
-    owners = row_address.fragment_ids(rows[left])
-    for id_ in np.unique(owners).tolist():
-        if id_ in fragments:
-            own = left[owners == id_]
-            found[own] = row_address.addresses(fragments[id_], row_address.offsets(rows[own]))
-    return found
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from lancekit.errors import InvalidArgumentError
-from lancekit.format import row_address
-from lancekit.operations.lineage.diff import Changes
-from lancekit.operations.lineage.diff_plan import DiffPlan
 from lancekit.operations.lineage.merged_rows import Cells, Clashes, Rewritten, Settled
+from lancekit.operations.lineage.paired_rows import PairedRows, check_paired
 from lancekit.operations.lineage.rows import NOWHERE, read_rows
 from lancekit.operations.lineage.three_way import By, ThreeWay
 from lancekit.operations.lineage.three_way_columns import rows_with_new_values
@@ -60,7 +57,7 @@ def combined(plans: Sequence[ThreeWay], by: By) -> ThreeWay:
         return_inverse=True,
     )
     theirs, ours = pairs[:, 0], pairs[:, 1]
-    _check_pairs(plan, theirs, ours)
+    check_paired(plan.theirs, plan.ours, (theirs, ours))
     apart = _apart(plan, theirs, ours)
     on_both = apart & ((theirs != NOWHERE) & (ours != NOWHERE))[:, np.newaxis]
     lacked = _lacked(plans)
@@ -146,17 +143,6 @@ def _joined(parts: Sequence[_Rows]) -> _Rows:
     )
 
 
-def _check_pairs(plan: ThreeWay, theirs: Addresses, ours: Addresses) -> None:
-    for rows in (theirs, ours):
-        there = rows[rows != NOWHERE]
-        if len(np.unique(there)) != len(there):
-            raise InvalidArgumentError(
-                f"{plan.theirs.called} and {plan.ours.called} have several merge bases, which "
-                "match their rows differently.",
-                hint="Name one of them: base=(branch, version); or match rows by columns: on=.",
-            )
-
-
 def _apart(plan: ThreeWay, theirs: Addresses, ours: Addresses) -> Cells:
     """Return the cells that differ; all of a row that one side lacks."""
     both = np.flatnonzero((theirs != NOWHERE) & (ours != NOWHERE))
@@ -190,22 +176,7 @@ def _decided(
         inserted=theirs[comes & ~here],
     )
     decided = Clashes(base=theirs, theirs=theirs, ours=ours, cells=cells, taken=taken).where(clash)
-    base = _origins(plan.changes, plan.to_theirs, decided.theirs)
+    base = PairedRows.to_old(plan.to_theirs, plan.changes).find(decided.theirs)
     gone = decided.theirs == NOWHERE
-    base[gone] = _origins(plan.mine, plan.to_ours, decided.ours[gone])
+    base[gone] = PairedRows.to_old(plan.to_ours, plan.mine).find(decided.ours[gone])
     return agreed, replace(decided, base=base)
-
-
-def _origins(changes: Changes, plan: DiffPlan, rows: Addresses) -> Addresses:
-    """Return where the old side of a comparison has rows of the new one; nowhere for new rows."""
-    out = _nowhere(rows)
-    fragments = {new: old for old, new in plan.shared.mates.items()}
-    ids = row_address.fragment_ids(rows)
-    for id_ in np.unique(ids).tolist():
-        if id_ in fragments:
-            at = ids == id_
-            out[at] = np.uint64(fragments[id_] << 32) | row_address.offsets(rows[at])
-    for olds, news in (changes.same, changes.updated):
-        _, at, place = np.intersect1d(rows, news, return_indices=True)
-        out[at] = olds[place]
-    return out

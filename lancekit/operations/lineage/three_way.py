@@ -14,11 +14,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from lancekit.errors import InvalidArgumentError, MergeConflictError
+from lancekit.errors import MergeConflictError
 from lancekit.file.kernels.bits import flags_of
-from lancekit.format import row_address
 from lancekit.format.schema import LanceSchema
-from lancekit.legible import count, literals, python_value
+from lancekit.legible import literals, python_value
 from lancekit.operations.lineage.column_plan import plan_columns
 from lancekit.operations.lineage.column_sides import ColumnSides
 from lancekit.operations.lineage.column_tracks import Versions, tracks
@@ -28,6 +27,7 @@ from lancekit.operations.lineage.diff import Changes, compare_rows, find_changes
 from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
 from lancekit.operations.lineage.merged_columns import ColumnPlan, Values
 from lancekit.operations.lineage.merged_rows import Cells, Clashes, Rewritten, Settled
+from lancekit.operations.lineage.paired_rows import PairedRows, check_paired, rows_met
 from lancekit.operations.lineage.planned_parts import PlannedParts
 from lancekit.operations.lineage.rows import NOWHERE, read_rows
 from lancekit.operations.lineage.three_way_columns import (
@@ -37,7 +37,12 @@ from lancekit.operations.lineage.three_way_columns import (
     rows_unlike,
     values_of,
 )
-from lancekit.operations.lineage.untold_rows import are_untold, paired_by_values
+from lancekit.operations.lineage.untold_rows import (
+    check_inserted,
+    check_rows_of_new,
+    check_told,
+    paired_by_values,
+)
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.match import stand_among
 from lancekit.pipeline.diff.parts import common_parts, own_values
@@ -157,16 +162,34 @@ def three_ways(
     columns = planned(values_of(columns, followed, since))
     for found, (to_theirs, to_ours) in zip(since, plans, strict=True):
         if _any(found.mine) and _any(found.changes):
-            _check_told(found.to_theirs, found.changes)
-            _check_told(found.to_ours, found.mine)
+            check_told(found.to_theirs, found.changes)
+            check_told(found.to_ours, found.mine)
         else:
-            _check_rows_of_new(to_theirs, found.to_ours, found.mine)
-            _check_rows_of_new(to_ours, found.to_theirs, found.changes)
+            check_rows_of_new(to_theirs, found.to_ours, found.mine)
+            check_rows_of_new(to_ours, found.to_theirs, found.changes)
     between = plan_diff(theirs, ours, on=on, pairs=pairs_of_sides(pairs))
-    return [
-        _Meeting(one, *merged_pairs(columns, between, one.to_ours, at), columns, sides, by).run()
-        for at, one in enumerate(since)
+    if len(since) == 1:
+        check_inserted(between, since[0].base, since[0].changes, since[0].mine)
+    merges = list[ThreeWay]()
+    for at, last in enumerate(since):
+        shown = merged_pairs(columns, between, last.to_ours, at)
+        met = _met(since, at)
+        check_paired(theirs, ours, met)
+        merges.append(_Meeting(last, *shown, columns, sides, by, met).run())
+    return merges
+
+
+def _met(since: Sequence[Since], at: int) -> tuple[Addresses, Addresses]:
+    """Return rows that both sides inserted since a base, and that another base tells to be one."""
+    one = since[at]
+    others = [
+        (
+            PairedRows.to_old(other.to_theirs, other.changes),
+            PairedRows.to_new(other.to_ours, other.mine),
+        )
+        for other in (*since[:at], *since[at + 1 :])
     ]
+    return rows_met(one.changes.inserted, one.mine.inserted, others)
 
 
 def _of_rows(plan: DiffPlan, both: Set[str], on: Sequence[str] | None) -> DiffPlan:
@@ -202,43 +225,6 @@ def _any(changes: Changes) -> bool:
     return any(map(len, (changes.deleted, changes.inserted, changes.updated[0])))
 
 
-def _check_told(plan: DiffPlan, found: Changes) -> None:
-    """Refuse to put together what cannot be told apart."""
-    if plan.way == "whole rows" or are_untold(plan, found):
-        raise _untold(plan, "both sides changed some")
-    if found.ambiguous:
-        raise InvalidArgumentError(
-            f"Rows that differ between {_sides(plan)} share their key ({', '.join(plan.key)}) with "
-            f"other rows: {count(found.ambiguous)} in all.",
-            hint=f"ds.duplicates({list(plan.key)!r}) shows such rows of a version. Delete all but "
-            "one of each key on both sides, or name columns in `on` whose values stand once.",
-            ambiguous=found.ambiguous,
-        )
-
-
-def _check_rows_of_new(brings: DiffPlan, other: DiffPlan, found: Changes) -> None:
-    """Refuse new columns of a side if the other one may have some of its rows under other ids.
-
-    These would be rows without values in the new columns.
-    """
-    new = [pair.name for pair in brings.columns if pair.old is None]
-    if new and are_untold(other, found):
-        names = ", ".join(map(repr, new))
-        raise _untold(other, f"one side has new columns ({names})")
-
-
-def _untold(plan: DiffPlan, why: str) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        f"Nothing tells which rows of {_sides(plan)} are the same, and {why}: there is no key, nor "
-        "are there row ids that both got from a common version.",
-        hint='Name columns that tell the rows: on=["id"].',
-    )
-
-
-def _sides(plan: DiffPlan) -> str:
-    return f"{plan.old.called} and {plan.new.called}"
-
-
 class _Meeting:
     """The changes of both sides, row by row."""
 
@@ -250,11 +236,14 @@ class _Meeting:
         merged: ColumnPlan,
         sides: ColumnSides,
         by: By,
+        met: tuple[Addresses, Addresses],
     ) -> None:
         self.base, self.between = since.base, between
         self.to_theirs, self.to_ours = since.to_theirs, since.to_ours
         self.before, self.merged, self.sides = before, merged, sides
         self.changes, self.mine, self.by = since.changes, since.mine, by
+        self.to_new = PairedRows.to_new(since.to_ours, since.mine)
+        self.met = met
         #: columns that both sides have
         self.shared = np.array([p.old is not None and not p.is_lacked for p in between.columns])
         #: structs of which a side has parts that the other side lacks
@@ -271,7 +260,7 @@ class _Meeting:
         _, at, place = _both(gone, mine.updated[0])
         stays, kept = gone[at], mine.updated[1][place]
         changed = self._changed_before(self.to_ours, stays, kept)
-        deleted = np.concatenate([self._places(np.delete(gone, at)), kept[~changed]])
+        deleted = np.concatenate([self.to_new.find(np.delete(gone, at)), kept[~changed]])
         clashes = [self._clashes(stays[changed], None, kept[changed])]
         # what theirs updated
         _, at, _ = _both(olds, mine.deleted)
@@ -285,18 +274,12 @@ class _Meeting:
         olds, news, widths = np.delete(olds, at), np.delete(news, at), np.delete(widths, at)
         if _is_cast_or_dropped(self.to_ours):
             # of columns that ours cast the values are ours, and of those that it dropped are none
-            alone, _ = self._compared(olds, news, self._places(olds))
+            alone, _ = self._compared(olds, news, self.to_new.find(olds))
         else:
-            alone = Rewritten(news, self._places(olds), None, int(widths.sum()))
+            alone = Rewritten(news, self.to_new.find(olds), None, int(widths.sum()))
         # what both inserted
-        inserted = theirs.inserted
-        both = np.empty(0, np.uint64), np.empty(0, np.uint64)
-        if len(inserted) and len(mine.inserted):
-            met = compare_rows(between, inserted, mine.inserted)
-            inserted = met.deleted
-            clashes.append(self._both_inserted(*met.updated))
-            left, right = (np.concatenate(pair) for pair in zip(met.same, met.updated, strict=True))
-            both = left, right
+        inserted, both, clash = self._inserted()
+        clashes.append(clash)
         agreed = Settled(deleted=np.sort(deleted), rewritten=(alone, mixed), inserted=inserted)
         plan = ThreeWay(
             base=self.base,
@@ -319,19 +302,6 @@ class _Meeting:
         if between.way == "row ids, then key":
             self._check_keys(plan)
         return plan
-
-    def _places(self, rows: Addresses) -> Addresses:
-        """Return where ours has rows of the base that it did not change."""
-        out = np.full(len(rows), NOWHERE)
-        _, at, place = _both(rows, self.mine.same[0])
-        out[at] = self.mine.same[1][place]
-        mates = self.to_ours.shared.mates
-        left = np.flatnonzero(out == NOWHERE)
-        ids = row_address.fragment_ids(rows[left])
-        known, inverse = np.unique(ids, return_inverse=True)
-        moved = np.array([mates[int(id_)] for id_ in known], np.uint64)[inverse]
-        out[left] = moved << np.uint64(32) | row_address.offsets(rows[left])
-        return out
 
     def _changed_before(
         self, side: DiffPlan, base: Addresses, rows: Addresses
@@ -395,8 +365,21 @@ class _Meeting:
             base=base, theirs=sides[0], ours=sides[1], cells=cells, taken=np.zeros_like(cells)
         )
 
+    def _inserted(self) -> tuple[Addresses, tuple[Addresses, Addresses], Clashes]:
+        """Return rows that theirs alone inserted, pairs that both did, and clashes of these."""
+        inserted, known = [self.changes.inserted, self.mine.inserted], self.met
+        left, right = (
+            np.setdiff1d(rows, met, assume_unique=True)
+            for rows, met in zip(inserted, known, strict=True)
+        )
+        if not (len(left) and len(right)):
+            return left, known, self._both_inserted(*known)
+        found = compare_rows(self.between, left, right)
+        differ = _joined_pairs([known, found.updated])
+        return found.deleted, _joined_pairs([found.same, differ]), self._both_inserted(*differ)
+
     def _both_inserted(self, theirs: Addresses, ours: Addresses) -> Clashes:
-        """Return clashes of rows that both sides inserted with one key."""
+        """Return clashes of rows that both sides inserted as one row, and that differ."""
         columns = self.between.columns
         both = [pair for pair, is_shared in zip(columns, self.shared, strict=True) if is_shared]
         sides = read_rows(self.between.old, theirs), read_rows(self.between.new, ours)
@@ -405,13 +388,15 @@ class _Meeting:
         for start in range(0, len(theirs), step):
             part = slice(start, start + step)
             cells[part, self.shared] = unlike(both, sides, theirs[part], ours[part]).T
-        return Clashes(
+        found = Clashes(
             base=np.full(len(theirs), NOWHERE),
             theirs=theirs,
             ours=ours,
             cells=cells,
             taken=np.zeros_like(cells),
         )
+        clash: npt.NDArray[np.bool_] = np.logical_or.reduce(cells, axis=1)
+        return found.where(clash)
 
     def _check_keys(self, plan: ThreeWay) -> None:
         """Refuse keys that would stand twice: rows are told by ids, and both may have got one."""
@@ -463,6 +448,11 @@ def _judged(theirs: Cells, ours: Cells, apart: Cells, *, by: By) -> tuple[Cells,
         return theirs & ~ours & apart, theirs & ours & apart
     both = np.logical_and(*(np.logical_or.reduce(side, axis=1) for side in (theirs, ours)))
     return theirs & apart & ~both[:, None], apart & both[:, None]
+
+
+def _joined_pairs(parts: Sequence[tuple[Addresses, Addresses]]) -> tuple[Addresses, Addresses]:
+    lefts, rights = zip(*parts, strict=True)
+    return np.concatenate(lefts), np.concatenate(rights)
 
 
 def _joined(parts: Sequence[Clashes]) -> Clashes:

@@ -11,13 +11,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from lancekit.errors import InvalidArgumentError
+from lancekit.legible import count
 from lancekit.operations.lineage.diff import Changes, compare_rows
 from lancekit.operations.lineage.diff_plan import DiffPlan
 from lancekit.operations.lineage.rows import read_rows
 from lancekit.pipeline.diff.side import Addresses
+from lancekit.versions.commit_graph import CommitGraph
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["are_untold", "paired_by_values"]
+__all__ = ["check_inserted", "check_rows_of_new", "check_told", "paired_by_values"]
 
 
 def paired_by_values(plan: DiffPlan, found: Changes) -> Changes:
@@ -42,7 +45,65 @@ def paired_by_values(plan: DiffPlan, found: Changes) -> Changes:
     )
 
 
-def are_untold(plan: DiffPlan, found: Changes) -> bool:
+def check_told(plan: DiffPlan, found: Changes) -> None:
+    """Refuse to merge changes of rows if nothing tells which rows are the same.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is no key that stands once, and no row ids of a common version.
+    """
+    if plan.way == "whole rows" or _are_untold(plan, found):
+        raise _error(plan, "both sides changed some")
+    if found.ambiguous:
+        raise InvalidArgumentError(
+            f"Rows that differ between {_sides(plan)} share their key ({', '.join(plan.key)}) with "
+            f"other rows: {count(found.ambiguous)} in all.",
+            hint=f"ds.duplicates({list(plan.key)!r}) shows such rows of a version. Delete all but "
+            "one of each key on both sides, or name columns in `on` whose values stand once.",
+            ambiguous=found.ambiguous,
+        )
+
+
+def check_rows_of_new(brings: DiffPlan, other: DiffPlan, found: Changes) -> None:
+    """Refuse new columns of a side if the other one may have some of its rows under other ids.
+
+    These would be rows without values in the new columns.
+    """
+    new = [pair.name for pair in brings.columns if pair.old is None]
+    if new and _are_untold(other, found):
+        names = ", ".join(map(repr, new))
+        raise _error(other, f"one side has new columns ({names})")
+
+
+def check_inserted(between: DiffPlan, base: Snapshot, theirs: Changes, ours: Changes) -> None:
+    """Refuse rows that both sides inserted since a base if the two merged since that base.
+
+    One side may have rows of the other one under ids of its own.
+    """
+    sides, changes = (between.old, between.new), (theirs, ours)
+    if between.way != "row ids" or len({base.line.root, *(side.line.root for side in sides)}) > 1:
+        return
+    both = zip(sides, changes, strict=True)
+    if all(len(_untold(between, side, one.inserted)) for side, one in both) and (
+        CommitGraph(base.line).have_met_since(base, *sides)
+    ):
+        raise _error(between, f"both sides inserted some since {base.called}, and merged since")
+
+
+def _error(plan: DiffPlan, why: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"Nothing tells which rows of {_sides(plan)} are the same, and {why}: there is no key, nor "
+        "are there row ids that both got from a common version.",
+        hint='Name columns that tell the rows: on=["id"].',
+    )
+
+
+def _sides(plan: DiffPlan) -> str:
+    return f"{plan.old.called} and {plan.new.called}"
+
+
+def _are_untold(plan: DiffPlan, found: Changes) -> bool:
     """Tell whether rows that went may be rows that came, with other values."""
     return (
         _gave_ids_out(plan)

@@ -222,3 +222,23 @@ def test_a_deleted_branch_that_two_branches_merged(tmp_path: Path) -> None:
     assert (plan.num_inserted_rows, plan.num_updated_rows, plan.num_conflicts) == (1, 1, 0)
     without = ds.branches.merge("exp", base=0, dry_run=True)
     assert without.num_conflicts == 1  # the row that differs
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_rows_of_an_earlier_merge_are_not_brought_again(tmp_path: Path, changed: bool) -> None:
+    """Without a key, the rows of the earlier merge have other row ids on each side."""
+    ds = lk.write_dataset({"id": [1], "n": [1]}, tmp_path / "t", enable_stable_row_ids=True)
+    exp = ds.create_branch("exp")
+    exp.insert({"id": [2], "n": [2]}, mode="append")
+    ds.update({"n": "10"})
+    ds.branches.merge("exp")
+    if changed:
+        exp.update({"n": "3"}, where="id = 2")
+    exp.insert({"id": [4], "n": [4]}, mode="append")
+    with pytest.raises(InvalidArgumentError, match="and merged since") as told:
+        ds.branches.merge("exp", base=1)
+    assert told.value.hint is not None
+    assert 'on=["id"]' in told.value.hint
+    assert rows(ds) == {1: 10, 2: 2}
+    ds.branches.merge("exp", base=1, on="id", conflicts="theirs")
+    assert rows(ds) == {1: 10, 2: 3 if changed else 2, 4: 4}

@@ -10,6 +10,8 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import InvalidArgumentError
+from lancekit.versions.commit_graph import CommitGraph
+from tests.support.faults import Call, Faults, injected
 
 
 def as_read(ds: lk.LanceDataset, branch: str | None = None) -> list[dict[str, Any]]:
@@ -93,3 +95,71 @@ def test_equal_rows_are_as_many_as_before(tmp_path: Path) -> None:
     side.insert({"k": [2], "v": [2]}, mode="append")
     main.branches.merge("side")
     assert [(row["k"], row["v"]) for row in as_read(main)] == [(0, 5), (1, 1), (1, 1), (2, 2)]
+
+
+def merge_both_ways(tmp_path: Path) -> tuple[lk.LanceDataset, lk.LanceDataset]:
+    """Merge main and a branch at the same moment: each gets two rows of the other, and new ids."""
+    main = lk.write_dataset({"k": [0, 1], "v": [0, 0]}, tmp_path / "t", enable_stable_row_ids=True)
+    side = main.create_branch("side")
+    main.insert({"k": [2, 3], "v": [7, 7]}, mode="append")
+    side.insert({"k": [8, 9], "v": [7, 7]}, mode="append")
+    faults = Faults()
+
+    def merge_first(call: Call) -> None:
+        if call.kind in ("put", "put_if_absent", "create"):
+            faults.before = None
+            lk.dataset(main.uri).branches.merge("main", into="side")
+
+    with injected(faults):
+        ds = lk.dataset(main.uri)
+        faults.before = merge_first
+        ds.branches.merge("side")
+    for one in (main, side):
+        one.checkout_latest()
+    assert len(CommitGraph(main._line).merge_bases(side._snapshot, main._snapshot)) == 2
+    return main, side
+
+
+@pytest.mark.parametrize("conflicts", ["fail", "theirs"])
+@pytest.mark.parametrize("into", ["main", "side"])
+def test_two_merge_bases_tell_which_rows_came(tmp_path: Path, into: str, conflicts: str) -> None:
+    """A row that one base lacks stands in the other base: it is no row of both sides' own."""
+    main, side = merge_both_ways(tmp_path)
+    target, source = (main, side) if into == "main" else (side, main)
+    source.update({"v": "1"}, where="k = 0")
+    source.add_columns({"d": "k * 10"})
+    source.insert({"k": [5], "v": [5], "d": [50]}, mode="append")
+    target.delete("k = 1")
+    target.insert({"k": [6], "v": [6]}, mode="append")
+    branch = "side" if into == "main" else "main"
+    plan = target.branches.merge(branch, dry_run=True)
+    assert len(plan.conflicts) == 0
+    result = target.branches.merge(branch, conflicts=conflicts)
+    for found in (plan, result):
+        assert (found.num_inserted_rows, found.num_updated_rows, found.num_deleted_rows) == (
+            1,
+            1,
+            0,
+        )
+    values = {0: 1, 2: 7, 3: 7, 5: 5, 6: 6, 8: 7, 9: 7}
+    expected = [
+        {"k": k, "v": v, "d": None if k == 6 else k * 10} for k, v in sorted(values.items())
+    ]
+    assert as_read(main, None if into == "main" else "side") == expected
+
+
+def test_a_pick_does_not_insert_rows_of_a_merge_again(tmp_path: Path) -> None:
+    main = lk.write_dataset({"k": [0], "v": [0]}, tmp_path / "t", enable_stable_row_ids=True)
+    side = main.create_branch("side")
+    side.insert({"k": [1], "v": [1]}, mode="append")
+    main.insert({"k": [9], "v": [9]}, mode="append")
+    main.branches.merge("side")
+    before = as_read(main)
+    with pytest.raises(InvalidArgumentError, match="both sides inserted some since version 1"):
+        main.branches.cherry_pick("side", 2)
+    with pytest.raises(InvalidArgumentError, match="and merged since"):
+        lk.diff(main.checkout_version(1), side).apply(main)
+    assert as_read(main) == before
+    side.insert({"k": [2], "v": [2]}, mode="append")
+    main.branches.cherry_pick("side", 3)  # main has not merged this one
+    assert [row["k"] for row in as_read(main)] == [0, 1, 2, 9]
