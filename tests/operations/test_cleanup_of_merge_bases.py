@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.errors import RefConflictError
+from lancekit.errors import RefConflictError, UnsupportedFeatureError
 from tests.support.faults import Faults, injected
 
 NOW = timedelta(0)
@@ -59,6 +59,20 @@ def test_a_base_that_is_named(tmp_path: Path) -> None:
     ds.branches.merge("exp")
     assert exp.update({"n": "12"}, where="id = 1")
     assert exp.cleanup_old_versions(versions=[2]).old_versions == 1
+
+
+def test_a_branch_that_needs_a_newer_lancekit_keeps_all(tmp_path: Path) -> None:
+    """A newer release may have merged it in a way that this one does not know."""
+    ds, exp = merged_once(tmp_path)
+    ds.update({"n": "21"}, where="id = 2")
+    exp.update_config({"lancekit.requires": "merge-keys octopus"})
+    kept = versions(ds)
+    for call in (ds.cleanup_old_versions, ds.explain_cleanup_old_versions):
+        with pytest.raises(UnsupportedFeatureError, match=r"'octopus', .* of exp of"):
+            call(NOW)
+    assert versions(ds) == kept
+    exp.update_config({"lancekit.requires": None})
+    assert ds.cleanup_old_versions(NOW).old_versions == 2
 
 
 def test_automatic_cleanups_keep_it_too(tmp_path: Path) -> None:

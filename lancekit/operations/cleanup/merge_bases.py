@@ -13,6 +13,7 @@ from lancekit.errors import (
     BranchNotFoundError,
     DatasetNotFoundError,
     FormatError,
+    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from lancekit.format.refs import MAIN
@@ -24,6 +25,7 @@ from lancekit.versions.line import Line
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.merge_edges import VersionVector
 from lancekit.versions.reference_files import branch_files
+from lancekit.versions.requirements import check_requirements
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["column_versions_among", "merge_bases_among"]
@@ -101,7 +103,18 @@ def _heads(
 
 
 def _newest(line: Line) -> Snapshot | None:
-    """Return the newest version of a branch; a branch that cannot be read cannot be merged."""
-    with suppress(DatasetNotFoundError, VersionNotFoundError, FormatError):
-        return latest_snapshot(line)
-    return None
+    """Return the newest version of a branch; a damaged branch cannot be merged.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        A newer release can read the branch, or knows of its merge bases what this one does not.
+    """
+    try:
+        newest = latest_snapshot(line)
+        check_requirements(newest, "A cleanup")
+    except UnsupportedFeatureError:
+        raise
+    except (DatasetNotFoundError, VersionNotFoundError, FormatError):
+        return None
+    return newest

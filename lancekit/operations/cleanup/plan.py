@@ -211,8 +211,8 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
         A version that is old enough is tagged, and that was not to be passed over; or a branch, or
         the next merge of two, needs a version that was named.
     FormatError
-        A version cannot be read, so it is not known what it needs; or the table requires a newer
-        lancekit.
+        A version cannot be read, so it is not known what it needs; or the table, or one of its
+        branches, requires a newer lancekit.
     """
     line = snapshot.line
     now = time.time()
