@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from lancekit.format.schema import LanceField, LanceSchema
@@ -10,19 +10,22 @@ from lancekit.legible import clean
 from lancekit.operations.common.key_guard import key_paths
 from lancekit.operations.lineage.column_conflicts import KEY, Settlement, new_side
 from lancekit.operations.lineage.column_metadata import MARKS
-from lancekit.operations.lineage.column_tracks import Track, Versions
+from lancekit.operations.lineage.column_tracks import Versions
+from lancekit.operations.lineage.merged_columns import MergedColumn
 
-__all__ = ["has_key", "marked", "refused_key", "side_of_key"]
+__all__ = ["has_key", "marked", "marking_fields", "refused_key", "side_of_key"]
 
 
-def side_of_key(settlement: Settlement, versions: Versions, columns: Sequence[Track]) -> str:
+def side_of_key(settlement: Settlement, versions: Versions, columns: Sequence[MergedColumn]) -> str:
     """Return the side whose primary key the result gets: "ours" or "theirs".
 
-    A key that lost columns lost them with the columns themselves, so dropped columns do not count.
+    A key that lost columns lost them with the columns themselves, so only columns of the result
+    count.
     """
-    *before, key_there, key_here = (
-        _key_of(version.manifest.schema, at, columns) for at, version in enumerate(versions.all)
-    )
+    before = [
+        _key_of([column.bases[at] for column in columns]) for at in range(len(versions.bases))
+    ]
+    key_there, key_here = (_key_of(marking_fields(columns, side)) for side in ("theirs", "ours"))
     side = new_side(before, key_there, key_here)
     if side is None:
         here, there = (_set_to(one.manifest.schema) for one in (versions.ours, versions.theirs))
@@ -30,22 +33,46 @@ def side_of_key(settlement: Settlement, versions: Versions, columns: Sequence[Tr
     return side or "ours"
 
 
-def _key_of(schema: LanceSchema, at: int, columns: Sequence[Track]) -> list[tuple[object, ...]]:
-    """Return the paths of a version's key, each column as its place among the columns."""
-    places = dict[str, int]()
-    for place, track in enumerate(columns):
-        field = (*track.bases, track.theirs, track.ours)[at]
-        if field is not None and not track.is_dropped:
-            places[field.name] = place
-    return [(places[top], *rest) for top, *rest in key_paths(schema) if top in places]
+def marking_fields(columns: Sequence[MergedColumn], side: str) -> list[LanceField | None]:
+    """Return for each column of the result the field that has a side's marks of the primary key.
 
-
-def refused_key(settlement: Settlement, side: str, schema: LanceSchema) -> str:
-    """Record that rows of one side have no value of a new key column; return the side to take.
-
-    ``schema`` is the schema of the side that set the key.
+    A key goes with a column that a side drops.  If the column stays all the same, and the side set
+    no other key, it has the marks of the merge base.
     """
-    key, rows = [_set_to(schema)], ["left as it was, with new rows"]
+    own = [column.theirs if side == "theirs" else column.ours for column in columns]
+    if any(map(has_key, own)):
+        return own
+    bases = [next(filter(None, column.bases), None) for column in columns]
+    return [field or base for field, base in zip(own, bases, strict=True)]
+
+
+def _key_of(fields: Sequence[LanceField | None]) -> list[tuple[object, ...]]:
+    """Return the paths of a key, each column as its place among the columns of the result."""
+    found = [
+        (position, (place, *path))
+        for place, field in enumerate(fields)
+        if field is not None
+        for position, path in _marks_of(field)
+    ]
+    return [path for _, path in sorted(found, key=lambda one: (not one[0], one[0]))]
+
+
+def _marks_of(
+    field: LanceField, above: tuple[str, ...] = ()
+) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield the positions of a column and of its parts in the key, with the names of the parts."""
+    if field.key_position is not None:
+        yield field.key_position, above
+    for child in field.children:
+        yield from _marks_of(child, (*above, child.name))
+
+
+def refused_key(settlement: Settlement, side: str, schema: LanceSchema, has: str) -> str:
+    """Record that rows of one side have no value of a key column; return the side to take.
+
+    ``schema`` is the schema of the side that set the key, and ``has`` says what the other side has.
+    """
+    key, rows = [_set_to(schema)], [f"left as it was, with {has}"]
     both = (key, rows) if side == "ours" else (rows, key)
     other = "theirs" if side == "ours" else "ours"
     return settlement.settled(KEY, *both, sides=(other,)) or side
@@ -63,11 +90,13 @@ def has_key(field: LanceField | None) -> bool:
 def marked(field: LanceField, side: LanceField | None) -> LanceField:
     """Return a field with the marks of the primary key that the field has on a side."""
     position = None if side is None else side.key_position
+    # structs around a part of the key take no nulls either
+    is_strict = side is not None and has_key(side) and not side.nullable
     known = {} if side is None else {k: v for k, v in side.metadata.items() if k in MARKS}
     parts = () if side is None else side.children
     return replace(
         field,
-        nullable=field.nullable and position is None,
+        nullable=field.nullable and position is None and not is_strict,
         metadata={**{k: v for k, v in field.metadata.items() if k not in MARKS}, **known},
         key_position=position,
         children=tuple(

@@ -16,7 +16,13 @@ from lancekit.format.schema import LanceField
 from lancekit.legible import clean, plural
 from lancekit.operations.lineage.column_changes import ColumnChanges, is_altered
 from lancekit.operations.lineage.column_conflicts import SCHEMA, Choose, Settlement, new_side
-from lancekit.operations.lineage.column_key import has_key, marked, refused_key, side_of_key
+from lancekit.operations.lineage.column_key import (
+    has_key,
+    marked,
+    marking_fields,
+    refused_key,
+    side_of_key,
+)
 from lancekit.operations.lineage.column_metadata import merged_metadata, with_metadata
 from lancekit.operations.lineage.column_tracks import Track
 from lancekit.operations.lineage.merged_columns import (
@@ -24,6 +30,7 @@ from lancekit.operations.lineage.merged_columns import (
     DroppedPart,
     MergedColumn,
     Values,
+    counted_as,
 )
 from lancekit.operations.lineage.planned_parts import PlannedParts
 
@@ -264,16 +271,21 @@ class _Planning:
 
     def _with_key(self, columns: list[MergedColumn]) -> list[MergedColumn]:
         """Return the columns with the primary key of the side that changed the key."""
-        versions = self.top.versions
-        side = side_of_key(self.settlement, versions, self.top.tracks)
-        # rows of the other side have no values of a new column
-        new_there = any(has_key(one.theirs) for one in columns if one.ours is None)
-        new_here = any(has_key(one.ours) for one in columns if one.theirs is None)
-        if side == "theirs" and self.values.own_rows and new_there:
-            side = refused_key(self.settlement, side, versions.theirs.manifest.schema)
-        elif side == "ours" and self.values.their_rows and new_here:
-            side = refused_key(self.settlement, side, self.ours)
-        return [_marked(one, side) for one in columns]
+        versions, values = self.top.versions, self.values
+        side = side_of_key(self.settlement, versions, columns)
+        source = versions.theirs if side == "theirs" else versions.ours
+        own = marking_fields(columns, side)
+        rows = values.own_rows if side == "theirs" else values.their_rows
+        others = [one.ours if side == "theirs" else one.theirs for one in columns]
+        is_lacked = any(
+            has_key(field) and other is None for field, other in zip(own, others, strict=True)
+        )
+        nulls = sum(_nulls_in_key(one, side, values) for one in columns)
+        if (rows and is_lacked) or nulls:
+            has = plural(nulls, "null") if nulls else "new rows"
+            side = refused_key(self.settlement, side, source.manifest.schema, has)
+            own = marking_fields(columns, side)
+        return [_marked(one, field, side) for one, field in zip(columns, own, strict=True)]
 
     def _without_clashes(
         self, level: PlannedParts, columns: list[MergedColumn]
@@ -327,12 +339,23 @@ def _got_types(
     return told[:1], told[1:]
 
 
-def _marked(column: MergedColumn, side: str) -> MergedColumn:
-    """Return a column with the marks of the primary key that it has on a side."""
-    own = column.theirs if side == "theirs" else column.ours
+def _nulls_in_key(column: MergedColumn, side: str, values: Values) -> int:
+    """Return how many nulls the other side wrote into a key column of a side, or a part of it."""
+    found = 0
+    for chain in column.chains():
+        own = chain[-1].theirs if side == "theirs" else chain[-1].ours
+        if has_key(own):
+            found += values.nulls.get(counted_as(chain), 0)
+    return found
+
+
+def _marked(column: MergedColumn, own: LanceField | None, side: str) -> MergedColumn:
+    """Return a column with the marks of the primary key that its field on a side has."""
     if not column.parts:
         return replace(column, field=marked(column.field, own))
-    parts = tuple(_marked(part, side) for part in column.parts)
+    parts = tuple(
+        _marked(part, part.theirs if side == "theirs" else part.ours, side) for part in column.parts
+    )
     field = marked(replace(column.field, children=()), own)
     return replace(
         column, field=replace(field, children=tuple(part.field for part in parts)), parts=parts
@@ -387,6 +410,8 @@ def _did(bases: Sequence[LanceField], now: LanceField) -> list[str]:
         done.append(f"renamed to {clean(now.name)}")
     if all(_kind(now) != _kind(base) for base in bases):
         done.append(f"cast to {_kind(now)}")
+    if has_key(now) and not any(map(has_key, bases)):
+        done.append("put into the primary key")
     return done
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.operations.lineage.column_changes import ColumnChanges
 from lancekit.operations.lineage.column_conflicts import ColumnConflict
 
-__all__ = ["ColumnPlan", "DroppedPart", "MergedColumn", "Values"]
+__all__ = ["ColumnPlan", "DroppedPart", "MergedColumn", "Values", "counted_as"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +70,13 @@ class MergedColumn:
         for part in self.parts:
             yield from part.walk()
 
+    def chains(self, above: tuple[MergedColumn, ...] = ()) -> Iterator[tuple[MergedColumn, ...]]:
+        """Yield the column and all its parts, each behind those that it is in."""
+        chain = (*above, self)
+        yield chain
+        for part in self.parts:
+            yield from part.chains(chain)
+
     def ids_of_theirs(self) -> Iterator[tuple[int, int]]:
         """Yield the id of each field in the version of theirs, with that of the result."""
         for part in self.walk():
@@ -101,6 +108,14 @@ class Values:
     their_rows: int = 0
     any_theirs: bool = False
     are_counted: bool = False
+
+
+def counted_as(chain: Sequence[MergedColumn]) -> str:
+    """Return the name by which `Values` counts a column, or a part behind those that it is in."""
+    if len(chain) > 1:
+        names = (next(base.name for base in one.bases if base is not None) for one in chain)
+        return ".".join(names)
+    return "" if chain[0].ours is None else chain[0].ours.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from lancekit.operations.lineage.merged_columns import (
     DroppedPart,
     MergedColumn,
     Values,
+    counted_as,
 )
 from lancekit.operations.lineage.rows import NOWHERE, read_rows, seen
 from lancekit.pipeline.casts.alter import convert
@@ -154,7 +155,7 @@ def _values_since(plan: ColumnPlan, at: int, since: Since) -> Values:
     theirs = _Rows.of(since.to_theirs, changes, gone)
     ours = _Rows.of(since.to_ours, mine, lost)
     misfits, nulls = dict[str, int](), dict[str, int]()
-    for chain in (found for column in plan.columns for found in _chains(column, ())):
+    for chain in (found for column in plan.columns for found in column.chains()):
         column = chain[-1]
         for side, field, other in _sides(column, theirs, ours):
             kinds = [one.to_arrow().type for one in (field, column.field)]
@@ -162,14 +163,14 @@ def _values_since(plan: ColumnPlan, at: int, since: Since) -> Values:
             is_strict = field.nullable and not other.nullable
             if not len(side.rows) or not (is_cast or is_strict):
                 continue
-            name = _key(chain)
+            name = counted_as(chain)
             of_theirs = side is theirs
             found = _values(side.version, side.rows, [_own(one, of_theirs) for one in chain])
             if is_cast:
                 number = _num_misfits(side, found, chain, at)
                 misfits[name] = misfits.get(name, 0) + number
             if is_strict:
-                nulls[name] = found.num_nulls
+                nulls[name] = _num_new(side, found, found.nulls, chain, at)
     sides = [{**side_changes.cells} for side_changes in (mine, changes)]
     for part in plan.dropped_parts:
         own = (since.to_theirs, changes) if part.in_theirs else (since.to_ours, mine)
@@ -184,16 +185,6 @@ def _values_since(plan: ColumnPlan, at: int, since: Since) -> Values:
         any_theirs=bool(len(theirs.rows)),
         are_counted=True,
     )
-
-
-def _chains(
-    column: MergedColumn, above: tuple[MergedColumn, ...]
-) -> Iterator[tuple[MergedColumn, ...]]:
-    """Yield a column and all its parts, each behind those that it is in."""
-    chain = (*above, column)
-    yield chain
-    for part in column.parts:
-        yield from _chains(part, chain)
 
 
 def _num_changed(part: DroppedPart, plan: DiffPlan, changes: Changes) -> int:
@@ -259,14 +250,6 @@ def _sides(
         yield ours, column.ours, column.theirs
 
 
-def _key(chain: Sequence[MergedColumn]) -> str:
-    """Return the name by which `Values` counts a column or a part."""
-    if len(chain) > 1:
-        names = (next(base.name for base in one.bases if base is not None) for one in chain)
-        return ".".join(names)
-    return "" if chain[0].ours is None else chain[0].ours.name
-
-
 def _own(column: MergedColumn, of_theirs: bool) -> LanceField:
     found = column.theirs if of_theirs else column.ours
     if found is None:
@@ -276,10 +259,13 @@ def _own(column: MergedColumn, of_theirs: bool) -> LanceField:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Values of a column, or of a part: one for each row, unless lists are above."""
+    """Values of a column, or of a part: one for each row, unless lists are above.
+
+    `nulls` tells which are null, in a struct that is not.
+    """
 
     values: pa.Array
-    num_nulls: int
+    nulls: npt.NDArray[np.bool_]
     has_rows: bool
 
 
@@ -289,9 +275,10 @@ def _values(side: Snapshot, rows: Addresses, chain: Sequence[LanceField]) -> _Fo
     A part of a null struct is null, and counts as no null.
     """
     table = read_rows(side, rows).read([chain[0].name], rows)
-    values, has_rows, above = ak.combine_chunks(table[chain[0].name]), True, 0
+    values, has_rows = ak.combine_chunks(table[chain[0].name]), True
+    above = np.zeros(len(values), bool)
     for field in chain[1:]:
-        above = ak.null_count(values)
+        above = flags_of(values.is_null())
         if pa.types.is_struct(values.type):
             places = pa.array(np.arange(len(values)), mask=~flags_of(values.is_valid()))
             values = ak.take(child_of(values, field.name), places)
@@ -300,18 +287,14 @@ def _values(side: Snapshot, rows: Addresses, chain: Sequence[LanceField]) -> _Fo
                 entries = items_of(values)
                 kind = pa.list_(pa.field("entries", entries.type, False))
                 values = with_other_items(values, kind, entries)
-            values, has_rows, above = flattened(values), False, 0
-    return _Found(values, ak.null_count(values) - above, has_rows)
+            values, has_rows = flattened(values), False
+            above = np.zeros(len(values), bool)
+    return _Found(values, flags_of(values.is_null()) & ~above, has_rows)
 
 
 def _num_misfits(side: _Rows, found: _Found, chain: Sequence[MergedColumn], at: int) -> int:
-    """Return how many values of a side do not fit the type that the column gets.
-
-    Only values that the side changed count, and all values of rows that the other side deleted.
-    The other side replaced every other value that did not fit before its cast.
-    """
-    values, column = found.values, chain[-1]
-    kind = column.field.to_arrow().type
+    """Return how many values of a side do not fit the type that the column gets."""
+    values, kind = found.values, chain[-1].field.to_arrow().type
     try:
         # items that do not fit would become nulls inside of values
         cast = convert(values, kind) if pa.types.is_nested(kind) else retyped(values, kind)
@@ -319,21 +302,37 @@ def _num_misfits(side: _Rows, found: _Found, chain: Sequence[MergedColumn], at: 
         return len(values)
     if ak.null_count(cast) == ak.null_count(values):
         return 0
-    unfit = np.flatnonzero(flags_of(cast.is_null()) & ~flags_of(values.is_null()))
+    unfit = flags_of(cast.is_null()) & ~flags_of(values.is_null())
+    return _num_new(side, found, unfit, chain, at)
+
+
+def _num_new(
+    side: _Rows,
+    found: _Found,
+    flags: npt.NDArray[np.bool_],
+    chain: Sequence[MergedColumn],
+    at: int,
+) -> int:
+    """Return how many of the marked values of a side count, because the column cannot hold them.
+
+    Only values that the side changed count, and all values of rows that the other side deleted.
+    The other side replaced every other such value before it changed the column.
+    """
+    marked = np.flatnonzero(flags)
     base = [was for one in chain if (was := one.bases[at]) is not None]
-    if not found.has_rows or len(base) < len(chain):
-        return len(unfit)
-    before = side.before[unfit]
+    if not len(marked) or not found.has_rows or len(base) < len(chain):
+        return len(marked)
+    before = side.before[marked]
     known = (before != NOWHERE) & ~np.isin(before, side.conflicts)
     if not known.any():
-        return len(unfit)
-    now = ak.take(values, pa.array(unfit[known]))
+        return len(marked)
+    now = ak.take(found.values, pa.array(marked[known]))
     try:
         old = retyped(_values(side.base, before[known], base).values, now.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return len(unfit)
+        return len(marked)
     same = ~differing(old, now)
-    return len(unfit) - int(same.sum())
+    return len(marked) - int(same.sum())
 
 
 def merged_pairs(

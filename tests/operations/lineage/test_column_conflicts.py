@@ -11,7 +11,9 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import SchemaMismatchError
+from tests.operations.lineage.test_column_merges import Change
 from tests.operations.lineage.test_column_metadata import structs
+from tests.support.faults import Faults, injected
 
 
 def test_a_struct_of_which_no_part_is_left_is_refused_before_rows_are_read(
@@ -45,6 +47,81 @@ def test_a_struct_of_which_no_part_is_left_is_refused_before_rows_are_read(
     for library in (lk, lance):
         found = library.dataset(ds.uri).to_table().sort_by("id").to_pylist()
         assert found == [{"id": 1, "n": 9}, {"id": 2, "n": 2}, {"id": 3, "n": 3}]
+
+
+def altered(**change: Any) -> Change:
+    return lambda ds: ds.alter_columns({"path": "n", **change})
+
+
+def told(unit: str) -> Change:
+    return lambda ds: ds.update_field_metadata({"n": {"unit": unit}})
+
+
+def dropped(ds: lk.LanceDataset) -> None:
+    ds.drop_columns(["n"])
+
+
+def keyed(column: str) -> Change:
+    return lambda ds: ds.update_field_metadata(
+        {column: {"lance-schema:unenforced-primary-key": "true"}}
+    )
+
+
+#: what each side does to columns: the schemas alone tell that it is a conflict
+OF_SCHEMAS: dict[str, tuple[Change, Change]] = {
+    "two names": (altered(name="a"), altered(name="b")),
+    "two types": (altered(data_type=pa.int32()), altered(data_type=pa.int16())),
+    "dropped, renamed": (dropped, altered(name="b")),
+    "dropped, cast": (dropped, altered(data_type=pa.int32())),
+    "dropped, made the key": (dropped, keyed("n")),
+    "two keys": (keyed("k"), keyed("n")),
+    "added with two types": (
+        lambda ds: ds.add_columns({"x": "1"}),
+        lambda ds: ds.add_columns({"x": "'a'"}),
+    ),
+    "one name": (altered(name="x"), lambda ds: ds.add_columns({"x": "1"})),
+    "metadata": (told("m"), told("km")),
+    "metadata of the schema": (
+        lambda ds: ds.update_schema_metadata({"owner": "a"}),
+        lambda ds: ds.update_schema_metadata({"owner": "b"}),
+    ),
+}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("case", OF_SCHEMAS)
+def test_a_conflict_of_schemas_is_found_before_a_row_is_read(
+    tmp_path: Path, case: str, turned: bool
+) -> None:
+    """Both sides changed rows, too; the refused merge opens no data file, and writes nothing."""
+    kinds = [pa.field(name, pa.int64(), name == "m") for name in ("id", "n", "k", "m")]
+    rows = pa.table({field.name: [1, 2] for field in kinds}, schema=pa.schema(kinds))
+    ds = lk.write_dataset(rows, tmp_path / "t", enable_stable_row_ids=True)
+    exp = ds.create_branch("exp")
+    for line, change in zip((exp, ds) if turned else (ds, exp), OF_SCHEMAS[case], strict=True):
+        change(line)
+    ds.update({"m": "8"}, where="id = 1")
+    exp.update({"m": "9"}, where="id = 2")
+    files = sorted((tmp_path / "t").rglob("*"))
+    lk.clear_cache()
+    for doing in (
+        lambda now: now.branches.merge("exp"),
+        lambda now: now.branches.merge("exp", conflicts=lambda found: []),
+        lambda now: now.branches.rebase("exp"),
+    ):
+        faults = Faults()
+        with injected(faults):
+            now = lk.dataset(ds.uri)
+            with pytest.raises(SchemaMismatchError) as raised:
+                doing(now)
+        (conflict,) = raised.value.context["conflicts"]
+        assert all((conflict.ours, conflict.theirs))
+        assert not [call for call in faults.calls if ".lance" in call.name]
+        assert sorted((tmp_path / "t").rglob("*")) == files
+    # the counter sees rows that are read
+    with injected(faults := Faults()):
+        lk.dataset(ds.uri).branches.merge("exp", dry_run=True, conflicts="ours")
+    assert [call for call in faults.calls if ".lance" in call.name]
 
 
 @pytest.mark.parametrize("side", ["ours", "theirs"])

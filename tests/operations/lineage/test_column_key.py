@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import lance
 import pyarrow as pa
 import pytest
 
@@ -147,3 +149,80 @@ def test_rows_that_share_their_key_where_it_was_set_are_merged(tmp_path: Path) -
     with_key("code")(other)
     exp.branches.merge("other", into="exp")
     assert exp.duplicates().rows == 2
+
+
+#: how the side without the key gets nulls into the column
+NULLS: dict[str, Change] = {
+    "updated": lambda ds: ds.update({"code": "NULL"}, where="id = 1"),
+    "inserted": lambda ds: ds.insert({"id": [9], "code": [None], "n": [9]}, mode="append"),
+}
+
+
+@pytest.mark.parametrize("library", [lk, lance], ids=["lancekit", "pylance"])
+@pytest.mark.parametrize("wrote", NULLS)
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_a_key_of_a_column_in_which_the_other_side_wrote_nulls(
+    tmp_path: Path, side: str, wrote: str, library: Any
+) -> None:
+    """The merged table had nulls in a column that takes none: pylance could not read it."""
+    ds = two_keys(tmp_path / "t")
+    exp = ds.create_branch("exp")
+    one, other = (ds, exp) if side == "ours" else (exp, ds)
+    with_key("code")(library.dataset(one._line.uri))
+    other.alter_columns({"path": "code", "nullable": True})
+    NULLS[wrote](other)
+    for line in (ds, exp):
+        line.checkout_latest()
+        line.update({"n": "7"}, where="id = 2")
+    version = ds.version
+    with pytest.raises(SchemaMismatchError, match=r"the primary key was .* with 1 null") as raised:
+        ds.branches.merge("exp")
+    assert ds.latest_version == version
+    (conflict,) = raised.value.context["conflicts"]
+    assert conflict.sides == (("theirs",) if side == "ours" else ("ours",))
+    ds.branches.merge("exp", conflicts=conflict.sides[0])
+    assert (key_of(ds), ds.schema.field("code").nullable) == ([], True)
+    ds.validate(deep=True)
+    assert lance.dataset(ds.uri).to_table()["code"].null_count == 1
+
+
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_a_key_of_a_column_that_the_other_side_dropped(tmp_path: Path, side: str) -> None:
+    ds = two_keys(tmp_path / "t")
+    exp = ds.create_branch("exp")
+    one, other = (ds, exp) if side == "ours" else (exp, ds)
+    with_key("code")(one)
+    other.drop_columns(["code"])
+    said = "put into the primary key", "dropped"
+    plan = ds.branches.merge("exp", dry_run=True)
+    (conflict,) = plan.conflicts.by_column
+    found = (conflict.ours, conflict.theirs)
+    assert (conflict.column, found if side == "ours" else found[::-1]) == ("code", said)
+    with pytest.raises(SchemaMismatchError, match="put into the primary key"):
+        ds.branches.merge("exp")
+    for chosen in ("ours", "theirs"):
+        trial = ds.create_branch(chosen)
+        ds.branches.merge("exp", into=chosen, conflicts=chosen)  # type: ignore[arg-type]
+        trial.checkout_latest()
+        assert key_of(trial) == (["code"] if chosen == side else [])
+        assert ("code" in trial.schema.names) == (chosen == side)
+        trial.validate(deep=True)
+
+
+@pytest.mark.parametrize("another", [False, True], ids=["no key", "another key"])
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_a_key_column_that_stays_though_a_side_dropped_it(
+    tmp_path: Path, side: str, another: bool
+) -> None:
+    ds = two_keys(tmp_path / "t")
+    with_key("id")(ds)
+    exp = ds.create_branch("exp")
+    one, other = (ds, exp) if side == "ours" else (exp, ds)
+    one.update({"id": "20"}, where="code = 8")
+    other.drop_columns(["id"])
+    if another:
+        with_key("code")(other)
+    ds.branches.merge("exp", conflicts=side)  # type: ignore[arg-type]
+    assert sorted(ds.to_table()["id"].to_pylist()) == [1, 20]
+    assert key_of(ds) == (["code"] if another else ["id"])
+    ds.validate(deep=True)

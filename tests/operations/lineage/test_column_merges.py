@@ -691,6 +691,15 @@ def dropping(ds: lk.LanceDataset) -> None:
     ds.drop_columns(["age"])
 
 
+def not_nullable(ds: lk.LanceDataset) -> None:
+    ds.alter_columns({"path": "age", "nullable": False})
+
+
+def making_a_key(ds: lk.LanceDataset) -> None:
+    not_nullable(ds)
+    ds.update_field_metadata({"age": {"lance-schema:unenforced-primary-key": "true"}})
+
+
 def updating(ds: lk.LanceDataset) -> None:
     ds.update({"age": "age + 10"}, where="id = 1")
 
@@ -707,10 +716,15 @@ OUTCOMES: dict[tuple[str, str], list[tuple[Change, Change, dict[str, Any] | None
     ("added it", "added it with another type"): [(adding("id * 7"), adding("'a'"), None)],
     ("dropped it", "did nothing"): [(dropping, nothing, {})],
     ("dropped it", "dropped it"): [(dropping, dropping, {})],
-    ("dropped it", "changed its values, renamed or cast it"): [
+    ("dropped it", "changed its values, renamed or cast it, or made it a key column"): [
         (dropping, updating, None),
         (dropping, with_name("x"), None),
         (dropping, with_type(pa.int32()), None),
+        (dropping, making_a_key, None),
+    ],
+    ("dropped it", "changed its nullability or metadata"): [
+        (dropping, with_unit("years"), {}),
+        (dropping, not_nullable, {}),
     ],
     ("renamed it", "changed its values"): [(with_name("x"), updating, {"x": 11})],
     ("renamed it", "renamed it otherwise"): [(with_name("x"), with_name("y"), None)],
@@ -725,14 +739,10 @@ OUTCOMES: dict[tuple[str, str], list[tuple[Change, Change, dict[str, Any] | None
     ],
     ("changed its nullability or metadata", "did nothing"): [
         (with_unit("years"), nothing, {"age": 1}),
-        (lambda ds: ds.alter_columns({"path": "age", "nullable": False}), nothing, {"age": 1}),
+        (not_nullable, nothing, {"age": 1}),
     ],
     ("made it not nullable", "wrote nulls"): [
-        (
-            lambda ds: ds.alter_columns({"path": "age", "nullable": False}),
-            lambda ds: ds.update({"age": "nullif(1, 1)"}, where="id = 1"),
-            None,
-        )
+        (not_nullable, lambda ds: ds.update({"age": "nullif(1, 1)"}, where="id = 1"), None)
     ],
     ("changed metadata", "changed them otherwise"): [(with_unit("years"), with_unit("days"), None)],
 }
@@ -856,6 +866,23 @@ def test_a_written_column_takes_no_nulls_beside_rows_that_the_merge_deletes(
     ds.branches.merge("exp")
     assert ds.to_table().to_pylist() == [{"id": 2, "x": 4}, {"id": 3, "x": 6}]
     ds.validate(deep=True)
+
+
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_nulls_that_a_side_replaced_before_its_column_took_none(tmp_path: Path, side: str) -> None:
+    """The other side only kept the null in a row of which it changed another column."""
+    rows = {"id": [1, 2], "a": [None, 2], "b": [1, 2]}
+    ds = lk.write_dataset(rows, tmp_path / "t", primary_key="id")
+    exp = ds.create_branch("exp")
+    one, other = (ds, exp) if side == "ours" else (exp, ds)
+    one.update({"a": "5"}, where="id = 1")
+    one.alter_columns({"path": "a", "nullable": False})
+    other.update({"b": "9"}, where="id = 1")
+    ds.branches.merge("exp")
+    assert not ds.schema.field("a").nullable
+    wanted = [{"id": 1, "a": 5, "b": 9}, {"id": 2, "a": 2, "b": 2}]
+    for library in (lk, lance):
+        assert library.dataset(ds.uri).to_table().sort_by("id").to_pylist() == wanted
 
 
 @pytest.mark.parametrize("into", ["main", "branch"])
