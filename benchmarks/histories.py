@@ -2,7 +2,8 @@
 
 The merge of a branch stands beside what one would do without: an upsert of its changed rows by the
 reference, which moves no deletions and overwrites what is newer on main.  The others have nothing
-beside them, and stand for themselves.
+beside them, and stand for themselves.  Of merges the CPU time counts, too, on a machine that does
+other work, and the bytes of data files that are not merely a second name.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +31,13 @@ _FRAGMENTS = 10
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds of a case, and of what is done without it."""
+    """Seconds of a case, and of what is done without it; CPU seconds, bytes of new data files."""
 
     case: str
     seconds: float
     without: float | None = None
+    cpu: float | None = None
+    written: int | None = None
 
 
 def _timed(run: Callable[[], Any]) -> float:
@@ -84,6 +88,56 @@ def _forwarded(folder: Path, rows: int) -> Measured:
     return Measured("fast-forward to all rows", _timed(lambda: ds.branches.merge("load")))
 
 
+def _update(ds: lk.LanceDataset, column: str) -> None:
+    ds.update({column: f"{column} + 1"}, where="id % 100 = 7")
+
+
+def _double(ds: lk.LanceDataset) -> None:
+    ds.add_columns({"twice": "amount * 2"})
+
+
+def _append(ds: lk.LanceDataset) -> None:
+    ds.insert(rows_of(np.arange(1_000_000_000, 1_000_001_000)), mode="append")
+
+
+#: what the branch does, and main meanwhile
+_BRANCHES: dict[str, tuple[Callable[[Any], object], Callable[[Any], object] | None]] = {
+    "fast-forward to 1 % updated rows": (lambda ds: _update(ds, "amount"), None),
+    "fast-forward to a new column": (_double, None),
+    "merge 1 % cells by 1 % cells": (
+        lambda ds: _update(ds, "amount"),
+        lambda ds: _update(ds, "weight"),
+    ),
+    "merge a new column": (_double, _append),
+}
+
+
+def _data_files(ds: lk.LanceDataset) -> dict[int, int]:
+    """Return the sizes of the data files of all branches; a second name is the same file."""
+    found = [path.stat() for path in Path(ds.uri).rglob("data/*")]
+    return {one.st_ino: one.st_size for one in found}
+
+
+def _branch_merges(folder: Path, rows: int) -> Iterator[Measured]:
+    """Merge changes of rows and columns into a main that moved, and into one that did not."""
+    _table(folder / "branched", rows)
+    for case, (theirs, ours) in _BRANCHES.items():
+        at = folder / "branch"
+        shutil.copytree(folder / "branched", at)
+        ds = lk.dataset(at)
+        theirs(ds.create_branch("work"))
+        if ours is not None:
+            ours(ds)
+        before = _data_files(ds)
+        lk.clear_cache()
+        ds, started = lk.dataset(at), time.process_time()
+        seconds = _timed(partial(ds.branches.merge, "work"))
+        cpu = time.process_time() - started
+        new = [size for file, size in _data_files(ds).items() if file not in before]
+        yield Measured(case, seconds, cpu=cpu, written=sum(new))
+        shutil.rmtree(at)
+
+
 def _questions(folder: Path, versions: int) -> Iterator[Measured]:
     ds = lk.write_dataset(
         {"id": np.arange(1000), "v": np.zeros(1000)},
@@ -109,6 +163,7 @@ def measure(rows: int, versions: int, folder: Path) -> Iterator[Measured]:
     """Measure each case once, on tables of their own."""
     yield _merged(folder, rows)
     yield _forwarded(folder, rows)
+    yield from _branch_merges(folder, rows)
     yield from _questions(folder, versions)
 
 
@@ -117,8 +172,10 @@ def main(rows: int = 10_000_000, versions: int = 1000) -> None:
     print(f"{rows:,} rows, {_FRAGMENTS} fragments: lancekit, without")
     with tempfile.TemporaryDirectory(prefix="lancekit-histories-") as folder:
         for found in measure(rows, versions, Path(folder)):
-            without = "" if found.without is None else f"{found.without * 1e3:10.0f} ms"
-            print(f"{found.case:42} {found.seconds * 1e3:10.0f} ms {without}", flush=True)
+            more = "" if found.without is None else f"{found.without * 1e3:10.0f} ms"
+            if found.cpu is not None:
+                more = f"{found.cpu * 1e3:10.0f} ms CPU {found.written:12,} bytes written"
+            print(f"{found.case:42} {found.seconds * 1e3:10.0f} ms {more}", flush=True)
 
 
 if __name__ == "__main__":

@@ -82,8 +82,12 @@ def test_indices_are_measured(tmp_path: Path, whole: bool) -> None:
 def test_questions_of_a_history_are_measured(tmp_path: Path) -> None:
     first, *others = histories.measure(2_000, 5, tmp_path)
     assert first.without is not None
-    assert len(others) == 5
+    assert len(others) == 9
     assert min(each.seconds for each in (first, *others)) > 0
+    written = {each.case: each.written for each in others if each.written is not None}
+    assert written.pop("merge 1 % cells by 1 % cells")
+    assert set(written.values()) == {0}
+    assert len(written) == 3
 
 
 @pytest.mark.parametrize("word", ["append", "open latest", "list"])
