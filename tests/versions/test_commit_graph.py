@@ -181,6 +181,31 @@ def test_what_a_key_says() -> None:
             VersionVector.of(chain, {edge.key: text})
 
 
+@pytest.mark.parametrize("forward", [False, True])
+def test_keys_of_the_first_lancekit_are_read(tmp_path: Path, forward: bool) -> None:
+    """They have no target, and no transaction; a fork inherits them, and a merge adds its own."""
+    ds = lk.write_dataset({"id": [1, 2], "n": [1, 2]}, tmp_path / "t", primary_key="id")
+    exp = ds.create_branch("exp")
+    exp.update({"n": "10"}, where="id = 1")
+    if not forward:
+        ds.update({"n": "20"}, where="id = 2")
+    ds.branches.merge("exp")
+    (key,) = ds.config()
+    old = "2 fast-forward 2" if forward else "2"
+    ds.update_config({key: None, key.removesuffix(".main"): old})
+    fork = ds.create_branch("fork")
+    exp.update({"n": "11"}, where="id = 1")
+    for line, second in ((ds, "30"), (fork, "40")):
+        assert line.branches.compare("exp").base == ("exp", 2)
+        line.update({"n": second}, where="id = 2")
+        result = line.branches.merge("exp")
+        assert (result.how, result.base) == ("three-way", ("exp", 2))
+        assert values(line) == {1: 11, 2: int(second)}
+        new = f"{key.removesuffix('.main')}.{unique_name(line._line)}"
+        assert line.config()[new].split()[0] == "3"
+        assert line.branches.merge("exp").how == "nothing to do"
+
+
 def table(uri: str, rows: dict[str, Any]) -> lk.LanceDataset:
     return lk.write_dataset(rows, f"memory://{uri}", primary_key="id")
 
