@@ -299,7 +299,7 @@ class _Meeting:
             agreed=agreed,
             clashes=_joined(clashes),
         )
-        if between.way == "row ids, then key":
+        if between.key and between.way.endswith("key"):
             self._check_keys(plan)
         return plan
 
@@ -399,7 +399,11 @@ class _Meeting:
         return found.where(clash)
 
     def _check_keys(self, plan: ThreeWay) -> None:
-        """Refuse keys that would stand twice: rows are told by ids, and both may have got one."""
+        """Refuse keys that would stand twice.
+
+        Rows may be told by ids, and both sides may have given a key to another row; or a side wrote
+        a second row of a key without a look, as pylance does, and the other side updated the first.
+        """
         seeds = Seeds.drawn()
         key = [pair for pair in plan.columns if pair.name in plan.key]
         kept = np.concatenate([self.mine.inserted, self.mine.updated[1]])

@@ -402,6 +402,31 @@ def test_rows_that_both_sides_gave_one_key(tmp_path: Path) -> None:
     assert not is_empty(guard, [pa.int64()])  # a key that came by an update is guarded, too
 
 
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
+def test_a_second_row_of_a_key_that_the_other_side_updated(
+    tmp_path: Path, stable: bool, side: str
+) -> None:
+    """pylance checks no keys: its append gave main or the branch a key for the second time."""
+    ds = lk.write_dataset(
+        {"id": [1, 2], "v": [1, 2]}, tmp_path / "t", primary_key="id", enable_stable_row_ids=stable
+    )
+    exp = ds.create_branch("exp")
+    one, other = (ds, exp) if side == "ours" else (exp, ds)
+    there: Any = lance.dataset(ds.uri).checkout_version((one.branch, None))
+    there.insert(pa.table({"id": [1], "v": [50]}, schema=there.schema), mode="append")
+    one.checkout_latest()
+    other.update({"v": "7"}, where="id = 1")
+    version = ds.version
+    for conflicts in ("fail", "theirs"):
+        with pytest.raises(MergeConflictError, match="id = 1, and they are not the same row"):
+            ds.branches.merge("exp", conflicts=conflicts)  # type: ignore[arg-type]
+    assert ds.latest_version == version
+    one.delete("v = 50")
+    ds.branches.merge("exp")
+    assert {one["id"]: one["v"] for one in as_read(ds)} == {1: 7, 2: 2}
+
+
 def test_columns_of_both_sides(ds: lk.LanceDataset) -> None:
     exp = ds.create_branch("exp")
     exp.update({"age": "age + 10"}, where="id < 3")
