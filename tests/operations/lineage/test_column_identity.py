@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lancekit as lk
+from lancekit.errors import SchemaMismatchError
 from lancekit.operations.lineage.columns import column_pairs
 from tests.system.test_equivalence import runs
 
@@ -132,3 +133,28 @@ def test_values_follow_a_rename_over_a_compaction(tmp_path: Path, library: str) 
         ("a2", "b2"),
         ("a3", "b3"),
     ]
+
+
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+@pytest.mark.parametrize("library", ["lancekit", "pylance"])
+def test_a_column_with_the_id_of_a_dropped_one_takes_none_of_its_values(
+    tmp_path: Path, library: str, side: str
+) -> None:
+    rows = {"id": [1, 2], "n": [1, 2], "m": [5, 6]}
+    ds = lk.write_dataset(rows, tmp_path / "t", primary_key="id")
+    exp = ds.create_branch("exp")
+    one, other = (ds, exp) if side == "ours" else (exp, ds)
+    handle: Any = one if library == "lancekit" else lance.dataset(one._line.uri)
+    handle.drop_columns(["m"])
+    handle.update({"n": "n + 1"})  # no file has the column any more
+    handle.add_columns({"k": "id * 7"})
+    one.checkout_latest()
+    ids = [version.manifest.schema.fields[2].id for version in (one._snapshot, other._snapshot)]
+    assert ids[0] == ids[1]
+    other.update({"m": "99"}, where="id = 1")
+    with pytest.raises(SchemaMismatchError, match="column 'm' was"):
+        ds.branches.merge("exp")
+    ds.branches.merge("exp", conflicts=side)  # type: ignore[arg-type]
+    for there in (lk, lance):
+        found = there.dataset(ds.uri).to_table().sort_by("id").to_pydict()
+        assert found == {"id": [1, 2], "n": [2, 3], "k": [7, 14]}
