@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
@@ -34,7 +34,7 @@ from lancekit.operations.lineage.column_sides import check_names
 from lancekit.operations.lineage.conflicts import Conflicts, Named, Resolve
 from lancekit.operations.lineage.given_rows import settled_by
 from lancekit.operations.lineage.linked_files import bring_again, commit_with_files, with_deletions
-from lancekit.operations.lineage.merge_base import merged_mark
+from lancekit.operations.lineage.merge_marks import implied_marks, merged_mark
 from lancekit.operations.lineage.merged_rows import Settled
 from lancekit.operations.lineage.new_key import check_new_key
 from lancekit.operations.lineage.several_bases import combined
@@ -235,12 +235,12 @@ def check_change(change: Changed, ours: Snapshot, how: How) -> None:
         check_names(how.conflicts.columns, [ours, change.theirs, change.base, *change.further])
 
 
-def edges_alone(mark: BatchMarker | None, change: Changed) -> UpdateConfig:
+def edges_alone(mark: BatchMarker | None, implied: Sequence[BatchMarker]) -> UpdateConfig:
     """Return the operation that records a merge which changes no row and no column.
 
     Both libraries land every change of rows and columns that comes late behind it.
     """
-    marks = (*(() if mark is None else (mark,)), *change.implied)
+    marks = (*(() if mark is None else (mark,)), *implied)
     return UpdateConfig(config_updates=UpdateMap({one.key: one.text for one in marks}))
 
 
@@ -252,7 +252,7 @@ def _commit_edges(plan: ThreeWay, change: Changed, how: How) -> Snapshot:
     target what it has of the source: so the commit is the next version, or is planned again.
     """
     pending = _pending(UpdateConfig(), plan, change, how)
-    pending = replace(pending, operation=edges_alone(pending.mark, change))
+    pending = replace(pending, operation=edges_alone(pending.mark, pending.implied))
     return commit_with_files(pending, (), plan.theirs, plan.ours)
 
 
@@ -270,7 +270,7 @@ def _pending(operation: Operation, plan: ThreeWay, change: Changed, how: How) ->
             **theirs_said(of_theirs, plan.theirs),
         },
         mark=mark,
-        implied=change.implied,
+        implied=implied_marks(change.implied, plan.schema, plan.theirs, of_theirs),
     )
 
 

@@ -237,14 +237,22 @@ class _Traces:
     def _recorded(self, base: Snapshot, merged: Snapshot) -> RecordedColumns | None:
         """Return the columns of a version with those of one that a merge brought, by its key."""
         graph, point = self._graph, self._graph.vector(base).point
-        for edge in graph.vector(merged).edges.values():
-            line = graph.line(edge.source) if edge.columns else None
+        edges = [edge for edge in graph.vector(merged).edges.values() if edge.columns]
+        error: SchemaMismatchError | None = None
+        # of its own line the versions between tell most
+        for edge in sorted(edges, key=lambda edge: edge.source != point[0]):
+            line = graph.line(edge.source)
             theirs = None if line is None else graph.load(line, edge.version)
             if theirs is None or edge.uuid not in ("", theirs.transaction_uuid):
                 continue
             if graph.vector(theirs).contains(*point):
-                of_theirs = self._direct(base, theirs)
-                return columns_of_record(edge.columns, merged).through(of_theirs.get)
+                try:
+                    of_theirs = self._direct(base, theirs)
+                    return columns_of_record(edge.columns, merged).through(of_theirs.get)
+                except SchemaMismatchError as untold:  # another key may tell it
+                    error = untold
+        if error is not None:
+            raise error
         return None
 
     def _returned(

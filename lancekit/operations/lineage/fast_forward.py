@@ -48,7 +48,7 @@ from lancekit.operations.lineage.linked_files import (
     places_of_fields,
     with_deletions,
 )
-from lancekit.operations.lineage.merge_base import taken_mark
+from lancekit.operations.lineage.merge_marks import implied_marks, taken_mark
 from lancekit.operations.maintenance.carried_fragments import (
     carried_fragments,
     referred_fragments,
@@ -160,9 +160,11 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
         stamps = _Stamps(ours, taken, change.before.version, version)
         carried = [stamps.on(fragment) for fragment in carried]
     mark = None if change.mark is None else taken_mark(change.mark, theirs, version)
+    schema = theirs.manifest.schema
+    implied = implied_marks(change.implied, schema, theirs, [(one, one) for one in schema.walk()])
     operation: Update | Merge | UpdateConfig
     if taken.is_empty:
-        operation = edges_alone(mark, change)
+        operation = edges_alone(mark, implied)
     elif taken.is_of_rows:
         operation = _operation(ours, taken, carried, deleted)
     else:
@@ -176,7 +178,7 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
         doing=how.doing,
         properties={**said_in(change, how), **ids_said(columns, ours)},
         mark=mark,
-        implied=change.implied,
+        implied=implied,
         next_row_id=theirs.manifest.next_row_id,
         moves_rows=not taken.is_of_rows,
         covers=_covers(ours, theirs),

@@ -13,17 +13,15 @@ from dataclasses import dataclass, replace
 from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError, VersionNotFoundError
 from lancekit.format.fragment import FragmentList
-from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.legible import literal
 from lancekit.operations.lineage.columns import column_pairs
 from lancekit.pipeline.diff.fragments import ColumnPair
-from lancekit.pipeline.diff.recorded_columns import record_of_columns
 from lancekit.versions.commit_graph import CommitGraph, CommonVersion
-from lancekit.versions.merge_edges import MergeEdge, SharedIds, VersionVector, merge_edges
+from lancekit.versions.merge_edges import VersionVector, merge_edges
 from lancekit.versions.references import Reference, resolve
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["MergeBase", "commits_unmerged", "merge_base", "merged_mark", "named_base", "taken_mark"]
+__all__ = ["MergeBase", "commits_unmerged", "merge_base", "named_base"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,29 +45,6 @@ class MergeBase:
     implied: tuple[BatchMarker, ...]
     is_merged: bool
     is_behind: bool
-
-
-def taken_mark(mark: BatchMarker, theirs: Snapshot, version: int) -> BatchMarker:
-    """Return the mark of a merge whose rows a version takes over as they are, with their ids."""
-    edge = MergeEdge.parse(mark.key, mark.text, "", "")
-    ids = edge.ids
-    if theirs.manifest.has_stable_row_ids:
-        ids = SharedIds(mark.number, version, theirs.manifest.next_row_id)
-    columns = record_of_columns(theirs.manifest.schema.walk(), theirs)
-    edge = replace(edge, taken_by=version, ids=ids, columns=columns)
-    return replace(mark, origin=edge.origin)
-
-
-def merged_mark(
-    mark: BatchMarker,
-    schema: LanceSchema,
-    theirs: Snapshot,
-    columns: Sequence[tuple[LanceField, LanceField | None]],
-) -> BatchMarker:
-    """Return the mark of a merge with a schema, each column with the one that it is in theirs."""
-    edge = MergeEdge.parse(mark.key, mark.text, "", "")
-    record = record_of_columns(schema.walk(), theirs, columns)
-    return replace(mark, origin=replace(edge, columns=record).origin)
 
 
 def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:

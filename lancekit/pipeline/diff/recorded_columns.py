@@ -18,7 +18,7 @@ from lancekit.versions.snapshot import Snapshot
 __all__ = ["RecordedColumns", "columns_of_record", "record_of_columns"]
 
 #: how many columns are recorded with their digests
-_WITNESSES = 8
+_WITNESSES = 64
 
 
 @dataclass(frozen=True, slots=True)

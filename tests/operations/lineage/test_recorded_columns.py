@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,11 @@ def handle(library: Any, uri: str, branch: str) -> Any:
 
 
 def clean(uri: str) -> None:
-    for branch in BRANCHES:
+    clean_all(uri, BRANCHES)
+
+
+def clean_all(uri: str, branches: Iterable[str]) -> None:
+    for branch in branches:
         ds = handle(lance, uri, branch)
         ds.optimize.compact_files()
         ds.cleanup_old_versions(NOW, delete_unverified=True, error_if_tagged_old_versions=False)
@@ -123,3 +128,38 @@ def test_nothing_is_written_where_nothing_tells(tmp_path: Path, change: str, los
         assert caught.value.context["column"] in names
         assert "drop" in str(caught.value.hint)
     assert {branch: rows(uri, branch) for branch in BRANCHES} == before
+
+
+@pytest.mark.parametrize("into", BRANCHES)
+@pytest.mark.parametrize("is_deleted", [False, True])
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_a_branch_that_came_by_way_of_another(
+    tmp_path: Path, is_taken: bool, is_deleted: bool, into: str
+) -> None:
+    """The merge of `via` records which columns are those of `exp`, which `via` had merged."""
+    ds = lk.write_dataset({"id": [1, 2], "n": [0, 0]}, tmp_path / "t", primary_key="id")
+    exp, via = ds.create_branch("exp"), ds.create_branch("via")
+    exp.alter_columns({"path": "n", "name": "m"})
+    exp.add_columns({"x": "id * 10"})
+    ds.tags.create("base", ("exp", exp.version))
+    via.add_columns({"y": "id"})
+    via.branches.merge("exp", into="via")
+    via.alter_columns({"path": "x", "name": "z"}, {"path": "m", "name": "k"})
+    if not is_taken:
+        ds.update({"n": "1"}, where="id = 1")
+    how = ds.branches.merge("via").how
+    assert how == ("fast-forward" if is_taken else "three-way")
+    assert ds.schema.names == via.schema.names == ["id", "k", "y", "z"]
+    clean_all(ds.uri, [*BRANCHES, "via"])
+    if is_deleted:
+        ds.branches.delete("via")
+    exp = handle(lk, ds.uri, "exp")
+    exp.update({"m": "5", "x": "7"}, where="id = 2")
+    lk.dataset(ds.uri).insert({"id": [3], "k": [7], "y": [3], "z": [30]}, mode="append")
+    target, source = (into, BRANCHES[into == "main"])
+    handle(lk, ds.uri, target).branches.merge(source, into=target)
+    found = handle(lance, ds.uri, target).to_table(columns=["id", "k", "z", "y"]).to_pylist()
+    first = 0 if is_taken else 1
+    assert sorted(tuple(row.values()) for row in found) == [
+        (1, first, 10, 1), (2, 5, 7, 2), (3, 7, 30, 3)
+    ]  # fmt: skip

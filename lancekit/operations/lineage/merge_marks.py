@@ -1,0 +1,88 @@
+"""The config keys that a merge writes, with which columns of the merge are which of each source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from lancekit.commit.rules.exactly_once import BatchMarker
+from lancekit.errors import SchemaMismatchError
+from lancekit.format.schema import LanceField, LanceSchema
+from lancekit.operations.lineage.columns import ids_of_pairs
+from lancekit.operations.lineage.contained_columns import contained_columns
+from lancekit.pipeline.diff.column_identity import fields_by_id
+from lancekit.pipeline.diff.recorded_columns import record_of_columns
+from lancekit.versions.commit_graph import CommitGraph
+from lancekit.versions.merge_edges import MERGE_KEYS, MergeEdge, SharedIds
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["implied_marks", "merged_mark", "taken_mark"]
+
+#: columns and their parts, each with the one that it is in the merged version
+OfTheirs = Sequence[tuple[LanceField, LanceField | None]]
+
+
+def taken_mark(mark: BatchMarker, theirs: Snapshot, version: int) -> BatchMarker:
+    """Return the mark of a merge whose rows a version takes over as they are, with their ids."""
+    edge = MergeEdge.parse(mark.key, mark.text, "", "")
+    ids = edge.ids
+    if theirs.manifest.has_stable_row_ids:
+        ids = SharedIds(mark.number, version, theirs.manifest.next_row_id)
+    columns = record_of_columns(theirs.manifest.schema.walk(), theirs)
+    edge = replace(edge, taken_by=version, ids=ids, columns=columns)
+    return replace(mark, origin=edge.origin)
+
+
+def merged_mark(
+    mark: BatchMarker, schema: LanceSchema, theirs: Snapshot, columns: OfTheirs
+) -> BatchMarker:
+    """Return the mark of a merge with a schema."""
+    return _recorded(mark, record_of_columns(schema.walk(), theirs, columns))
+
+
+def implied_marks(
+    marks: Sequence[BatchMarker], schema: LanceSchema, theirs: Snapshot, columns: OfTheirs
+) -> tuple[BatchMarker, ...]:
+    """Return the marks of the other branches that come with a merge.
+
+    A mark whose version is gone says nothing of columns, nor does one of which the versions of
+    theirs do not tell all columns.
+    """
+    graph = CommitGraph(theirs.line)
+    return tuple(_implied(graph, mark, schema, theirs, columns) for mark in marks)
+
+
+def _implied(
+    graph: CommitGraph,
+    mark: BatchMarker,
+    schema: LanceSchema,
+    theirs: Snapshot,
+    columns: OfTheirs,
+) -> BatchMarker:
+    source = _source(graph, mark, theirs)
+    if source is None:
+        return mark
+    with suppress(SchemaMismatchError):
+        known = dict(ids_of_pairs(contained_columns(source, theirs)))
+        fields, lost = fields_by_id(source), fields_by_id(source).keys() - known.values()
+        if lost and any(there is None for _, there in columns):
+            return mark  # the target may have a column of the source that theirs dropped
+        found = [(new, there and fields.get(known.get(there.id, -1))) for new, there in columns]
+        return _recorded(mark, record_of_columns(schema.walk(), source, found))
+    return mark
+
+
+def _source(graph: CommitGraph, mark: BatchMarker, theirs: Snapshot) -> Snapshot | None:
+    """Return the version that a mark names, if it is there."""
+    edge = MergeEdge.parse(mark.key, mark.text, "", "")
+    rest = mark.key.removeprefix(MERGE_KEYS)
+    name = next((one for one in graph.vector(theirs).versions if rest.startswith(f"{one}.")), "")
+    line = graph.line(name)
+    found = None if line is None else graph.load(line, edge.version)
+    return found if found is not None and edge.uuid in ("", found.transaction_uuid) else None
+
+
+def _recorded(mark: BatchMarker, columns: str) -> BatchMarker:
+    edge = MergeEdge.parse(mark.key, mark.text, "", "")
+    return replace(mark, origin=replace(edge, columns=columns).origin)
