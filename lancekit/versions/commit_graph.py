@@ -162,9 +162,13 @@ class CommitGraph:
         return True
 
     def have_met_since(self, base: Snapshot, theirs: Snapshot, ours: Snapshot) -> bool:
-        """Return True if both contain a version that the base does not: they merged since."""
-        known = self.vector(base)
-        left, right = self.vector(theirs).versions, self.vector(ours).versions
+        """Return True if both have rows of a version that the base lacks, by merges or by picks.
+
+        A base in another dataset, such as a clone, shows no versions.
+        """
+        is_here = base.line.root == self._line.root
+        known = self.vector(base) if is_here else VersionVector({}, {})
+        left, right = self.vector(theirs).rows_of, self.vector(ours).rows_of
         common = {name: min(left[name], right[name]) for name in left.keys() & right.keys()}
         return any(
             not known.contains(name, version)

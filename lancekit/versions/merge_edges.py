@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from lancekit.errors import FormatError
 
 __all__ = ["APPLIED", "FAST_FORWARD", "MERGED", "MERGE_KEYS", "REPEATS", "MergeEdge", "SharedIds"]
-__all__ += ["VersionVector", "merge_edges", "not_contained"]
+__all__ += ["VersionVector", "merge_edges", "not_contained", "pick_key"]
 
 #: how the config keys of merges begin
 MERGE_KEYS = "lancekit.merge."
+#: how the config keys of picks begin that inserted rows without a key
+PICK_KEYS = "lancekit.pick."
 #: the word before the version of the target that took the source over as it was
 FAST_FORWARD = "fast-forward"
 #: the word before what both sides share since a fast-forward: see `SharedIds`
@@ -147,6 +149,22 @@ def _edges(targets: Iterable[str], config: Mapping[str, str]) -> Iterator[MergeE
             yield MergeEdge.parse(key, text, rest, "")
 
 
+def pick_key(source: str, target: str) -> str:
+    """Return the config key for rows of one line that picks brought to another line."""
+    return f"{PICK_KEYS}{source}.{target}"
+
+
+def _picks(chain: Iterable[tuple[str, int]], config: Mapping[str, str]) -> dict[str, int]:
+    """Return the newest version of each line of which some lines have rows by picks."""
+    found = dict[str, int]()
+    for target, _ in chain:
+        for key, text in config.items():
+            if key.startswith(PICK_KEYS) and key.endswith(f".{target}") and text.isdecimal():
+                name = key.removeprefix(PICK_KEYS).removesuffix(f".{target}")
+                found[name] = max(found.get(name, 0), int(text))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class VersionVector:
     """All that a version contains: the newest version of each line, by unique names.
@@ -158,12 +176,15 @@ class VersionVector:
         first version of a branch is the version that it forked from, and has that name alone.
     edges
         The newest merge of each source.
+    picks
+        The newest version of each line of which picks brought rows.
     versions
-        The newest version of each line, by both.
+        The newest version of each line, by its chain and its edges.
     """
 
     chain: Mapping[str, int]
     edges: Mapping[str, MergeEdge]
+    picks: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -194,12 +215,18 @@ class VersionVector:
             for (name, version), (_, forked) in zip(chain, parents, strict=True)
             if version != forked
         }
-        return cls(own, edges)
+        return cls(own, edges, _picks(chain, config))
 
     @property
     def point(self) -> tuple[str, int]:
         """The unique name of the version's line, and its number."""
         return next(iter(self.chain.items()))
+
+    @property
+    def rows_of(self) -> dict[str, int]:
+        """The newest version of each line of which the version may have rows, also by picks."""
+        names = dict.fromkeys([*self.versions, *self.picks])
+        return {n: max(self.versions.get(n, 0), self.picks.get(n, 0)) for n in names}
 
     def ids_of(self, name: str) -> SharedIds | None:
         """Return which row ids of a line the version has.

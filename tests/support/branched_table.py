@@ -231,8 +231,13 @@ class BranchedTable(RuleBasedStateMachine):
         clone = self.lines.get("clone")
         if clone is None or any(node is clone.fork for node in clone.nodes.values()):
             return False
-        own = set(map(id, clone.chain[clone.chain.index(clone.fork) + 1 :]))
-        return len({id(node) in own for node in nodes}) == 2
+        return self.has_clone(nodes)
+
+    def has_clone(self, nodes: Iterable[Node]) -> bool:
+        """Tell whether some versions are the clone's own, and others are not."""
+        clone = self.lines.get("clone")
+        own = [] if clone is None else clone.chain[clone.chain.index(clone.fork) + 1 :]
+        return len({id(node) in set(map(id, own)) for node in nodes}) == 2
 
     @rule(data=st.data())
     def undo(self, data: Any) -> None:

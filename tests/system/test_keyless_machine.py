@@ -5,7 +5,7 @@ ever gets, and the model takes the number for a key.  So a row that a merge writ
 found, and so is a row that a merge loses.  Some branches get the number as their primary key later.
 
 Rows that a three-way merge or a pick inserted have other row ids in the target.  A merge may be
-refused then, and picks that insert rows are left out: a merge brings these rows a second time.
+refused then.  Nothing records that a diff brought rows from or to a clone: such diffs are left out.
 """
 
 from __future__ import annotations
@@ -86,13 +86,11 @@ class KeylessMachine(BranchMachine):
         case = super().case(doing, bases, theirs, ours, whose, source, named=named)
         if case is None:
             return None
-        case = replace(case, by_ids=True)
-        if case.is_edge:
-            return case
-        if doing.startswith("revert") or theirs.table.rows.keys() <= bases[0].table.rows.keys():
-            return case
-        left_out["a pick that inserts rows"] += 1
-        return None
+        came = theirs.table.rows.keys() - bases[0].table.rows.keys()
+        if came and not case.is_edge and self.has_clone([*bases, theirs, ours]):
+            left_out["rows of a clone, or for a clone"] += 1
+            return None
+        return replace(case, by_ids=True)
 
     @precondition(lambda self: len(self.branches) > 1)
     @rule(data=st.data())

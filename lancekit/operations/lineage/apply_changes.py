@@ -34,7 +34,11 @@ from lancekit.operations.lineage.column_sides import check_names
 from lancekit.operations.lineage.conflicts import Conflicts, Named, Resolve
 from lancekit.operations.lineage.given_rows import settled_by
 from lancekit.operations.lineage.linked_files import bring_again, commit_with_files, with_deletions
-from lancekit.operations.lineage.merge_marks import implied_marks, merged_mark
+from lancekit.operations.lineage.merge_marks import (
+    implied_marks,
+    merged_mark,
+    picked_marks,
+)
 from lancekit.operations.lineage.merged_rows import Settled
 from lancekit.operations.lineage.new_key import check_new_key
 from lancekit.operations.lineage.several_bases import combined
@@ -260,6 +264,9 @@ def _pending(operation: Operation, plan: ThreeWay, change: Changed, how: How) ->
     columns = [part for column in plan.merged.columns for part in column.walk()]
     of_theirs = [(one.field, one.theirs) for one in columns]
     mark = change.mark and merged_mark(change.mark, plan.schema, plan.theirs, of_theirs)
+    implied = implied_marks(change.implied, plan.schema, plan.theirs, of_theirs)
+    if mark is None and len(plan.changes.inserted):
+        implied = picked_marks(plan.base, plan.theirs, plan.ours)
     return Pending(
         operation=operation,
         uuid=str(uuid.uuid4()),
@@ -270,7 +277,7 @@ def _pending(operation: Operation, plan: ThreeWay, change: Changed, how: How) ->
             **theirs_said(of_theirs, plan.theirs),
         },
         mark=mark,
-        implied=implied_marks(change.implied, plan.schema, plan.theirs, of_theirs),
+        implied=implied,
     )
 
 

@@ -14,10 +14,10 @@ from lancekit.operations.lineage.contained_columns import contained_columns
 from lancekit.pipeline.diff.column_identity import fields_by_id
 from lancekit.pipeline.diff.recorded_columns import record_of_columns
 from lancekit.versions.commit_graph import CommitGraph
-from lancekit.versions.merge_edges import MERGE_KEYS, MergeEdge, SharedIds
+from lancekit.versions.merge_edges import MERGE_KEYS, MergeEdge, SharedIds, pick_key
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["implied_marks", "merged_mark", "taken_mark"]
+__all__ = ["implied_marks", "merged_mark", "picked_marks", "taken_mark"]
 
 #: columns and their parts, each with the one that it is in the merged version
 OfTheirs = Sequence[tuple[LanceField, LanceField | None]]
@@ -51,6 +51,27 @@ def implied_marks(
     """
     graph = CommitGraph(theirs.line)
     return tuple(_implied(graph, mark, schema, theirs, columns) for mark in marks)
+
+
+def picked_marks(base: Snapshot, theirs: Snapshot, ours: Snapshot) -> tuple[BatchMarker, ...]:
+    """Return the marks of a pick that inserts rows, if only their ids tell them.
+
+    The target gives the rows ids of its own.  The marks name the versions that may have the same
+    rows, so that a later merge does not take them for others.
+    """
+    mine = ours.manifest
+    is_told = bool(mine.schema.primary_key) or not mine.has_stable_row_ids
+    if is_told or theirs.line == ours.line or theirs.line.root != ours.line.root:
+        return ()
+    graph = CommitGraph(ours.line)
+    here = [one for one in (base, ours) if one.line.root == ours.line.root]
+    known = [graph.vector(one).rows_of for one in here]
+    target = graph.chain(ours.line, ours.version)[0][1]
+    return tuple(
+        BatchMarker(key=pick_key(name, target), number=version)
+        for name, version in graph.vector(theirs).rows_of.items()
+        if name != target and all(version > one.get(name, 0) for one in known)
+    )
 
 
 def _implied(

@@ -82,13 +82,14 @@ def check_inserted(between: DiffPlan, base: Snapshot, theirs: Changes, ours: Cha
     One side may have rows of the other one under ids of its own.
     """
     sides, changes = (between.old, between.new), (theirs, ours)
-    if between.way != "row ids" or len({base.line.root, *(side.line.root for side in sides)}) > 1:
+    if between.way != "row ids" or between.old.line.root != between.new.line.root:
         return
     both = zip(sides, changes, strict=True)
     if all(len(_untold(between, side, one.inserted)) for side, one in both) and (
-        CommitGraph(base.line).have_met_since(base, *sides)
+        CommitGraph(between.new.line).have_met_since(base, *sides)
     ):
-        raise _error(between, f"both sides inserted some since {base.called}, and merged since")
+        why = "a merge or a pick brought rows of one side to the other"
+        raise _error(between, f"both sides inserted some since {base.called}, and {why} since")
 
 
 def _error(plan: DiffPlan, why: str) -> InvalidArgumentError:

@@ -235,7 +235,7 @@ def test_rows_of_an_earlier_merge_are_not_brought_again(tmp_path: Path, changed:
     if changed:
         exp.update({"n": "3"}, where="id = 2")
     exp.insert({"id": [4], "n": [4]}, mode="append")
-    with pytest.raises(InvalidArgumentError, match="and merged since") as told:
+    with pytest.raises(InvalidArgumentError, match="a merge or a pick brought") as told:
         ds.branches.merge("exp", base=1)
     assert told.value.hint is not None
     assert 'on=["id"]' in told.value.hint

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -157,9 +159,53 @@ def test_a_pick_does_not_insert_rows_of_a_merge_again(tmp_path: Path) -> None:
     before = as_read(main)
     with pytest.raises(InvalidArgumentError, match="both sides inserted some since version 1"):
         main.branches.cherry_pick("side", 2)
-    with pytest.raises(InvalidArgumentError, match="and merged since"):
+    with pytest.raises(InvalidArgumentError, match="a merge or a pick brought"):
         lk.diff(main.checkout_version(1), side).apply(main)
     assert as_read(main) == before
     side.insert({"k": [2], "v": [2]}, mode="append")
     main.branches.cherry_pick("side", 3)  # main has not merged this one
     assert [row["k"] for row in as_read(main)] == [0, 1, 2, 9]
+
+
+@pytest.mark.parametrize("way", ["merge", "rebase", "other branch", "pick again", "diff"])
+def test_rows_of_a_pick_are_not_inserted_again(tmp_path: Path, way: str) -> None:
+    main = lk.write_dataset({"k": [0], "v": [0]}, tmp_path / "t", enable_stable_row_ids=True)
+    side, other = main.create_branch("side"), main.create_branch("other")
+    side.insert({"k": [1], "v": [1]}, mode="append")
+    main.insert({"k": [9], "v": [9]}, mode="append")
+    main.branches.cherry_pick("side", 2)
+    merges: dict[str, Callable[..., Any]] = {
+        "merge": lambda **how: main.branches.merge("side", **how),
+        "rebase": lambda **how: side.branches.rebase("side", **how),
+        "pick again": lambda **how: main.branches.cherry_pick("side", 2, **how),
+        "diff": lambda **how: lk.diff(side.checkout_version(1), side, **how).apply(main),
+        "other branch": lambda **how: other.branches.merge("side", into="other", **how),
+    }
+    if way == "other branch":
+        other.insert({"k": [8], "v": [8]}, mode="append")
+        other.branches.merge("main", into="other")
+    for library in (lk, lance):  # the reference keeps the key of the pick
+        library.dataset(main.uri).optimize.compact_files()
+        library.dataset(main.uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
+    main.checkout_latest()
+    line = {"rebase": "side", "other branch": "other"}.get(way)
+    before = as_read(main, line)
+    with pytest.raises(InvalidArgumentError, match="both sides inserted some since") as told:
+        merges[way]()
+    assert told.value.hint == 'Name columns that tell the rows: on=["id"].'
+    assert as_read(main, line) == before
+    merges[way](on="k")
+    numbers = [row["k"] for row in as_read(main, line)]
+    assert numbers == ([0, 1, 8, 9] if way == "other branch" else [0, 1, 9])
+
+
+def test_a_pick_of_changed_values_leaves_no_key(tmp_path: Path) -> None:
+    main = lk.write_dataset({"k": [0], "v": [0]}, tmp_path / "t", enable_stable_row_ids=True)
+    side = main.create_branch("side")
+    side.update({"v": "1"})
+    side.insert({"k": [1], "v": [1]}, mode="append")
+    main.insert({"k": [9], "v": [9]}, mode="append")
+    main.branches.cherry_pick("side", 2)
+    assert not [key for key in main.config() if key.startswith("lancekit.pick")]
+    main.branches.merge("side")
+    assert [(row["k"], row["v"]) for row in as_read(main)] == [(0, 1), (1, 1), (9, 9)]
