@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from lancekit.api._handle import Handle
-from lancekit.api.frames import pandas_frame
+from lancekit.api.mem_wal_rows import MemWalRows
 from lancekit.checked import checked_methods
-from lancekit.display import Displayed
-from lancekit.format.extensions import resolved
 from lancekit.legible import plural
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.mem_wal.put_back import (
@@ -22,19 +20,22 @@ from lancekit.operations.mem_wal.put_back import (
 )
 from lancekit.operations.mem_wal.quarantine import Quarantined, read_quarantine
 from lancekit.versions.listing import latest_snapshot
-
-if TYPE_CHECKING:
-    import pandas as pd
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["MemWalQuarantine"]
 
 
 @checked_methods
 @dataclass(frozen=True, eq=False, repr=False)
-class MemWalQuarantine(Displayed):
+class MemWalQuarantine(MemWalRows):
     """Rows in quarantine, as they were when this was made; `mem_wal_quarantine` gives it.
 
-    These rows are in no version and in no log: no read of the table shows them.
+    These rows are in no version and in no log: no read of the table shows them.  `version` is that
+    of the table whose quarantine this is.
+
+    Beside the columns of the table and ``_tombstone``, `to_table` has ``_quarantine_shard``,
+    ``_quarantine_generation``, ``_quarantine_reason``, ``_quarantine_time`` and
+    ``_quarantine_row``, the number by which `put_back` and `discard` know the row.
 
     Examples
     --------
@@ -52,54 +53,16 @@ class MemWalQuarantine(Displayed):
         snapshot = handle._snapshot if handle._read_only else latest_snapshot(handle._line)
         return cls(handle, read_quarantine(snapshot))
 
-    def __len__(self) -> int:
-        return self._found.rows.num_rows
-
     def _plain(self) -> str:
         return f"{plural(len(self), 'row')} in quarantine"
 
     @property
-    def version(self) -> int:
-        """The version of the table whose quarantine this is."""
-        return self._found.snapshot.version
+    def _at(self) -> Snapshot:
+        return self._found.snapshot
 
     @property
-    def key(self) -> tuple[str, ...]:
-        """The columns that tell the rows: the primary key, or all columns without a key."""
-        schema = self._found.snapshot.manifest.schema
-        return tuple(field.name for field in schema.primary_key) or tuple(schema.names)
-
-    def to_table(self) -> pa.Table:
-        """Return the rows; of several rows of a key the newest row comes last.
-
-        Returns
-        -------
-        pyarrow.Table
-            The columns of the table, and ``_tombstone`` (the row deletes its key),
-            ``_quarantine_shard``, ``_quarantine_generation``, ``_quarantine_reason``,
-            ``_quarantine_time`` and ``_quarantine_row``, the number by which `put_back` and
-            `discard` know the row.
-
-        Examples
-        --------
-        >>> import lancekit as lk
-        >>> ds = lk.write_dataset({"id": [1]}, "memory://quarantine-rows", primary_key="id")
-        >>> ds.mem_wal_quarantine().to_table().column_names[:2]
-        ['id', '_tombstone']
-        """
-        return resolved(self._found.rows)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return the rows as a pandas DataFrame, with the columns of `to_table`.
-
-        Examples
-        --------
-        >>> import lancekit as lk
-        >>> ds = lk.write_dataset({"id": [1]}, "memory://quarantine-frame", primary_key="id")
-        >>> len(ds.mem_wal_quarantine().to_pandas())
-        0
-        """
-        return pandas_frame(self.to_table(), {})
+    def _rows(self) -> pa.Table:
+        return self._found.rows
 
     def put_back(self, rows: Any = None) -> int:
         """Bring rows into the table, by the primary key, and take them out of the quarantine.

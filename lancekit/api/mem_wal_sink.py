@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from lancekit.api.closing import Closing
-from lancekit.api.pylance.arguments import check_place, check_wait
+from lancekit.api.pylance.arguments import check_count, check_place, check_wait
 from lancekit.checked import checked, checked_methods
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, ShardError
@@ -186,7 +186,7 @@ class MemWalSink(Closing, Displayed):
             A Spark DataFrame, whose rows come to this process, or whatever `write_dataset` takes,
             with all columns.  Of rows of one key the last one counts.
         batch
-            The batch's number.
+            The batch's number, 0 or more.
 
         Returns
         -------
@@ -196,11 +196,15 @@ class MemWalSink(Closing, Displayed):
 
         Raises
         ------
+        InvalidArgumentError
+            The batch's number is negative.
         SchemaMismatchError, NullKeyError, ConstraintViolationError
             The rows do not fit the table.
         ShardError
             Some shards did not acknowledge their rows; give the batch again.
         """
+        if batch is not None:
+            check_count("batch", batch)
         put_begun()
         with options(**asdict(self._values)):
             router = self._opened()

@@ -260,3 +260,11 @@ def test_the_card(tmp_path: Path) -> None:
     for said in ("by the primary key (id)", "1, the last one number 7", shard):
         assert said in card
     assert shard in (sink._repr_html_() or "")
+
+
+def test_the_number_of_a_batch_is_not_negative(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+    sink = lk.mem_wal_sink(tmp_path / "t", query="orders")
+    with pytest.raises(InvalidArgumentError, match="batch is -1"):
+        sink(rows(1), -1)
+    assert ids(ds) == [-1]

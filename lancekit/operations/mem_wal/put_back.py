@@ -31,7 +31,7 @@ from lancekit.operations.mem_wal.quarantine import (
     kept_in_quarantine,
     keys_in,
 )
-from lancekit.operations.mem_wal.shard_rows import opened_rows
+from lancekit.operations.mem_wal.shard_rows import cast_columns, opened_rows
 from lancekit.operations.unmerged.quarantined import EMPTIED, quarantine_ids
 from lancekit.options import options
 from lancekit.pipeline.casts.batches import cast_all
@@ -131,10 +131,7 @@ def _opened(quarantine: Quarantined, given: Any, *, only_names: bool = False) ->
             hint=f"Pass rows of to_table(), with their column {ROW!r}"
             + (f", or with the key {', '.join(map(repr, keys))}." if keys else "."),
         )
-    target = pa.schema([known.field(name) for name in wanted])
-    source = pa.schema([reader.schema.field(name) for name in wanted])
-    cast = cast_all(plan_cast(source, target), (batch.select(wanted) for batch in reader))
-    rows = pa.Table.from_batches(cast, target)
+    rows = cast_columns(reader, wanted, known)
     if ROW in names:  # a user may have sorted them otherwise, and the newest row of a key counts
         rows = ak.take(rows, pa.array(np.argsort(rows.column(ROW).to_numpy(), kind="stable")))
     return rows

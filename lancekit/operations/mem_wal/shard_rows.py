@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -22,7 +22,7 @@ from lancekit.pipeline.engine.inputs import as_reader, is_spark_dataframe
 from lancekit.scan.fragments.absent import nulls_of
 from lancekit.shards.schema import primary_key, wal_schema
 
-__all__ = ["ShardRows", "opened_rows"]
+__all__ = ["ShardRows", "cast_columns", "opened_rows"]
 
 _NONE = RowConstraints(())
 
@@ -171,3 +171,11 @@ def opened_rows(data: Any, schema: pa.Schema | None, like: pa.Schema) -> pa.Reco
             hint="Pass df.toArrow(), or let Spark merge them: ds.merge_insert(...).execute(df).",
         )
     return as_reader(data, schema, like)
+
+
+def cast_columns(reader: pa.RecordBatchReader, names: Sequence[str], known: pa.Schema) -> pa.Table:
+    """Read some columns of opened rows, cast to those of these names in another schema."""
+    target = pa.schema([known.field(name) for name in names])
+    source = pa.schema([reader.schema.field(name) for name in names])
+    cast = cast_all(plan_cast(source, target), (batch.select(names) for batch in reader))
+    return pa.Table.from_batches(cast, target)

@@ -17,7 +17,7 @@ from lancekit.errors import LancekitError
 from lancekit.format.mem_wal.names import LOGS, position
 from lancekit.operations.mem_wal.reader import sources
 
-#: the damages are tried in so many tests, and how many each tries of some fifty; all with ``--whole``
+#: so many tests try the damages, and so many each of its fifty; all of them with ``--whole``
 _PARTS, _TRIED = 8, 3
 SEED = int(os.environ.get("LANCEKIT_TEST_SEED", "7"))
 

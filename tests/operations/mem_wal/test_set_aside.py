@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import pyarrow as pa
 import pytest
 
 import lancekit as lk
@@ -215,8 +216,8 @@ def test_a_damaged_entry_is_unsure(tmp_path: Path) -> None:
     assert "checksum" in reason
     assert aside.put_back() == MemWalPutBack(unsure=1)
     assert read(tmp_path) == {0: 0, 1: 0, 2: 2, 4: 4}
-    assert aside.put_back(unsure=True) == MemWalPutBack(put_back=1)
-    assert read(tmp_path) == {0: 0, 1: 0, 2: 2, 3: 3, 4: 4}
+    assert aside.put_back(rows(_3=33), unsure=True) == MemWalPutBack(put_back=1)
+    assert read(tmp_path) == {0: 0, 1: 0, 2: 2, 3: 33, 4: 4}
 
 
 def test_files_of_which_no_row_can_be_read(tmp_path: Path) -> None:
@@ -397,3 +398,34 @@ def test_a_branch_repairs_its_own_shards(tmp_path: Path) -> None:
     found = branch.to_table(include_mem_wal=True).to_pylist()
     assert {row["id"]: row["v"] for row in found} == {0: 0, 1: 0, 2: 2}
     assert read(tmp_path) == {0: 0, 1: 0, 5: 5}
+
+
+@pytest.mark.parametrize("how", ["a frame of to_pandas", "rows of the table's columns"])
+def test_corrected_rows_go_back(tmp_path: Path, how: str) -> None:
+    ds = with_lost_generation(tmp_path)
+    aside = ds.mem_wal_set_aside()
+    if how == "a frame of to_pandas":
+        frame = aside.to_pandas()
+        frame.loc[frame["id"] == 3, "v"] = 33
+        given: Any = frame[::-1].reset_index(drop=True)  # in any order
+        done = MemWalPutBack(put_back=4, tombstones=1, older=1)
+        expected = {1: 1, 2: 2, 3: 33, 4: 4}
+    else:
+        given = rows(_3=33, _0=7)  # 0 is deleted in the file: the row that is given is put
+        done = MemWalPutBack(put_back=2)
+        expected = {0: 7, 1: 0, 3: 33, 4: 1}
+    assert aside.put_back(given) == done
+    assert read(tmp_path) == expected
+
+
+def test_corrected_rows_that_say_too_little_or_too_much(tmp_path: Path) -> None:
+    ds = with_lost_generation(tmp_path)
+    ds.add_columns(pa.field("w", pa.int64()))
+    aside = ds.mem_wal_set_aside()
+    with pytest.raises(InvalidArgumentError, match=r"no column 'w'.*pass only 'id'"):
+        aside.put_back(rows(_3=33))
+    frame = aside.to_pandas()
+    frame.loc[frame["id"] == 3, "id"] = 30
+    with pytest.raises(InvalidArgumentError, match="id = 3 was corrected to id = 30"):
+        aside.put_back(frame)
+    assert 3 not in read(tmp_path)

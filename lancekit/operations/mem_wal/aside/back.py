@@ -6,18 +6,18 @@ Who puts rows back first claims the shard, so that no writer puts a newer row me
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
 from lancekit.errors import FencedError, LancekitError, RetriesExhaustedError
-from lancekit.operations.mem_wal.aside.order import NEWEST, OLDER, UNSURE, Verdict, verdicts
-from lancekit.operations.mem_wal.aside.rows import AsideRows, read_aside_rows
+from lancekit.operations.mem_wal.aside.judged import JudgedRows, Mask, judged_rows
+from lancekit.operations.mem_wal.aside.listed import GivenRows
+from lancekit.operations.mem_wal.aside.order import NEWEST, OLDER, UNSURE
 from lancekit.operations.mem_wal.initialize import initialized
 from lancekit.operations.mem_wal.open_writer import open_writer
 from lancekit.operations.mem_wal.settings import writer_settings
@@ -31,11 +31,7 @@ from lancekit.versions.line import Line
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["JudgedRows", "MemWalPutBack", "discard_aside", "judged_rows", "put_back_aside"]
-
-Mask = npt.NDArray[np.bool_]
-#: which of some rows a caller names
-Named = Callable[["JudgedRows"], Mask]
+__all__ = ["MemWalPutBack", "discard_aside", "put_back_aside"]
 
 #: how often a shard is claimed that other writers take meanwhile
 _ATTEMPTS = 10
@@ -73,25 +69,7 @@ class MemWalPutBack:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JudgedRows:
-    """The rows of a shard that were moved aside, and whether each is the newest of its key."""
-
-    aside: AsideRows
-    verdicts: Sequence[Verdict]
-
-    def are(self, state: str) -> Mask:
-        """Return which rows have a state."""
-        return np.array([one.state == state for one in self.verdicts], bool)
-
-
-def judged_rows(current: Snapshot, shard: Shard) -> JudgedRows:
-    """Return the rows of a shard that were moved aside, with a verdict for each."""
-    aside = read_aside_rows(current, shard)
-    return JudgedRows(aside, verdicts(current, aside))
-
-
-def put_back_aside(line: Line, shard: Shard, named: Named, *, unsure: bool) -> MemWalPutBack:
+def put_back_aside(line: Line, shard: Shard, given: GivenRows, *, unsure: bool) -> MemWalPutBack:
     """Put rows of a shard back into its log, unless a newer row of the key is there.
 
     Parameters
@@ -100,8 +78,8 @@ def put_back_aside(line: Line, shard: Shard, named: Named, *, unsure: bool) -> M
         The table.
     shard
         The shard, whose writer is fenced if there is anything to put back.
-    named
-        Which rows the caller names.
+    given
+        Which rows the caller names, and what they are to be.
     unsure
         Put back rows of which nothing tells whether a newer row of the key is there, too.
 
@@ -114,29 +92,29 @@ def put_back_aside(line: Line, shard: Shard, named: Named, *, unsure: bool) -> M
     """
     for attempt in range(_ATTEMPTS):
         current = latest_snapshot(line)
-        if not _chosen(judged_rows(current, shard), named, unsure).any():
+        if not _chosen(judged_rows(current, shard), given, unsure).any():
             break
         try:
             with _claimed(current, shard) as (writer, form):
                 judged = judged_rows(latest_snapshot(line), shard)
-                chosen = _chosen(judged, named, unsure)
-                done = _put(writer, form, judged, chosen)
+                chosen = _chosen(judged, given, unsure)
+                done = _put(writer, form, judged, given.rows(judged, chosen), chosen)
         except (FencedError, RetriesExhaustedError):
             if attempt == _ATTEMPTS - 1:
                 raise
             time.sleep(LOOK_SECONDS)
             continue
         _finish(judged, chosen)
-        return done + _left(judged, named, chosen)
+        return done + _left(judged, given, chosen)
     judged = judged_rows(current, shard)
     nothing = np.zeros(len(judged.verdicts), bool)
     _finish(judged, nothing)
-    return _left(judged, named, nothing)
+    return _left(judged, given, nothing)
 
 
-def _chosen(judged: JudgedRows, named: Named, unsure: bool) -> Mask:
+def _chosen(judged: JudgedRows, given: GivenRows, unsure: bool) -> Mask:
     states = judged.are(NEWEST) | judged.are(UNSURE) if unsure else judged.are(NEWEST)
-    chosen: Mask = named(judged) & states
+    chosen: Mask = given.name(judged) & states
     return chosen
 
 
@@ -152,14 +130,16 @@ def _claimed(current: Snapshot, shard: Shard) -> Iterator[tuple[Writer, ShardRow
             writer.close()
 
 
-def _put(writer: Writer, form: ShardRows, judged: JudgedRows, chosen: Mask) -> MemWalPutBack:
-    rows = judged.aside.rows
+def _put(
+    writer: Writer, form: ShardRows, judged: JudgedRows, rows: pa.Table, chosen: Mask
+) -> MemWalPutBack:
+    """Put the chosen rows, which are `rows`."""
     gone = rows.column(TOMBSTONE).to_numpy()
-    live = ak.filter(rows.drop_columns([TOMBSTONE]), pa.array(chosen & ~gone))
-    if not form.key:
-        _put_files(writer, form, judged, chosen & ~gone)
+    live = ak.filter(rows.drop_columns([TOMBSTONE]), pa.array(~gone))
+    if not form.key:  # nothing is deleted without one
+        _put_files(writer, form, judged, chosen)
         return MemWalPutBack(put_back=live.num_rows)
-    dead = ak.filter(rows.select(list(form.key)), pa.array(chosen & gone))
+    dead = ak.filter(rows.select(list(form.key)), pa.array(gone))
     batches = form.live(live) if live.num_rows else []
     batches += form.tombstones(dead) if dead.num_rows else []
     for part in _parts(batches, writer.settings.max_memtable_rows):
@@ -199,8 +179,8 @@ def _parts(batches: Sequence[pa.RecordBatch], most: int) -> Iterator[list[pa.Rec
             yield [batch.slice(start, most)]
 
 
-def _left(judged: JudgedRows, named: Named, chosen: Mask) -> MemWalPutBack:
-    left = named(judged) & ~chosen
+def _left(judged: JudgedRows, given: GivenRows, chosen: Mask) -> MemWalPutBack:
+    left = given.name(judged) & ~chosen
     return MemWalPutBack(
         older=int((left & judged.are(OLDER)).sum()),
         unsure=int((left & ~judged.are(OLDER)).sum()),
