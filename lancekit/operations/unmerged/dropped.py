@@ -6,6 +6,8 @@ before has the marks and the sharding of these rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 from lancekit.errors import VersionNotFoundError
@@ -13,9 +15,14 @@ from lancekit.format.mem_wal.details import mem_wal_entry
 from lancekit.format.mem_wal.names import QUARANTINE
 from lancekit.format.operations import Overwrite, Restore
 from lancekit.operations.unmerged.quarantined import quarantined_rows
+from lancekit.versions.at_once import at_once, timed
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["EndOfLogs", "dropped_quarantine", "end_of_logs"]
+
+
+#: versions that are read at the same time
+_GROUP = 16
 
 
 class EndOfLogs(NamedTuple):
@@ -43,22 +50,48 @@ def end_of_logs(snapshot: Snapshot, most: int | None = None) -> EndOfLogs:
     most
         How many versions to look at; all by default.
     """
-    later, looked = snapshot, 0
-    while True:
-        operation = later.transaction.operation if later.transaction else None
-        if isinstance(operation, Overwrite | Restore):
-            kind = type(operation).__name__.lower()
-            return EndOfLogs(None, f"version {later.version} is of {kind!r}")
-        unknown = EndOfLogs(None, f"no version before {later.version} is there that has these logs")
-        if looked == most:
-            return unknown
-        try:
-            older = load_snapshot(snapshot.line, later.version - 1)
-        except VersionNotFoundError:
-            return unknown
+    later = snapshot
+    for older in _older(snapshot, most):
+        if ended := _ended_by(later):
+            return EndOfLogs(None, ended)
         if mem_wal_entry(older.indices) is not None:
             return EndOfLogs(older)
-        later, looked = older, looked + 1
+        later = older
+    none = f"no version before {later.version} is there that has these logs"
+    return EndOfLogs(None, _ended_by(later) or none)
+
+
+def _ended_by(snapshot: Snapshot) -> str:
+    operation = snapshot.transaction.operation if snapshot.transaction else None
+    if not isinstance(operation, Overwrite | Restore):
+        return ""
+    return f"version {snapshot.version} is of {type(operation).__name__.lower()!r}"
+
+
+def _older(snapshot: Snapshot, most: int | None) -> Iterator[Snapshot]:
+    """Yield the versions before one that are there, the newest first.
+
+    There may be thousands: where each takes long to come, several are read at the same time.
+    """
+
+    def read(version: int) -> Snapshot | None:
+        try:
+            found = load_snapshot(snapshot.line, version)
+        except VersionNotFoundError:
+            return None
+        _ = found.indices, found.transaction  # which are kept
+        return found
+
+    first = 1 if most is None else max(1, snapshot.version - most)
+    newest, group = snapshot.version - 1, 1
+    while newest >= first:
+        last = max(first, newest - group + 1)
+        found, is_slow = timed(partial(at_once, read), range(newest, last - 1, -1))
+        for one in found:
+            if one is None:
+                return
+            yield one
+        newest, group = last - 1, _GROUP if is_slow else 1
 
 
 def dropped_quarantine(snapshot: Snapshot, most: int | None = None) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import lance
@@ -12,6 +15,7 @@ import lancekit as lk
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.mem_wal.names import MEM_WAL
 from lancekit.operations.mem_wal import merge
+from tests.support.faults import Call, Faults, injected
 
 
 def _rows(first: int) -> dict[str, list[int]]:
@@ -125,3 +129,31 @@ def test_merged_generations_that_are_listed_are_not_merged_again(
 
 def _killed(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def test_versions_that_take_long_to_come_are_read_several_at_a_time(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1], "v": [1]}, tmp_path, primary_key="id")
+    ds.mem_wal_upsert({"id": [1], "v": [200]})
+    ds.constraints.add("small", "v < 100", existing="allow")
+    ds.merge_mem_wal(flush=True, on_error="quarantine")
+    lance.dataset(tmp_path).drop_index(MEM_WAL)
+    for number in range(40):
+        ds.update_config({"number": str(number)})
+    together = threading.Barrier(8, timeout=20)
+
+    def wait(call: Call) -> None:
+        if not call.name.endswith(".manifest"):
+            return
+        time.sleep(0.006)
+        if threading.current_thread().name.startswith("lancekit-small-files"):
+            with suppress(threading.BrokenBarrierError):
+                together.wait()
+                met.append(call.name)
+
+    met: list[str] = []
+    with (
+        injected(Faults(before=wait)),
+        pytest.raises(InvalidArgumentError, match="1 row waited"),
+    ):
+        lk.dataset(tmp_path).mem_wal_quarantine()
+    assert len(met) >= 16
