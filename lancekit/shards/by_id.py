@@ -13,9 +13,10 @@ from pyarrow import types as pt
 
 from lancekit import arrow_kernels as ak
 from lancekit.format.arrow_parts import child_of
+from lancekit.shards.entry import Entry, damaged
 from lancekit.shards.schema import FIELD_ID, TOMBSTONE
 
-__all__ = ["by_id", "lacking_columns"]
+__all__ = ["by_id", "entry_rows", "lacking_columns"]
 
 _ID = FIELD_ID.encode()
 
@@ -51,6 +52,53 @@ def by_id(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     at = given.get_field_index(TOMBSTONE)
     gone = batch.column(at) if at >= 0 else pa.array(np.zeros(rows, bool))
     return pa.RecordBatch.from_arrays([*columns, gone], schema=schema)
+
+
+def entry_rows(entry: Entry, schema: pa.Schema) -> list[pa.RecordBatch]:
+    """Return the rows of an entry in the form of today's log.
+
+    Parameters
+    ----------
+    entry
+        The entry.
+    schema
+        What `wal_schema` makes of the table's schema.
+
+    Raises
+    ------
+    CorruptFileError
+        The entry has no checksum, and its rows cannot be rows of the table.
+    """
+    batches = [batch for batch in entry.batches if batch.num_rows]
+    if entry.checked:
+        return [by_id(batch, schema) for batch in batches]
+    if batches and (why := _of_another_type(batches[0].schema, schema)):
+        raise damaged(entry.position, entry.file, why)
+    try:
+        rows = [by_id(batch, schema) for batch in batches]
+    except (pa.ArrowException, ValueError) as error:
+        raise damaged(entry.position, entry.file, str(error)) from error
+    for place, field in enumerate(schema):
+        if not field.nullable and any(ak.null_count(batch.column(place)) for batch in rows):
+            why = f"a row has no value in column {field.name!r}, which is of the primary key"
+            raise damaged(entry.position, entry.file, why)
+    return rows
+
+
+def _of_another_type(given: pa.Schema, schema: pa.Schema) -> str:
+    """Return which column is of another type under its id: a cast makes another column of one."""
+    ids = [(field.metadata or {}).get(_ID) for field in schema]
+    types = {id_: field.type for id_, field in zip(ids, schema, strict=True) if id_ is not None}
+    for field in given:
+        wanted = types.get((field.metadata or {}).get(_ID, b""), field.type)
+        if _is_plain(field.type) and _is_plain(wanted) and not field.type.equals(wanted):
+            return f"its column {field.name!r} is of {field.type}, and the table's of {wanted}"
+    return ""
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Tell whether a type is of numbers or of bool, which every library calls the same."""
+    return bool(pt.is_primitive(kind) and not pt.is_temporal(kind))
 
 
 def lacking_columns(given: pa.Schema, schema: pa.Schema) -> frozenset[str]:

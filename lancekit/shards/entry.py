@@ -16,12 +16,14 @@ import pyarrow as pa
 from lancekit.cache import remembered
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.format.mem_wal.names import entry_name
+from lancekit.shards.schema import FIELD_ID, TOMBSTONE
 from lancekit.shards.shard import Shard
 
 __all__ = [
     "WAY_OUT",
     "Entry",
     "count_entry_rows",
+    "damaged",
     "decoded",
     "encode_entry",
     "encode_sentinel",
@@ -43,6 +45,9 @@ _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 #: after it, where other readers do not look: a mark, and the checksum of all before
 _TRAILER = struct.Struct("<8sI")
 _MARK = b"lk-crc32"
+
+#: all logs are little-endian: a flag that says anything else is damaged, and no byte is swapped
+_AS_IT_IS = pa.ipc.IpcReadOptions(ensure_native_endian=False)
 
 WAY_OUT = (
     "Restore the file from a copy: rows that were acknowledged are in it. To go on without them, "
@@ -72,6 +77,8 @@ class Entry:
         the epoch is 0.
     checked
         Whether it has a checksum: then a writer of ours wrote it, which flushes to disk.
+    file
+        Where it is.
     """
 
     position: int
@@ -81,6 +88,7 @@ class Entry:
     sentinel: bool = False
     torn: bool = False
     checked: bool = False
+    file: str = field(default="", compare=False)
 
     @property
     def rows(self) -> int:
@@ -158,13 +166,13 @@ def _entry_rows(shard: Shard, number: int) -> int:
     _is_checked(data, number, f"{shard.store.uri}/{entry_name(number)}")
     source = pa.BufferReader(data)
     try:
-        with pa.ipc.open_stream(source) as reader:
+        with pa.ipc.open_stream(source, options=_AS_IT_IS) as reader:
             rows = sum(batch.num_rows for batch in reader)
     except (pa.ArrowException, OSError, ValueError, KeyError, UnicodeDecodeError) as error:
-        raise _damaged(number, f"{shard.store.uri}/{entry_name(number)}", str(error)) from error
+        raise damaged(number, f"{shard.store.uri}/{entry_name(number)}", str(error)) from error
     end = source.tell()
     if bytes(data[end - len(_END) : end]) != _END:
-        raise _damaged(number, f"{shard.store.uri}/{entry_name(number)}", "it has no end marker")
+        raise damaged(number, f"{shard.store.uri}/{entry_name(number)}", "it has no end marker")
     return rows
 
 
@@ -181,9 +189,12 @@ def _read_entry(shard: Shard, number: int) -> Entry:
         )
     epoch, generation = _number(said, _EPOCH, where), _number(said, _GENERATION, where)
     if epoch is None:
-        raise _damaged(number, where, "it says no epoch")
+        raise damaged(number, where, "it says no epoch")
     sentinel = said.get(_SENTINEL) == b"true"
-    return Entry(number, epoch, generation, [] if sentinel else batches, sentinel, checked=checked)
+    if not checked and (why := _contradiction(schema)):
+        raise damaged(number, where, why)
+    rows = [] if sentinel else batches
+    return Entry(number, epoch, generation, rows, sentinel, checked=checked, file=where)
 
 
 def decoded(
@@ -200,17 +211,34 @@ def decoded(
     ends = checked or _is_nearly(bytes(data[max(0, len(data) - len(_END)) :]), _END)
     source = pa.BufferReader(data)
     try:
-        with pa.ipc.open_stream(source) as reader:
+        with pa.ipc.open_stream(source, options=_AS_IT_IS) as reader:
             schema, batches = reader.schema, list(reader)
         _ = schema.names  # which may be no text
         for batch in batches:
             batch.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, KeyError, UnicodeDecodeError) as error:
-        raise _damaged(number, where, str(error), cut_off=not ends) from error
+        raise damaged(number, where, str(error), cut_off=not ends) from error
     end = source.tell()
     if bytes(data[end - len(_END) : end]) != _END:  # a cut may fall between two batches
-        raise _damaged(number, where, "it has no end marker", cut_off=not ends)
+        raise damaged(number, where, "it has no end marker", cut_off=not ends)
     return schema, batches, checked
+
+
+def _contradiction(schema: pa.Schema) -> str:
+    """Return what is wrong with the ids of the columns of an entry; empty if nothing is.
+
+    An entry of another library has no checksum, and a column under another id is another column.
+    """
+    columns = [field for field in schema if field.name != TOMBSTONE]
+    ids = [(field.metadata or {}).get(FIELD_ID.encode()) for field in columns]
+    lacking = [field.name for field, id_ in zip(columns, ids, strict=True) if id_ is None]
+    if 0 < len(lacking) < len(columns):
+        return f"column {lacking[0]!r} has no field id, and others have one"
+    if not lacking and len(set(ids)) < len(ids):
+        return "two of its columns have one field id"
+    if not lacking and len(columns) == len(schema) > 0:
+        return f"it has no column {TOMBSTONE!r}"
+    return ""
 
 
 def _is_checked(data: pa.Buffer, number: int, where: str) -> bool:
@@ -219,7 +247,7 @@ def _is_checked(data: pa.Buffer, number: int, where: str) -> bool:
     if not _is_nearly(trailer[: len(_MARK)], _MARK):
         return False
     if trailer != _TRAILER.pack(_MARK, zlib.crc32(data[: len(data) - _TRAILER.size])):
-        raise _damaged(number, where, "its checksum is another")
+        raise damaged(number, where, "its checksum is another")
     return True
 
 
@@ -237,7 +265,8 @@ def _number(said: Any, key: bytes, where: str) -> int | None:
     return int(text)
 
 
-def _damaged(number: int, where: str, why: str, *, cut_off: bool = False) -> CorruptFileError:
+def damaged(number: int, where: str, why: str, *, cut_off: bool = False) -> CorruptFileError:
+    """Return the error for an entry that cannot be used, at a place and in a file."""
     return CorruptFileError(
         f"Entry {number} of a write-ahead log, {where}, is damaged: {why}.",
         hint=WAY_OUT,

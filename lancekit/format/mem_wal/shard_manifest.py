@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import struct
 import zlib
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from lancekit.errors import CorruptFileError
 from lancekit.format import _codecs as c
 from lancekit.format._codecs import Part, decode, encode, wire
 from lancekit.format.pb import table_pb2 as pb
-from lancekit.format.unknown_fields import parse
+from lancekit.format.unknown_fields import parse, take_unknown
 
 __all__ = [
     "ShardFieldValue",
@@ -31,6 +32,8 @@ ACTIVE, SEALED = 0, 1
 _UNIQUE_TAG, _UNIQUE_BYTES = b"\xd1\xc6\r", 8
 #: another one, 27755 ("lk") with 8 bytes: the version, and the CRC-32 of all before
 _CHECKSUM, _CHECKSUM_TAG, _CRC_BYTES = struct.Struct("<3sII"), b"\xd9\xc6\r", 4
+#: what no field but the list of generations has
+_FOLDER = re.compile(rb"[0-9a-f]{8}_gen_[1-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,8 @@ def parse_shard_manifest(data: Any, where: str) -> ShardManifest:
     Raises
     ------
     CorruptFileError
-        The bytes are damaged or empty, or have another checksum; the error names `where`.
+        The bytes are damaged or empty, or have another checksum, or a generation stands outside
+        of the list of generations; the error names `where`.
     """
     data, checksum = bytes(data), b""
     if data[-_CHECKSUM.size :].startswith(_CHECKSUM_TAG):
@@ -131,20 +135,22 @@ def parse_shard_manifest(data: Any, where: str) -> ShardManifest:
     has_unique = bool(checksum) and data[unique:].startswith(_UNIQUE_TAG)
     message = parse(pb.ShardManifest, data[:unique] if has_unique else data, where)
     if not message.version:
-        raise CorruptFileError(
-            f"{where} is damaged: it says no version.",
-            hint="Restore the file from a copy: rows of the shard cannot be found without it.",
-            file=where,
-        )
+        raise _damaged(where, "it says no version")
+    if _FOLDER.search(take_unknown(message)):
+        raise _damaged(where, "a generation stands in a field that is not the list of generations")
     expected = _checksum_of(data, message.version)
     # a writer that does not know the field carries it on: then the field names an earlier version
     if checksum != expected and checksum[:-_CRC_BYTES] == expected[:-_CRC_BYTES]:
-        raise CorruptFileError(
-            f"{where} is damaged: its checksum is another.",
-            hint="Restore the file from a copy: rows of the shard cannot be found without it.",
-            file=where,
-        )
+        raise _damaged(where, "its checksum is another")
     return decode(ShardManifest, message)
+
+
+def _damaged(where: str, why: str) -> CorruptFileError:
+    return CorruptFileError(
+        f"{where} is damaged: {why}.",
+        hint="Restore the file from a copy: rows of the shard cannot be found without it.",
+        file=where,
+    )
 
 
 def with_checksum(data: bytes, version: int) -> bytes:

@@ -284,6 +284,10 @@ def _fault(manifest: Manifest, table: SsTable, schema: LanceSchema) -> str:
         bases = [deleted.base_id if deleted else None, *(file.base_id for file in fragment.files)]
         if bases.count(None) < len(bases):
             return f"a file of fragment {fragment.id} is in another folder"
+        for file in fragment.files:
+            places = [place for place in file.column_indices if place >= 0]
+            if len(set(places)) < len(places):
+                return f"two fields are one column of {file.path!r}"
         stored = {number for file in fragment.files for number in file.fields}
         for field in manifest.schema.fields:
             if stored.isdisjoint(one.id for one in field.walk()):

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
+import pyarrow as pa
+
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.format.mem_wal.details import mem_wal_entry
 from lancekit.format.mem_wal.names import entry_name, generation_number
@@ -31,9 +33,11 @@ from lancekit.operations.mem_wal.damaged_manifests import (
 from lancekit.operations.mem_wal.initialize import initialized
 from lancekit.operations.mem_wal.set_aside import SetAside
 from lancekit.shards.aside import Note, put_note
+from lancekit.shards.by_id import entry_rows
 from lancekit.shards.entry import read_entry
 from lancekit.shards.log import copy_aside, lost_end, positions, set_aside
 from lancekit.shards.manifests import change, latest, lost_manifests, put_next
+from lancekit.shards.schema import wal_schema
 from lancekit.shards.shard import Shard
 from lancekit.versions.snapshot import Snapshot
 
@@ -82,6 +86,7 @@ def _repaired(snapshot: Snapshot, shard: Shard) -> Iterator[SetAside]:
             yield from _begun_again(snapshot, shard, merged, found)
         return
     manifest, schema = found.manifest, snapshot.manifest.schema
+    form = wal_schema(schema)
     damaged = [
         (table, reason)
         for table in manifest.sstables
@@ -91,15 +96,15 @@ def _repaired(snapshot: Snapshot, shard: Shard) -> Iterator[SetAside]:
     stray: list[SetAside] = []
     if not found.is_newest:
         manifest = put_over(shard, manifest, found.newest, merged)
-        if any(_faults(shard, manifest)):
+        if any(_faults(shard, manifest, form)):
             manifest, stray = listed_again(snapshot, shard, manifest)
-    elif damaged or end or any(_faults(shard, manifest)):
+    elif damaged or end or any(_faults(shard, manifest, form)):
         # who writes to the shard has to stop: the place of its next entry is taken
         manifest = change(shard, None, lambda now: replace(now, writer_epoch=now.writer_epoch + 1))
     yield from _moved_manifests(shard, found)
     if manifest is found.manifest:
         return
-    for position, reason in list(_faults(shard, manifest)):
+    for position, reason in list(_faults(shard, manifest, form)):
         aside = set_aside(shard, position, manifest.writer_epoch)
         yield of_entry(shard, position, reason, aside)
     yield from stray
@@ -139,12 +144,12 @@ def _moved_manifests(shard: Shard, found: Standing) -> Iterator[SetAside]:
 # ---- the log
 
 
-def _faults(shard: Shard, manifest: ShardManifest) -> Iterator[tuple[int, str]]:
+def _faults(shard: Shard, manifest: ShardManifest, form: pa.Schema) -> Iterator[tuple[int, str]]:
     """Yield the positions of entries that are to be replayed and cannot be, and why."""
     numbers = positions(shard)
     for number in range(manifest.replay_after + 1, max(numbers, default=0) + 1):
         try:
-            read_entry(shard, number)
+            entry_rows(read_entry(shard, number), form)
         except FileNotFoundError:
             yield number, f"{shard.store.uri}/{entry_name(number)} is missing."
         except CorruptFileError as error:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from lancekit.operations.mem_wal.memtable import Memtable
-from lancekit.shards.by_id import by_id, lacking_columns
+from lancekit.shards.by_id import entry_rows, lacking_columns
 from lancekit.shards.entry import Entry
 
 __all__ = ["replayed"]
@@ -24,10 +24,15 @@ def replayed(entries: Iterable[Entry], generation: int, schema: pa.Schema) -> li
         The number of the next generation, by the manifest.
     schema
         What `wal_schema` makes of the table's schema today.
+
+    Raises
+    ------
+    CorruptFileError
+        As of `entry_rows`.
     """
     tables = [Memtable(generation)]
     for entry in entries:
-        rows = [by_id(batch, schema) for batch in entry.batches if batch.num_rows]
+        rows = entry_rows(entry, schema)
         if not rows:
             continue
         number = entry.generation or 0

@@ -52,6 +52,18 @@ def test_damage_names_the_file(data: bytes) -> None:
         parse_shard_manifest(data, "some file")
 
 
+@pytest.mark.parametrize("bit", range(8))
+def test_a_generation_outside_of_the_list_is_damage(bit: int) -> None:
+    """A field that nobody knows is carried on, and hides a generation if its number is damaged."""
+    made = ShardManifest(
+        shard=UUID(int=7), version=1, writer_epoch=1, sstables=(SsTable(1, "0a1b2c3d_gen_1"),)
+    )
+    data = bytearray(encode_shard_manifest(made))
+    data[data.index(b"B")] ^= 1 << bit
+    with pytest.raises(CorruptFileError, match=r"^a manifest"):
+        parse_shard_manifest(data, "a manifest")
+
+
 def test_manifests_do_not_grow_by_what_earlier_ones_had() -> None:
     made = ShardManifest(shard=UUID(int=7), version=1, writer_epoch=1)
     sizes = set()
