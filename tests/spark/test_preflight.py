@@ -79,7 +79,7 @@ def test_connect_without_its_packages() -> None:
     said = refused("sys.modules['grpc_status'] = None; lk.spark_session(remote='local[1]')")
     assert said == (
         "Spark Connect needs grpcio-status, and this Python has not got it. "
-        'Install the extra connect: pip install "pyspark[connect]>=4.1,<5".'
+        'Install the extra connect: pip install "pyspark[connect]>=4.2,<5".'
     )
 
 

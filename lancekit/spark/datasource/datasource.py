@@ -14,11 +14,9 @@ import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import pyspark
 from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource
 
-from lancekit.errors import NotOfferedError
 from lancekit.spark.datasource.options import SourceOptions
 
 if TYPE_CHECKING:
@@ -95,17 +93,9 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped h
     def streamReader(self, schema: StructType) -> LanceStreamReader:  # noqa: N802
         """Return what reads changes."""
         from lancekit.spark.datasource.reader import narrowed
+        from lancekit.spark.datasource.stream_reader import LanceStreamReader
         from lancekit.spark.frames.scan import scan_wire
 
-        try:
-            from lancekit.spark.datasource.stream_reader import LanceStreamReader
-        except ModuleNotFoundError as error:
-            if error.name != "pyspark.sql.streaming.datasource":
-                raise
-            raise NotOfferedError(
-                f"Streams need PySpark 4.2 or newer, and Spark's Python has {pyspark.__version__}.",
-                hint='Install a newer one: pip install "pyspark>=4.2,<5".',
-            ) from error
         self._options.check_use("stream")
         scan = narrowed(self._planned(), schema)
         return LanceStreamReader(self._options, scan_wire(scan.request))
