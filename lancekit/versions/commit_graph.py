@@ -266,14 +266,38 @@ class CommitGraph:
         return self.load(line, edge.taken_by)
 
     def _known_of(self, found: CommonVersion) -> VersionVector | None:
-        """Return what a version contains: of one that is gone, where its line forked."""
-        # one that stands in contains the history of its own line, too
-        if found.snapshot is not None and not (found.stands_in and found.line is not None):
-            return self.vector(found.snapshot)
+        """Return the version vector of a common version.
+
+        The vector of a missing version comes from the fast-forward that took the version over,
+        or else from the fork of its line.
+        """
+        if found.snapshot is not None:
+            return (self._taken_over if found.stands_in else self.vector)(found.snapshot)
         if found.line is None:
             return None
         chain = self.chain(found.line, found.version)
         return VersionVector.of([(name, version) for _, name, version in chain], {})
+
+    def _taken_over(self, taken: Snapshot) -> VersionVector:
+        """Return the version vector of the source of a fast-forward, from the fast-forward alone.
+
+        The result contains the same versions, and those of its own line since the start of the
+        fast-forward. If the start is a copy, a fast-forward made it: the first of these counts.
+        """
+        chain = self.chain(taken.line, taken.version)
+        first: Snapshot | None = taken
+        while first is not None and self._starts_at_copy(first):
+            before = first.version - 1
+            line = [of for of, _, version in chain if version >= before][-1]
+            first = self.load(line, before)
+        start = (taken if first is None else first).version - 1
+        own = [(name, min(version, start)) for _, name, version in chain]
+        return VersionVector.of(own, taken.manifest.config)
+
+    def _starts_at_copy(self, taken: Snapshot) -> bool:
+        """Return True if a fast-forward started at a copy of its merge base, on another line."""
+        base = merged_by(taken, "base")
+        return base is not None and self.vector(taken).chain.get(base[0], -1) < base[1]
 
     def _void(self, name: str, version: int) -> bool:
         """Return True if a branch had no version of its own yet."""
