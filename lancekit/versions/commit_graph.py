@@ -176,6 +176,17 @@ class CommitGraph:
             if self.line(name) is None or not self._void(name, version)
         )
 
+    def have_returned_since(self, bases: Sequence[Snapshot], side: Snapshot) -> bool:
+        """Return True if deleted rows came back to a side, under new row ids, since all bases.
+
+        A base in another dataset, such as a clone, shows no versions.
+        """
+        known = [self.vector(one).returns for one in bases if one.line.root == self._line.root]
+        return any(
+            all(version > one.get(name, 0) for one in known)
+            for name, version in self.vector(side).returns.items()
+        )
+
     def repeated(self, name: str, version: int) -> tuple[str, int] | None:
         """Return the version whose rows and columns a merge took over as a whole."""
         line = self.line(name)

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from lancekit.errors import FormatError
 
 __all__ = ["APPLIED", "FAST_FORWARD", "MERGED", "MERGE_KEYS", "REPEATS", "MergeEdge", "SharedIds"]
-__all__ += ["VersionVector", "merge_edges", "not_contained", "pick_key"]
+__all__ += ["VersionVector", "merge_edges", "not_contained", "pick_key", "return_key"]
 
 #: how the config keys of merges begin
 MERGE_KEYS = "lancekit.merge."
 #: how the config keys of picks begin that inserted rows without a key
 PICK_KEYS = "lancekit.pick."
+#: how the config keys of merges and picks begin that brought deleted rows back under new row ids
+RETURN_KEYS = "lancekit.return."
 #: the word before the version of the target that took the source over as it was
 FAST_FORWARD = "fast-forward"
 #: the word before what both sides share since a fast-forward: see `SharedIds`
@@ -154,13 +156,20 @@ def pick_key(source: str, target: str) -> str:
     return f"{PICK_KEYS}{source}.{target}"
 
 
-def _picks(chain: Iterable[tuple[str, int]], config: Mapping[str, str]) -> dict[str, int]:
-    """Return the newest version of each line of which some lines have rows by picks."""
+def return_key(source: str, target: str) -> str:
+    """Return the config key for deleted rows that came back to one line, and from it to another."""
+    return f"{RETURN_KEYS}{source}.{target}"
+
+
+def _versions(
+    keys: str, chain: Iterable[tuple[str, int]], config: Mapping[str, str]
+) -> dict[str, int]:
+    """Return the newest version of each line that some keys of a chain name."""
     found = dict[str, int]()
     for target, _ in chain:
         for key, text in config.items():
-            if key.startswith(PICK_KEYS) and key.endswith(f".{target}") and text.isdecimal():
-                name = key.removeprefix(PICK_KEYS).removesuffix(f".{target}")
+            if key.startswith(keys) and key.endswith(f".{target}") and text.isdecimal():
+                name = key.removeprefix(keys).removesuffix(f".{target}")
                 found[name] = max(found.get(name, 0), int(text))
     return found
 
@@ -178,6 +187,8 @@ class VersionVector:
         The newest merge of each source.
     picks
         The newest version of each line of which picks brought rows.
+    returns
+        The newest version of each line that brought deleted rows back under new row ids.
     versions
         The newest version of each line, by its chain and its edges.
     """
@@ -185,6 +196,7 @@ class VersionVector:
     chain: Mapping[str, int]
     edges: Mapping[str, MergeEdge]
     picks: Mapping[str, int] = field(default_factory=dict)
+    returns: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -215,7 +227,8 @@ class VersionVector:
             for (name, version), (_, forked) in zip(chain, parents, strict=True)
             if version != forked
         }
-        return cls(own, edges, _picks(chain, config))
+        picks, returns = (_versions(keys, chain, config) for keys in (PICK_KEYS, RETURN_KEYS))
+        return cls(own, edges, picks, returns)
 
     @property
     def point(self) -> tuple[str, int]:

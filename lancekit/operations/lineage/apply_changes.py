@@ -38,6 +38,7 @@ from lancekit.operations.lineage.merge_marks import (
     implied_marks,
     merged_mark,
     picked_marks,
+    returned_mark,
 )
 from lancekit.operations.lineage.merged_rows import Settled
 from lancekit.operations.lineage.new_key import check_new_key
@@ -260,13 +261,21 @@ def _commit_edges(plan: ThreeWay, change: Changed, how: How) -> Snapshot:
     return commit_with_files(pending, (), plan.theirs, plan.ours)
 
 
-def _pending(operation: Operation, plan: ThreeWay, change: Changed, how: How) -> Pending:
+def _pending(
+    operation: Operation,
+    plan: ThreeWay,
+    change: Changed,
+    how: How,
+    work: RowsWork | None = None,
+) -> Pending:
     columns = [part for column in plan.merged.columns for part in column.walk()]
     of_theirs = [(one.field, one.theirs) for one in columns]
     mark = change.mark and merged_mark(change.mark, plan.schema, plan.theirs, of_theirs)
     implied = implied_marks(change.implied, plan.schema, plan.theirs, of_theirs)
     if mark is None and len(plan.changes.inserted):
         implied = picked_marks(plan.base, plan.theirs, plan.ours)
+    if work is not None and work.gives_ids:
+        implied = (*implied, returned_mark(plan.ours))
     return Pending(
         operation=operation,
         uuid=str(uuid.uuid4()),
@@ -299,7 +308,7 @@ def _commit_rows(
     ours, work = plan.ours, write_rows(plan, settled, given)
     with removed_unless_landed(ours.store, work.new_fragments):
         pending = replace(
-            _pending(work.operation(ours), plan, change, how),
+            _pending(work.operation(ours), plan, change, how, work),
             affected_rows=work.affected,
             based_on=MERGE_KEYS if change.mark else None,
         )
@@ -330,7 +339,7 @@ def _commit_columns(
         carried = carry_columns(plan, gone, work.affected)
         with removed_unless_landed(ours.store, carried.written):
             operation = _merge_of(plan, work, deleted, carried)
-            pending = replace(_pending(operation, plan, change, how), moves_rows=True)
+            pending = replace(_pending(operation, plan, change, how, work), moves_rows=True)
             landed = commit_with_files(pending, carried.copies, plan.theirs, ours)
     # here, where an error no longer removes what was written
     bring_again(carried.copies, plan.theirs, ours)

@@ -17,7 +17,7 @@ from lancekit.legible import literal
 from lancekit.operations.lineage.columns import column_pairs
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.versions.commit_graph import CommitGraph, CommonVersion
-from lancekit.versions.merge_edges import VersionVector, merge_edges, pick_key
+from lancekit.versions.merge_edges import VersionVector, merge_edges, pick_key, return_key
 from lancekit.versions.references import Reference, resolve
 from lancekit.versions.snapshot import Snapshot
 
@@ -192,6 +192,11 @@ def _based_on(
         BatchMarker(key=pick_key(name, target), number=version)
         for name, version in left.picks.items()
         if edges and name != target and version > known.get(name, 0)
+    ]
+    marks += [
+        BatchMarker(key=return_key(name, target), number=version)
+        for name, version in left.returns.items()
+        if edges and version > right.returns.get(name, 0)
     ]
     return MergeBase(
         base,

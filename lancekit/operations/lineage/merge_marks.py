@@ -13,11 +13,12 @@ from lancekit.operations.lineage.columns import ids_of_pairs
 from lancekit.operations.lineage.contained_columns import contained_columns
 from lancekit.pipeline.diff.column_identity import fields_by_id
 from lancekit.pipeline.diff.recorded_columns import record_of_columns
+from lancekit.versions.ancestor import unique_name
 from lancekit.versions.commit_graph import CommitGraph
-from lancekit.versions.merge_edges import MERGE_KEYS, MergeEdge, SharedIds, pick_key
+from lancekit.versions.merge_edges import MERGE_KEYS, MergeEdge, SharedIds, pick_key, return_key
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["implied_marks", "merged_mark", "picked_marks", "taken_mark"]
+__all__ = ["implied_marks", "merged_mark", "picked_marks", "returned_mark", "taken_mark"]
 
 #: columns and their parts, each with the one that it is in the merged version
 OfTheirs = Sequence[tuple[LanceField, LanceField | None]]
@@ -72,6 +73,15 @@ def picked_marks(base: Snapshot, theirs: Snapshot, ours: Snapshot) -> tuple[Batc
         for name, version in graph.vector(theirs).rows_of.items()
         if name != target and all(version > one.get(name, 0) for one in known)
     )
+
+
+def returned_mark(ours: Snapshot) -> BatchMarker:
+    """Return the mark of a commit that brings deleted rows of ours back under new row ids.
+
+    The commit is the next version.
+    """
+    target = unique_name(ours.line)
+    return BatchMarker(key=return_key(target, target), number=ours.version + 1)
 
 
 def _implied(

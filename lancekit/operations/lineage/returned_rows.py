@@ -24,7 +24,7 @@ from lancekit.versions.merge_edges import SharedIds
 from lancekit.versions.row_sequences import sequence_of
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["NONE_RETURNED", "Returned", "returned_rows"]
+__all__ = ["NONE_RETURNED", "Returned", "may_return", "returned_rows"]
 
 Numbers = npt.NDArray[np.uint64]
 Offsets = npt.NDArray[np.int64]
@@ -79,6 +79,28 @@ def returned_rows(theirs: Snapshot, ours: Snapshot, rows: Addresses) -> Returned
     known &= ids < ours.manifest.next_row_id
     back = Returned(rows, ids, created).where(known)
     return back.where(~_other_rows(ours, back)) if len(back.rows) else back
+
+
+def may_return(
+    base: Snapshot, theirs: Snapshot, ours: Snapshot, rows: Addresses, inserted: Addresses
+) -> bool:
+    """Return True if rows that come under new ids may be rows that ours had under other ids.
+
+    Parameters
+    ----------
+    base, theirs, ours
+        The versions of the merge.
+    rows
+        The rows of theirs that come under new ids.
+    inserted
+        The rows of theirs that the base lacks.
+    """
+    if not len(rows) or not ours.manifest.has_stable_row_ids or ours.manifest.schema.primary_key:
+        return False
+    if not np.isin(rows, inserted).all():
+        return True  # ours deleted rows of the base, and theirs changed them
+    is_here = theirs.line.root == ours.line.root
+    return is_here and CommitGraph(ours.line).have_met_since(base, theirs, ours)
 
 
 def _created_here(ours: Snapshot, taken: SharedIds, ids: Numbers) -> Numbers:

@@ -39,6 +39,7 @@ from lancekit.operations.lineage.three_way_columns import (
 )
 from lancekit.operations.lineage.untold_rows import (
     check_inserted,
+    check_returned,
     check_rows_of_new,
     check_told,
     paired_by_values,
@@ -160,6 +161,7 @@ def three_ways(
         mine = _changes(to_ours) if meets else changes
         since.append(Since(base, to_theirs, to_ours, changes, mine))
     columns = planned(values_of(columns, followed, since))
+    merge_bases = [one.base for one in since]
     for found, (to_theirs, to_ours) in zip(since, plans, strict=True):
         if _any(found.mine) and _any(found.changes):
             check_told(found.to_theirs, found.changes)
@@ -167,6 +169,8 @@ def three_ways(
         else:
             check_rows_of_new(to_theirs, found.to_ours, found.mine)
             check_rows_of_new(to_ours, found.to_theirs, found.changes)
+        check_returned(found.to_theirs, found.changes, to_ours, found.mine, merge_bases)
+        check_returned(found.to_ours, found.mine, to_theirs, found.changes, merge_bases)
     between = plan_diff(theirs, ours, on=on, pairs=pairs_of_sides(pairs))
     if len(since) == 1:
         check_inserted(between, since[0].base, since[0].changes, since[0].mine)

@@ -7,6 +7,7 @@ which.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +21,8 @@ from lancekit.pipeline.diff.side import Addresses
 from lancekit.versions.commit_graph import CommitGraph
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["check_inserted", "check_rows_of_new", "check_told", "paired_by_values"]
+__all__ = ["check_inserted", "check_returned", "check_rows_of_new", "check_told"]
+__all__ += ["paired_by_values"]
 
 
 def paired_by_values(plan: DiffPlan, found: Changes) -> Changes:
@@ -90,6 +92,30 @@ def check_inserted(between: DiffPlan, base: Snapshot, theirs: Changes, ours: Cha
     ):
         why = "a merge or a pick brought rows of one side to the other"
         raise _error(between, f"both sides inserted some since {base.called}, and {why} since")
+
+
+def check_returned(
+    plan: DiffPlan, found: Changes, other: DiffPlan, changed: Changes, bases: Sequence[Snapshot]
+) -> None:
+    """Refuse rows that a side deleted and got back under new ids, if the other side changed them.
+
+    Parameters
+    ----------
+    plan, found
+        What the side did since a merge base.
+    other, changed
+        What the other side did; a new column has values of all rows.
+    bases
+        All merge bases.
+    """
+    if plan.way != "row ids" or not (len(found.deleted) and len(found.inserted)):
+        return
+    both = np.isin(found.deleted, np.concatenate([changed.deleted, changed.updated[0]])).any()
+    has_new = any(pair.old is None for pair in other.columns)
+    if (both or has_new) and CommitGraph(plan.new.line).have_returned_since(bases, plan.new):
+        why = "changed some of these rows" if both else "has new columns"
+        brought = "a merge or a pick brought back rows that the latter had deleted"
+        raise _error(plan, f"{brought}, and {other.new.called} {why}")
 
 
 def _error(plan: DiffPlan, why: str) -> InvalidArgumentError:

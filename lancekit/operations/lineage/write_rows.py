@@ -20,7 +20,12 @@ from lancekit.operations.common.key_guard import key_filter, key_paths
 from lancekit.operations.common.staged_files import write_task
 from lancekit.operations.delete import apply_deletions
 from lancekit.operations.lineage.merged_rows import Cells, Rewritten, Settled
-from lancekit.operations.lineage.returned_rows import NONE_RETURNED, Returned, returned_rows
+from lancekit.operations.lineage.returned_rows import (
+    NONE_RETURNED,
+    Returned,
+    may_return,
+    returned_rows,
+)
 from lancekit.operations.lineage.rows import read_rows
 from lancekit.operations.lineage.three_way import ThreeWay
 from lancekit.operations.lineage.three_way_columns import paired
@@ -67,8 +72,15 @@ class RowsWork:
     new_fragments: tuple[Fragment, ...]
     marked: tuple[DeletedRows, ...]
     hashes: Hashes | None
-    #: rows come back under the ids that they had: no other commit may bring them, too
-    is_return: bool
+    #: rows come back under the ids that they had
+    keeps_ids: bool
+    #: rows may come back under new ids
+    gives_ids: bool
+
+    @property
+    def is_return(self) -> bool:
+        """Whether rows come back: no other commit may bring them, too."""
+        return self.keeps_ids or self.gives_ids
 
     @property
     def affected(self) -> dict[int, BitMap]:
@@ -109,8 +121,9 @@ def write_rows(plan: ThreeWay, settled: Settled, given: Given | None = None) -> 
     Updated rows come first, then rows that come back: they keep their row ids.
     """
     ours, moved = plan.ours, replaced_rows(settled, given)
-    came = [settled.inserted, *([] if given is None else [given.origins])]
-    back = returned_rows(plan.theirs, ours, np.concatenate(came))
+    came = np.concatenate([settled.inserted, *([] if given is None else [given.origins])])
+    back = returned_rows(plan.theirs, ours, came)
+    new = np.setdiff1d(came, back.rows, assume_unique=True)
     rows = _Rows(plan, settled, given, back)
     task = replace(write_task(ours), schema=plan.schema)
     fragments = write_fragments(rows.batches(), task)
@@ -124,7 +137,8 @@ def write_rows(plan: ThreeWay, settled: Settled, given: Given | None = None) -> 
         new_fragments=tuple(fragments),
         marked=tuple(_marked(ours, np.concatenate([moved, settled.deleted]))),
         hashes=np.concatenate([np.empty(0, np.uint64), *rows.hashes]) if rows.guard.guard else None,
-        is_return=bool(len(back.rows)),
+        keeps_ids=bool(len(back.rows)),
+        gives_ids=may_return(plan.base, plan.theirs, ours, new, plan.changes.inserted),
     )
 
 

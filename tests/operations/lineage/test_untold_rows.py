@@ -209,3 +209,113 @@ def test_a_pick_of_changed_values_leaves_no_key(tmp_path: Path) -> None:
     assert not [key for key in main.config() if key.startswith("lancekit.pick")]
     main.branches.merge("side")
     assert [(row["k"], row["v"]) for row in as_read(main)] == [(0, 1), (1, 1), (9, 9)]
+
+
+@pytest.fixture
+def deleted(tmp_path: Path) -> tuple[lk.LanceDataset, lk.LanceDataset, lk.LanceDataset]:
+    """Main deleted row 9, which it has from a branch, and another branch has the row from main."""
+    main = lk.write_dataset({"k": [0, 1], "v": [0, 0]}, tmp_path / "t", enable_stable_row_ids=True)
+    side = main.create_branch("side")
+    side.insert({"k": [9], "v": [9]}, mode="append")
+    main.update({"v": "1"}, where="k = 1")
+    main.branches.merge("side")
+    exp = main.create_branch("exp")
+    main.delete("k = 9")
+    side.update({"v": "8"}, where="k = 9")
+    return main, side, exp
+
+
+def rows_of_theirs(conflicts: Any) -> list[dict[str, Any]]:
+    rows = conflicts.to_table().to_pylist()
+    return [{"_rowid": row["_rowid"], **row["theirs"]} for row in rows]
+
+
+RETURNS: dict[str, Callable[[lk.LanceDataset], Any]] = {
+    "merge": lambda main: main.branches.merge("side", conflicts="theirs"),
+    "function": lambda main: main.branches.merge("side", conflicts=rows_of_theirs),
+    "named base": lambda main: main.branches.merge("side", base=1),
+    "pick": lambda main: main.branches.cherry_pick("side", 3, conflicts="theirs"),
+}
+CHANGES: dict[str, Callable[[lk.LanceDataset], Any]] = {
+    "delete": lambda exp: exp.delete("k = 9"),
+    "update": lambda exp: exp.update({"v": "7"}, where="k = 9"),
+    "new column": lambda exp: exp.add_columns({"d": "k * 10"}),
+}
+
+
+@pytest.mark.parametrize("into", ["main", "exp"])
+@pytest.mark.parametrize("changed", CHANGES)
+@pytest.mark.parametrize("way", RETURNS)
+def test_a_change_of_a_row_that_came_back_is_not_lost(
+    deleted: tuple[lk.LanceDataset, ...], way: str, changed: str, into: str
+) -> None:
+    """The row that came back has an id of its own, so that a deletion did not reach it."""
+    main, _, exp = deleted
+    RETURNS[way](main)
+    assert as_read(main) == [{"k": 0, "v": 0}, {"k": 1, "v": 1}, {"k": 9, "v": 8}]
+    CHANGES[changed](exp)
+    target, source, line = (main, "exp", None) if into == "main" else (exp, "main", "exp")
+    before = as_read(main, line)
+    for conflicts in ("fail", "theirs"):
+        with pytest.raises(InvalidArgumentError, match="brought back rows that the") as told:
+            target.branches.merge(source, into=line, conflicts=conflicts)
+    assert told.value.hint == 'Name columns that tell the rows: on=["id"].'
+    assert as_read(main, line) == before
+    target.branches.merge(source, into=line, on="k", conflicts="theirs")
+    rows = {row["k"]: row for row in as_read(main, line)}
+    assert len(rows) == (2 if (changed, into) == ("delete", "main") else 3)
+    if changed == "new column":
+        assert rows[9] == {"k": 9, "v": 8, "d": 90}
+
+
+def test_a_merge_passes_on_that_rows_came_back(deleted: tuple[lk.LanceDataset, ...]) -> None:
+    main, _, exp = deleted
+    other = main.create_branch("other", ("exp", None))
+    RETURNS["merge"](main)
+    other.insert({"k": [5], "v": [5]}, mode="append")
+    other.branches.merge("main", into="other")
+    for library in (lk, lance):  # the reference keeps the key
+        library.dataset(main.uri).optimize.compact_files()
+        library.dataset(main.uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
+    exp.delete("k = 9")
+    before = as_read(main, "other")
+    with pytest.raises(InvalidArgumentError, match="brought back rows that the"):
+        other.branches.merge("exp", into="other")
+    assert as_read(main, "other") == before
+
+
+def test_rows_that_never_came_back_are_merged(deleted: tuple[lk.LanceDataset, ...]) -> None:
+    main, side, exp = deleted
+    side.insert({"k": [5], "v": [5]}, mode="append")
+    main.branches.merge("side", conflicts="ours")
+    assert not [key for key in main.config() if key.startswith("lancekit.return")]
+    exp.delete("k IN (0, 9)")
+    main.branches.merge("exp")
+    assert as_read(main) == [{"k": 1, "v": 1}, {"k": 5, "v": 5}]
+
+
+def test_other_rows_than_those_that_came_back_are_merged(
+    deleted: tuple[lk.LanceDataset, ...],
+) -> None:
+    main, _, exp = deleted
+    RETURNS["merge"](main)
+    exp.update({"v": "6"}, where="k = 0")
+    main.branches.merge("exp")
+    assert as_read(main) == [{"k": 0, "v": 6}, {"k": 1, "v": 1}, {"k": 9, "v": 8}]
+
+
+def test_two_picks_at_once_bring_a_row_back_once(deleted: tuple[lk.LanceDataset, ...]) -> None:
+    main, _, _ = deleted
+    faults = Faults()
+
+    def pick_first(call: Call) -> None:
+        if call.kind in ("put", "put_if_absent", "create"):
+            faults.before = None
+            RETURNS["pick"](lk.dataset(main.uri))
+
+    with injected(faults):
+        ds = lk.dataset(main.uri)
+        faults.before = pick_first
+        with pytest.raises(InvalidArgumentError, match="Nothing tells which rows"):
+            RETURNS["pick"](ds)
+    assert as_read(main) == [{"k": 0, "v": 0}, {"k": 1, "v": 1}, {"k": 9, "v": 8}]
