@@ -272,9 +272,10 @@ def _pending(
     of_theirs = [(one.field, one.theirs) for one in columns]
     mark = change.mark and merged_mark(change.mark, plan.schema, plan.theirs, of_theirs)
     implied = implied_marks(change.implied, plan.schema, plan.theirs, of_theirs)
-    if mark is None and len(plan.changes.inserted):
+    returns = work is not None and work.gives_ids
+    if mark is None and (returns or len(plan.changes.inserted)):
         implied = picked_marks(plan.base, plan.theirs, plan.ours)
-    if work is not None and work.gives_ids:
+    if returns:
         implied = (*implied, returned_mark(plan.ours))
     return Pending(
         operation=operation,

@@ -199,6 +199,21 @@ def test_rows_of_a_pick_are_not_inserted_again(tmp_path: Path, way: str) -> None
     assert numbers == ([0, 1, 8, 9] if way == "other branch" else [0, 1, 9])
 
 
+def test_a_row_of_a_conflict_is_not_inserted_again(tmp_path: Path) -> None:
+    """A pick of a changed value brings the row where the target lacks it."""
+    main = lk.write_dataset({"k": [0], "v": [0]}, tmp_path / "t", enable_stable_row_ids=True)
+    side = main.create_branch("side")
+    side.insert({"k": [9], "v": [9]}, mode="append")
+    side.update({"v": "10"}, where="k = 9")
+    main.branches.cherry_pick("side", 3, conflicts="theirs")
+    main.update({"v": "11"}, where="k = 9")
+    assert as_read(main)[1:] == [{"k": 9, "v": 11}]
+    with pytest.raises(InvalidArgumentError, match="a merge or a pick brought"):
+        main.diff(1, main.version).apply(side, conflicts="theirs")
+    main.diff(1, main.version, on="k").apply(side, conflicts="theirs")
+    assert as_read(side, "side")[1:] == [{"k": 9, "v": 11}]
+
+
 def test_a_pick_of_changed_values_leaves_no_key(tmp_path: Path) -> None:
     main = lk.write_dataset({"k": [0], "v": [0]}, tmp_path / "t", enable_stable_row_ids=True)
     side = main.create_branch("side")
