@@ -6,7 +6,7 @@ source.  Forks inherit the config, and a merge passes on the keys of its source.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lancekit.errors import FormatError
@@ -133,22 +133,23 @@ def _numbers(words: list[str], name: str, count: int) -> list[int]:
     return [int(word) for word in _words(words, name, count) if word.isdecimal()]
 
 
-def _edges(targets: Iterable[str], config: Mapping[str, str]) -> Iterator[MergeEdge]:
-    """Yield the merges into some lines.
+def _keys_of(
+    prefix: str, targets: Sequence[str], config: Mapping[str, str]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the keys of some lines with a prefix: the key, its source, and its target.
 
     Keys of other targets say nothing: a clone has the config of its source, and a main of its own.
     Keys without a target are those that lancekit wrote at first.
     """
-    known = tuple(targets)
-    for key, text in config.items():
-        if not key.startswith(MERGE_KEYS):
+    for key in config:
+        if not key.startswith(prefix):
             continue
-        rest = key.removeprefix(MERGE_KEYS)
-        target = next((name for name in known if rest.endswith(f".{name}")), None)
+        rest = key.removeprefix(prefix)
+        target = next((name for name in targets if rest.endswith(f".{name}")), None)
         if target is not None:
-            yield MergeEdge.parse(key, text, rest.removesuffix(f".{target}"), target)
+            yield key, rest.removesuffix(f".{target}"), target
         elif "." not in rest:
-            yield MergeEdge.parse(key, text, rest, "")
+            yield key, rest, ""
 
 
 def pick_key(source: str, target: str) -> str:
@@ -161,16 +162,12 @@ def return_key(source: str, target: str) -> str:
     return f"{RETURN_KEYS}{source}.{target}"
 
 
-def _versions(
-    keys: str, chain: Iterable[tuple[str, int]], config: Mapping[str, str]
-) -> dict[str, int]:
-    """Return the newest version of each line that some keys of a chain name."""
+def _versions(prefix: str, targets: Sequence[str], config: Mapping[str, str]) -> dict[str, int]:
+    """Return the newest version of each line that keys of some lines name."""
     found = dict[str, int]()
-    for target, _ in chain:
-        for key, text in config.items():
-            if key.startswith(keys) and key.endswith(f".{target}") and text.isdecimal():
-                name = key.removeprefix(keys).removesuffix(f".{target}")
-                found[name] = max(found.get(name, 0), int(text))
+    for key, name, target in _keys_of(prefix, targets, config):
+        if target and config[key].isdecimal():
+            found[name] = max(found.get(name, 0), int(config[key]))
     return found
 
 
@@ -217,8 +214,10 @@ class VersionVector:
             The config of its manifest.
         """
         parents = [*chain[1:], ("", -1)]
+        targets = [name for name, _ in chain]
         edges: dict[str, MergeEdge] = {}
-        for edge in _edges((name for name, _ in chain), config):
+        for key, source, target in _keys_of(MERGE_KEYS, targets, config):
+            edge = MergeEdge.parse(key, config[key], source, target)
             known = edges.get(edge.source)
             if known is None or (known.version, known.uuid) < (edge.version, edge.uuid):
                 edges[edge.source] = edge
@@ -227,7 +226,7 @@ class VersionVector:
             for (name, version), (_, forked) in zip(chain, parents, strict=True)
             if version != forked
         }
-        picks, returns = (_versions(keys, chain, config) for keys in (PICK_KEYS, RETURN_KEYS))
+        picks, returns = (_versions(one, targets, config) for one in (PICK_KEYS, RETURN_KEYS))
         return cls(own, edges, picks, returns)
 
     @property
