@@ -10,16 +10,16 @@ import numpy.typing as npt
 from lancekit.format.key_filter import KeyFilter, choose_filter
 from lancekit.format.schema import LanceField, LanceSchema
 
-__all__ = ["key_filter", "key_paths"]
+__all__ = ["key_filter", "key_paths", "paths_in_key"]
 
 
 def key_paths(schema: LanceSchema) -> tuple[tuple[str, ...], ...]:
     """Return the paths of the columns of the primary key, in its order."""
-    key = tuple(path for top in schema.fields for path in _key_paths(top))
+    key = tuple(path for top in schema.fields for path in paths_in_key(top))
     return tuple(path for path, _ in sorted(key, key=lambda found: found[1]))
 
 
-def _key_paths(
+def paths_in_key(
     field: LanceField, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], int]]:
     """Yield the paths of key columns in a field, each with its place in the key."""
@@ -27,7 +27,7 @@ def _key_paths(
     if field.key_position is not None:
         yield path, field.key_position
     for child in field.children:
-        yield from _key_paths(child, path)
+        yield from paths_in_key(child, path)
 
 
 def key_filter(schema: LanceSchema, hashes: npt.NDArray[np.uint64] | None) -> KeyFilter | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.legible import clean
-from lancekit.operations.common.key_guard import key_paths
+from lancekit.operations.common.key_guard import key_paths, paths_in_key
 from lancekit.operations.lineage.column_conflicts import KEY, Settlement, new_side
 from lancekit.operations.lineage.column_metadata import MARKS
 from lancekit.operations.lineage.column_tracks import Versions
@@ -49,22 +49,12 @@ def marking_fields(columns: Sequence[MergedColumn], side: str) -> list[LanceFiel
 def _key_of(fields: Sequence[LanceField | None]) -> list[tuple[object, ...]]:
     """Return the paths of a key, each column as its place among the columns of the result."""
     found = [
-        (position, (place, *path))
+        (position, (place, *path[1:]))
         for place, field in enumerate(fields)
         if field is not None
-        for position, path in _marks_of(field)
+        for path, position in paths_in_key(field)
     ]
     return [path for _, path in sorted(found, key=lambda one: (not one[0], one[0]))]
-
-
-def _marks_of(
-    field: LanceField, above: tuple[str, ...] = ()
-) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield the positions of a column and of its parts in the key, with the names of the parts."""
-    if field.key_position is not None:
-        yield field.key_position, above
-    for child in field.children:
-        yield from _marks_of(child, (*above, child.name))
 
 
 def refused_key(settlement: Settlement, side: str, schema: LanceSchema, has: str) -> str:
