@@ -96,8 +96,8 @@ def _implied(
         return mark
     with suppress(SchemaMismatchError):
         known = dict(ids_of_pairs(contained_columns(source, theirs)))
-        fields, lost = fields_by_id(source), fields_by_id(source).keys() - known.values()
-        if lost and any(there is None for _, there in columns):
+        fields = fields_by_id(source)
+        if fields.keys() - known.values() and any(there is None for _, there in columns):
             return mark  # the target may have a column of the source that theirs dropped
         found = [(new, there and fields.get(known.get(there.id, -1))) for new, there in columns]
         return _recorded(mark, record_of_columns(schema.walk(), source, found))
