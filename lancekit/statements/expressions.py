@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 from sqlglot import exp
 
-from lancekit.scan.expressions.parser import start_of
+from lancekit.scan.expressions.syntax import start_of
 from lancekit.statements.calls import apply, call
 from lancekit.statements.casts import cast, target
 from lancekit.statements.dialect import spelled_tree

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from lancekit.scan.expressions.parser import start_of
+from lancekit.scan.expressions.syntax import start_of
 from lancekit.statements.expressions import condition
 from lancekit.statements.meeting import meet
 from lancekit.statements.relations import rows_of, table_of

@@ -5,7 +5,7 @@ Only filters are looked at in which nothing but comparisons of columns with lite
 can be among those of a block is asked of the filter's own comparison, on the block's bounds in the
 place of its values: ``x > 5`` can only hold in a block of whose greatest value it holds.
 
-Imported only when a block has bounds, because parsing loads sqlglot.
+Imported only when a block has bounds and there is a filter.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from sqlglot import exp
 
 from lancekit.errors import LancekitError
 from lancekit.file.kernels.bits import flags_of
-from lancekit.scan.expressions.parser import gathered_in, parse, slot_of
 from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.expressions.simple import tree_of
+from lancekit.scan.expressions.syntax import gathered_in, kind_of, slot_of
 
 __all__ = ["Bound", "bounds_of"]
 
 #: what holds of a block's least and greatest value if a comparison holds of any of its values
-_ASKED: Mapping[type, tuple[str, str]] = {
-    exp.LT: ("<", ""),
-    exp.LTE: ("<=", ""),
-    exp.GT: ("", ">"),
-    exp.GTE: ("", ">="),
-    exp.EQ: ("<=", ">="),
+_ASKED: Mapping[str, tuple[str, str]] = {
+    "lt": ("<", ""),
+    "lte": ("<=", ""),
+    "gt": ("", ">"),
+    "gte": ("", ">="),
+    "eq": ("<=", ">="),
 }
 #: the same with the column on the right
-_TURNED = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE, exp.EQ: exp.EQ}
+_TURNED = {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte", "eq": "eq"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +72,16 @@ def bounds_of(sql: str, schema: pa.Schema) -> tuple[Bound, ...]:
     ()
     """
     try:
-        found = [_bound(part, schema) for part in _parts(parse(sql))]
+        found = [_bound(part, schema) for part in _parts(tree_of(sql))]
     except LancekitError:
         return ()
     return () if None in found else tuple(bound for bound in found if bound is not None)
 
 
 def _parts(tree: Any) -> Iterator[Any]:
-    while type(tree) is exp.Paren:
+    while kind_of(tree) == "paren":
         tree = tree.this
-    if type(tree) is exp.And:
+    if kind_of(tree) == "and":
         for part in tree.flatten():
             yield from _parts(part)
     else:
@@ -89,13 +89,13 @@ def _parts(tree: Any) -> Iterator[Any]:
 
 
 def _bound(tree: Any, schema: pa.Schema) -> Bound | None:
-    kind = type(tree)
+    kind = kind_of(tree)
     if kind not in _ASKED:
         return None
     column, literal = tree.this, tree.expression
-    if type(column) is not exp.Column:
+    if kind_of(column) != "column":
         kind, column, literal = _TURNED[kind], literal, column
-    if type(column) is not exp.Column or len(column.parts) != 1:
+    if kind_of(column) != "column" or len(column.parts) != 1:
         return None
     name = column.parts[0].name
     if "`" in name or schema.get_field_index(name) < 0:
@@ -114,9 +114,9 @@ def _bound(tree: Any, schema: pa.Schema) -> Bound | None:
 def _literal(tree: Any, kind: pa.DataType) -> str | None:
     """Return a literal of the kind of a column as it is written, if it is one."""
     sign = ""
-    if type(tree) is exp.Neg:
+    if kind_of(tree) == "neg":
         sign, tree = "-", tree.this
-    if type(tree) is not exp.Literal or gathered_in(tree) or slot_of(tree):
+    if kind_of(tree) != "literal" or gathered_in(tree) or slot_of(tree):
         return None
     fits: Callable[[pa.DataType], bool]
     if tree.is_string:

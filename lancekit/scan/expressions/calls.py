@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyarrow import types as pt
-from sqlglot import exp
 
 from lancekit.format.arrow_parts import item_field
 from lancekit.scan.expressions.columns import pick_part
@@ -23,11 +22,12 @@ from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.kernels.temporal import CLOCK
 from lancekit.scan.expressions.literals import exact_decimal, natural
 from lancekit.scan.expressions.scope import Node, Scope, constant
+from lancekit.scan.expressions.syntax import kind_of
 
 __all__ = ["BY_SYNTAX", "array", "call_function", "cast_number", "one_type"]
 
 
-def array(tree: exp.Array, scope: Scope) -> Node:
+def array(tree: Any, scope: Scope) -> Node:
     """Compile a list of literals."""
     items = [scope.compile(item) for item in tree.expressions]
     if not all(item.literal for item in items):
@@ -44,7 +44,7 @@ def one_type(scope: Scope, label: str, nodes: Sequence[Node]) -> list[Node]:
     return list(nodes)
 
 
-def call_function(tree: exp.Anonymous, scope: Scope) -> Node:
+def call_function(tree: Any, scope: Scope) -> Node:
     """Compile the call of a function by its name."""
     name = str(tree.this).lower()
     if name in BY_SYNTAX:
@@ -76,7 +76,7 @@ def cast_number(node: Node, kind: pa.DataType, tree: Any, scope: Scope) -> Node 
     given = node.literal or (node.many.values if node.many else ())
     if not pt.is_decimal(kind) or not given or type(given[0]) not in (int, Decimal):
         return None
-    tries = isinstance(tree, exp.TryCast) or tree.name.lower() == "arrow_try_cast"
+    tries = kind_of(tree) == "trycast" or tree.name.lower() == "arrow_try_cast"
 
     def one(value: int | Decimal) -> pa.Scalar:
         try:
@@ -92,7 +92,7 @@ def cast_number(node: Node, kind: pa.DataType, tree: Any, scope: Scope) -> Node 
 
 
 def _arrow_cast(kernel: Callable[..., Value]) -> Callable[[Any, Scope], Node]:
-    def rule(tree: exp.Anonymous, scope: Scope) -> Node:
+    def rule(tree: Any, scope: Scope) -> Node:
         if len(tree.expressions) != 2 or not tree.expressions[1].is_string:
             raise scope.fail(tree, f"{tree.name} takes a value and the name of a type in quotes.")
         value, name = tree.expressions
@@ -108,7 +108,7 @@ def _arrow_cast(kernel: Callable[..., Value]) -> Callable[[Any, Scope], Node]:
     return rule
 
 
-def _clock(tree: exp.Anonymous, scope: Scope) -> Node:
+def _clock(tree: Any, scope: Scope) -> Node:
     if tree.expressions:
         raise scope.fail(tree, f"{tree.name} takes no arguments.")
     return constant(CLOCK[tree.name.lower()](scope.now))

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
-from sqlglot import exp
 
 from lancekit.format.paths import parse_path, show_path
 from lancekit.scan.expressions.kernels.lists import array_element
@@ -61,7 +60,7 @@ def _child(tree: Any, scope: Scope, parent: Node, name: str) -> Node:
     )
 
 
-def _column(tree: exp.Column, scope: Scope) -> Node:
+def _column(tree: Any, scope: Scope) -> Node:
     names = [part.name for part in tree.parts]
     word = names[0].lower()
     if len(names) == 1 and word.startswith("current_") and word in CLOCK:
@@ -74,11 +73,11 @@ def _column(tree: exp.Column, scope: Scope) -> Node:
     return node
 
 
-def _dot(tree: exp.Dot, scope: Scope) -> Node:
+def _dot(tree: Any, scope: Scope) -> Node:
     return _child(tree, scope, scope.compile(tree.this), tree.expression.name)
 
 
-def _bracket(tree: exp.Bracket, scope: Scope) -> Node:
+def _bracket(tree: Any, scope: Scope) -> Node:
     return pick_part(tree, [tree.this, *tree.expressions], scope)
 
 
@@ -93,8 +92,8 @@ def pick_part(tree: Any, args: Sequence[Any], scope: Scope) -> Node:
     raise scope.fail(tree, f"{tree.sql()!r} is not part of the filter language.")
 
 
-COLUMN_RULES: Mapping[type, Callable[[Any, Scope], Node]] = {
-    exp.Column: _column,
-    exp.Dot: _dot,
-    exp.Bracket: _bracket,
+COLUMN_RULES: Mapping[str, Callable[[Any, Scope], Node]] = {
+    "column": _column,
+    "dot": _dot,
+    "bracket": _bracket,
 }

@@ -1,11 +1,13 @@
 """Syntax tree to a tree of Arrow kernels, bound to a schema.
 
 Each sort of node has one entry in ``_RULES``.  The type of an expression is found by running it
-on no rows, so that types are never derived twice.  Imported only when text has to be compiled.
+on no rows, so that types are never derived twice.  Imported only when text has to be compiled, with
+the kernels of all functions.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,8 +18,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
-from sqlglot import exp
 
+from lancekit.errors import PredicateError
 from lancekit.format.arrow_parts import unit_and_zone
 from lancekit.scan.expressions.calls import array, call_function, cast_number
 from lancekit.scan.expressions.columns import COLUMN_RULES
@@ -49,8 +51,9 @@ from lancekit.scan.expressions.literals import (
     number,
 )
 from lancekit.scan.expressions.membership import Members, among
-from lancekit.scan.expressions.parser import gathered_in, listed_in, parse, slot_of
 from lancekit.scan.expressions.scope import FAILURES, Node, Scope, Unlike, constant
+from lancekit.scan.expressions.simple import parse_simple
+from lancekit.scan.expressions.syntax import gathered_in, kind_of, listed_in, slot_of
 
 __all__ = ["Compiled", "compile_sql"]
 
@@ -58,7 +61,7 @@ __all__ = ["Compiled", "compile_sql"]
 # ---- literals
 
 
-def _literal(tree: exp.Literal, scope: Scope) -> Node:
+def _literal(tree: Any, scope: Scope) -> Node:
     if gathered := gathered_in(tree):
         return chain(tree, gathered, scope)
     if slot := slot_of(tree):
@@ -70,7 +73,7 @@ def _literal(tree: exp.Literal, scope: Scope) -> Node:
     return constant(natural(value), value)
 
 
-def _hex(tree: exp.HexString, scope: Scope) -> Node:
+def _hex(tree: Any, scope: Scope) -> Node:
     if slot := slot_of(tree):
         return scope.vary(naturals(slot.values), slot)
     try:
@@ -80,7 +83,7 @@ def _hex(tree: exp.HexString, scope: Scope) -> Node:
     return constant(scalar_of(value), value)
 
 
-def _negate(tree: exp.Neg, scope: Scope) -> Node:
+def _negate(tree: Any, scope: Scope) -> Node:
     node = scope.compile(tree.this)
     if node.literal and isinstance(node.literal[0], int | Decimal):
         value = negated(node.literal[0])
@@ -91,51 +94,52 @@ def _negate(tree: exp.Neg, scope: Scope) -> Node:
     return scope.call("-", pc.negate_checked, [node])
 
 
-_TYPES: Mapping[Any, pa.DataType] = {
-    exp.DataType.Type.BOOLEAN: pa.bool_(),
-    exp.DataType.Type.TINYINT: pa.int8(),
-    exp.DataType.Type.SMALLINT: pa.int16(),
-    exp.DataType.Type.INT: pa.int32(),
-    exp.DataType.Type.BIGINT: pa.int64(),
-    exp.DataType.Type.UTINYINT: pa.uint8(),
-    exp.DataType.Type.USMALLINT: pa.uint16(),
-    exp.DataType.Type.UINT: pa.uint32(),
-    exp.DataType.Type.UBIGINT: pa.uint64(),
-    exp.DataType.Type.FLOAT: pa.float32(),
-    exp.DataType.Type.DOUBLE: pa.float64(),
-    exp.DataType.Type.TEXT: pa.string(),
-    exp.DataType.Type.VARCHAR: pa.string(),
-    exp.DataType.Type.BINARY: pa.binary(),
-    exp.DataType.Type.DATE: pa.date32(),
-    exp.DataType.Type.TIME: pa.time64("us"),
-    exp.DataType.Type.TIMESTAMP: pa.timestamp("us"),
-    exp.DataType.Type.DATETIME: pa.timestamp("us"),
+_TYPES: Mapping[str, pa.DataType] = {
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "UTINYINT": pa.uint8(),
+    "USMALLINT": pa.uint16(),
+    "UINT": pa.uint32(),
+    "UBIGINT": pa.uint64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "TEXT": pa.string(),
+    "VARCHAR": pa.string(),
+    "BINARY": pa.binary(),
+    "DATE": pa.date32(),
+    "TIME": pa.time64("us"),
+    "TIMESTAMP": pa.timestamp("us"),
+    "DATETIME": pa.timestamp("us"),
 }
 
 
 _SIZE = re.compile(r"-?[0-9]{1,9}")
 
-_MOMENTS = frozenset({exp.DataType.Type.TIMESTAMP, exp.DataType.Type.DATETIME})
+_MOMENTS = frozenset({"TIMESTAMP", "DATETIME"})
 #: units of timestamps by the digits of their seconds' fraction
 _FRACTIONS: Mapping[str, str] = {"0": "s", "3": "ms", "6": "us", "9": "ns"}
 
 
 def _target(whole: Any, scope: Scope) -> pa.DataType:
     tree = whole.to
+    name = str(getattr(tree.this, "value", ""))
     sizes = [size.name for size in tree.expressions]
-    if tree.this == exp.DataType.Type.DECIMAL and not sizes:
+    if name == "DECIMAL" and not sizes:
         return pa.decimal128(38, 10)
-    if tree.this == exp.DataType.Type.DECIMAL and all(map(_SIZE.fullmatch, sizes)):
+    if name == "DECIMAL" and all(map(_SIZE.fullmatch, sizes)):
         kind = decimal(*map(int, sizes)) if len(sizes) <= 2 else None
         if kind is None:
             hint = f"decimal(p, s) has at most {DIGITS} digits in all, p, and s behind the point."
             raise scope.fail(whole, f"there is no {tree.sql()}.", hint)
         return kind
-    if len(sizes) == 1 and tree.this in _MOMENTS and sizes[0] in _FRACTIONS:
+    if len(sizes) == 1 and name in _MOMENTS and sizes[0] in _FRACTIONS:
         return pa.timestamp(_FRACTIONS[sizes[0]])
-    if sizes or tree.this not in _TYPES:
+    if sizes or name not in _TYPES:
         raise scope.fail(whole, f"there is no cast to {tree.sql()}.")
-    return _TYPES[tree.this]
+    return _TYPES[name]
 
 
 def _has_offset(text: str, kind: pa.DataType) -> bool:
@@ -149,7 +153,7 @@ def _cast(tree: Any, scope: Scope) -> Node:
     node, kind = scope.compile(tree.this), _target(tree, scope)
     if (exact := cast_number(node, kind, tree, scope)) is not None:
         return exact
-    if isinstance(tree, exp.TryCast):
+    if kind_of(tree) == "trycast":
         return scope.call("TRY_CAST", lambda value: try_cast(value, kind), [node], tree)
     if node.literal and isinstance(node.literal[0], str):
         return constant(_read(tree, node.literal[0], kind, scope))
@@ -310,14 +314,14 @@ def _kleene(label: str, kernel: Callable[[Value, Value], Value]) -> Callable[[An
     return rule
 
 
-def _not(tree: exp.Not, scope: Scope) -> Node:
+def _not(tree: Any, scope: Scope) -> Node:
     return scope.call("NOT", pc.invert, [scope.boolean(tree.this, "NOT")])
 
 
-def _is(tree: exp.Is, scope: Scope) -> Node:
-    if isinstance(tree.expression, exp.Null):
+def _is(tree: Any, scope: Scope) -> Node:
+    if kind_of(tree.expression) == "null":
         return scope.call("IS NULL", pc.is_null, [scope.compile(tree.this).as_stored])
-    if not isinstance(tree.expression, exp.Boolean):
+    if kind_of(tree.expression) != "boolean":
         raise scope.fail(tree, f"{tree.sql()!r}: IS takes NULL, TRUE or FALSE.")
     wanted = bool(tree.expression.this)
     node = scope.boolean(tree.this, "IS TRUE")
@@ -328,7 +332,7 @@ def _is(tree: exp.Is, scope: Scope) -> Node:
     )
 
 
-def _in(tree: exp.In, scope: Scope) -> Node:
+def _in(tree: Any, scope: Scope) -> Node:
     if not tree.expressions:
         raise scope.fail(tree, f"{tree.sql()!r}: IN takes a list of values in parentheses.")
     node = scope.compile(tree.this)
@@ -349,7 +353,7 @@ def _in(tree: exp.In, scope: Scope) -> Node:
     return scope.call("IN", lambda *found: reduce(pc.or_kleene, found), parts)
 
 
-def _between(tree: exp.Between, scope: Scope) -> Node:
+def _between(tree: Any, scope: Scope) -> Node:
     node = scope.compile(tree.this)
     plain = id(tree) in scope.plain and bool(node.field)
     low = _compare(scope, ">=", node, scope.compile(tree.args["low"]), plain=plain)
@@ -362,7 +366,7 @@ def _like_with(scope: Scope, tree: Any, escape: str) -> Node:
     for node in args:
         if family(node.type) not in ("text", "null"):
             raise scope.fail(node, f"LIKE needs text, but {node.field or 'a side'} is {node.type}.")
-    ignore_case = isinstance(tree, exp.ILike)
+    ignore_case = kind_of(tree) == "ilike"
     found = scope.call(
         "LIKE", lambda v, p: like(v, p, ignore_case=ignore_case, escape=escape), args
     )
@@ -370,10 +374,10 @@ def _like_with(scope: Scope, tree: Any, escape: str) -> Node:
     return scope.call("NOT", pc.invert, [found]) if tree.args.get("negate") else found
 
 
-def _escape(tree: exp.Escape, scope: Scope) -> Node:
+def _escape(tree: Any, scope: Scope) -> Node:
     escape = tree.expression
-    one = isinstance(escape, exp.Literal) and escape.is_string and len(escape.this) == 1
-    if not one or not isinstance(tree.this, exp.Like | exp.ILike):
+    one = kind_of(escape) == "literal" and escape.is_string and len(escape.this) == 1
+    if not one or kind_of(tree.this) not in ("like", "ilike"):
         raise scope.fail(tree, "ESCAPE takes one character, after a LIKE.")
     return _like_with(scope, tree.this, escape.this)
 
@@ -381,48 +385,48 @@ def _escape(tree: exp.Escape, scope: Scope) -> Node:
 _CONCAT = Function(concat, ("",), 2, 2, size=joined)
 
 
-def _concat(tree: exp.DPipe, scope: Scope) -> Node:
+def _concat(tree: Any, scope: Scope) -> Node:
     sides = [scope.compile(tree.this), scope.compile(tree.expression)]
     return scope.call("||", partial(_CONCAT.run, "||"), sides)
 
 
-_RULES: Mapping[type, Callable[[Any, Scope], Node]] = {
+_RULES: Mapping[str, Callable[[Any, Scope], Node]] = {
     **COLUMN_RULES,
-    exp.Literal: _literal,
-    exp.HexString: _hex,
-    exp.Boolean: lambda tree, _scope: constant(scalar_of(tree.this), tree.this),
-    exp.Null: lambda _tree, _scope: constant(scalar_of(None), None),
-    exp.Array: array,
-    exp.Paren: lambda tree, scope: scope.compile(tree.this),
-    exp.Neg: _negate,
-    exp.Cast: _cast,
-    exp.TryCast: _cast,
-    exp.And: _kleene("AND", pc.and_kleene),
-    exp.Or: _kleene("OR", pc.or_kleene),
-    exp.Not: _not,
-    exp.EQ: _comparison("="),
-    exp.NEQ: _comparison("<>"),
-    exp.GT: _comparison(">"),
-    exp.GTE: _comparison(">="),
-    exp.LT: _comparison("<"),
-    exp.LTE: _comparison("<="),
-    exp.NullSafeEQ: _comparison("IS NOT DISTINCT FROM"),
-    exp.NullSafeNEQ: _comparison("IS DISTINCT FROM"),
-    exp.Is: _is,
-    exp.In: _in,
-    exp.Between: _between,
-    exp.Like: lambda tree, scope: _like_with(scope, tree, "\\"),
-    exp.ILike: lambda tree, scope: _like_with(scope, tree, "\\"),
-    exp.Escape: _escape,
-    exp.Add: _arithmetic("+", add),
-    exp.Sub: _arithmetic("-", subtract),
-    exp.Mul: _arithmetic("*", multiply),
-    exp.Div: _arithmetic("/", divide),
-    exp.Mod: _arithmetic("%", modulo),
-    exp.BitwiseLeftShift: _shift("<<", pc.shift_left),
-    exp.BitwiseRightShift: _shift(">>", pc.shift_right),
-    exp.DPipe: _concat,
-    exp.Anonymous: call_function,
+    "literal": _literal,
+    "hexstring": _hex,
+    "boolean": lambda tree, _scope: constant(scalar_of(tree.this), tree.this),
+    "null": lambda _tree, _scope: constant(scalar_of(None), None),
+    "array": array,
+    "paren": lambda tree, scope: scope.compile(tree.this),
+    "neg": _negate,
+    "cast": _cast,
+    "trycast": _cast,
+    "and": _kleene("AND", pc.and_kleene),
+    "or": _kleene("OR", pc.or_kleene),
+    "not": _not,
+    "eq": _comparison("="),
+    "neq": _comparison("<>"),
+    "gt": _comparison(">"),
+    "gte": _comparison(">="),
+    "lt": _comparison("<"),
+    "lte": _comparison("<="),
+    "nullsafeeq": _comparison("IS NOT DISTINCT FROM"),
+    "nullsafeneq": _comparison("IS DISTINCT FROM"),
+    "is": _is,
+    "in": _in,
+    "between": _between,
+    "like": lambda tree, scope: _like_with(scope, tree, "\\"),
+    "ilike": lambda tree, scope: _like_with(scope, tree, "\\"),
+    "escape": _escape,
+    "add": _arithmetic("+", add),
+    "sub": _arithmetic("-", subtract),
+    "mul": _arithmetic("*", multiply),
+    "div": _arithmetic("/", divide),
+    "mod": _arithmetic("%", modulo),
+    "bitwiseleftshift": _shift("<<", pc.shift_left),
+    "bitwiserightshift": _shift(">>", pc.shift_right),
+    "dpipe": _concat,
+    "anonymous": call_function,
 }
 
 
@@ -437,7 +441,16 @@ class Compiled:
 
 def compile_sql(sql: str, schema: pa.Schema, now: int) -> Compiled:
     """Compile the text of an expression for a schema, at a time in nanoseconds since 1970."""
-    tree = parse(sql)
+    simple = parse_simple(sql)
+    if simple is not None:
+        with contextlib.suppress(PredicateError):  # the error comes below: it may quote the text
+            return _compiled(sql, simple, schema, now)
+    from lancekit.scan.expressions.parser import parse  # loads sqlglot
+
+    return _compiled(sql, parse(sql), schema, now)
+
+
+def _compiled(sql: str, tree: Any, schema: pa.Schema, now: int) -> Compiled:
     fields = {field.name: field.type for field in schema}
     scope = Scope(sql, fields, _RULES, plain_conditions(tree), now)
     node = scope.compile(tree)

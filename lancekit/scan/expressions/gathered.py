@@ -14,15 +14,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlglot import exp
 
 from lancekit.errors import PredicateError
 from lancekit.format.paths import parse_path, pick
 from lancekit.scan.expressions.kernels.operators import Value
 from lancekit.scan.expressions.kernels.operators import plain as as_plain
 from lancekit.scan.expressions.membership import Members, among
-from lancekit.scan.expressions.parser import Gathered, gathered_in, listed_in, parse_part, slot_of
 from lancekit.scan.expressions.scope import Node, Rows, Scope, Unlike
+from lancekit.scan.expressions.syntax import Gathered, gathered_in, kind_of, listed_in, slot_of
 
 __all__ = ["chain", "is_plain_name", "items_of", "plain_conditions"]
 
@@ -34,9 +33,7 @@ _KERNELS: Mapping[str, Callable[[Value, Value], Value]] = {
 
 def _was_compared(tree: Any) -> bool:
     """Tell of NOT IN whether it stands for ``<>`` of each literal."""
-    listed = (
-        listed_in(tree.this) if isinstance(tree, exp.Not) and type(tree.this) is exp.In else None
-    )
+    listed = listed_in(tree.this) if kind_of(tree) == "not" and kind_of(tree.this) == "in" else None
     return listed is not None and listed.compared
 
 
@@ -45,9 +42,9 @@ def plain_conditions(tree: Any) -> frozenset[int]:
     waiting, found = [tree], []
     while waiting:
         tree = waiting.pop()
-        if isinstance(tree, exp.And | exp.Or):
+        if kind_of(tree) in ("and", "or"):
             waiting += [tree.this, tree.expression]
-        elif isinstance(tree, exp.Paren) or _was_compared(tree):
+        elif kind_of(tree) == "paren" or _was_compared(tree):
             waiting.append(tree.this)
         else:
             found.append(id(tree))
@@ -56,7 +53,7 @@ def plain_conditions(tree: Any) -> frozenset[int]:
 
 def is_plain_name(tree: Any) -> bool:
     """Tell whether a tree is a column, and none within another."""
-    return isinstance(tree, exp.Column) and len(tree.parts) == 1
+    return kind_of(tree) == "column" and len(tree.parts) == 1
 
 
 def _within(scope: Scope, tree: Any, *, plain: bool) -> Scope:
@@ -73,7 +70,7 @@ def _check_met(scope: Scope, gathered: Gathered) -> None:
 # ---- members of a list
 
 
-def items_of(scope: Scope, tree: exp.In) -> tuple[Members, list[Node]]:
+def items_of(scope: Scope, tree: Any) -> tuple[Members, list[Node]]:
     """Return what stands in a list: members that are values, and others, one by one."""
     members, others = Members(), list[Node]()
     for item in tree.expressions:
@@ -116,6 +113,8 @@ def _constants(scope: Scope, trees: Sequence[Any]) -> Members:
 
 
 def _one_by_one(scope: Scope, gathered: Gathered, compiled: Callable[[Any], Node]) -> list[Node]:
+    from lancekit.scan.expressions.parser import parse_part  # loads sqlglot
+
     return [compiled(parse_part(scope.sql, span)) for span in gathered.alike.spans]
 
 
@@ -146,20 +145,20 @@ def chain(tree: Any, gathered: Gathered, scope: Scope) -> Node:
 def _as_set(gathered: Gathered, scope: Scope) -> Node | None:
     """Make one look-up of ``x = 1 OR x = 2 ...``, or ``x <> 1 AND NOT x IN (2, 3) ...``."""
     tree, negated = gathered.tree, gathered.alike.joint == "and"
-    while isinstance(tree, exp.Paren | exp.Not):
-        negated ^= isinstance(tree, exp.Not)
+    while kind_of(tree) in ("paren", "not"):
+        negated ^= kind_of(tree) == "not"
         tree = tree.this
-    negated ^= isinstance(tree, exp.NEQ | exp.NullSafeNEQ)
+    negated ^= kind_of(tree) in ("neq", "nullsafeneq")
     sides = _sides(tree)
     if negated or sides is None or _differs(sides[0]):
         return None
     node, members = scope.compile(sides[0]), _constants(scope, sides[1])
-    in_list = isinstance(tree, exp.In)
+    in_list = kind_of(tree) == "in"
     if node.literal or (node.cast_of and members.values and not (in_list and not members.folded)):
         return None  # literals are looked at one by one
     plain = id(tree) in scope.plain and (is_plain_name(sides[0]) if in_list else bool(node.field))
     found = among(scope, node, members, tree, plain=plain)
-    if isinstance(tree, exp.NullSafeEQ | exp.NullSafeNEQ):
+    if kind_of(tree) in ("nullsafeeq", "nullsafeneq"):
         found = _with_nulls(scope, node, found, members, tree)
     inverted = gathered.alike.joint == "and"
     return scope.call("NOT", pc.invert, [found]) if inverted else found
@@ -167,10 +166,10 @@ def _as_set(gathered: Gathered, scope: Scope) -> Node | None:
 
 def _sides(tree: Any) -> tuple[Any, list[Any]] | None:
     """Return what is looked for, and where."""
-    match tree:
-        case exp.In():
+    match kind_of(tree):
+        case "in":
             return tree.this, list(tree.expressions)
-        case exp.EQ() | exp.NEQ() | exp.NullSafeEQ() | exp.NullSafeNEQ():
+        case "eq" | "neq" | "nullsafeeq" | "nullsafeneq":
             sides = tree.this, tree.expression
             one, other = sides if _differs(tree.expression) else sides[::-1]
             return one, [other]
@@ -178,7 +177,7 @@ def _sides(tree: Any) -> tuple[Any, list[Any]] | None:
 
 
 def _differs(tree: Any) -> bool:
-    return any(slot_of(node) for node in tree.find_all(exp.Literal, exp.HexString))
+    return any(slot_of(node) for node in tree.walk())
 
 
 def _with_nulls(scope: Scope, node: Node, found: Node, members: Members, tree: Any) -> Node:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,26 +17,15 @@ from sqlglot.parser import Parser as BaseParser
 from sqlglot.tokens import Tokenizer as BaseTokenizer
 
 from lancekit.errors import PredicateError
-from lancekit.scan.expressions.alike import Alike, Slot, gather, shape_of
+from lancekit.scan.expressions.alike import Alike, gather, shape_of
 from lancekit.scan.expressions.error_position import failure
-from lancekit.scan.expressions.long_lists import Listed, lift
+from lancekit.scan.expressions.long_lists import lift
+from lancekit.scan.expressions.syntax import GATHERED, LISTED, SLOT, START, Gathered, start_of
 
-__all__ = ["Gathered", "gathered_in", "listed_in", "parse", "parse_part", "slot_of", "start_of"]
-__all__ += ["Token", "mark_starts", "misplaced", "tokens", "unclosed"]
+__all__ = ["Token", "mark_starts", "misplaced", "parse", "parse_part", "tokens", "unclosed"]
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
-# in what sqlglot keeps beside a node
-_LISTED, _GATHERED, _SLOT, _START = "listed", "gathered", "slot", "first"
-
-
-@dataclass(frozen=True, slots=True)
-class Gathered:
-    """Members that are alike, and the tree of the first of them."""
-
-    alike: Alike
-    tree: Any
 
 
 class Token(NamedTuple):
@@ -99,40 +87,18 @@ class _LanceSQL(Dialect):  # type: ignore[misc]  # sqlglot is untyped here
         NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
 
 
-def start_of(tree: Any) -> int:
-    """Return the offset in the text of an expression's first piece, 0 if it is not known."""
-    return int(tree.meta.get(_START, 0))
-
-
 def mark_starts(tree: Any, begin: int) -> None:
     """Note of each piece of a tree where it begins, in one pass: pieces may lie very deep."""
     for node in reversed(list(tree.walk())):
         known = [
             place
             for child in node.iter_expressions()
-            if (place := child.meta.get(_START)) is not None
+            if (place := child.meta.get(START)) is not None
         ]
         if (own := node.meta.get("start")) is not None:
             known.append(own + begin)
         if known:
-            node.meta[_START] = min(known)
-
-
-def listed_in(tree: exp.In) -> Listed | None:
-    """Return the long list that stands behind an ``IN``, if it was lifted out of the text."""
-    return tree.expressions[0].meta.get(_LISTED) if tree.expressions else None
-
-
-def gathered_in(tree: Any) -> Gathered | None:
-    """Return the members that a ``0`` in the text stands for, if it stands for some."""
-    found: Gathered | None = tree.meta.get(_GATHERED)
-    return found
-
-
-def slot_of(tree: Any) -> Slot | None:
-    """Return the literals that members have in the place of this one, if they differ there."""
-    found: Slot | None = tree.meta.get(_SLOT)
-    return found
+            node.meta[START] = min(known)
 
 
 def parse_part(sql: str, span: tuple[int, int]) -> Any:
@@ -167,7 +133,7 @@ def parse(sql: str) -> Any:
     try:
         gathered = {place: _gathered(sql, alike) for place, alike in sorts.items()}
         tree = _tree(text)
-        _mark(tree, {_LISTED: lists, _GATHERED: gathered})
+        _mark(tree, {LISTED: lists, GATHERED: gathered})
     except (PredicateError, LookupError):  # what the parser sees elsewhere, or not at all
         return _tree(sql)
     return tree
@@ -193,7 +159,7 @@ def _with_literals(tree: Any, literals: Mapping[int, str]) -> Any:
         made = exp.Literal(this=literals[start], is_string=tree.is_string)
     else:
         made = type(tree)(**{k: _each_with(value, literals) for k, value in tree.args.items()})
-    made.meta[_START], made.comments = start, tree.comments
+    made.meta[START], made.comments = start, tree.comments
     return made
 
 
@@ -218,7 +184,7 @@ def _of_shape(shape: str) -> Any | None:
 
 def _gathered(sql: str, alike: Alike) -> Gathered:
     tree = parse_part(sql, alike.spans[0])
-    _mark(tree, {_SLOT: alike.slots})
+    _mark(tree, {SLOT: alike.slots})
     return Gathered(alike, tree)
 
 

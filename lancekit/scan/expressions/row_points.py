@@ -1,16 +1,12 @@
-"""Which rows a filter names one by one: ``_rowid = 5``, ``_rowaddr IN (5, 7) AND x > 0``.
-
-Imported only when a filter has a row id or address in it, because parsing loads sqlglot.
-"""
+"""Which rows a filter names one by one: ``_rowid = 5``, ``_rowaddr IN (5, 7) AND x > 0``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlglot import exp
-
-from lancekit.scan.expressions.parser import gathered_in, listed_in, parse, slot_of
+from lancekit.scan.expressions.simple import tree_of
+from lancekit.scan.expressions.syntax import gathered_in, kind_of, listed_in, slot_of
 
 __all__ = ["row_points"]
 
@@ -28,16 +24,16 @@ def row_points(sql: str, column: str) -> Points:
     [3, 5, 9]
     >>> row_points("x > 0 OR _rowid = 3", "_rowid")
     """
-    return _points(parse(sql), column)
+    return _points(tree_of(sql), column)
 
 
 def _points(tree: Any, column: str) -> Points:
-    rule = _RULES.get(type(tree))
+    rule = _RULES.get(kind_of(tree))
     return rule(tree, column) if rule is not None else None
 
 
 def _is(tree: Any, column: str) -> bool:
-    return type(tree) is exp.Column and [part.name for part in tree.parts] == [column]
+    return kind_of(tree) == "column" and [part.name for part in tree.parts] == [column]
 
 
 def _one_of(tree: Any, values: Sequence[Any], column: str) -> Points:
@@ -59,10 +55,10 @@ def _one_of(tree: Any, values: Sequence[Any], column: str) -> Points:
 
 
 def _is_number(tree: Any) -> bool:
-    return type(tree) is exp.Literal and not tree.is_string and tree.this.isdigit()
+    return kind_of(tree) == "literal" and not tree.is_string and tree.this.isdigit()
 
 
-def _in(tree: exp.In, column: str) -> Points:
+def _in(tree: Any, column: str) -> Points:
     listed = listed_in(tree)
     if listed is None:
         return _one_of(tree.this, tree.expressions, column)
@@ -70,25 +66,25 @@ def _in(tree: exp.In, column: str) -> Points:
     return frozenset(listed.values) if whole and min(listed.values) >= 0 else None
 
 
-def _equal(tree: exp.EQ, column: str) -> Points:
+def _equal(tree: Any, column: str) -> Points:
     left, right = tree.this, tree.expression
     found = _one_of(left, [right], column)
     return _one_of(right, [left], column) if found is None else found
 
 
-def _both(tree: exp.And, column: str) -> Points:
+def _both(tree: Any, column: str) -> Points:
     # flat: a chain of thousands is as deep a tree
     found = [points for part in tree.flatten() if (points := _points(part, column)) is not None]
     return frozenset.intersection(*found) if found else None
 
 
-def _either(tree: exp.Or, column: str) -> Points:
+def _either(tree: Any, column: str) -> Points:
     found = [_points(part, column) for part in tree.flatten()]
     known = [points for points in found if points is not None]
     return frozenset().union(*known) if len(known) == len(found) else None
 
 
-def _gathered(tree: exp.Literal, column: str) -> Points:
+def _gathered(tree: Any, column: str) -> Points:
     """Return what any of the members of a chain names: with ``OR``, rows have one of them."""
     gathered = gathered_in(tree)
     if gathered is None or gathered.alike.joint != "or":
@@ -96,11 +92,11 @@ def _gathered(tree: exp.Literal, column: str) -> Points:
     return _points(gathered.tree, column)
 
 
-_RULES: Mapping[type, Callable[[Any, str], Points]] = {
-    exp.EQ: _equal,
-    exp.Literal: _gathered,
-    exp.In: _in,
-    exp.Paren: lambda tree, column: _points(tree.this, column),
-    exp.And: _both,
-    exp.Or: _either,
+_RULES: Mapping[str, Callable[[Any, str], Points]] = {
+    "eq": _equal,
+    "literal": _gathered,
+    "in": _in,
+    "paren": lambda tree, column: _points(tree.this, column),
+    "and": _both,
+    "or": _either,
 }

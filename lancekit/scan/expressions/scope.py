@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyarrow import types as pt
-from sqlglot import exp
 
 from lancekit.errors import PredicateError
 from lancekit.scan.expressions.alike import Slot
@@ -19,7 +18,7 @@ from lancekit.scan.expressions.kernels.operators import Value, family
 from lancekit.scan.expressions.kernels.operators import plain as as_plain
 from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.literals import as_type, at_once, loosely, natural
-from lancekit.scan.expressions.parser import start_of
+from lancekit.scan.expressions.syntax import kind_of, start_of
 
 __all__ = ["FAILURES", "Node", "Rows", "Scope", "Unlike", "constant"]
 
@@ -27,15 +26,15 @@ Rows: TypeAlias = Callable[[str], pa.Array]  # column by name
 
 # The arguments of syntax nodes that the rules look at.
 _ARGUMENTS = frozenset({"this", "expression", "expressions"})
-_MORE_ARGUMENTS: Mapping[type, frozenset[str]] = {
-    exp.Column: frozenset({"table", "db", "catalog"}),
-    exp.Literal: frozenset({"is_string"}),
-    exp.Cast: frozenset({"to"}),
-    exp.TryCast: frozenset({"to", "safe", "requires_string"}),
-    exp.Between: frozenset({"low", "high"}),
-    exp.Like: frozenset({"negate"}),
-    exp.ILike: frozenset({"negate"}),
-    exp.DPipe: frozenset({"safe"}),
+_MORE_ARGUMENTS: Mapping[str, frozenset[str]] = {
+    "column": frozenset({"table", "db", "catalog"}),
+    "literal": frozenset({"is_string"}),
+    "cast": frozenset({"to"}),
+    "trycast": frozenset({"to", "safe", "requires_string"}),
+    "between": frozenset({"low", "high"}),
+    "like": frozenset({"negate"}),
+    "ilike": frozenset({"negate"}),
+    "dpipe": frozenset({"safe"}),
 }
 
 
@@ -133,7 +132,7 @@ class Scope:
 
     sql: str
     fields: Mapping[str, pa.DataType]
-    rules: Mapping[type, Callable[[Any, Scope], Node]]
+    rules: Mapping[str, Callable[[Any, Scope], Node]]
     plain: frozenset[int]
     now: int
     varied: dict[str, pa.Array] = field(default_factory=dict)
@@ -156,13 +155,13 @@ class Scope:
         known = self.nodes.get(id(tree))
         if known is not None:
             return known[1]
-        rule = self.rules.get(type(tree))
+        rule = self.rules.get(kind_of(tree))
         if rule is None:
             raise self.fail(
                 tree, f"{tree.sql()!r} ({type(tree).__name__}) is not part of the filter language."
             )
         given = {name for name, value in tree.args.items() if value}
-        if unknown := given - _ARGUMENTS - _MORE_ARGUMENTS.get(type(tree), frozenset()):
+        if unknown := given - _ARGUMENTS - _MORE_ARGUMENTS.get(kind_of(tree), frozenset()):
             # What the rule does not look at must not be dropped in silence.
             raise self.fail(tree, f"{tree.sql()!r}: {', '.join(sorted(unknown))} is not supported.")
         try:

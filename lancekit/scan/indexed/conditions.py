@@ -1,6 +1,6 @@
 """Conditions that relate one column with constants, as questions: what holds, and of what values.
 
-Imported only when a filter names an indexed column, because parsing loads sqlglot.
+Imported only when a filter names an indexed column.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyarrow import types as pt
-from sqlglot import exp
 
 from lancekit import arrow_kernels as ak
 from lancekit.file.kernels.bits import flags_of
@@ -30,8 +29,8 @@ from lancekit.scan.expressions.kernels.functions import FUNCTIONS
 from lancekit.scan.expressions.kernels.operators import Value, as_array
 from lancekit.scan.expressions.kernels.scalars import array_of, scalar_of
 from lancekit.scan.expressions.membership import Members, sets_of
-from lancekit.scan.expressions.parser import gathered_in, listed_in
 from lancekit.scan.expressions.scope import Node, Scope
+from lancekit.scan.expressions.syntax import gathered_in, kind_of, listed_in
 
 __all__ = ["condition"]
 
@@ -48,7 +47,7 @@ class _Place:
 
 def condition(tree: Any, scope: Scope, negated: bool) -> Question | None:
     """Return what a condition, or its contrary, asks of a column; ``None`` if it asks of none."""
-    rule = _RULES.get(type(tree))
+    rule = _RULES.get(kind_of(tree))
     if rule is None or gathered_in(tree):
         return None
     found = rule(tree, scope, negated)
@@ -84,19 +83,19 @@ def _true_for(run: Callable[[pa.Array], Value], negated: bool, values: pa.Array)
 
 def _column(tree: Any, scope: Scope) -> Node | None:
     """Return the node of a stored column."""
-    if type(tree) not in (exp.Column, exp.Dot, exp.Paren, exp.Bracket):
+    if kind_of(tree) not in ("column", "dot", "paren", "bracket"):
         return None
     node = scope.compile(tree)
     return node if node.field else None
 
 
-_FLIPPED = {exp.LT: exp.GT, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.GTE: exp.LTE}
-_NEGATED = {exp.LT: exp.GTE, exp.GTE: exp.LT, exp.GT: exp.LTE, exp.LTE: exp.GT}
-_NEGATED |= {exp.EQ: exp.NEQ, exp.NEQ: exp.EQ}
+_FLIPPED = {"lt": "gt", "gt": "lt", "lte": "gte", "gte": "lte"}
+_NEGATED = {"lt": "gte", "gte": "lt", "gt": "lte", "lte": "gt"}
+_NEGATED |= {"eq": "neq", "neq": "eq"}
 
 
 def _comparison(tree: Any, scope: Scope, negated: bool) -> _Place | None:
-    kind, left, right = type(tree), tree.this, tree.expression
+    kind, left, right = kind_of(tree), tree.this, tree.expression
     column = _column(left, scope)
     if column is None:
         column, right, kind = _column(right, scope), left, _FLIPPED.get(kind, kind)
@@ -106,18 +105,18 @@ def _comparison(tree: Any, scope: Scope, negated: bool) -> _Place | None:
     if value.columns:
         return None
     kind = _NEGATED[kind] if negated else kind
-    if kind is exp.NEQ:
+    if kind == "neq":
         return _Place(column)
     ends = _ends(column, _beside(scope, column, value, tree))
     if ends is None:
         return _Place(column)
     low, high = ends
     intervals = {
-        exp.EQ: [(low, high)],
-        exp.LT: [(None, high)],
-        exp.LTE: [(None, high)],
-        exp.GT: [(low, None)],
-        exp.GTE: [(low, None)],
+        "eq": [(low, high)],
+        "lt": [(None, high)],
+        "lte": [(None, high)],
+        "gt": [(low, None)],
+        "gte": [(low, None)],
     }[kind]
     return _Place(column, Reach.of(intervals))
 
@@ -133,7 +132,7 @@ def _between(tree: Any, scope: Scope, negated: bool) -> _Place | None:
     return _Place(column, Reach.of([(ends[0][0], ends[1][1])]))
 
 
-def _in(tree: exp.In, scope: Scope, negated: bool) -> _Place | None:
+def _in(tree: Any, scope: Scope, negated: bool) -> _Place | None:
     column = _column(tree.this, scope)
     if column is None or not tree.expressions:
         return None
@@ -155,11 +154,11 @@ def _in(tree: exp.In, scope: Scope, negated: bool) -> _Place | None:
     return _Place(column, Reach.of(intervals))
 
 
-def _is(tree: exp.Is, scope: Scope, negated: bool) -> _Place | None:
+def _is(tree: Any, scope: Scope, negated: bool) -> _Place | None:
     column = _column(tree.this, scope)
     if column is None:
         return None
-    if isinstance(tree.expression, exp.Null):
+    if kind_of(tree.expression) == "null":
         return _Place(column, None if negated else Reach(()))
     return _Place(column, _of_flags(column, scope, tree, negated))
 
@@ -180,7 +179,7 @@ def _of_flags(column: Node, scope: Scope, tree: Any, negated: bool) -> Reach | N
     return Reach.of((place, place) for place in np.flatnonzero(held).tolist())
 
 
-def _like(tree: exp.Like, scope: Scope, negated: bool) -> _Place | None:
+def _like(tree: Any, scope: Scope, negated: bool) -> _Place | None:
     column, pattern = _column(tree.this, scope), scope.compile(tree.expression)
     text = pattern.literal[0] if pattern.literal else None
     if column is None or not isinstance(text, str):
@@ -204,7 +203,7 @@ def _runs(pattern: str) -> Iterator[str]:
     yield run
 
 
-def _call(tree: exp.Anonymous, scope: Scope, negated: bool) -> _Place | None:
+def _call(tree: Any, scope: Scope, negated: bool) -> _Place | None:
     name = str(tree.this).lower()
     if len(tree.expressions) != 2 or (name not in _OF_TEXTS and name not in _OF_LISTS):
         return None
@@ -256,20 +255,20 @@ _OF_LISTS: Mapping[str, Callable[[Node, Node], tuple[Holds, ...]]] = {
     **dict.fromkeys(("array_has_all", "list_has_all"), _one_for_each),
 }
 
-_RULES: Mapping[type, Callable[[Any, Scope, bool], _Place | None]] = {
-    exp.EQ: _comparison,
-    exp.NEQ: _comparison,
-    exp.LT: _comparison,
-    exp.LTE: _comparison,
-    exp.GT: _comparison,
-    exp.GTE: _comparison,
-    exp.Between: _between,
-    exp.In: _in,
-    exp.Is: _is,
-    exp.Column: _flag,
-    exp.Dot: _flag,
-    exp.Like: _like,
-    exp.Anonymous: _call,
+_RULES: Mapping[str, Callable[[Any, Scope, bool], _Place | None]] = {
+    "eq": _comparison,
+    "neq": _comparison,
+    "lt": _comparison,
+    "lte": _comparison,
+    "gt": _comparison,
+    "gte": _comparison,
+    "between": _between,
+    "in": _in,
+    "is": _is,
+    "column": _flag,
+    "dot": _flag,
+    "like": _like,
+    "anonymous": _call,
 }
 
 

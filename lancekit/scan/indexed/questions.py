@@ -5,7 +5,7 @@ so what is null never has to be known.  Of the conditions those become questions
 column with constants; conditions of one column that are joined become one question, so that
 ``x >= 1 AND x < 3`` asks for what lies between.
 
-Imported only when a filter names an indexed column, because parsing loads sqlglot.
+Imported only when a filter names an indexed column.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sqlglot import exp
 
 from lancekit.errors import LancekitError
 from lancekit.index.search.question import Joint, Question, Questions
 from lancekit.index.search.reach import common, either
 from lancekit.scan.expressions.predicate import Predicate, compiled
 from lancekit.scan.expressions.scope import Scope
+from lancekit.scan.expressions.syntax import kind_of
 from lancekit.scan.indexed.conditions import condition
 
 __all__ = ["questions_of"]
@@ -57,11 +57,11 @@ def questions_of(predicate: Predicate) -> Questions | None:
 
 
 def _asked(tree: Any, scope: Scope, *, negated: bool) -> Questions | None:
-    while type(tree) in (exp.Paren, exp.Not):
-        negated ^= type(tree) is exp.Not
+    while kind_of(tree) in ("paren", "not"):
+        negated ^= kind_of(tree) == "not"
         tree = tree.this
-    if type(tree) in (exp.And, exp.Or):
-        all_of = (type(tree) is exp.And) is not negated
+    if kind_of(tree) in ("and", "or"):
+        all_of = (kind_of(tree) == "and") is not negated
         parts = [_asked(part, scope, negated=negated) for part in tree.flatten()]
         return _joint(parts, all_of)
     return condition(tree, scope, negated)
