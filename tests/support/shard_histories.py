@@ -365,7 +365,7 @@ class History:
     def flushed(self, actor: Actor) -> None:
         """Wait for the thread that writes generations, so that what comes next is certain."""
         until = time.monotonic() + 60
-        while actor.writer._writer._flushing:
+        while actor.writer._writer._waiting.running:
             assert time.monotonic() < until, "a flush does not end"
             time.sleep(0.0005)
 

@@ -9,7 +9,6 @@ import logging
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
@@ -19,11 +18,12 @@ from time import monotonic, perf_counter
 
 import pyarrow as pa
 
-from lancekit.errors import LancekitError, ShardError
+from lancekit.errors import LancekitError
 from lancekit.interrupts import LOOK_SECONDS, Postponed, attempting, heed
 from lancekit.operations.mem_wal import writer_messages as messages
 from lancekit.operations.mem_wal.claim import Claim
 from lancekit.operations.mem_wal.flush import Flushes
+from lancekit.operations.mem_wal.flush_queue import FlushQueue
 from lancekit.operations.mem_wal.group_commit import GroupCommit, Ticket
 from lancekit.operations.mem_wal.log_writer import LogWriter
 from lancekit.operations.mem_wal.memtable import Memtable
@@ -68,25 +68,25 @@ class Writer:
         self, log: LogWriter, flushes: Flushes, claimed: Claim, settings: WriterSettings
     ) -> None:
         *frozen, self._active = claimed.memtables
-        self._frozen = deque(frozen)
         self._log = log
         self._flushes = flushes
         self._settings = settings
         self._lock = threading.Lock()
         # told when memory is free again, and when a flush failed
         self._changed = threading.Condition(self._lock)
+        self.stats = WriterStats()
+        self._waiting = FlushQueue(
+            frozen, flushes, settings, self.stats, self._changed, self._in_background
+        )
         self._queue = GroupCommit(self._lock, self)
         # the entry that is being written: an interrupt leaves it for the next leader
         self._unfinished: _Entry | None = None
-        self._failure: LancekitError | None = None
-        self._flush_error: BaseException | None = None
-        self._flushing = self._ticking = self._closing = self._closed = self._freezes = False
+        self._ticking = self._closing = self._closed = self._freezes = False
         self.process = os.getpid()
         # the options of who opened the writer, not of the thread that leads, and no operation:
         # that may be stopped long before the writer is closed
         self._context = context_of_its_own()
         self._told = monotonic()
-        self.stats = WriterStats()
         with self._lock:
             self._freeze() if self._active.lacking else self._full()
         remember_writer(self)
@@ -177,12 +177,12 @@ class Writer:
         self._stop_taking()
         with self._lock:
             self._freeze()
-            self._wait_for_generations()
+            self._waiting.wait()
 
     def _forget(self) -> None:
         with self._lock:
             self._closed = True
-            self._frozen.clear()
+            self._waiting.tables.clear()
             self._active = Memtable(self._active.generation)
 
     def flush(self) -> None:
@@ -198,15 +198,7 @@ class Writer:
             self._freezes = True
         self.write_waiting()  # whoever leads freezes the memtable when no entry is written
         with Postponed(), self._lock:
-            self._wait_for_generations()
-
-    def _wait_for_generations(self) -> None:
-        while self._frozen and self._flushing:
-            self._changed.wait(LOOK_SECONDS)
-            heed()
-        error = self._failure or self._flush_error
-        if self._frozen and error is not None:
-            raise copy(error) if isinstance(error, LancekitError) else error
+            self._waiting.wait()
 
     def write_waiting(self) -> None:
         """Return when all rows that were put before are in the log."""
@@ -229,7 +221,8 @@ class Writer:
             active = self._active.given
             if not self._settings.durable_write:  # acknowledged already
                 active += [batch for ticket in self._queue.pending for batch in ticket.batches]
-            older = [(table.generation, table.given) for table in reversed(self._frozen)]
+            frozen = reversed(self._waiting.tables)
+            older = [(table.generation, table.given) for table in frozen]
             return [(self._active.generation, active), *older]
 
     def check_rows(self, *, look: bool = False) -> None:
@@ -244,7 +237,7 @@ class Writer:
         """Return how much is in memory."""
         with self._own_lock():
             pending, entries = self._queue.pending, self.stats.wal_flush_count
-            return Memory.of(self._active, self._frozen, pending, entries)
+            return Memory.of(self._active, self._waiting.tables, pending, entries)
 
     @property
     def shard(self) -> Shard:
@@ -274,16 +267,16 @@ class Writer:
     @property
     def state(self) -> str:
         """``"open"``, ``"closed"`` or, with what happened, ``"failed: ..."``."""
-        if self._failure is not None:
-            return f"failed: {self._failure.message}"
+        if self._waiting.ended is not None:
+            return f"failed: {self._waiting.ended.message}"
         return "closed" if self._closing else "open"
 
     # ---- what the queue asks for
 
     def room(self, first: Ticket) -> tuple[int, int]:
         """Freeze the memtable if a put does not fit; return what an entry may have."""
-        if self._failure is not None:
-            raise self._failure
+        if self._waiting.ended is not None:
+            raise self._waiting.ended
         if self._closed:
             raise messages.closed()
         most = self._settings.max_memtable_rows
@@ -305,7 +298,7 @@ class Writer:
             if known.context.get("unwritten"):  # the memtable can be a generation
                 self._unfinished = None
             else:
-                self._failure = known
+                self._waiting.ended = known
             raise
         return entry
 
@@ -341,7 +334,7 @@ class Writer:
     # ---- memory, with the lock held
 
     def _unflushed(self) -> int:
-        return self._active.bytes + sum(table.bytes for table in self._frozen)
+        return self._active.bytes + self._waiting.bytes
 
     def _full(self) -> None:
         """Freeze the memtable if it has as much as the settings allow."""
@@ -353,33 +346,28 @@ class Writer:
             or self._unflushed() >= settings.max_unflushed_memtable_bytes
         ):
             self._freeze()
-        elif self._frozen:
-            self._start_flushing()
+        else:
+            self._waiting.start()
 
     def _freeze(self) -> None:
         if self._active.rows:
-            self._frozen.append(self._active)
+            self._waiting.tables.append(self._active)
             self._active = Memtable(self._active.generation + 1)
-        if self._frozen:
-            self._start_flushing()
-
-    def _start_flushing(self) -> None:
-        if not self._flushing and self._failure is None:
-            self._in_background(self._flush_frozen)  # which needs the lock
-            self._flushing = True
+        self._waiting.start()
 
     def _wait_for_room(self, timeout: timedelta) -> None:
         most, started = self._settings.max_unflushed_memtable_bytes, monotonic()
         interval = self._settings.backpressure_log_interval_ms / 1000
         told = started
         self._check_open()
-        while self._frozen and self._unflushed() >= most:
-            self._start_flushing()
+        waiting = self._waiting
+        while waiting.tables and self._unflushed() >= most:
+            waiting.start()
             waited = monotonic() - started
             left = timeout.total_seconds() - waited
             if left <= 0:
-                held = self._unflushed(), len(self._frozen)
-                raise messages.no_room(self.shard.id, timeout, held, most, self._flush_error)
+                held = self._unflushed(), len(waiting.tables)
+                raise messages.no_room(self.shard.id, timeout, held, most, waiting.error)
             self._changed.wait(min(left, LOOK_SECONDS))
             heed()
             if interval and monotonic() - told >= interval:
@@ -388,7 +376,7 @@ class Writer:
                     "shard %s: a put has waited %d s for %d memtables to be written",
                     self.shard.id,
                     monotonic() - started,
-                    len(self._frozen),
+                    len(waiting.tables),
                 )
             self._check_open()
 
@@ -399,8 +387,8 @@ class Writer:
         return self._lock
 
     def _check_open(self) -> None:
-        if self._failure is not None:
-            raise copy(self._failure)
+        if self._waiting.ended is not None:
+            raise copy(self._waiting.ended)
         if self._closing:
             raise messages.closed()
 
@@ -409,40 +397,6 @@ class Writer:
     def _in_background(self, work: Callable[[], None]) -> None:
         run = self._context.copy().run
         threading.Thread(target=run, args=(work,), name="lancekit-mem-wal", daemon=True).start()
-
-    def _flush_frozen(self) -> None:
-        """Make generations of what is frozen, in order: a later one never comes before."""
-        failures, retries = 0, self._settings.max_wal_persist_retries
-        while True:
-            with self._lock:
-                if not self._frozen or self._failure is not None or failures > retries:
-                    self._flushing = False
-                    self._changed.notify_all()
-                    return
-                table = self._frozen[0]
-            started = perf_counter()
-            try:
-                self._flushes.flush(table)
-            except BaseException as error:
-                failures = failures + 1 if isinstance(error, Exception) else retries + 1
-                with self._lock:
-                    self._flush_failed(error)
-                time.sleep(self._settings.wal_persist_retry_base_delay_ms / 1000 * 2**failures)
-                continue
-            failures = 0
-            with self._lock:
-                self._frozen.popleft()
-                self._flush_error = None
-                self.stats.add("memtable_flush", started)
-                self.stats.memtable_flush_rows += table.rows
-                self._changed.notify_all()
-
-    def _flush_failed(self, error: BaseException) -> None:
-        self.stats.memtable_flush_failures += 1
-        self._flush_error = error
-        if isinstance(error, ShardError):  # another writer has the shard
-            self._failure = error
-        self._changed.notify_all()
 
     def _tick(self) -> None:
         """Write what waits, every so often, until nothing does."""
@@ -455,6 +409,6 @@ class Writer:
             except Exception:  # the writer knows, and the next put says so
                 LOGGER.exception("shard %s: rows were not written", self.shard.id)
             with self._lock:
-                if self._failure is not None or not self._queue.pending:
+                if self._waiting.ended is not None or not self._queue.pending:
                     self._ticking = False
                     return
