@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 import numpy as np
-import numpy.typing as npt
 from pyroaring import BitMap
 
 from lancekit.commit.rules.pending import Pending
@@ -22,8 +21,6 @@ from lancekit.format.external_sequences import is_external
 from lancekit.format.fragment import Fragment
 from lancekit.format.manifest import BasePath
 from lancekit.format.operations import Merge, Update, UpdateConfig
-from lancekit.format.row_ids import parse_row_ids, read_row_id_bounds, read_row_versions
-from lancekit.format.row_ids_encode import encode_row_versions, uniform_versions
 from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.lineage.apply_changes import (
     Changed,
@@ -49,6 +46,7 @@ from lancekit.operations.lineage.linked_files import (
     with_deletions,
 )
 from lancekit.operations.lineage.merge_marks import implied_marks, taken_mark
+from lancekit.operations.lineage.row_stamps import RowStamps, ids_of, is_new, live_rows, rows_of
 from lancekit.operations.maintenance.carried_fragments import (
     carried_fragments,
     referred_fragments,
@@ -157,7 +155,8 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
         deleted, more = carried_fragments(theirs, bare, ours)
         copies += more
     if carried and ours.manifest.has_stable_row_ids:
-        stamps = _Stamps(ours, taken, change.before.version, version)
+        base = change.before.version
+        stamps = RowStamps(ours, taken.touched, theirs, whole, base, version)
         carried = [stamps.on(fragment) for fragment in carried]
     mark = None if change.mark is None else taken_mark(change.mark, theirs, version)
     schema = theirs.manifest.schema
@@ -252,84 +251,6 @@ def _deletion(side: Snapshot, fragment: Fragment) -> str | None:
     return None if found is None else str(found)
 
 
-class _Stamps:
-    """By which versions rows of a branch were created and changed, in the numbers of its target.
-
-    Parameters
-    ----------
-    ours
-        The target.
-    taken
-        What it takes over.
-    base
-        Up to which version of the branch the target has its rows already.
-    version
-        The version of the target that takes the others over.
-    """
-
-    def __init__(self, ours: Snapshot, taken: Taken, base: int, version: int) -> None:
-        found = [ours.manifest.fragments.get(id_) for id_ in taken.touched]
-        known = [_live(ours, fragment) for fragment in found if fragment is not None]
-        ids, created, updated = map(np.concatenate, zip((_NONE,) * 3, *known, strict=True))
-        order = np.argsort(ids)
-        self.ids, self.created, self.updated = ids[order], created[order], updated[order]
-        self.base, self.version = base, np.uint64(version)
-        self.next_row_id = ours.manifest.next_row_id
-
-    def on(self, fragment: Fragment) -> Fragment:
-        """Return a new fragment with the target's versions."""
-        if _is_new(fragment, self.next_row_id):
-            one = uniform_versions(fragment.physical_rows, int(self.version))
-            return replace(fragment, created_at=one, last_updated_at=one)
-        ids = _ids(fragment)
-        at = np.minimum(np.searchsorted(self.ids, ids), max(len(self.ids) - 1, 0))
-        known = self.ids[at] == ids if len(self.ids) else np.zeros(len(ids), bool)
-        # a restored branch may have handed out an id for the second time
-        known &= _versions(fragment, fragment.created_at) <= self.base
-        created, updated = np.full(len(ids), self.version), np.full(len(ids), self.version)
-        created[known] = self.created[at[known]]
-        kept = known & (_versions(fragment, fragment.last_updated_at) <= self.base)
-        updated[kept] = self.updated[at[kept]]
-        return replace(
-            fragment,
-            created_at=encode_row_versions(created),
-            last_updated_at=encode_row_versions(updated),
-        )
-
-
-_NONE = np.empty(0, np.uint64)
-
-
-def _is_new(fragment: Fragment, next_row_id: int) -> bool:
-    """Return whether the target has none of a fragment's rows, by the least of their ids alone."""
-    where = f"fragment {fragment.id}"
-    return read_row_id_bounds(fragment.row_ids or b"", where)[0] >= next_row_id
-
-
-def _live(
-    side: Snapshot, fragment: Fragment
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """Return the ids of a fragment's rows, and by which versions they were created and changed.
-
-    Without the deleted ones: a row that was updated has its id in another fragment, too.
-    """
-    gone = to_offsets(side.deleted_rows(fragment))
-    created, updated = (
-        _versions(fragment, encoded) for encoded in (fragment.created_at, fragment.last_updated_at)
-    )
-    return np.delete(_ids(fragment), gone), np.delete(created, gone), np.delete(updated, gone)
-
-
-def _ids(fragment: Fragment) -> npt.NDArray[np.uint64]:
-    where = f"fragment {fragment.id}"
-    return parse_row_ids(fragment.row_ids or b"", fragment.physical_rows, where)
-
-
-def _versions(fragment: Fragment, encoded: bytes | None) -> npt.NDArray[np.uint64]:
-    where = f"fragment {fragment.id}"
-    return read_row_versions(encoded, fragment.physical_rows, where).values()
-
-
 def result_of_taken(
     taken: Taken, change: Changed, ours: Snapshot, how: How, landed: Snapshot | None = None
 ) -> ApplyResult:
@@ -341,22 +262,26 @@ def result_of_taken(
     """
     mine, theirs = ours.manifest, change.theirs.manifest
     inserted, updated = sum(fragment.num_rows for fragment in taken.new), 0
+    known = np.empty(0, np.uint64)
     if mine.has_stable_row_ids:
-        inserted = 0
+        inserted, (known, _, _) = 0, rows_of(ours, taken.touched)
         for fragment in taken.new:
-            if _is_new(fragment, mine.next_row_id):
+            if is_new(fragment, mine.next_row_id):
                 inserted += fragment.num_rows
                 continue
-            _, created, changed = _live(change.theirs, fragment)
-            new = created > change.before.version
+            ids, created, changed = live_rows(change.theirs, fragment)
+            # the target lacks a row that it deleted, and that came back on the branch
+            new = (created > change.before.version) | ~np.isin(ids, known)
             inserted += int(new.sum())
             updated += int((~new & (changed > change.before.version)).sum())
     came, went = bool(taken.new), bool(taken.removed)
     for fragment in (*taken.updated, *taken.patched):
         back, lost = _moved_rows(change, fragment)
         came, went = came or bool(back), went or lost
-        known = _num_known(ours, taken, fragment, back) if back else 0
-        inserted, updated = inserted + len(back) - known, updated + known
+        here = 0
+        if back and mine.has_stable_row_ids:  # the target has the row elsewhere
+            here = int(np.isin(ids_of(fragment)[to_offsets(back)], known).sum())
+        inserted, updated = inserted + len(back) - here, updated + here
     rewritten = [fragment for fragment in taken.patched if _is_rewritten(change, fragment)]
     updated += sum(_num_rewritten(change, fragment) for fragment in rewritten)
     deleted = mine.num_rows + inserted - theirs.num_rows
@@ -409,16 +334,6 @@ def _moved_rows(change: Changed, fragment: Fragment) -> tuple[BitMap, bool]:
     return was - now, bool(now - was)
 
 
-def _num_known(ours: Snapshot, taken: Taken, fragment: Fragment, rows: BitMap) -> int:
-    """Return how many rows of a fragment the target has elsewhere, by their ids."""
-    if not ours.manifest.has_stable_row_ids:
-        return 0
-    found = [ours.manifest.fragments.get(id_) for id_ in taken.touched]
-    known = [_live(ours, one)[0] for one in found if one is not None]
-    ids = _ids(fragment)[to_offsets(rows)]
-    return int(np.isin(ids, np.concatenate([_NONE, *known])).sum())
-
-
 def _is_rewritten(change: Changed, fragment: Fragment) -> bool:
     """Return True if a fragment has values of the base's columns in other files.
 
@@ -438,5 +353,5 @@ def _num_rewritten(change: Changed, fragment: Fragment) -> int:
     base, theirs = change.before, change.theirs
     if not theirs.manifest.has_stable_row_ids:
         return fragment.num_rows
-    _, created, changed = _live(theirs, fragment)
+    _, created, changed = live_rows(theirs, fragment)
     return int(((created <= base.version) & (changed > base.version)).sum())

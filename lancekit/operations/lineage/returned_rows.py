@@ -7,19 +7,24 @@ bring it a second time.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from lancekit.errors import CorruptFileError
 from lancekit.format.deletions import to_offsets
 from lancekit.format.row_ids import read_row_ids, read_row_versions
 from lancekit.operations.lineage.diff_plan import shared_ids
 from lancekit.operations.lineage.rows import read_rows
+from lancekit.pipeline.diff.column_identity import spans_since
 from lancekit.pipeline.diff.side import Addresses
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.versions.ancestor import common_ancestor
 from lancekit.versions.commit_graph import CommitGraph
+from lancekit.versions.line import Line
+from lancekit.versions.listing import list_versions
 from lancekit.versions.merge_edges import SharedIds
 from lancekit.versions.row_sequences import sequence_of
 from lancekit.versions.snapshot import Snapshot
@@ -56,6 +61,9 @@ class Returned:
         return self.ids[at], self.created[at]
 
 
+#: a history longer than this is not read
+_READ_VERSIONS = 1000
+_UNKNOWN = np.iinfo(np.uint64).max
 _NONE = np.empty(0, np.uint64)
 NONE_RETURNED = Returned(_NONE, _NONE, _NONE)
 
@@ -73,8 +81,8 @@ def returned_rows(theirs: Snapshot, ours: Snapshot, rows: Addresses) -> Returned
     known = (ids < free) & (created <= ancestor.version)
     if taken is not None:
         came = (ids >= free) & (ids < taken.next_row_id) & (created <= taken.source)
-        created[came] = _created_here(ours, taken, ids[came])
-        known |= came
+        created[came] = _created_here(ours, ancestor, taken, ids[came])
+        known |= came & (created <= taken.target)
     # a restored table hands ids out again
     known &= ids < ours.manifest.next_row_id
     back = Returned(rows, ids, created).where(known)
@@ -103,14 +111,36 @@ def may_return(
     return is_here and CommitGraph(ours.line).have_met_since(base, theirs, ours)
 
 
-def _created_here(ours: Snapshot, taken: SharedIds, ids: Numbers) -> Numbers:
-    """Return the versions of ours that created rows which a fast-forward gave to both sides."""
-    created = np.full(len(ids), taken.target, np.uint64)
-    then = CommitGraph(ours.line).load(ours.line, taken.target)
-    for side in (ours, *(() if then is None else (then,))):
-        for at, versions, _ in _places(side, ids):
-            created[at] = versions
+def _created_here(ours: Snapshot, ancestor: Snapshot, taken: SharedIds, ids: Numbers) -> Numbers:
+    """Return the versions of ours that created rows which a fast-forward gave to both sides.
+
+    The newest version with a row tells it, also where ours had the row before the fast-forward.  If
+    no version has the row any more, none knows it as another row, and the fast-forward counts.
+    """
+    created, left = np.full(len(ids), taken.target, np.uint64), np.arange(len(ids))
+    graph, places = CommitGraph(ours.line), _versions_since(ancestor, ours)
+    for line, version in places[:_READ_VERSIONS]:
+        if not len(left):
+            return created
+        side, found = graph.load(line, version), np.zeros(len(left), bool)
+        with suppress(CorruptFileError):  # a cleanup of pylance left the version without its files
+            for at, versions, _ in () if side is None else _places(side, ids[left]):
+                created[left[at]], found[at] = versions, True
+        left = left[~found]
+    if not 0 < len(places) <= _READ_VERSIONS:
+        created[left] = _UNKNOWN
     return created
+
+
+def _versions_since(ancestor: Snapshot, side: Snapshot) -> list[tuple[Line, int]]:
+    """Return the versions from an ancestor to a side that are there, newest first."""
+    return [
+        (span.line, version)
+        for span in reversed(spans_since(ancestor, side) or [])
+        for version in reversed(list_versions(span.line).versions)
+        # a branch begins with a copy of the version that it forked from
+        if span.versions.start - 1 <= version < span.versions.stop
+    ]
 
 
 def _other_rows(ours: Snapshot, back: Returned) -> npt.NDArray[np.bool_]:

@@ -11,6 +11,7 @@ import lance
 import pytest
 
 import lancekit as lk
+from lancekit.errors import MergeConflictError
 from tests.support.faults import Call, Faults, injected
 
 Rows = dict[int, int]
@@ -169,6 +170,75 @@ def test_a_row_that_a_fast_forward_brought(
     exp.branches.rebase("exp")
     assert values(exp, "exp") == {0: 8, 1: 0, 2: 0, 3: 7, 4: 0}
     assert ids(ds) == ids(exp)
+
+
+@BETWEEN
+def test_a_fast_forward_of_a_row_that_came_back(
+    ds: lk.LanceDataset, between: Callable[[lk.LanceDataset], None]
+) -> None:
+    exp, old = ds.create_branch("exp"), ds.create_branch("old")
+    exp.delete("a = 1")
+    assert ds.branches.merge("exp").how == "fast-forward"
+    exp.revert(2)
+    between(exp)
+    result = ds.branches.merge("exp")
+    assert (result.how, result.num_inserted_rows, result.num_deleted_rows) == ("fast-forward", 1, 0)
+    assert values(ds) == {0: 0, 1: 0, 2: 0}
+    created = "_row_created_at_version"
+    assert ds.to_table([created])[created].to_pylist() == [1, 1, 1]
+    change(old, 1, 5)
+    ds.branches.merge("old")
+    assert values(ds) == {0: 0, 1: 5, 2: 0}
+
+
+@BETWEEN
+def test_a_row_that_is_older_than_the_last_fast_forward(
+    ds: lk.LanceDataset, between: Callable[[lk.LanceDataset], None]
+) -> None:
+    """It keeps the version that created it: the next merge knows the row, and changes it."""
+    exp = ds.create_branch("exp")
+    exp.insert({"a": [3, 4], "v": [0, 0]}, mode="append")
+    changed, deleted, target = (exp.create_branch(name) for name in ("changed", "deleted", "x"))
+    assert ds.branches.merge("exp").how == "fast-forward"
+    exp.delete("a >= 3")
+    assert target.branches.rebase("x").how == "fast-forward"
+    change(ds, 3, 1)
+    between(target)
+    target.branches.cherry_pick("main", 3, conflicts="theirs")
+    assert values(ds, "x") == {0: 0, 1: 0, 2: 0, 3: 1}
+    assert ids(target)[3] == ids(ds)[3]
+    between(target)
+    change(changed, 3, 2)
+    with pytest.raises(MergeConflictError, match="1 row"):
+        target.branches.merge("changed")
+    target.branches.merge("changed", conflicts="theirs")
+    assert values(ds, "x") == {0: 0, 1: 0, 2: 0, 3: 2}
+    deleted.delete("a = 3")
+    with pytest.raises(MergeConflictError, match="1 row"):
+        target.branches.merge("deleted")
+    target.branches.merge("deleted", conflicts="theirs")
+    assert values(ds, "x") == {0: 0, 1: 0, 2: 0}
+
+
+@pytest.mark.parametrize("cleans", [False, True])
+def test_a_row_that_an_earlier_fast_forward_brought(ds: lk.LanceDataset, cleans: bool) -> None:
+    exp = ds.create_branch("exp")
+    exp.insert({"a": [3, 4], "v": [0, 0]}, mode="append")
+    old = exp.create_branch("old")
+    assert ds.branches.merge("exp").how == "fast-forward"
+    other = ds.create_branch("other")
+    exp.delete("a >= 3")
+    assert ds.branches.merge("exp").how == "fast-forward"
+    exp.insert({"a": [5], "v": [0]}, mode="append")
+    assert ds.branches.merge("exp").how == "fast-forward"
+    if cleans:
+        lance.dataset(ds.uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
+    change(old, 3, 1)
+    ds.branches.merge("old", conflicts="theirs")
+    assert values(ds) == {0: 0, 1: 0, 2: 0, 3: 1, 5: 0}
+    change(other, 3, 2)
+    ds.branches.merge("other", conflicts="theirs")
+    assert values(ds) == {0: 0, 1: 0, 2: 0, 3: 2, 5: 0}
 
 
 def test_an_id_that_a_restore_hands_out_again_stays_with_its_row(ds: lk.LanceDataset) -> None:
