@@ -112,6 +112,8 @@ class Node:
     number: int = field(default_factory=lambda: next(_identities))
     #: the version before it on its line, or on the one that this forked from
     parent: Node | None = None
+    #: a merge made it that took a renamed or cast column for two: versions were gone that tell it
+    is_untold: bool = False
 
     def follow(self, table: Table, *merged: Node) -> Node:
         """Return the next version; of merged ones it contains what they do."""

@@ -191,16 +191,20 @@ class BranchedTable(RuleBasedStateMachine):
         )
         left = {entry["version"] for entry in self.handle(lk, line).versions()}
         assert line.last in left
-        left -= line.broken
+        left -= line.broken.keys()
         assert left <= set(line.nodes)
         needed = self.merge_bases_there() if side is lk else []
         line.nodes = {version: line.nodes[version] for version in sorted(left)}
         assert self.are_there(needed), "the cleanup took a merge base"
         if side is lance:
-            self.forget_broken(line)
+            for other in self.lines.values():
+                self.forget_broken(other)
 
     def forget_broken(self, line: Line) -> None:
-        """Forget old versions of which pylance's cleanup removed files: nobody can read them."""
+        """Forget old versions of which pylance's cleanup removed files: nobody can read them.
+
+        A branch begins with files of its parent.
+        """
         for version in [version for version in line.nodes if version < line.last]:
             try:
                 lance.dataset(line.path).checkout_version((line.branch, version)).to_table()
@@ -208,8 +212,7 @@ class BranchedTable(RuleBasedStateMachine):
                 if "Not found" not in str(error):
                     raise
                 note(f"{line.name}@{version} lost its files")
-                del line.nodes[version]
-                line.broken.add(version)
+                line.broken[version] = line.nodes.pop(version)
 
     def merge_bases_there(self) -> list[Node]:
         pairs = combinations([line.newest for line in self.branches], 2)

@@ -14,6 +14,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,8 +122,9 @@ class BranchMachine(BranchedTable):
             left_out[str(error)] += 1
             return None
         is_cut_off = self.is_cut_off([*bases, theirs, ours])
+        since = [list(between(b, s)) for b in bases for s in (theirs, ours)]
         has_gap = is_cut_off or not all(
-            self.are_there(between(b, s)) for b in bases for s in (theirs, ours)
+            self.are_there(nodes) and not any(node.is_untold for node in nodes) for nodes in since
         )
         case = Case(
             doing, bases, theirs, ours, whose, merged,
@@ -144,11 +146,16 @@ class BranchMachine(BranchedTable):
         result = work(ds)
         compared[f"{case.doing.split()[0]} {result.how}"] += 1
         assert result.read_version == line.last
-        self.landed(line, case.node, least=case.least)
+        self.merged(line, case.node, case, result)
         assert ds.version == line.last == result.version
         check_counts(result, case)
         check(ds, case.merged.table)
         return result
+
+    def merged(self, line: Line, node: Node, case: Case, result: Any) -> None:
+        """Note the version that a merge made."""
+        node.is_untold = case.has_gap and columns_of(result) != case.columns
+        self.landed(line, node, least=case.least)
 
     def refused(self, line: Line, case: Case, work: Callable[[], Any]) -> None:
         with pytest.raises((errors.MergeConflictError, errors.SchemaMismatchError)) as raised:
@@ -192,17 +199,26 @@ class BranchMachine(BranchedTable):
     def bring_without_base(self, source: Line, target: Line, case: Case, work: Any) -> None:
         """A base is gone: the merge is refused, unless another one is named.
 
-        A version that took over the base as it was may stand in for it.
+        A version that took over the base as it was may stand in for it.  A base that is listed, and
+        whose files pylance's cleanup removed, does where no row of it is read.
         """
         ds = self.handle(lk, target)
         note(f"{target.name}: {case.doing} of {source.name}, conflicts={case.whose}, base gone")
-        stand_in = any(node.repeats for node in self.nodes())
+        broken = [node for line in self.lines.values() for node in line.broken.values()]
+        has_broken = any(node is base for node in broken for base in case.bases)
+        stand_in = has_broken or any(node.repeats for node in self.nodes())
         try:
             plan = ds.branches.merge(source.branch, conflicts=case.whose, dry_run=True)
         except errors.VersionNotFoundError:
             with pytest.raises(errors.VersionNotFoundError, match="base="):
                 work(ds)
             compared[f"{case.doing} without its base"] += 1
+        except errors.CorruptFileError:
+            assert has_broken
+            with pytest.raises(errors.CorruptFileError, match="which does not exist") as raised:
+                work(ds)
+            assert not Path(raised.value.context["file"]).exists()
+            compared[f"{case.doing} without files of its base"] += 1
         else:
             assert stand_in
             check_conflicts(plan.conflicts, case)
@@ -303,7 +319,7 @@ class BranchMachine(BranchedTable):
         fit = (order for order in orders if fits(ds, result, *order))
         node, case = next(fit, orders[0])
         compared[f"raced {result.how}"] += 1
-        self.landed(target, node, least=case.least)
+        self.merged(target, node, case, result)
         check_counts(result, case)
 
     def merge_while(
@@ -359,7 +375,7 @@ class BranchMachine(BranchedTable):
             case,
         )  # fmt: skip
         compared[f"both ways {result.how}"] += 1
-        self.landed(other, case.node, least=case.least)
+        self.merged(other, case.node, case, result)
 
     @precondition(lambda self: len(self.branches) > 1)
     @rule(whose=SETTLE, data=st.data())
