@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from lancekit.format.extensions import resolved_schema
 from lancekit.format.schema import LanceSchema
 from lancekit.legible import literals
 from lancekit.operations.mem_wal.aside.judged import JudgedRows, Mask
+from lancekit.operations.mem_wal.aside.rows import AsideFile
 from lancekit.operations.mem_wal.quarantine import loose_schema
 from lancekit.operations.mem_wal.shard_rows import cast_columns, opened_rows
 from lancekit.shards.schema import TOMBSTONE, primary_key
@@ -33,6 +35,16 @@ _FACTS = pa.schema(
         "_set_aside_reason": pa.string(),
     }
 )
+#: the value of each fact for the rows of a shard
+_VALUES: dict[str, Callable[[JudgedRows], Any]] = {
+    "_set_aside_shard": lambda judged: [str(judged.aside.shard.id)] * len(judged.verdicts),
+    "_set_aside_generation": lambda judged: [one.generation or None for one in _files(judged)],
+    "_set_aside_position": lambda judged: [one.aside.position for one in _files(judged)],
+    "_set_aside_file": lambda judged: [one.uri for one in _files(judged)],
+    "_set_aside_row": lambda judged: judged.aside.offsets,
+    "_set_aside_state": lambda judged: [one.state for one in judged.verdicts],
+    "_set_aside_reason": lambda judged: [one.reason for one in judged.verdicts],
+}
 #: what tells a row from all others
 _PLACE = ("_set_aside_file", "_set_aside_row")
 
@@ -57,21 +69,20 @@ def listed_schema(schema: LanceSchema) -> pa.Schema:
 
 def with_facts(judged: JudgedRows) -> pa.Table:
     """Add to rows where they come from and what was found out about them."""
-    aside = judged.aside
-    files = [aside.files[place] for place in aside.file.tolist()]
-    facts: dict[str, Any] = {
-        "_set_aside_shard": [str(aside.shard.id)] * len(files),
-        "_set_aside_generation": [file.generation or None for file in files],
-        "_set_aside_position": [file.aside.position for file in files],
-        "_set_aside_file": [file.uri for file in files],
-        "_set_aside_row": aside.offsets,
-        "_set_aside_state": [one.state for one in judged.verdicts],
-        "_set_aside_reason": [one.reason for one in judged.verdicts],
-    }
-    rows = aside.rows
+    rows = judged.aside.rows
     for field in _FACTS:
-        rows = rows.append_column(field, pa.array(facts[field.name], field.type))
+        rows = rows.append_column(field, _fact(judged, field.name))
     return rows
+
+
+def _fact(judged: JudgedRows, name: str) -> pa.Array:
+    return pa.array(_VALUES[name](judged), _FACTS.field(name).type)
+
+
+def _files(judged: JudgedRows) -> list[AsideFile]:
+    """Return the file of each row."""
+    aside = judged.aside
+    return [aside.files[place] for place in aside.file.tolist()]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,8 +138,9 @@ class GivenRows:
         """Return the place of each row in the values, or -1."""
         if self.places is None:
             return [0] * len(judged.verdicts)
-        named = with_facts(judged).select([*self.by])
-        return [self.places.get(name, -1) for name in _names(named)]
+        rows = judged.aside.rows
+        named = {n: _fact(judged, n) if n in _VALUES else rows.column(n) for n in self.by}
+        return [self.places.get(name, -1) for name in _names(pa.table(named))]
 
 
 def given_rows(schema: LanceSchema, given: Any) -> GivenRows:
