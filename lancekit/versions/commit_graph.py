@@ -28,6 +28,7 @@ from lancekit.versions.merge_edges import (
     MergeEdge,
     SharedIds,
     VersionVector,
+    newer_versions,
     not_contained,
 )
 from lancekit.versions.reference_files import read_branches
@@ -182,10 +183,7 @@ class CommitGraph:
         A base in another dataset, such as a clone, shows no versions.
         """
         known = [self.vector(one).returns for one in bases if one.line.root == self._line.root]
-        return any(
-            all(version > one.get(name, 0) for one in known)
-            for name, version in self.vector(side).returns.items()
-        )
+        return bool(newer_versions(self.vector(side).returns, known))
 
     def repeated(self, name: str, version: int) -> tuple[str, int] | None:
         """Return the version whose rows and columns a merge took over as a whole."""

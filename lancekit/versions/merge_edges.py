@@ -6,13 +6,14 @@ source.  Forks inherit the config, and a merge passes on the keys of its source.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lancekit.errors import FormatError
 
 __all__ = ["APPLIED", "FAST_FORWARD", "MERGED", "MERGE_KEYS", "REPEATS", "MergeEdge", "SharedIds"]
-__all__ += ["VersionVector", "merge_edges", "not_contained", "pick_key", "return_key"]
+__all__ += ["VersionVector", "merge_edges", "newer_versions", "not_contained", "pick_key"]
+__all__ += ["return_key"]
 
 #: how the config keys of merges begin
 MERGE_KEYS = "lancekit.merge."
@@ -288,6 +289,16 @@ def merge_edges(
         for name, version in theirs.versions.items()
         if name not in (source, target) and not ours.contains(name, version)
     )
+
+
+def newer_versions(found: Mapping[str, int], known: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the versions of lines that are newer than all known versions of the same line."""
+    older = [*known]
+    return {
+        name: version
+        for name, version in found.items()
+        if all(version > one.get(name, 0) for one in older)
+    }
 
 
 def not_contained(common: Mapping[str, int], vectors: Mapping[str, VersionVector]) -> Iterator[str]:

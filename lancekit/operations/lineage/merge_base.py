@@ -17,7 +17,13 @@ from lancekit.legible import literal
 from lancekit.operations.lineage.columns import column_pairs
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.versions.commit_graph import CommitGraph, CommonVersion
-from lancekit.versions.merge_edges import VersionVector, merge_edges, pick_key, return_key
+from lancekit.versions.merge_edges import (
+    VersionVector,
+    merge_edges,
+    newer_versions,
+    pick_key,
+    return_key,
+)
 from lancekit.versions.references import Reference, resolve
 from lancekit.versions.snapshot import Snapshot
 
@@ -187,17 +193,12 @@ def _based_on(
     uuid = theirs.transaction_uuid if left.point[0] == own else ""
     edges = merge_edges(left, uuid, right, target)
     marks = [BatchMarker(key=one.key, number=one.version, origin=one.origin) for one in edges]
-    known = right.rows_of
-    marks += [
-        BatchMarker(key=pick_key(name, target), number=version)
-        for name, version in left.picks.items()
-        if edges and name != target and version > known.get(name, 0)
-    ]
-    marks += [
-        BatchMarker(key=return_key(name, target), number=version)
-        for name, version in left.returns.items()
-        if edges and version > right.returns.get(name, 0)
-    ]
+    picks, returns = (
+        newer_versions(*one).items() if edges else ()
+        for one in ((left.picks, [right.rows_of]), (left.returns, [right.returns]))
+    )
+    marks += [BatchMarker(key=pick_key(n, target), number=v) for n, v in picks if n != target]
+    marks += [BatchMarker(key=return_key(n, target), number=v) for n, v in returns]
     return MergeBase(
         base,
         twin=twin,

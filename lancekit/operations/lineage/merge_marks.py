@@ -15,7 +15,14 @@ from lancekit.pipeline.diff.column_identity import fields_by_id
 from lancekit.pipeline.diff.recorded_columns import record_of_columns
 from lancekit.versions.ancestor import unique_name
 from lancekit.versions.commit_graph import CommitGraph
-from lancekit.versions.merge_edges import MERGE_KEYS, MergeEdge, SharedIds, pick_key, return_key
+from lancekit.versions.merge_edges import (
+    MERGE_KEYS,
+    MergeEdge,
+    SharedIds,
+    newer_versions,
+    pick_key,
+    return_key,
+)
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["implied_marks", "merged_mark", "picked_marks", "returned_mark", "taken_mark"]
@@ -70,8 +77,8 @@ def picked_marks(base: Snapshot, theirs: Snapshot, ours: Snapshot) -> tuple[Batc
     target = graph.chain(ours.line, ours.version)[0][1]
     return tuple(
         BatchMarker(key=pick_key(name, target), number=version)
-        for name, version in graph.vector(theirs).rows_of.items()
-        if name != target and all(version > one.get(name, 0) for one in known)
+        for name, version in newer_versions(graph.vector(theirs).rows_of, known).items()
+        if name != target
     )
 
 
