@@ -24,10 +24,10 @@ from lancekit.format.transaction import Transaction
 from lancekit.legible import shown
 from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.common.retry import RetryPolicy
-from lancekit.operations.lineage.apply_changes import check_how
+from lancekit.operations.lineage.changed import check_how
 from lancekit.operations.lineage.conflicts import Resolve
 from lancekit.operations.lineage.one_version import revert_version
-from lancekit.operations.lineage.three_way import By
+from lancekit.operations.lineage.three_way_plan import By
 from lancekit.operations.maintenance.clone import copy_line
 from lancekit.operations.restore import restore_version, undo_version
 from lancekit.versions.listing import latest_snapshot, list_versions

@@ -6,8 +6,9 @@ from lancekit.api.diff import DatasetDiff, diff_of
 from lancekit.checked import checked_methods
 from lancekit.display import Displayed
 from lancekit.lazy import cached_property
-from lancekit.operations.lineage.apply_changes import How, planned
+from lancekit.operations.lineage.apply_changes import planned
 from lancekit.operations.lineage.branch_merge import changes_of, with_key
+from lancekit.operations.lineage.changed import How
 from lancekit.operations.lineage.conflicts import Conflicts
 from lancekit.operations.lineage.fast_forward import what_is_taken
 from lancekit.operations.lineage.merge_base import commits_unmerged

@@ -17,11 +17,11 @@ from lancekit.errors import InvalidArgumentError
 from lancekit.format.refs import Branch
 from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.common.retry import RetryPolicy
-from lancekit.operations.lineage.apply_changes import How, check_how
 from lancekit.operations.lineage.branch_merge import BranchMergePlan, merge_branch, plan_merge
+from lancekit.operations.lineage.changed import How, check_how
 from lancekit.operations.lineage.conflicts import Resolve
 from lancekit.operations.lineage.one_version import pick_version
-from lancekit.operations.lineage.three_way import By
+from lancekit.operations.lineage.three_way_plan import By
 from lancekit.versions import reference_files
 from lancekit.versions.line import Line
 from lancekit.versions.listing import latest_snapshot

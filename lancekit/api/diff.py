@@ -23,11 +23,12 @@ from lancekit.lazy import cached_property
 from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.explain.explanation import Explanation, explanation, reads
-from lancekit.operations.lineage.apply_changes import Changed, apply_changes, check_how, said_of
+from lancekit.operations.lineage.apply_changes import apply_changes
+from lancekit.operations.lineage.changed import Changed, check_how, said_of
 from lancekit.operations.lineage.conflicts import Resolve
 from lancekit.operations.lineage.contained_columns import known_columns
 from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
-from lancekit.operations.lineage.three_way import By
+from lancekit.operations.lineage.three_way_plan import By
 from lancekit.picture import Picture, draw
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.tasks import read_changed

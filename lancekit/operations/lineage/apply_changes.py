@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
-from lancekit.choice import check_choice
 from lancekit.commit.manifest.draft import numbered
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import (
     IncompatibleConflictError,
-    LancekitError,
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
 from lancekit.format.fragment import Fragment
 from lancekit.format.operation_parts import UpdateMap
 from lancekit.format.operations import Merge, Operation, UpdateConfig
-from lancekit.format.transaction import COMMIT_MESSAGE
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.common.staged_files import removed_unless_landed
 from lancekit.operations.lineage.carry_columns import CarriedColumns, carry_columns
+from lancekit.operations.lineage.changed import Changed, How, said_in
 from lancekit.operations.lineage.column_changes import ColumnChanges, takes_old_rows
 from lancekit.operations.lineage.column_sides import check_names
 from lancekit.operations.lineage.conflicts import Conflicts, Named, Resolve
@@ -44,119 +40,26 @@ from lancekit.operations.lineage.merged_rows import Settled
 from lancekit.operations.lineage.new_key import check_new_key
 from lancekit.operations.lineage.several_bases import combined
 from lancekit.operations.lineage.sides import Chosen, Sides, choose_sides, settle
-from lancekit.operations.lineage.three_way import By, ThreeWay, three_ways
+from lancekit.operations.lineage.three_way import three_ways
+from lancekit.operations.lineage.three_way_plan import ThreeWay
 from lancekit.operations.lineage.write_rows import Given, RowsWork, write_rows
 from lancekit.pipeline.diff.column_identity import ids_said, theirs_said
-from lancekit.versions.ancestor import unique_name
 from lancekit.versions.listing import latest_snapshot
-from lancekit.versions.merge_edges import APPLIED, MERGE_KEYS
-from lancekit.versions.references import Reference
+from lancekit.versions.merge_edges import MERGE_KEYS
 from lancekit.versions.requirements import check_requirements
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
-    "Changed",
-    "How",
     "apply_changes",
     "check_change",
-    "check_how",
     "chosen_sides",
     "edges_alone",
     "nothing_done",
     "planned",
     "result_of",
-    "said_in",
-    "said_of",
     "settled_rows",
     "with_columns",
 ]
-
-#: whether the target gets files of a branch for itself, or reads them where they are
-Files: TypeAlias = Literal["link", "reference"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class How:
-    """How changes are put into a version; `doing` is what the user called.
-
-    `files` says how files of rows that are taken over as they are come into it; `base` is the merge
-    base that the user names.
-    """
-
-    doing: str
-    on: tuple[str, ...] | None = None
-    by: By = "cell"
-    conflicts: Resolve = "fail"
-    files: Files = "link"
-    base: Reference | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
-    """Whose changes come, and since when; what the commit says of that.
-
-    `further` are more bases, with regard to each of which a change has to be new.  `twin` is a
-    version of ours that took the base over as it was, `source` is that of theirs; `start` is the
-    version of ours from which a fast-forward starts.  With a `mark` they come at most once;
-    `implied` as of `Pending`.  `is_merged` tells that ours contains theirs already.
-    """
-
-    base: Snapshot
-    theirs: Snapshot
-    properties: Mapping[str, str] = field(default_factory=dict)
-    twin: Snapshot | None = None
-    source: Snapshot | None = None
-    further: tuple[Snapshot, ...] = ()
-    start: Snapshot | None = None
-    mark: BatchMarker | None = None
-    implied: tuple[BatchMarker, ...] = ()
-    is_merged: bool = False
-
-    @property
-    def before(self) -> Snapshot:
-        """The version of theirs from which it went on: the base, or a copy of the base."""
-        return self.source or self.base
-
-
-def check_how(doing: str, on: Any, by: Any, conflicts: Any, files: Any = "link") -> How:
-    """Return how to put changes together, as users say it.
-
-    Raises
-    ------
-    InvalidArgumentError
-        There is no such way.
-    """
-    check_choice("by", by, ("cell", "row"))
-    if not callable(conflicts) and not isinstance(conflicts, Sides):
-        function = ", or pass lk.Sides, or a function of the conflicts that returns rows"
-        check_choice("conflicts", conflicts, ("fail", "ours", "theirs"), or_else=function)
-    check_choice("files", files, ("link", "reference"))
-    names = (on,) if isinstance(on, str) else None if on is None else tuple(on)
-    return How(doing=doing, on=names, by=by, conflicts=conflicts, files=files)
-
-
-def said_in(change: Changed, how: How) -> dict[str, str]:
-    """Return the properties of a commit: histories show its message."""
-    side = change.base if how.doing == "revert" else change.theirs
-    message = f"{how.doing} of {side.line.name}:{side.version}"
-    return {COMMIT_MESSAGE: message, **change.properties}
-
-
-def said_of(base: Snapshot, theirs: Snapshot) -> dict[str, str]:
-    """Return what a transaction says of the changes that it brought.
-
-    Of both ends the (branch, version), and the commit: the unique name of the branch, the version
-    and its transaction.
-    """
-    said = {}
-    for name, side in (("base", base), ("theirs", theirs)):
-        said[f"{APPLIED}.{name}"] = f"{side.line.name}@{side.version}"
-        with suppress(LancekitError):  # of a branch that was deleted nothing has the id
-            if side.version:
-                unique = unique_name(side.line)
-                commit = f"{unique} {side.version} {side.transaction_uuid}"
-                said[f"{APPLIED}.{name}.commit"] = commit
-    return said
 
 
 def apply_changes(

@@ -11,18 +11,15 @@ from lancekit.errors import InvalidArgumentError
 from lancekit.operations.common.results import ApplyResult, CountsOfCells
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.lineage.apply_changes import (
-    Changed,
-    How,
     apply_changes,
     check_change,
-    check_how,
     chosen_sides,
     nothing_done,
     planned,
     result_of,
-    said_of,
     settled_rows,
 )
+from lancekit.operations.lineage.changed import Changed, How, check_how, said_of
 from lancekit.operations.lineage.conflicts import Conflicts, Resolve
 from lancekit.operations.lineage.fast_forward import (
     fast_forward,

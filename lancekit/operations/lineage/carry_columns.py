@@ -23,8 +23,8 @@ from lancekit.operations.lineage.linked_files import places_of_fields
 from lancekit.operations.lineage.merged_columns import MergedColumn
 from lancekit.operations.lineage.paired_rows import Lookup, PairedRows
 from lancekit.operations.lineage.rows import NOWHERE, read_rows
-from lancekit.operations.lineage.three_way import ThreeWay
 from lancekit.operations.lineage.three_way_columns import paired
+from lancekit.operations.lineage.three_way_plan import ThreeWay
 from lancekit.operations.maintenance.carried_fragments import carried_fragments
 from lancekit.operations.maintenance.copies import Copy
 from lancekit.pipeline.casts.alter import Conversion, convert, converted

@@ -19,7 +19,7 @@ from lancekit.legible import clean, literal, literals, python_rows
 from lancekit.operations.lineage.column_conflicts import ColumnConflict
 from lancekit.operations.lineage.rows import NOWHERE, read_rows
 from lancekit.operations.lineage.sides import Sides
-from lancekit.operations.lineage.three_way import ThreeWay
+from lancekit.operations.lineage.three_way_plan import ThreeWay
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.row_values import row_values
 from lancekit.pipeline.diff.side import Addresses

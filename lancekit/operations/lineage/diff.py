@@ -65,6 +65,11 @@ class Changes:
     ambiguous: int
 
     @property
+    def is_empty(self) -> bool:
+        """Whether no row differs."""
+        return not any(map(len, (self.deleted, self.inserted, self.updated[0])))
+
+    @property
     def moved(self) -> int:
         """How many rows are the same and lie elsewhere."""
         return len(self.same[0])

@@ -22,14 +22,8 @@ from lancekit.format.fragment import Fragment
 from lancekit.format.manifest import BasePath
 from lancekit.format.operations import Merge, Update, UpdateConfig
 from lancekit.operations.common.results import ApplyResult
-from lancekit.operations.lineage.apply_changes import (
-    Changed,
-    How,
-    edges_alone,
-    nothing_done,
-    said_in,
-    with_columns,
-)
+from lancekit.operations.lineage.apply_changes import edges_alone, nothing_done, with_columns
+from lancekit.operations.lineage.changed import Changed, How, said_in
 from lancekit.operations.lineage.column_changes import (
     ColumnChanges,
     column_changes,

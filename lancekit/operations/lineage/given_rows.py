@@ -16,7 +16,7 @@ from lancekit.errors import SchemaMismatchError
 from lancekit.operations.lineage.conflicts import Conflicts
 from lancekit.operations.lineage.merged_rows import Settled
 from lancekit.operations.lineage.rows import NOWHERE, read_rows
-from lancekit.operations.lineage.three_way import ThreeWay
+from lancekit.operations.lineage.three_way_plan import ThreeWay
 from lancekit.operations.lineage.told_rows import pair_with_conflicts
 from lancekit.operations.lineage.write_rows import Given, stored_columns
 from lancekit.pipeline.casts.plan import plan_cast

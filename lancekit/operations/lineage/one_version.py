@@ -5,7 +5,8 @@ from __future__ import annotations
 from lancekit.errors import InvalidArgumentError, VersionNotFoundError
 from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.common.retry import RetryPolicy
-from lancekit.operations.lineage.apply_changes import Changed, How, apply_changes, said_of
+from lancekit.operations.lineage.apply_changes import apply_changes
+from lancekit.operations.lineage.changed import Changed, How, said_of
 from lancekit.operations.unmerged.waiting import check_merged
 from lancekit.versions.line import Line
 from lancekit.versions.listing import latest_snapshot

@@ -22,8 +22,8 @@ import numpy.typing as npt
 from lancekit.operations.lineage.merged_rows import Cells, Clashes, Rewritten, Settled
 from lancekit.operations.lineage.paired_rows import PairedRows, check_paired
 from lancekit.operations.lineage.rows import NOWHERE, read_rows
-from lancekit.operations.lineage.three_way import By, ThreeWay
 from lancekit.operations.lineage.three_way_columns import rows_with_new_values
+from lancekit.operations.lineage.three_way_plan import By, ThreeWay
 from lancekit.pipeline.diff.row_values import row_values, rows_at_a_time
 from lancekit.pipeline.diff.side import Addresses
 from lancekit.pipeline.diff.values import differing

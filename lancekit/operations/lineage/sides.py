@@ -15,7 +15,7 @@ from lancekit.errors import InvalidArgumentError, SchemaMismatchError
 from lancekit.legible import literal, shown
 from lancekit.operations.lineage.merged_rows import Cells, Rewritten, Settled
 from lancekit.operations.lineage.rows import NOWHERE
-from lancekit.operations.lineage.three_way import ThreeWay
+from lancekit.operations.lineage.three_way_plan import ThreeWay
 from lancekit.operations.lineage.told_rows import pair_with_conflicts
 from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.engine.inputs import as_reader

@@ -8,16 +8,12 @@ in common.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lancekit.errors import MergeConflictError
 from lancekit.file.kernels.bits import flags_of
-from lancekit.format.schema import LanceSchema
-from lancekit.legible import literals, python_value
 from lancekit.operations.lineage.column_plan import plan_columns
 from lancekit.operations.lineage.column_sides import ColumnSides
 from lancekit.operations.lineage.column_tracks import Versions, tracks
@@ -29,6 +25,7 @@ from lancekit.operations.lineage.merged_columns import ColumnPlan, Values
 from lancekit.operations.lineage.merged_rows import Cells, Clashes, Rewritten, Settled
 from lancekit.operations.lineage.paired_rows import PairedRows, check_paired, rows_met
 from lancekit.operations.lineage.planned_parts import PlannedParts
+from lancekit.operations.lineage.repeated_keys import check_keys
 from lancekit.operations.lineage.rows import NOWHERE, read_rows
 from lancekit.operations.lineage.three_way_columns import (
     Since,
@@ -37,6 +34,7 @@ from lancekit.operations.lineage.three_way_columns import (
     rows_unlike,
     values_of,
 )
+from lancekit.operations.lineage.three_way_plan import By, ThreeWay
 from lancekit.operations.lineage.untold_rows import (
     check_inserted,
     check_returned,
@@ -45,62 +43,13 @@ from lancekit.operations.lineage.untold_rows import (
     paired_by_values,
 )
 from lancekit.pipeline.diff.fragments import ColumnPair
-from lancekit.pipeline.diff.match import stand_among
 from lancekit.pipeline.diff.parts import common_parts, own_values
-from lancekit.pipeline.diff.row_values import row_digests, row_values, rows_at_a_time, unlike
+from lancekit.pipeline.diff.row_values import row_values, rows_at_a_time, unlike
 from lancekit.pipeline.diff.side import Addresses, Side
-from lancekit.pipeline.diff.values import Seeds, differing
+from lancekit.pipeline.diff.values import differing
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["By", "ThreeWay", "three_ways"]
-
-#: whether changes of different columns of a row exclude each other
-By = Literal["cell", "row"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThreeWay:
-    """What theirs changed since `base`, as it meets what ours changed.
-
-    `columns` are those that come of it, each with that of theirs, `before` with that of the base;
-    `merged` is the plan of these, and `sides` has the sides that were chosen for columns.
-    `changes` are all rows that theirs changed, `mine` those that ours changed, `met` those that
-    both inserted, on theirs and on ours.  `by_ids` tells whether rows are told by their ids, so
-    that keys may change.
-    """
-
-    base: Snapshot
-    theirs: Snapshot
-    ours: Snapshot
-    key: tuple[str, ...]
-    by_ids: bool
-    columns: tuple[ColumnPair, ...]
-    before: tuple[ColumnPair, ...]
-    merged: ColumnPlan
-    sides: ColumnSides
-    to_theirs: DiffPlan
-    to_ours: DiffPlan
-    changes: Changes
-    mine: Changes
-    met: tuple[Addresses, Addresses]
-    agreed: Settled
-    clashes: Clashes
-
-    @property
-    def schema(self) -> LanceSchema:
-        """The columns of the result, with their ids."""
-        return self.merged.schema
-
-    @property
-    def changes_columns(self) -> bool:
-        """Whether ours gets other columns than it has."""
-        return self.schema != self.ours.manifest.schema
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether theirs changed no row and no column at all."""
-        left = bool(self.agreed) or bool(len(self.clashes))
-        return not (left or _any(self.changes) or self.changes_columns)
+__all__ = ["three_ways"]
 
 
 def three_ways(
@@ -157,13 +106,13 @@ def three_ways(
         to_theirs, to_ours = (_of_rows(plan, both, on) for plan in one)
         changes = _changes(to_theirs)
         # without any there is nothing that changes of ours could meet, unless another base has some
-        meets = len(bases) > 1 or _any(changes) or columns.schema != ours.manifest.schema
+        meets = len(bases) > 1 or not changes.is_empty or columns.schema != ours.manifest.schema
         mine = _changes(to_ours) if meets else changes
         since.append(Since(base, to_theirs, to_ours, changes, mine))
     columns = planned(values_of(columns, followed, since))
     merge_bases = [one.base for one in since]
     for found, (to_theirs, to_ours) in zip(since, plans, strict=True):
-        if _any(found.mine) and _any(found.changes):
+        if not (found.mine.is_empty or found.changes.is_empty):
             check_told(found.to_theirs, found.changes)
             check_told(found.to_ours, found.mine)
         else:
@@ -223,10 +172,6 @@ def _is_cast_or_dropped(plan: DiffPlan) -> bool:
 
 def _changes(plan: DiffPlan) -> Changes:
     return paired_by_values(plan, find_changes(plan, read_sides(plan)))
-
-
-def _any(changes: Changes) -> bool:
-    return any(map(len, (changes.deleted, changes.inserted, changes.updated[0])))
 
 
 class _Meeting:
@@ -304,7 +249,7 @@ class _Meeting:
             clashes=_joined(clashes),
         )
         if between.key and between.way.endswith("key"):
-            self._check_keys(plan)
+            check_keys(plan)
         return plan
 
     def _changed_before(
@@ -401,41 +346,6 @@ class _Meeting:
         )
         clash: npt.NDArray[np.bool_] = np.logical_or.reduce(cells, axis=1)
         return found.where(clash)
-
-    def _check_keys(self, plan: ThreeWay) -> None:
-        """Refuse keys that would stand twice.
-
-        Rows may be told by ids, and both sides may have given a key to another row; or a side wrote
-        a second row of a key without a look, as pylance does, and the other side updated the first.
-        """
-        seeds = Seeds.drawn()
-        key = [pair for pair in plan.columns if pair.name in plan.key]
-        kept = np.concatenate([self.mine.inserted, self.mine.updated[1]])
-        came = np.concatenate([plan.agreed.inserted, self.changes.updated[1]])
-        if not (len(kept) and len(came)):
-            return
-        ours = row_digests(key, read_rows(plan.ours, kept), kept, seeds, new=True)
-        theirs = row_digests(key, read_rows(plan.theirs, came), came, seeds, new=False)
-        twice = stand_among(theirs, ours)
-        # a row that both sides have may well have its key on both
-        _, left, right = _both(self.changes.updated[0], self.mine.updated[0])
-        left += len(plan.agreed.inserted)
-        one, other = theirs.at(left), ours.at(right + len(self.mine.inserted))
-        twice[left[(one.first == other.first) & (one.second == other.second)]] = False
-        if twice.any():
-            raise _twice(plan, key, came[twice][0])
-
-
-def _twice(plan: ThreeWay, key: Sequence[ColumnPair], row: Any) -> MergeConflictError:
-    rows = np.array([row], np.uint64)
-    values = row_values(key, read_rows(plan.theirs, rows), rows, new=False)
-    named = literals({p.name: python_value(v[0]) for p, v in zip(key, values, strict=True)})
-    return MergeConflictError(
-        f"Both {plan.theirs.called} and {plan.ours.called} have a row with {named}, and they are "
-        "not the same row.",
-        hint="Change the key of one of them, or delete it; then do it again.",
-        key=named,
-    )
 
 
 def _own_values(

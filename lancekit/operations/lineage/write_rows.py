@@ -27,8 +27,8 @@ from lancekit.operations.lineage.returned_rows import (
     returned_rows,
 )
 from lancekit.operations.lineage.rows import read_rows
-from lancekit.operations.lineage.three_way import ThreeWay
 from lancekit.operations.lineage.three_way_columns import paired
+from lancekit.operations.lineage.three_way_plan import ThreeWay
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.parts import chosen, common_parts
 from lancekit.pipeline.diff.row_values import row_values, rows_at_a_time
