@@ -123,26 +123,18 @@ def three_ways(
     between = plan_diff(theirs, ours, on=on, pairs=pairs_of_sides(pairs))
     if len(since) == 1:
         check_inserted(between, since[0].base, since[0].changes, since[0].mine)
+    in_ours = [PairedRows.to_new(one.to_ours, one.mine) for one in since]
+    several = since if len(since) > 1 else ()
+    in_bases = [PairedRows.to_old(one.to_theirs, one.changes) for one in several]
     merges = list[ThreeWay]()
     for at, last in enumerate(since):
         shown = merged_pairs(columns, between, last.to_ours, at)
-        met = _met(since, at)
+        # rows that both inserted since this base, and that another base tells to be one
+        others = [pair for of, pair in enumerate(zip(in_bases, in_ours, strict=False)) if of != at]
+        met = rows_met(last.changes.inserted, last.mine.inserted, others)
         check_paired(theirs, ours, met)
-        merges.append(_Meeting(last, *shown, columns, sides, by, met).run())
+        merges.append(_Meeting(last, in_ours[at], *shown, columns, sides, by, met).run())
     return merges
-
-
-def _met(since: Sequence[Since], at: int) -> tuple[Addresses, Addresses]:
-    """Return rows that both sides inserted since a base, and that another base tells to be one."""
-    one = since[at]
-    others = [
-        (
-            PairedRows.to_old(other.to_theirs, other.changes),
-            PairedRows.to_new(other.to_ours, other.mine),
-        )
-        for other in (*since[:at], *since[at + 1 :])
-    ]
-    return rows_met(one.changes.inserted, one.mine.inserted, others)
 
 
 def _of_rows(plan: DiffPlan, both: Set[str], on: Sequence[str] | None) -> DiffPlan:
@@ -180,6 +172,7 @@ class _Meeting:
     def __init__(
         self,
         since: Since,
+        in_ours: PairedRows,
         between: DiffPlan,
         before: tuple[ColumnPair, ...],
         merged: ColumnPlan,
@@ -191,7 +184,7 @@ class _Meeting:
         self.to_theirs, self.to_ours = since.to_theirs, since.to_ours
         self.before, self.merged, self.sides = before, merged, sides
         self.changes, self.mine, self.by = since.changes, since.mine, by
-        self.to_new = PairedRows.to_new(since.to_ours, since.mine)
+        self.to_new = in_ours
         self.met = met
         #: columns that both sides have
         self.shared = np.array([p.old is not None and not p.is_lacked for p in between.columns])
