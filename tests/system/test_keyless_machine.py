@@ -82,12 +82,14 @@ class KeylessMachine(BranchMachine):
         source: Line | None = None,
         *,
         named: bool = False,
+        is_across: bool = False,
     ) -> Case | None:
         case = super().case(doing, bases, theirs, ours, whose, source, named=named)
         if case is None:
             return None
         came = theirs.table.rows.keys() - bases[0].table.rows.keys()
-        if came and not case.is_edge and self.has_clone([*bases, theirs, ours]):
+        is_across |= self.has_clone([*bases, theirs, ours])
+        if came and not case.is_edge and is_across:
             left_out["rows of a clone, or for a clone"] += 1
             return None
         return replace(case, by_ids=True)

@@ -112,8 +112,12 @@ class BranchMachine(BranchedTable):
         source: Line | None = None,
         *,
         named: bool = False,
+        is_across: bool = False,
     ) -> Case | None:
-        """Return what a merge should do; `None` if it is left out."""
+        """Return what a merge should do; `None` if it is left out.
+
+        ``is_across`` tells that a diff of one dataset is done in another: in or of a clone.
+        """
         if len(bases) == 1 and bases[0].table == theirs.table and doing not in ("merge", "rebase"):
             return None  # nothing happened there
         try:
@@ -419,7 +423,8 @@ class BranchMachine(BranchedTable):
         if ends[0] not in ends[1].contains and ends[1] not in ends[0].contains:
             return
         doing = f"apply of {old.name}@{first} to {new.name}@{last}"
-        case = self.case(doing, [ends[0]], ends[1], target.newest, whose)
+        is_across = len({line.path for line in (old, new, target)}) > 1
+        case = self.case(doing, [ends[0]], ends[1], target.newest, whose, is_across=is_across)
         if case is None:
             return
         handles = [
