@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 import numpy as np
+import numpy.typing as npt
 from pyroaring import BitMap
 
 from lancekit.commit.rules.pending import Pending
@@ -40,7 +41,8 @@ from lancekit.operations.lineage.linked_files import (
     with_deletions,
 )
 from lancekit.operations.lineage.merge_marks import implied_marks, taken_mark
-from lancekit.operations.lineage.row_stamps import RowStamps, ids_of, is_new, live_rows, rows_of
+from lancekit.operations.lineage.returned_rows import places_of_ids
+from lancekit.operations.lineage.row_stamps import RowStamps, ids_of, is_new, live_rows
 from lancekit.operations.maintenance.carried_fragments import (
     carried_fragments,
     referred_fragments,
@@ -256,16 +258,15 @@ def result_of_taken(
     """
     mine, theirs = ours.manifest, change.theirs.manifest
     inserted, updated = sum(fragment.num_rows for fragment in taken.new), 0
-    known = np.empty(0, np.uint64)
     if mine.has_stable_row_ids:
-        inserted, (known, _, _) = 0, rows_of(ours, taken.touched)
+        inserted = 0
         for fragment in taken.new:
             if is_new(fragment, mine.next_row_id):
                 inserted += fragment.num_rows
                 continue
             ids, created, changed = live_rows(change.theirs, fragment)
             # the target lacks a row that it deleted, and that came back on the branch
-            new = (created > change.before.version) | ~np.isin(ids, known)
+            new = (created > change.before.version) | ~_are_here(ours, ids)
             inserted += int(new.sum())
             updated += int((~new & (changed > change.before.version)).sum())
     came, went = bool(taken.new), bool(taken.removed)
@@ -274,7 +275,7 @@ def result_of_taken(
         came, went = came or bool(back), went or lost
         here = 0
         if back and mine.has_stable_row_ids:  # the target has the row elsewhere
-            here = int(np.isin(ids_of(fragment)[to_offsets(back)], known).sum())
+            here = int(_are_here(ours, ids_of(fragment)[to_offsets(back)]).sum())
         inserted, updated = inserted + len(back) - here, updated + here
     rewritten = [fragment for fragment in taken.patched if _is_rewritten(change, fragment)]
     updated += sum(_num_rewritten(change, fragment) for fragment in rewritten)
@@ -326,6 +327,14 @@ def _moved_rows(change: Changed, fragment: Fragment) -> tuple[BitMap, bool]:
         return BitMap(), fragment.num_deletions > 0
     was, now = change.before.deleted_rows(before), change.theirs.deleted_rows(fragment)
     return was - now, bool(now - was)
+
+
+def _are_here(ours: Snapshot, ids: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """Return which row ids are those of rows that the target has."""
+    found = np.zeros(len(ids), bool)
+    for at, _, deleted in places_of_ids(ours, ids):
+        found[at] |= ~deleted
+    return found
 
 
 def _is_rewritten(change: Changed, fragment: Fragment) -> bool:

@@ -29,7 +29,7 @@ from lancekit.versions.merge_edges import SharedIds
 from lancekit.versions.row_sequences import sequence_of
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["NONE_RETURNED", "Returned", "may_return", "returned_rows"]
+__all__ = ["NONE_RETURNED", "Returned", "may_return", "places_of_ids", "returned_rows"]
 
 Numbers = npt.NDArray[np.uint64]
 Offsets = npt.NDArray[np.int64]
@@ -124,7 +124,7 @@ def _created_here(ours: Snapshot, ancestor: Snapshot, taken: SharedIds, ids: Num
             return created
         side, found = graph.load(line, version), np.zeros(len(left), bool)
         with suppress(CorruptFileError):  # a cleanup of pylance left the version without its files
-            for at, versions, _ in () if side is None else _places(side, ids[left]):
+            for at, versions, _ in () if side is None else places_of_ids(side, ids[left]):
                 created[left[at]], found[at] = versions, True
         left = left[~found]
     if not 0 < len(places) <= _READ_VERSIONS:
@@ -146,12 +146,12 @@ def _versions_since(ancestor: Snapshot, side: Snapshot) -> list[tuple[Line, int]
 def _other_rows(ours: Snapshot, back: Returned) -> npt.NDArray[np.bool_]:
     """Return which ids a row of ours has, or one that is marked as deleted and another row."""
     out = np.zeros(len(back.ids), bool)
-    for at, created, deleted in _places(ours, back.ids):
+    for at, created, deleted in places_of_ids(ours, back.ids):
         out[at] |= ~deleted | (created != back.created[at])
     return out
 
 
-def _places(
+def places_of_ids(
     side: Snapshot, ids: Numbers
 ) -> Iterator[tuple[Offsets, Numbers, npt.NDArray[np.bool_]]]:
     """Yield for each fragment with some ids: which, their creating versions, and if deleted."""

@@ -17,7 +17,7 @@ from lancekit.operations.lineage.returned_rows import returned_rows
 from lancekit.pipeline.diff.side import Addresses
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["RowStamps", "ids_of", "is_new", "live_rows", "rows_of"]
+__all__ = ["RowStamps", "ids_of", "is_new", "live_rows"]
 
 Numbers = npt.NDArray[np.uint64]
 #: the ids of rows, and by which versions they were created and changed
@@ -56,27 +56,24 @@ class RowStamps:
     ) -> None:
         self.base, self.version = base, np.uint64(version)
         self.next_row_id = ours.manifest.next_row_id
-        ids, created, updated = rows_of(ours, touched)
-        gone = [_NONE, *self._not_among(ids, theirs, fragments)]
-        back = returned_rows(theirs, ours, np.concatenate(gone))
-        self.ids = np.concatenate([ids, back.ids])
-        order = np.argsort(self.ids)
-        self.ids = self.ids[order]
-        self.created = np.concatenate([created, back.created])[order]
-        now = np.full(len(back.ids), self.version)
-        self.updated = np.concatenate([updated, now])[order]
+        found = [ours.manifest.fragments.get(id_) for id_ in touched]
+        known = [live_rows(ours, fragment) for fragment in found if fragment is not None]
+        self._keep(known)
+        lacked = np.concatenate([_NONE, *self._lacked(theirs, fragments)])
+        back = returned_rows(theirs, ours, lacked)
+        if len(back.ids):
+            now = np.full(len(back.ids), self.version)
+            self._keep([*known, (back.ids, back.created, now)])
 
     def on(self, fragment: Fragment) -> Fragment:
         """Return a new fragment with the target's versions."""
         if is_new(fragment, self.next_row_id):
             one = uniform_versions(fragment.physical_rows, int(self.version))
             return replace(fragment, created_at=one, last_updated_at=one)
-        ids = ids_of(fragment)
-        at = np.minimum(np.searchsorted(self.ids, ids), max(len(self.ids) - 1, 0))
-        known = self.ids[at] == ids if len(self.ids) else np.zeros(len(ids), bool)
+        at, known = self._find(ids_of(fragment))
         # a restored branch may have handed out an id for the second time
         known &= _versions(fragment, fragment.created_at) <= self.base
-        created, updated = np.full(len(ids), self.version), np.full(len(ids), self.version)
+        created, updated = np.full(len(at), self.version), np.full(len(at), self.version)
         created[known] = self.created[at[known]]
         kept = known & (_versions(fragment, fragment.last_updated_at) <= self.base)
         updated[kept] = self.updated[at[kept]]
@@ -86,14 +83,23 @@ class RowStamps:
             last_updated_at=encode_row_versions(updated),
         )
 
-    def _not_among(
-        self, known: Numbers, theirs: Snapshot, fragments: Sequence[Fragment]
-    ) -> Iterator[Addresses]:
+    def _keep(self, rows: Sequence[Stamps]) -> None:
+        """Keep rows, ascending by their ids."""
+        ids, created, updated = map(np.concatenate, zip((_NONE,) * 3, *rows, strict=True))
+        order = np.argsort(ids)
+        self.ids, self.created, self.updated = ids[order], created[order], updated[order]
+
+    def _find(self, ids: Numbers) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+        """Return the places of ids among those that are kept, and which are there."""
+        at = np.minimum(np.searchsorted(self.ids, ids), max(len(self.ids) - 1, 0))
+        return at, self.ids[at] == ids if len(self.ids) else np.zeros(len(ids), bool)
+
+    def _lacked(self, theirs: Snapshot, fragments: Sequence[Fragment]) -> Iterator[Addresses]:
         """Yield rows of the branch that came up to the base, and that the target lacks."""
         for fragment in fragments:
             if not is_new(fragment, self.next_row_id):
-                lacks = ~np.isin(ids_of(fragment), known)
-                lacks &= _versions(fragment, fragment.created_at) <= self.base
+                _, known = self._find(ids_of(fragment))
+                lacks = ~known & (_versions(fragment, fragment.created_at) <= self.base)
                 lacks[to_offsets(theirs.deleted_rows(fragment))] = False
                 offsets = np.flatnonzero(lacks).astype(np.uint64)
                 yield row_address.addresses(fragment.id, offsets)
@@ -103,14 +109,6 @@ def is_new(fragment: Fragment, next_row_id: int) -> bool:
     """Return whether the target has none of a fragment's rows, by the least of their ids alone."""
     where = f"fragment {fragment.id}"
     return read_row_id_bounds(fragment.row_ids or b"", where)[0] >= next_row_id
-
-
-def rows_of(side: Snapshot, fragments: Iterable[int]) -> Stamps:
-    """Return the rows of some fragments, without the deleted rows."""
-    found = [side.manifest.fragments.get(id_) for id_ in fragments]
-    known = [live_rows(side, fragment) for fragment in found if fragment is not None]
-    ids, created, updated = map(np.concatenate, zip((_NONE,) * 3, *known, strict=True))
-    return ids, created, updated
 
 
 def live_rows(side: Snapshot, fragment: Fragment) -> Stamps:
