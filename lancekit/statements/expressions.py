@@ -15,7 +15,6 @@ import pyarrow as pa
 from pyarrow import types as pt
 from sqlglot import exp
 
-from lancekit.scan.expressions.syntax import start_of
 from lancekit.statements.calls import apply, call
 from lancekit.statements.casts import cast, target
 from lancekit.statements.dialect import spelled_tree
@@ -23,6 +22,7 @@ from lancekit.statements.functions import AGGREGATES, OPERATORS, TRUNCATED
 from lancekit.statements.kinds import family
 from lancekit.statements.literals import constant, is_constant, negated, number
 from lancekit.statements.meeting import meet
+from lancekit.statements.places import start_of
 from lancekit.statements.scope import Scope
 from lancekit.statements.tree import Expr
 

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from lancekit.scan.expressions.syntax import start_of
 from lancekit.statements.expressions import condition
 from lancekit.statements.meeting import meet
+from lancekit.statements.places import start_of
 from lancekit.statements.relations import rows_of, table_of
 from lancekit.statements.scope import Column, Scope, Seen, matching
 from lancekit.statements.tree import Derived, Expr, Join, JoinKind, Leaf, Query, Relation

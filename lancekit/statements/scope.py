@@ -13,7 +13,7 @@ import pyarrow as pa
 from lancekit.errors import PredicateError
 from lancekit.operations.mem_wal.reader.sources import ReadSet
 from lancekit.scan.expressions.error_position import failure
-from lancekit.scan.expressions.syntax import start_of
+from lancekit.statements.places import start_of
 from lancekit.statements.tables import Names, WithShards
 from lancekit.statements.tree import Expr, Leaf, Query, Relation
 

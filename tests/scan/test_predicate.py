@@ -210,14 +210,14 @@ def test_more_than_the_reference(sql, rows):
         ("lower(s, s) = '1'", "lower takes 1 to 1 arguments, not 2"),
         ("lowr(s) = 'a'", "no function 'lowr'..*Did you mean lower"),
         ("i & 1 = 1", "not part of the filter language"),
-        ("i in (select 1)", "query is not supported"),
+        ("i in (select 1)", "a query is not part"),
         ("l > l", "> does not work on list<item: int64>"),
         (
             "\"s\" = 'a'",
             "'s' in quotes is text, not the column of that name..*Write `s` in backticks",
         ),
         ("bin = x'abc'", "X'abc' is not a sequence of bytes"),
-        ("cast(i as int format 'x') = 1", "format is not supported"),
+        ("cast(i as int format 'x') = 1", "'format' was not expected"),
     ],
 )
 def test_what_does_not_fit_is_refused(sql, message):
@@ -395,7 +395,7 @@ with all_remembered(None):  # what filters do with rows that are in memory
     for condition in sys.argv[2:]:
         ds.to_table(filter=condition)
     assert lk.cache_info().kinds["bounds"].hits
-sys.exit("pandas" in sys.modules)
+sys.exit("pandas" in sys.modules or "sqlglot" in sys.modules)
 """
 USUAL = (
     "i = 2",
@@ -412,7 +412,7 @@ USUAL = (
 )
 
 
-def test_usual_filters_do_not_import_pandas(tmp_path):
+def test_usual_filters_import_neither_pandas_nor_sqlglot(tmp_path):
     rows = pa.table(
         {"i": [1, 2, 3], "f": [0.5, 1.5, 2.5], "s": ["a", "b", "ab"], "b": [True, False, True]}
     )

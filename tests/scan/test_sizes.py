@@ -77,13 +77,13 @@ def test_what_is_too_large_for_all_rows_is_made_for_some_at_a_time(sql, monkeypa
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        ("cast(k as decimal(99,2))", r"there is no DECIMAL\(99, 2\)"),
+        ("cast(k as decimal(99,2))", r"there is no decimal\(99,2\)"),
         ("cast(k as decimal(0,0))", r"at most 38 digits in all"),
         ("cast(k as decimal(5,2,1))", "at most 38 digits|there is no"),
         ("cast(k as decimal(99999999999999,2))", "there is no"),
-        ("try_cast(k as decimal(39,2))", r"there is no DECIMAL\(39, 2\)"),
-        ("cast(ts as timestamp(99))", r"there is no cast to TIMESTAMP\(99\)"),
-        ("cast(s as varchar(2))", r"there is no cast to VARCHAR\(2\)"),
+        ("try_cast(k as decimal(39,2))", r"there is no decimal\(39,2\)"),
+        ("cast(ts as timestamp(99))", r"there is no cast to timestamp\(99\)"),
+        ("cast(s as varchar(2))", r"there is no cast to varchar\(2\)"),
         ("arrow_cast(k, 'Decimal128(99,2)')", "is not a type of Arrow's"),
         ("arrow_cast(k, 'Decimal256(77,2)')", "is not a type of Arrow's"),
         ("arrow_cast(null, 'FixedSizeBinary(4097)')", "is not a type of Arrow's"),

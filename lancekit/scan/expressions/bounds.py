@@ -4,16 +4,13 @@ Only filters are looked at in which nothing but comparisons of columns with lite
 ``AND``: these fail for no row, so that it makes no difference which are looked at.  Whether a value
 can be among those of a block is asked of the filter's own comparison, on the block's bounds in the
 place of its values: ``x > 5`` can only hold in a block of whose greatest value it holds.
-
-Imported only when a block has bounds and there is a filter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,22 +18,22 @@ import pyarrow as pa
 
 from lancekit.errors import LancekitError
 from lancekit.file.kernels.bits import flags_of
+from lancekit.scan.expressions.parser import parse
 from lancekit.scan.expressions.predicate import Predicate
-from lancekit.scan.expressions.simple import tree_of
-from lancekit.scan.expressions.syntax import gathered_in, kind_of, slot_of
+from lancekit.scan.expressions.syntax import Syntax
 
 __all__ = ["Bound", "bounds_of"]
 
 #: what holds of a block's least and greatest value if a comparison holds of any of its values
 _ASKED: Mapping[str, tuple[str, str]] = {
-    "lt": ("<", ""),
-    "lte": ("<=", ""),
-    "gt": ("", ">"),
-    "gte": ("", ">="),
-    "eq": ("<=", ">="),
+    "<": ("<", ""),
+    "<=": ("<=", ""),
+    ">": ("", ">"),
+    ">=": ("", ">="),
+    "=": ("<=", ">="),
 }
 #: the same with the column on the right
-_TURNED = {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte", "eq": "eq"}
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,37 +69,35 @@ def bounds_of(sql: str, schema: pa.Schema) -> tuple[Bound, ...]:
     ()
     """
     try:
-        found = [_bound(part, schema) for part in _parts(tree_of(sql))]
+        found = [_bound(part, sql, schema) for part in _parts(parse(sql))]
     except LancekitError:
         return ()
     return () if None in found else tuple(bound for bound in found if bound is not None)
 
 
-def _parts(tree: Any) -> Iterator[Any]:
-    while kind_of(tree) == "paren":
-        tree = tree.this
-    if kind_of(tree) == "and":
-        for part in tree.flatten():
+def _parts(tree: Syntax) -> Iterator[Syntax]:
+    if tree.kind == "AND":
+        for part in tree.parts:
             yield from _parts(part)
     else:
         yield tree
 
 
-def _bound(tree: Any, schema: pa.Schema) -> Bound | None:
-    kind = kind_of(tree)
+def _bound(tree: Syntax, sql: str, schema: pa.Schema) -> Bound | None:
+    kind = tree.kind
     if kind not in _ASKED:
         return None
-    column, literal = tree.this, tree.expression
-    if kind_of(column) != "column":
+    column, literal = tree.parts
+    if column.kind != "column":
         kind, column, literal = _TURNED[kind], literal, column
-    if kind_of(column) != "column" or len(column.parts) != 1:
+    if not column.is_column:
         return None
-    name = column.parts[0].name
+    (name,) = column.value
     if "`" in name or schema.get_field_index(name) < 0:
         return None
-    text = _literal(literal, schema.field(name).type)
-    if text is None:
+    if not _fits(literal, schema.field(name).type):
         return None
+    text = sql[literal.start : literal.end]
 
     def asked(operator: str) -> Predicate | None:
         return Predicate.parse(f"`{name}` {operator} {text}", schema) if operator else None
@@ -111,20 +106,9 @@ def _bound(tree: Any, schema: pa.Schema) -> Bound | None:
     return Bound(name, asked(least), asked(greatest))
 
 
-def _literal(tree: Any, kind: pa.DataType) -> str | None:
-    """Return a literal of the kind of a column as it is written, if it is one."""
-    sign = ""
-    if kind_of(tree) == "neg":
-        sign, tree = "-", tree.this
-    if kind_of(tree) != "literal" or gathered_in(tree) or slot_of(tree):
-        return None
-    fits: Callable[[pa.DataType], bool]
-    if tree.is_string:
-        fits, text = pa.types.is_string, "'" + str(tree.this).replace("'", "''") + "'"
-    else:
-        fits, text = _is_number, f"{sign}{tree.this}"
-    return text if fits(kind) and not (sign and tree.is_string) else None
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+def _fits(tree: Syntax, kind: pa.DataType) -> bool:
+    """Tell whether a piece is a literal of the kind of a column."""
+    if tree.is_number:
+        return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+    is_text = tree.kind == "literal" and isinstance(tree.value, str)
+    return is_text and bool(pa.types.is_string(kind))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -22,14 +21,14 @@ from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.kernels.temporal import CLOCK
 from lancekit.scan.expressions.literals import exact_decimal, natural
 from lancekit.scan.expressions.scope import Node, Scope, constant
-from lancekit.scan.expressions.syntax import kind_of
+from lancekit.scan.expressions.syntax import Syntax
 
 __all__ = ["BY_SYNTAX", "array", "call_function", "cast_number", "one_type"]
 
 
-def array(tree: Any, scope: Scope) -> Node:
+def array(tree: Syntax, scope: Scope) -> Node:
     """Compile a list of literals."""
-    items = [scope.compile(item) for item in tree.expressions]
+    items = [scope.compile(item) for item in tree.parts]
     if not all(item.literal for item in items):
         raise scope.fail(tree, "a list may hold only literals.")
     return constant(scalar_of([natural(i.literal[0]).as_py() for i in items]))
@@ -44,9 +43,9 @@ def one_type(scope: Scope, label: str, nodes: Sequence[Node]) -> list[Node]:
     return list(nodes)
 
 
-def call_function(tree: Any, scope: Scope) -> Node:
+def call_function(tree: Syntax, scope: Scope) -> Node:
     """Compile the call of a function by its name."""
-    name = str(tree.this).lower()
+    name = tree.value.lower()
     if name in BY_SYNTAX:
         return BY_SYNTAX[name](tree, scope)
     function = FUNCTIONS.get(name)
@@ -54,7 +53,7 @@ def call_function(tree: Any, scope: Scope) -> Node:
         close = difflib.get_close_matches(name, [*FUNCTIONS, *BY_SYNTAX], 3, 0.6)
         hint = f"Did you mean {' or '.join(close)}?" if close else ""
         raise scope.fail(tree, f"there is no function {name!r}.", hint, function=name)
-    args = [scope.compile(arg) for arg in tree.expressions]
+    args = [scope.compile(arg) for arg in tree.parts]
     _check_arguments(tree, scope, name, function, args)
     if function.same:
         args = one_type(scope, name, args)
@@ -68,69 +67,66 @@ def call_function(tree: Any, scope: Scope) -> Node:
     return scope.call(name, partial(function.run, name), args, tree)
 
 
-def cast_number(node: Node, kind: pa.DataType, tree: Any, scope: Scope) -> Node | None:
+def cast_number(
+    node: Node, kind: pa.DataType, tree: Syntax, scope: Scope, *, tries: bool
+) -> Node | None:
     """Cast a number in the text to a decimal by its digits, not by the double next to it.
 
     ``None`` if this is another cast.
     """
-    given = node.literal or (node.many.values if node.many else ())
-    if not pt.is_decimal(kind) or not given or type(given[0]) not in (int, Decimal):
+    if not pt.is_decimal(kind) or not node.literal or type(node.literal[0]) not in (int, Decimal):
         return None
-    tries = kind_of(tree) == "trycast" or tree.name.lower() == "arrow_try_cast"
-
-    def one(value: int | Decimal) -> pa.Scalar:
-        try:
-            return exact_decimal(value, kind)
-        except pa.ArrowInvalid as error:
-            if tries:
-                return scalar_of(None, kind)
-            raise scope.fail(tree, f"{value} is not a value of type {kind}.") from error
-
-    if node.many:
-        return scope.vary(pa.array([one(value) for value in given], kind))
-    return constant(one(given[0]))
+    (value,) = node.literal
+    try:
+        return constant(exact_decimal(value, kind))
+    except pa.ArrowInvalid as error:
+        if tries:
+            return constant(scalar_of(None, kind))
+        raise scope.fail(tree, f"{value} is not a value of type {kind}.") from error
 
 
-def _arrow_cast(kernel: Callable[..., Value]) -> Callable[[Any, Scope], Node]:
-    def rule(tree: Any, scope: Scope) -> Node:
-        if len(tree.expressions) != 2 or not tree.expressions[1].is_string:
-            raise scope.fail(tree, f"{tree.name} takes a value and the name of a type in quotes.")
-        value, name = tree.expressions
-        kind = arrow_type(name.this)
+def _arrow_cast(kernel: Callable[..., Value]) -> Callable[[Syntax, Scope], Node]:
+    def rule(tree: Syntax, scope: Scope) -> Node:
+        named = [part.kind == "literal" and isinstance(part.value, str) for part in tree.parts]
+        if len(named) != 2 or not named[1]:
+            raise scope.fail(tree, f"{tree.value} takes a value and the name of a type in quotes.")
+        value, name = tree.parts
+        kind = arrow_type(name.value)
         if kind is None:
-            raise scope.fail(name, f"{name.this!r} is not a type of Arrow's.")
+            raise scope.fail(name, f"{name.value!r} is not a type of Arrow's.")
         node = scope.compile(value)
-        if (exact := cast_number(node, kind, tree, scope)) is not None:
+        exact = cast_number(node, kind, tree, scope, tries=kernel is not cast)
+        if exact is not None:
             return exact
-        done = scope.call(tree.name, lambda v: kernel(v, kind), [node], tree)
+        done = scope.call(tree.value, lambda v: kernel(v, kind), [node], tree)
         return replace(done, cast_of=node) if kernel is cast else done
 
     return rule
 
 
-def _clock(tree: Any, scope: Scope) -> Node:
-    if tree.expressions:
-        raise scope.fail(tree, f"{tree.name} takes no arguments.")
-    return constant(CLOCK[tree.name.lower()](scope.now))
+def _clock(tree: Syntax, scope: Scope) -> Node:
+    if tree.parts:
+        raise scope.fail(tree, f"{tree.value} takes no arguments.")
+    return constant(CLOCK[tree.value.lower()](scope.now))
 
 
 # functions that do the same as a piece of syntax, or look at more than values
-BY_SYNTAX: Mapping[str, Callable[[Any, Scope], Node]] = {
+BY_SYNTAX: Mapping[str, Callable[[Syntax, Scope], Node]] = {
     "arrow_cast": _arrow_cast(cast),
     "arrow_try_cast": _arrow_cast(try_cast),
     "make_array": array,
     "make_list": array,
     **dict.fromkeys(CLOCK, _clock),
-    "get_field": lambda tree, scope: pick_part(tree, tree.expressions, scope),
-    "list_element": lambda tree, scope: pick_part(tree, tree.expressions, scope),
-    "array_extract": lambda tree, scope: pick_part(tree, tree.expressions, scope),
-    "list_extract": lambda tree, scope: pick_part(tree, tree.expressions, scope),
-    "array_element": lambda tree, scope: pick_part(tree, tree.expressions, scope),
+    "get_field": pick_part,
+    "list_element": pick_part,
+    "array_extract": pick_part,
+    "list_extract": pick_part,
+    "array_element": pick_part,
 }
 
 
 def _check_arguments(
-    tree: Any, scope: Scope, name: str, function: Function, args: list[Node]
+    tree: Syntax, scope: Scope, name: str, function: Function, args: list[Node]
 ) -> None:
     if not function.least <= len(args) <= function.most:
         raise scope.fail(

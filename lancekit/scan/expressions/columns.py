@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,11 +15,12 @@ from lancekit.scan.expressions.kernels.lists import array_element
 from lancekit.scan.expressions.kernels.operators import family
 from lancekit.scan.expressions.kernels.temporal import CLOCK
 from lancekit.scan.expressions.scope import Node, Scope, constant
+from lancekit.scan.expressions.syntax import Syntax
 
 __all__ = ["COLUMN_RULES", "pick_part"]
 
 
-def _match(tree: Any, scope: Scope, name: str, names: Sequence[str], what: str) -> str:
+def _match(tree: Syntax, scope: Scope, name: str, names: Sequence[str], what: str) -> str:
     """Find a name as written, else the only one that differs in case."""
     if name in names:
         return name
@@ -31,17 +32,22 @@ def _match(tree: Any, scope: Scope, name: str, names: Sequence[str], what: str) 
     raise scope.fail(tree, f"there is no {what} {name!r}.", hint, column=name)
 
 
-def _field(tree: Any, scope: Scope, name: str) -> Node:
+def _field(tree: Syntax, scope: Scope, name: str) -> Node:
     found = _match(tree, scope, name, list(scope.fields), "column")
     return Node(
         run=lambda rows: rows(found),
-        example=pa.nulls(0, scope.fields[found]),
+        example=_no_rows(scope.fields[found]),
         columns=frozenset([found]),
         field=found,
     )
 
 
-def _child(tree: Any, scope: Scope, parent: Node, name: str) -> Node:
+@lru_cache(maxsize=256)
+def _no_rows(kind: pa.DataType) -> pa.Array:
+    return pa.nulls(0, kind)
+
+
+def _child(tree: Syntax, scope: Scope, parent: Node, name: str) -> Node:
     parent = parent.as_stored
     if not pt.is_struct(parent.type):
         raise scope.fail(tree, f"{parent.field or 'the value'} is {parent.type}, without fields.")
@@ -60,8 +66,8 @@ def _child(tree: Any, scope: Scope, parent: Node, name: str) -> Node:
     )
 
 
-def _column(tree: Any, scope: Scope) -> Node:
-    names = [part.name for part in tree.parts]
+def _column(tree: Syntax, scope: Scope) -> Node:
+    names = tree.value
     word = names[0].lower()
     if len(names) == 1 and word.startswith("current_") and word in CLOCK:
         known = {name.lower() for name in scope.fields}
@@ -73,27 +79,23 @@ def _column(tree: Any, scope: Scope) -> Node:
     return node
 
 
-def _dot(tree: Any, scope: Scope) -> Node:
-    return _child(tree, scope, scope.compile(tree.this), tree.expression.name)
+def _child_of(tree: Syntax, scope: Scope) -> Node:
+    return _child(tree, scope, scope.compile(tree.parts[0]), tree.value)
 
 
-def _bracket(tree: Any, scope: Scope) -> Node:
-    return pick_part(tree, [tree.this, *tree.expressions], scope)
-
-
-def pick_part(tree: Any, args: Sequence[Any], scope: Scope) -> Node:
+def pick_part(tree: Syntax, scope: Scope) -> Node:
     """Take a field of a struct by its name, or an element of a list by its place, from 1 on."""
-    if len(args) == 2:
-        whole, key = (scope.compile(arg) for arg in args)
+    if len(tree.parts) == 2:
+        whole, key = map(scope.compile, tree.parts)
         if family(whole.type) == "list":
             return scope.call("[]", array_element, [whole.as_stored, key])
         if key.literal and isinstance(key.literal[0], str):
             return _child(tree, scope, whole, key.literal[0])
-    raise scope.fail(tree, f"{tree.sql()!r} is not part of the filter language.")
+    raise scope.fail(tree, f"{scope.text(tree)!r} is not part of the filter language.")
 
 
-COLUMN_RULES: Mapping[str, Callable[[Any, Scope], Node]] = {
+COLUMN_RULES: Mapping[str, Callable[[Syntax, Scope], Node]] = {
     "column": _column,
-    "dot": _dot,
-    "bracket": _bracket,
+    "field": _child_of,
+    "element": pick_part,
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from lancekit.format.column_names import RESERVED_NAMES
 from lancekit.legible import shown
 from lancekit.scan.expressions.aggregate import Aggregate
 from lancekit.scan.expressions.error_position import failure
+from lancekit.scan.expressions.lexer import Token, tokens
 from lancekit.scan.expressions.predicate import Predicate, compile_expression
 
 __all__ = ["Condition", "parse_condition"]
@@ -158,7 +159,7 @@ def _stored(text: str, columns: frozenset[str]) -> frozenset[str]:
 # ---- taking a text to pieces
 
 
-_DEPTH = {"L_PAREN": 1, "R_PAREN": -1, "L_BRACKET": 1, "R_BRACKET": -1}
+_DEPTH = {"(": 1, ")": -1, "[": 1, "]": -1}
 
 
 class _Call(NamedTuple):
@@ -174,44 +175,42 @@ class _Call(NamedTuple):
 
 def _calls(text: str) -> Iterator[_Call]:
     """Yield the aggregates of a text, in order; those inside of others are left to them."""
-    from lancekit.scan.expressions.parser import tokens  # loads sqlglot
-
     pieces = tokens(text)
     place = 0
     while place < len(pieces) - 1:
         token = pieces[place]
-        if token.kind != "VAR" or token.text.lower() not in _NAMES or pieces[place + 1].text != "(":
+        if token.key.lower() not in _NAMES or pieces[place + 1].key != "(":
             place += 1
             continue
         close = _closing(text, pieces, place + 1)
-        distinct = pieces[place + 2].kind == "DISTINCT"
+        distinct = pieces[place + 2].key == "DISTINCT"
         arguments = _arguments(pieces, place + 2 + distinct, close)
         where, last = None, close
-        if [one.kind for one in pieces[close + 1 : close + 4]] == ["FILTER", "L_PAREN", "WHERE"]:
+        if [one.key for one in pieces[close + 1 : close + 4]] == ["FILTER", "(", "WHERE"]:
             last = _closing(text, pieces, close + 2)
             where = pieces[close + 4].start, pieces[last - 1].end
         yield _Call(token.text.lower(), token.start, pieces[last].end, arguments, distinct, where)
         place = last + 1
 
 
-def _closing(text: str, pieces: Sequence[Any], place: int) -> int:
+def _closing(text: str, pieces: Sequence[Token], place: int) -> int:
     """Return the place of the parenthesis that closes the one at a place."""
     depth = 0
     for at in range(place, len(pieces)):
-        depth += _DEPTH.get(pieces[at].kind, 0)
+        depth += _DEPTH.get(pieces[at].key, 0)
         if not depth:
             return at
     raise failure(text, "a parenthesis is not closed:", pieces[place].start)
 
 
-def _arguments(pieces: Sequence[Any], first: int, close: int) -> tuple[tuple[int, int], ...]:
+def _arguments(pieces: Sequence[Token], first: int, close: int) -> tuple[tuple[int, int], ...]:
     """Return the spans of what stands between commas."""
     if first == close:
         return ()
     spans, start, depth = list[tuple[int, int]](), pieces[first].start, 0
     for at in range(first, close):
-        depth += _DEPTH.get(pieces[at].kind, 0)
-        if pieces[at].kind == "COMMA" and not depth:
+        depth += _DEPTH.get(pieces[at].key, 0)
+        if pieces[at].key == "," and not depth:
             spans.append((start, pieces[at - 1].end))
             start = pieces[at + 1].start
     return (*spans, (start, pieces[close - 1].end))

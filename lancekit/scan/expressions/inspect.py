@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import cast
 
 import pyarrow as pa
 from pyarrow import types as pt
 
 from lancekit.format.paths import parse_path
+from lancekit.scan.expressions.parser import parse
 from lancekit.scan.expressions.predicate import Expr
 
 __all__ = ["computes_fractions_of_integers", "is_cast_null"]
@@ -23,12 +25,11 @@ def is_cast_null(expression: Expr) -> bool:
     >>> [is_cast_null(compile_expression(text, pa.schema([]))) for text in texts]
     [True, False, False]
     """
-    from sqlglot import exp
-
-    from lancekit.scan.expressions.parser import parse
-
-    tree = parse(expression.sql).unnest()
-    return isinstance(tree, exp.Cast) and isinstance(tree.this.unnest(), exp.Null)
+    tree = parse(expression.sql)
+    if tree.kind not in ("CAST", "TRY_CAST"):
+        return False
+    (inner,) = tree.parts
+    return inner.kind == "literal" and inner.value is None
 
 
 def computes_fractions_of_integers(expression: Expr) -> bool:
@@ -44,18 +45,14 @@ def computes_fractions_of_integers(expression: Expr) -> bool:
     >>> [computes_fractions_of_integers(compile_expression(text, columns)) for text in texts]
     [True, False, False]
     """
-    from sqlglot import exp
-
-    from lancekit.scan.expressions.parser import parse
-
-    tree = parse(expression.sql).unnest()
-    computes = isinstance(tree, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod)
-    if not computes or tree.find(exp.Cast, exp.Func):
+    tree = parse(expression.sql)
+    if tree.kind not in ("+", "-", "*", "/", "%"):
         return False
-    sides = (tree.this.unnest(), tree.expression.unnest())
-    columns = [isinstance(side, exp.Column | exp.Dot) for side in sides]
-    literals = [n for side in sides for n in side.find_all(exp.Literal)]
-    if columns.count(True) != 1 or all(n.is_string or n.is_int for n in literals):
+    pieces = list(tree.walk())
+    if any(piece.kind in ("CAST", "TRY_CAST", "call") for piece in pieces):
+        return False
+    columns = [side.kind in ("column", "field") for side in tree.parts]
+    if columns.count(True) != 1 or not any(isinstance(piece.value, Decimal) for piece in pieces):
         return False
     return all(pt.is_integer(_kind(expression.schema, path)) for path in expression.columns)
 

@@ -29,7 +29,6 @@ __all__ = [
     "moment",
     "moments",
     "natural",
-    "naturals",
     "negated",
     "number",
 ]
@@ -66,11 +65,6 @@ def natural(value: Any) -> pa.Scalar:
         case _ if 0 < value < 1 << 64:
             return scalar_of(value, pa.uint64())
     return scalar_of(_double(value))
-
-
-def naturals(values: Sequence[Any]) -> pa.Array:
-    """Return literals of one sort, as far as numbers are those of a bigint or fractions."""
-    return pa.array(map(_double, values) if isinstance(values[0], Decimal) else values)
 
 
 def _double(value: int | Decimal) -> float:

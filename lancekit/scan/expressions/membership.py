@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lancekit import arrow_kernels as ak
+from lancekit.errors import PredicateError
 from lancekit.file.kernels.bits import pack
 from lancekit.file.kernels.memory import numbers_of
 from lancekit.format.arrow_parts import decimal_size
@@ -27,8 +28,12 @@ from lancekit.scan.expressions.kernels.operators import (
 from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.literals import at_once, natural
 from lancekit.scan.expressions.scope import Node, Scope, constant
+from lancekit.scan.expressions.syntax import Syntax
 
-__all__ = ["Members", "among", "sets_of"]
+__all__ = ["Members", "among", "items_of", "sets_of"]
+
+#: fewer values that are computed are compared one by one
+_FEW = 16
 
 
 @dataclass(slots=True)
@@ -36,21 +41,11 @@ class Members:
     """What is in a list: literals, which have places in the text, and values that are computed."""
 
     values: list[Any] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
+    places: Iterable[int] = ()
     folded: list[pa.Array] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self.values or self.folded)
-
-    def add(self, values: Iterable[Any], places: Iterable[int]) -> None:
-        """Take values, and where in the text they stand."""
-        self.values += values
-        self.places += places
-
-    def join(self, other: Members) -> None:
-        """Take what another has."""
-        self.add(other.values, other.places)
-        self.folded += other.folded
 
     @property
     def has_null(self) -> bool:
@@ -65,7 +60,40 @@ class Members:
             yield from map(constant, array)
 
 
-def among(scope: Scope, node: Node, members: Members, tree: Any, *, plain: bool) -> Node:
+def items_of(scope: Scope, tree: Syntax) -> tuple[Members, list[Node]]:
+    """Return what stands in a list: members that are values, and others, one by one."""
+    if tree.value is not None:
+        return Members(tree.value.values, tree.value.places), []
+    nodes = [scope.compile(item) for item in tree.parts[1:]]
+    literals = [node for node in nodes if node.literal]
+    members = Members([node.literal[0] for node in literals], [node.position for node in literals])
+    others = [node for node in nodes if not node.literal]
+    return members, others if len(others) < _FEW else _folded(members, others)
+
+
+def _folded(members: Members, nodes: Sequence[Node]) -> list[Node]:
+    """Put values that depend on no row among the members, and return what is left."""
+    others = list[Node]()
+    by_type: dict[pa.DataType, list[pa.Scalar]] = {}
+    for node in nodes:
+        value = None if node.columns else _computed(node)
+        if value is None:
+            others.append(node)
+        else:
+            by_type.setdefault(value.type, []).append(value)
+    members.folded += [pa.array(values, kind) for kind, values in by_type.items()]
+    return others
+
+
+def _computed(node: Node) -> pa.Scalar | None:
+    try:
+        value = node.run(_never)
+    except PredicateError:  # told when rows are looked at
+        return None
+    return value if isinstance(value, pa.Scalar) and value.type == node.type else None
+
+
+def among(scope: Scope, node: Node, members: Members, tree: Syntax, *, plain: bool) -> Node:
     """Tell where an expression is one of many.
 
     As ``=`` with each of them, joined by ``OR``, tells it.
@@ -95,7 +123,7 @@ def sets_of(scope: Scope, node: Node, members: Members, *, plain: bool) -> list[
 
 
 def _sets(
-    scope: Scope, node: Node, values: Sequence[Any], places: Sequence[int], *, plain: bool
+    scope: Scope, node: Node, values: Sequence[Any], places: Iterable[int], *, plain: bool
 ) -> list[pa.Array]:
     """Return the literals as arrays, one for each type that they take beside the expression."""
     whole = at_once([value for value in values if value is not None], node.type, plain=plain)
@@ -110,8 +138,8 @@ def _sets(
     return [pa.array(scalars, kind) for kind, scalars in by_type.items()]
 
 
-def _never(_rows: object) -> Value:
-    raise AssertionError("the literals of a list are not computed one by one")
+def _never(_argument: object) -> Any:
+    raise AssertionError("what stands in a list reads no column")
 
 
 # ---- looking up

@@ -28,7 +28,6 @@ from lancekit.format.paths import parse_path, pick, top_of
 from lancekit.scan.expressions.error_position import TooLargeError, as_class, failure
 from lancekit.scan.expressions.kernels.operators import plain
 from lancekit.scan.expressions.kernels.scalars import scalar_of
-from lancekit.scan.expressions.row_points import row_points
 
 __all__ = ["HIDDEN_COLUMNS", "Expr", "Predicate", "compile_expression", "compiled", "with_hidden"]
 
@@ -58,7 +57,7 @@ def _time_of(sql: str) -> int:
 
 
 def _compile(sql: str, schema: pa.Schema, now: int) -> Any:
-    from lancekit.scan.expressions.compiler import compile_sql  # not needed without a text
+    from lancekit.scan.expressions.compiler import compile_sql  # loads all kernels
 
     try:
         return compile_sql(sql, with_hidden(schema), now)
@@ -351,6 +350,8 @@ class Predicate:
         is_own = column in self.schema.names
         if not isinstance(self.source, str) or column not in self.columns or is_own:
             return None
+        from lancekit.scan.expressions.row_points import row_points
+
         return row_points(self.source, column)
 
     def may_want(

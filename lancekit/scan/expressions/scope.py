@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -11,35 +11,17 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from lancekit.errors import PredicateError
-from lancekit.scan.expressions.alike import Slot
 from lancekit.scan.expressions.error_position import TooLargeError, as_class, failure
 from lancekit.scan.expressions.kernels.function import Refused, TooLarge
 from lancekit.scan.expressions.kernels.operators import Value, family
 from lancekit.scan.expressions.kernels.operators import plain as as_plain
 from lancekit.scan.expressions.kernels.scalars import scalar_of
-from lancekit.scan.expressions.literals import as_type, at_once, loosely, natural
-from lancekit.scan.expressions.syntax import kind_of, start_of
+from lancekit.scan.expressions.literals import as_type, loosely
+from lancekit.scan.expressions.syntax import Syntax
 
-__all__ = ["FAILURES", "Node", "Rows", "Scope", "Unlike", "constant"]
+__all__ = ["FAILURES", "Node", "Rows", "Scope", "constant"]
 
 Rows: TypeAlias = Callable[[str], pa.Array]  # column by name
-
-# The arguments of syntax nodes that the rules look at.
-_ARGUMENTS = frozenset({"this", "expression", "expressions"})
-_MORE_ARGUMENTS: Mapping[str, frozenset[str]] = {
-    "column": frozenset({"table", "db", "catalog"}),
-    "literal": frozenset({"is_string"}),
-    "cast": frozenset({"to"}),
-    "trycast": frozenset({"to", "safe", "requires_string"}),
-    "between": frozenset({"low", "high"}),
-    "like": frozenset({"negate"}),
-    "ilike": frozenset({"negate"}),
-    "dpipe": frozenset({"safe"}),
-}
-
-
-class Unlike(Exception):  # noqa: N818  # no error: a way that cannot be gone
-    """What is compiled once for many members is not the same for all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +29,9 @@ class Node:
     """A compiled expression: what it reads, what it gives, how.
 
     ``example`` is what it gives for no rows, from which types are told; ``field`` the path of a
-    plain column; ``literal`` a one-tuple of a literal's value; ``many`` the values of a literal
-    that is another for each of some members; ``cast_of`` what was cast to be it; ``stored`` the
-    same values before `plain` converted them, if it did; ``position`` its place in the text.
+    plain column; ``literal`` a one-tuple of a literal's value; ``cast_of`` what was cast to be it;
+    ``stored`` the same values before `plain` converted them, if it did; ``position`` its place in
+    the text.
     """
 
     run: Callable[[Rows], Value]
@@ -57,7 +39,6 @@ class Node:
     columns: frozenset[str] = frozenset()
     field: str = ""
     literal: tuple[Any, ...] = ()
-    many: Slot | None = None
     cast_of: Node | None = None
     stored: Node | None = None
     position: int = 0
@@ -95,7 +76,6 @@ class Node:
             columns=self.columns,
             field=self.field,
             literal=self.literal,
-            many=self.many,
             cast_of=self.cast_of,
             stored=self.stored,
             position=position,
@@ -125,59 +105,60 @@ class Scope:
 
     ``plain`` holds the ids of the tree's conditions that are joined by nothing but ``AND`` and
     ``OR``: there a literal has to be of the type of the column beside it.  ``now`` is the time of
-    the query, in nanoseconds since 1970.  ``varied`` has what differs between members that are
-    compiled as one, by names that rows give one value of; ``met`` where their literals stand.
-    ``nodes`` has what was compiled, by the ids of the pieces' trees, which it keeps alive.
+    the query, in nanoseconds since 1970.  ``nodes`` has what was compiled, by the ids of the
+    pieces, which it keeps alive.
     """
 
     sql: str
     fields: Mapping[str, pa.DataType]
-    rules: Mapping[str, Callable[[Any, Scope], Node]]
+    rules: Mapping[str, Callable[[Syntax, Scope], Node]]
     plain: frozenset[int]
     now: int
-    varied: dict[str, pa.Array] = field(default_factory=dict)
-    met: set[int] = field(default_factory=set)
-    nodes: dict[int, tuple[Any, Node]] = field(default_factory=dict)
+    nodes: dict[int, tuple[Syntax, Node]] = field(default_factory=dict)
 
-    def fail(self, tree: Any, message: str, hint: str = "", **context: Any) -> PredicateError:
-        """Return the error of a piece of the text, given by its tree, node or position."""
+    def text(self, tree: Syntax) -> str:
+        """Return a piece of the text as it is written."""
+        return self.sql[tree.start : tree.end]
+
+    def fail(
+        self, tree: Syntax | Node | int, message: str, hint: str = "", **context: Any
+    ) -> PredicateError:
+        """Return the error of a piece of the text, of its node, or of a place."""
         match tree:
             case int():
                 position = tree
             case Node():
                 position = tree.position
-            case _:
-                position = start_of(tree)
+            case Syntax():
+                position = tree.at
         return failure(self.sql, message, position, hint, **context)
 
-    def compile(self, tree: Any) -> Node:
+    def compile(self, tree: Syntax) -> Node:
         """Return the node of a piece of the text, by the rule for its kind."""
         known = self.nodes.get(id(tree))
         if known is not None:
             return known[1]
-        rule = self.rules.get(kind_of(tree))
+        rule = self.rules.get(tree.kind)
         if rule is None:
-            raise self.fail(
-                tree, f"{tree.sql()!r} ({type(tree).__name__}) is not part of the filter language."
-            )
-        given = {name for name, value in tree.args.items() if value}
-        if unknown := given - _ARGUMENTS - _MORE_ARGUMENTS.get(kind_of(tree), frozenset()):
-            # What the rule does not look at must not be dropped in silence.
-            raise self.fail(tree, f"{tree.sql()!r}: {', '.join(sorted(unknown))} is not supported.")
+            raise self.fail(tree, f"{self.text(tree)!r} is not part of the filter language.")
         try:
             node = rule(tree, self)
         except PredicateError:
             raise
         except FAILURES as error:
             raise self.fail(
-                tree, f"{tree.sql()[:60]!r} does not work: {_reason(error)}."
+                tree, f"{self.text(tree)[:60]!r} does not work: {_reason(error)}."
             ) from error
-        node = node.computable().at(start_of(tree))
+        node = node.computable().at(tree.at)
         self.nodes[id(tree)] = tree, node
         return node
 
     def call(
-        self, label: str, kernel: Callable[..., Value], args: Sequence[Node], tree: Any = None
+        self,
+        label: str,
+        kernel: Callable[..., Value],
+        args: Sequence[Node],
+        tree: Syntax | None = None,
     ) -> Node:
         """Make the node of a kernel over its arguments; a try on no rows comes first.
 
@@ -185,7 +166,7 @@ class Scope:
         not given.
         """
         runs = [arg.run for arg in args]
-        position = start_of(tree) if tree is not None else args[0].position if args else 0
+        position = tree.at if tree is not None else args[0].position if args else 0
 
         def run(rows: Rows) -> Value:
             values = [r(rows) for r in runs]
@@ -210,13 +191,14 @@ class Scope:
         columns = frozenset().union(*(arg.columns for arg in args))
         return Node(run=run, example=example, columns=columns, position=position)
 
-    def boolean(self, tree: Any, label: str) -> Node:
+    def boolean(self, tree: Syntax, label: str) -> Node:
         """Compile a condition."""
         node = self.compile(tree)
         if pt.is_null(node.type):
             return constant(scalar_of(None, pa.bool_()))
         if not pt.is_boolean(node.type):
-            raise self.fail(tree, f"{label} needs conditions, but {tree.sql()!r} is {node.type}.")
+            what = f"{label} needs conditions, but {self.text(tree)!r} is {node.type}."
+            raise self.fail(tree, what)
         return node
 
     def beside(self, node: Node, other: Node, *, plain: bool = False) -> Node:
@@ -225,11 +207,7 @@ class Scope:
         In a plain condition it has to be a value of the column's type; elsewhere numbers meet in
         a type that holds both.
         """
-        if other.literal or other.many:
-            return node
-        if node.many:
-            return self._each_beside(node, node.many, other, plain=plain)
-        if not node.literal:
+        if other.literal or not node.literal:
             return node
         value = node.literal[0]
         give = as_type if plain and other.field else loosely
@@ -238,30 +216,6 @@ class Scope:
         except PredicateError as error:
             raise self.fail(node, error.message, error.hint, **error.context) from error
         return replace(constant(scalar, value), position=node.position)
-
-    def _each_beside(self, node: Node, many: Slot, other: Node, *, plain: bool) -> Node:
-        array = at_once(many.values, other.type, plain=plain and bool(other.field))
-        if array is None:
-            one_by_one = (
-                self.beside(constant(natural(value), value), other, plain=plain).example
-                for value in many.values
-            )
-            array = self.alike(one_by_one)
-        return replace(self.vary(array), position=node.position)
-
-    def vary(self, array: pa.Array, many: Slot | None = None) -> Node:
-        """Make the node of what differs between members; ``many`` if it is literals."""
-        name = f"\0{len(self.varied)}"
-        self.varied[name] = array
-        self.met.update(many.places[:1] if many else ())
-        return Node(run=lambda rows: rows(name), example=array[0], many=many)
-
-    def alike(self, values: Iterable[Value]) -> pa.Array:
-        """Make an array of what members have; they cannot be compiled as one if types differ."""
-        scalars = list(values)
-        if len({scalar.type for scalar in scalars}) > 1:
-            raise Unlike
-        return pa.array(scalars, scalars[0].type)
 
     def pair(self, left: Node, right: Node, *, plain: bool = False) -> tuple[Node, Node]:
         """Put two nodes beside each other, each of which may be a literal."""

@@ -205,7 +205,7 @@ def row_choice(
         return None
 
     def asked() -> Questions | None:
-        from lancekit.scan.indexed.questions import questions_of  # not needed without a filter
+        from lancekit.scan.indexed.questions import questions_of
 
         return questions_of(predicate)
 

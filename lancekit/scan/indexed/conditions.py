@@ -1,7 +1,4 @@
-"""Conditions that relate one column with constants, as questions: what holds, and of what values.
-
-Imported only when a filter names an indexed column.
-"""
+"""Conditions that relate one column with constants, as questions: what holds, and of which."""
 
 from __future__ import annotations
 
@@ -24,13 +21,12 @@ from lancekit.file.kernels.memory import numbers_of
 from lancekit.index.search.order import INFINITIES, float_ranks, ranks_of
 from lancekit.index.search.question import Flags, Holds, Question
 from lancekit.index.search.reach import Interval, Reach, common, either
-from lancekit.scan.expressions.gathered import is_plain_name, items_of
 from lancekit.scan.expressions.kernels.functions import FUNCTIONS
 from lancekit.scan.expressions.kernels.operators import Value, as_array
 from lancekit.scan.expressions.kernels.scalars import array_of, scalar_of
-from lancekit.scan.expressions.membership import Members, sets_of
+from lancekit.scan.expressions.membership import items_of, sets_of
 from lancekit.scan.expressions.scope import Node, Scope
-from lancekit.scan.expressions.syntax import gathered_in, kind_of, listed_in
+from lancekit.scan.expressions.syntax import Syntax
 
 __all__ = ["condition"]
 
@@ -45,10 +41,10 @@ class _Place:
     items: tuple[Holds, ...] = ()
 
 
-def condition(tree: Any, scope: Scope, negated: bool) -> Question | None:
+def condition(tree: Syntax, scope: Scope, negated: bool) -> Question | None:
     """Return what a condition, or its contrary, asks of a column; ``None`` if it asks of none."""
-    rule = _RULES.get(kind_of(tree))
-    if rule is None or gathered_in(tree):
+    rule = _RULES.get(tree.kind)
+    if rule is None:
         return None
     found = rule(tree, scope, negated)
     if found is None:
@@ -81,21 +77,20 @@ def _true_for(run: Callable[[pa.Array], Value], negated: bool, values: pa.Array)
     return ~flags if negated else flags
 
 
-def _column(tree: Any, scope: Scope) -> Node | None:
+def _column(tree: Syntax, scope: Scope) -> Node | None:
     """Return the node of a stored column."""
-    if kind_of(tree) not in ("column", "dot", "paren", "bracket"):
+    if tree.kind not in ("column", "field", "element"):
         return None
     node = scope.compile(tree)
     return node if node.field else None
 
 
-_FLIPPED = {"lt": "gt", "gt": "lt", "lte": "gte", "gte": "lte"}
-_NEGATED = {"lt": "gte", "gte": "lt", "gt": "lte", "lte": "gt"}
-_NEGATED |= {"eq": "neq", "neq": "eq"}
+_FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_NEGATED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "<>", "<>": "="}
 
 
-def _comparison(tree: Any, scope: Scope, negated: bool) -> _Place | None:
-    kind, left, right = kind_of(tree), tree.this, tree.expression
+def _comparison(tree: Syntax, scope: Scope, negated: bool) -> _Place | None:
+    kind, (left, right) = tree.kind, tree.parts
     column = _column(left, scope)
     if column is None:
         column, right, kind = _column(right, scope), left, _FLIPPED.get(kind, kind)
@@ -105,25 +100,25 @@ def _comparison(tree: Any, scope: Scope, negated: bool) -> _Place | None:
     if value.columns:
         return None
     kind = _NEGATED[kind] if negated else kind
-    if kind == "neq":
+    if kind == "<>":
         return _Place(column)
     ends = _ends(column, _beside(scope, column, value, tree))
     if ends is None:
         return _Place(column)
     low, high = ends
     intervals = {
-        "eq": [(low, high)],
-        "lt": [(None, high)],
-        "lte": [(None, high)],
-        "gt": [(low, None)],
-        "gte": [(low, None)],
+        "=": [(low, high)],
+        "<": [(None, high)],
+        "<=": [(None, high)],
+        ">": [(low, None)],
+        ">=": [(low, None)],
     }[kind]
     return _Place(column, Reach.of(intervals))
 
 
-def _between(tree: Any, scope: Scope, negated: bool) -> _Place | None:
-    column = _column(tree.this, scope)
-    values = [scope.compile(tree.args[name]) for name in ("low", "high")]
+def _between(tree: Syntax, scope: Scope, negated: bool) -> _Place | None:
+    column = _column(tree.parts[0], scope)
+    values = [scope.compile(end) for end in tree.parts[1:]]
     if column is None or any(value.columns for value in values):
         return None
     ends = [_ends(column, _beside(scope, column, value, tree)) for value in values]
@@ -132,17 +127,14 @@ def _between(tree: Any, scope: Scope, negated: bool) -> _Place | None:
     return _Place(column, Reach.of([(ends[0][0], ends[1][1])]))
 
 
-def _in(tree: Any, scope: Scope, negated: bool) -> _Place | None:
-    column = _column(tree.this, scope)
-    if column is None or not tree.expressions:
+def _in(tree: Syntax, scope: Scope, negated: bool) -> _Place | None:
+    column = _column(tree.parts[0], scope)
+    if column is None:
         return None
-    listed = listed_in(tree)
-    members, others = (
-        (Members(listed.values, listed.places), []) if listed else items_of(scope, tree)
-    )
+    members, others = items_of(scope, tree)
     if others:
         return None
-    plain = id(tree) in scope.plain and is_plain_name(tree.this)
+    plain = id(tree) in scope.plain and tree.parts[0].is_column
     if negated:
         return _Place(column)
     intervals: list[Interval] = []
@@ -154,23 +146,28 @@ def _in(tree: Any, scope: Scope, negated: bool) -> _Place | None:
     return _Place(column, Reach.of(intervals))
 
 
-def _is(tree: Any, scope: Scope, negated: bool) -> _Place | None:
-    column = _column(tree.this, scope)
-    if column is None:
-        return None
-    if kind_of(tree.expression) == "null":
-        return _Place(column, None if negated else Reach(()))
-    return _Place(column, _of_flags(column, scope, tree, negated))
+def _not_in(tree: Syntax, scope: Scope, negated: bool) -> _Place | None:
+    return _in(tree, scope, not negated)
 
 
-def _flag(tree: Any, scope: Scope, negated: bool) -> _Place | None:
+def _is_null(tree: Syntax, scope: Scope, negated: bool) -> _Place | None:
+    column = _column(tree.parts[0], scope)
+    return None if column is None else _Place(column, None if negated else Reach(()))
+
+
+def _is(tree: Syntax, scope: Scope, negated: bool) -> _Place | None:
+    column = _column(tree.parts[0], scope)
+    return None if column is None else _Place(column, _of_flags(column, scope, tree, negated))
+
+
+def _flag(tree: Syntax, scope: Scope, negated: bool) -> _Place | None:
     column = _column(tree, scope)
     if column is None or not pt.is_boolean(column.type):
         return None
     return _Place(column, _of_flags(column, scope, tree, negated))
 
 
-def _of_flags(column: Node, scope: Scope, tree: Any, negated: bool) -> Reach | None:
+def _of_flags(column: Node, scope: Scope, tree: Syntax, negated: bool) -> Reach | None:
     """Return which of the two booleans a condition holds of."""
     if not pt.is_boolean(column.type):
         return None
@@ -179,12 +176,12 @@ def _of_flags(column: Node, scope: Scope, tree: Any, negated: bool) -> Reach | N
     return Reach.of((place, place) for place in np.flatnonzero(held).tolist())
 
 
-def _like(tree: Any, scope: Scope, negated: bool) -> _Place | None:
-    column, pattern = _column(tree.this, scope), scope.compile(tree.expression)
+def _like(tree: Syntax, scope: Scope, negated: bool) -> _Place | None:
+    column, pattern = _column(tree.parts[0], scope), scope.compile(tree.parts[1])
     text = pattern.literal[0] if pattern.literal else None
-    if column is None or not isinstance(text, str):
+    if column is None or not isinstance(text, str) or tree.value != "\\":
         return None
-    if negated or tree.args.get("negate"):
+    if negated:
         return _Place(column)
     begin, *runs = _runs(text)
     reach = _equal_to(column, begin) if not runs and begin == text else _beginning(column, begin)
@@ -203,11 +200,11 @@ def _runs(pattern: str) -> Iterator[str]:
     yield run
 
 
-def _call(tree: Any, scope: Scope, negated: bool) -> _Place | None:
-    name = str(tree.this).lower()
-    if len(tree.expressions) != 2 or (name not in _OF_TEXTS and name not in _OF_LISTS):
+def _call(tree: Syntax, scope: Scope, negated: bool) -> _Place | None:
+    name = tree.value.lower()
+    if len(tree.parts) != 2 or (name not in _OF_TEXTS and name not in _OF_LISTS):
         return None
-    column, value = _column(tree.expressions[0], scope), scope.compile(tree.expressions[1])
+    column, value = _column(tree.parts[0], scope), scope.compile(tree.parts[1])
     if column is None or value.columns:
         return None
     if negated:
@@ -255,27 +252,25 @@ _OF_LISTS: Mapping[str, Callable[[Node, Node], tuple[Holds, ...]]] = {
     **dict.fromkeys(("array_has_all", "list_has_all"), _one_for_each),
 }
 
-_RULES: Mapping[str, Callable[[Any, Scope, bool], _Place | None]] = {
-    "eq": _comparison,
-    "neq": _comparison,
-    "lt": _comparison,
-    "lte": _comparison,
-    "gt": _comparison,
-    "gte": _comparison,
-    "between": _between,
-    "in": _in,
-    "is": _is,
+_RULES: Mapping[str, Callable[[Syntax, Scope, bool], _Place | None]] = {
+    **dict.fromkeys(_NEGATED, _comparison),
+    "BETWEEN": _between,
+    "IN": _in,
+    "NOT IN": _not_in,
+    "IS NULL": _is_null,
+    "IS TRUE": _is,
+    "IS FALSE": _is,
     "column": _flag,
-    "dot": _flag,
-    "like": _like,
-    "anonymous": _call,
+    "field": _flag,
+    "LIKE": _like,
+    "call": _call,
 }
 
 
 # ---- where values lie
 
 
-def _beside(scope: Scope, column: Node, value: Node, tree: Any) -> pa.Array:
+def _beside(scope: Scope, column: Node, value: Node, tree: Syntax) -> pa.Array:
     example = scope.beside(value, column, plain=id(tree) in scope.plain).example
     return as_array(example, 1)
 

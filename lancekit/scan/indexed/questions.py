@@ -4,8 +4,6 @@
 so what is null never has to be known.  Of the conditions those become questions that relate one
 column with constants; conditions of one column that are joined become one question, so that
 ``x >= 1 AND x < 3`` asks for what lies between.
-
-Imported only when a filter names an indexed column.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache, reduce
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +20,7 @@ from lancekit.index.search.question import Joint, Question, Questions
 from lancekit.index.search.reach import common, either
 from lancekit.scan.expressions.predicate import Predicate, compiled
 from lancekit.scan.expressions.scope import Scope
-from lancekit.scan.expressions.syntax import kind_of
+from lancekit.scan.expressions.syntax import Syntax
 from lancekit.scan.indexed.conditions import condition
 
 __all__ = ["questions_of"]
@@ -56,13 +53,13 @@ def questions_of(predicate: Predicate) -> Questions | None:
 # ---- AND, OR and NOT
 
 
-def _asked(tree: Any, scope: Scope, *, negated: bool) -> Questions | None:
-    while kind_of(tree) in ("paren", "not"):
-        negated ^= kind_of(tree) == "not"
-        tree = tree.this
-    if kind_of(tree) in ("and", "or"):
-        all_of = (kind_of(tree) == "and") is not negated
-        parts = [_asked(part, scope, negated=negated) for part in tree.flatten()]
+def _asked(tree: Syntax, scope: Scope, *, negated: bool) -> Questions | None:
+    while tree.kind == "NOT":
+        negated = not negated
+        (tree,) = tree.parts
+    if tree.kind in ("AND", "OR"):
+        all_of = (tree.kind == "AND") is not negated
+        parts = [_asked(part, scope, negated=negated) for part in tree.parts]
         return _joint(parts, all_of)
     return condition(tree, scope, negated)
 

@@ -8,7 +8,7 @@ Integer arithmetic that overflows is an error, not a wrapped number.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -58,6 +58,7 @@ _FAMILIES: tuple[tuple[str, tuple[Callable[[Any], bool], ...]], ...] = (
 )
 
 
+@lru_cache(maxsize=256)
 def family(kind: pa.DataType) -> str:
     """Return the family of types that compare with each other; else the type's own text."""
     return next((name for name, tests in _FAMILIES if any(t(kind) for t in tests)), str(kind))
