@@ -398,13 +398,15 @@ def _first_to_contain(graph: CommitGraph, base: Snapshot, side: Snapshot) -> Sna
     """Return the oldest version of a line that contains another one, as far as versions are there.
 
     It is the version that a merge made, or one of those that a cleanup left of the versions since.
+    The line may have forked from it.
     """
     at = side
     name, version = graph.vector(base).point
-    earlier = [number for number in list_versions(side.line).versions if number < side.version]
-    for number in reversed(earlier[-_READ_VERSIONS:]):
-        found = _there(graph, side.line, number)
-        if found is None or not graph.vector(found).contains(name, version):
-            break
-        at = found
+    for line, _, last in graph.chain(side.line, side.version):
+        earlier = [number for number in list_versions(line).versions if number <= last]
+        for number in reversed(earlier[-_READ_VERSIONS:]):
+            found = _there(graph, line, number)
+            if found is None or not graph.vector(found).contains(name, version):
+                return at
+            at = found
     return at

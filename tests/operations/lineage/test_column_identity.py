@@ -158,3 +158,25 @@ def test_a_column_with_the_id_of_a_dropped_one_takes_none_of_its_values(
     for there in (lk, lance):
         found = there.dataset(ds.uri).to_table().sort_by("id").to_pydict()
         assert found == {"id": [1, 2], "n": [2, 3], "k": [7, 14]}
+
+
+@pytest.mark.parametrize("library", [lk, lance], ids=["lancekit", "lance"])
+def test_a_fork_knows_the_columns_of_its_parent_since_a_merge(tmp_path: Path, library: Any) -> None:
+    """The fork begins with the new name; the parent's versions tell the old one."""
+    ds = lk.write_dataset({"k": [1, 2], "v": [0, 0]}, tmp_path / "t", enable_stable_row_ids=True)
+    exp = ds.create_branch("exp")
+    for line in (ds, exp):
+        line.add_columns({"c": "nullif(k * 2, -1)"})
+    exp.branches.merge("main")
+    exp.alter_columns({"path": "c", "name": "e"})
+    parent = library.dataset(ds.uri).checkout_version(("exp", None))
+    parent.create_branch("fork", ("exp", exp.version))
+    fork = ds.checkout_version(("fork", None))
+    fork.update({"v": "5"}, where="k = 2")
+    ds.update({"c": "7"}, where="k = 1")
+    result = ds.branches.merge("fork")
+    assert result.columns_renamed == (("c", "e"),)
+    assert lance.dataset(ds.uri).to_table().sort_by("k").to_pylist() == [
+        {"k": 1, "v": 0, "e": 7},
+        {"k": 2, "v": 5, "e": 4},
+    ]
