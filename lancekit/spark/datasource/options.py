@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from typing import Any
 
 from lancekit.errors import InvalidArgumentError
 from lancekit.options import Options, options
+from lancekit.spark.jobs.sizes import spark_bytes
 from lancekit.versions.line import Line, open_line
 from lancekit.versions.listing import list_versions, version_as_of
 from lancekit.versions.references import Reference, resolve
@@ -25,9 +25,6 @@ _OF_CATALOGS = frozenset(
     {"collation", "comment", "external", "is_managed_location", "location", "owner", "provider"}
 )
 _AGAIN = "option."
-
-#: bytes as Spark's settings have them: a number, and perhaps a unit
-_SIZE = re.compile(r"(\d+)(?:([kmgtp])b?|b)?")
 
 #: the starting version that leaves out all that is there already
 LATEST = -1
@@ -46,12 +43,12 @@ def _count(name: str, text: str) -> int:
 
 
 def _bytes(name: str, text: str) -> int:
-    found = _SIZE.fullmatch(text.strip().lower())
-    if found is None or not int(found[1]):
+    size = spark_bytes(text)
+    if size is None or size < 1:
         raise InvalidArgumentError(
             f"{name}={text!r} is not a number of bytes.", hint='Write it like "512m".', option=name
         )
-    return int(found[1]) << 10 * "bkmgtp".index(found[2] or "b")
+    return size
 
 
 def _version(_: str, text: str) -> int:

@@ -8,8 +8,9 @@ Spark takes a filter to keep all.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
+
+from lancekit.spark.jobs.sizes import spark_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["sized_range"]
 
 _THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
-_BYTES = re.compile(r"(-?\d+)\s*([kmgtp]?)i?b?", re.IGNORECASE)
-_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 #: what a number of a range has
 _NUMBER_BYTES = 8
 
@@ -43,19 +42,7 @@ def sized_range(session: SparkSession, tasks: int, size: int) -> tuple[DataFrame
     tuple
         The range, and what its numbers are multiples of.
     """
-    most = 2 * max(_bytes_of(str(session.conf.get(_THRESHOLD, "10m"))), 0)
+    most = 2 * max(spark_bytes(str(session.conf.get(_THRESHOLD, "10m"))) or 0, 0)
     each = max(min(size, most) // _NUMBER_BYTES // max(tasks, 1), 1)
     numbers = session.range(0, tasks * each, 1, max(tasks, 1))
     return (numbers if each == 1 else numbers.where(f"id % {each} = 0")), each
-
-
-def _bytes_of(text: str) -> int:
-    """Return a size as Spark's settings have it; a size that is not understood is none.
-
-    Examples
-    --------
-    >>> _bytes_of("10485760b"), _bytes_of("10MB"), _bytes_of("-1")
-    (10485760, 10485760, -1)
-    """
-    found = _BYTES.fullmatch(text.strip())
-    return int(found[1]) << _UNITS[found[2].lower()] if found and found[1] != "-1" else -1

@@ -20,6 +20,7 @@ from lancekit.errors import EngineError, LancekitError, SessionError
 from lancekit.machine import total_memory
 from lancekit.spark.jobs.client import client_of, is_connect, remote_of
 from lancekit.spark.jobs.collect import run_action
+from lancekit.spark.jobs.sizes import spark_bytes
 from lancekit.spark.jobs.versions import other_package
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ __all__ = ["check_machine", "check_workers"]
 LEAST_MEMORY = 512 << 20
 """Spark refuses to start on less."""
 
-_MEMORY = re.compile(r"(\d+)([kmgt]?)b?", re.IGNORECASE)
-_UNITS = {"": 20, "k": 10, "m": 20, "g": 30, "t": 40}  # the logarithm; a bare number is in MiB
 _VERSIONS = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
 _NO_PYARROW = re.compile(
     r"No module named 'pyarrow'|PyArrow >= [\d.]+ must be installed; however, \w+ (.+)"
@@ -149,10 +148,9 @@ def _major(version: str) -> int:
 
 
 def _check_memory(asked: str) -> None:
-    found = _MEMORY.fullmatch(asked.strip())
-    if found is None:
+    size = spark_bytes(asked, bare="m")
+    if size is None:
         return  # Spark has more ways to write it
-    size = int(found[1]) << _UNITS[found[2].lower()]
     machine = total_memory()
     if size > machine:
         raise SessionError(
