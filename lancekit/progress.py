@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ __all__ = [
     "context_of_its_own",
     "known_rows",
     "register_bars",
+    "result_of",
     "step",
     "stoppable",
     "told_of_rows",
@@ -54,6 +56,9 @@ PATIENCE_SECONDS = 1.0
 
 POLL_SECONDS = 0.2
 """How often a bar is drawn anew, at most."""
+
+#: how long a thread waits for another at a time
+_WAIT_SECONDS = 0.2
 
 #: what a person calls it, by the module of the work
 WORDS = {
@@ -364,6 +369,17 @@ def step(rows: int = 0, *, kept: int = 0) -> None:
     tracker = _current.get()
     if tracker is not None:
         tracker.step(rows, kept)
+
+
+def result_of(future: Future[T], meanwhile: Callable[[], object]) -> T:
+    """Wait for a result, and do something at times while it is not there.
+
+    A signal that arrives just before a thread waits for a lock does not wake it: an interrupt would
+    count after the result only.
+    """
+    while wait([future], _WAIT_SECONDS).not_done:
+        meanwhile()
+    return future.result()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -40,15 +41,15 @@ _STEP = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinTask:
-    """New fragments that become one, and how to write it.  Can be sent to a worker."""
+    """New fragments that become one; their place among others.  Can be sent to a worker."""
 
-    sources: tuple[FragmentSource, ...]
-    write: WriteTask
+    fragments: tuple[Fragment, ...]
+    number: int
 
     @property
     def num_rows(self) -> int:
         """The number of rows to read."""
-        return sum(source.num_rows for source in self.sources)
+        return sum(fragment.num_rows for fragment in self.fragments)
 
 
 def join_small_files(task: WriteTask, fragments: Iterable[Fragment]) -> list[Fragment]:
@@ -68,14 +69,13 @@ def join_small_files(task: WriteTask, fragments: Iterable[Fragment]) -> list[Fra
     groups = _groups(new, task)
     if not groups:
         return new
-    sources = list(new_sources(task, new))
     tasks = [
-        JoinTask(sources=tuple(sources[group.start : group.stop]), write=task.turned(number))
+        JoinTask(fragments=tuple(new[group.start : group.stop]), number=number)
         for number, group in enumerate(groups)
     ]
     runner = _runner(sum(_size(new[at]) for group in groups for at in group))
     try:
-        done = runner.map(join_files, tasks)
+        done = runner.map(partial(join_files, task), tasks)  # a wide schema is sent once
     except BaseException:
         delete_fragments(task.store, new, task.places)
         raise
@@ -89,17 +89,18 @@ def join_small_files(task: WriteTask, fragments: Iterable[Fragment]) -> list[Fra
     ]
 
 
-def join_files(task: JoinTask) -> list[Fragment]:
+def join_files(write: WriteTask, task: JoinTask) -> list[Fragment]:
     """Write the rows of several fragments behind each other; nothing refers to the file yet."""
-    ids = [_moved_ids(source.fragment) for source in task.sources]
+    sources = list(new_sources(write, task.fragments))
+    ids = [_moved_ids(fragment) for fragment in task.fragments]
     parts = [
-        *((source, range(len(moved))) for source, moved in zip(task.sources, ids, strict=True)),
+        *((source, range(len(moved))) for source, moved in zip(sources, ids, strict=True)),
         *(
             (source, range(len(moved), source.num_rows))
-            for source, moved in zip(task.sources, ids, strict=True)
+            for source, moved in zip(sources, ids, strict=True)
         ),
     ]
-    new = write_fragments(_rows(parts, task.write.schema.to_arrow()), task.write)
+    new = write_fragments(_rows(parts, write.schema.to_arrow()), write.turned(task.number))
     moved = np.concatenate(ids)
     return with_row_ids(new, moved) if len(moved) else new
 

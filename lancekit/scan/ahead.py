@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from itertools import chain
 from types import TracebackType
@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from lancekit.lazy import cached_property
 from lancekit.machine import decoding_threads
-from lancekit.progress import POLL_SECONDS, step, stoppable
+from lancekit.progress import result_of, step, stoppable
 
 __all__ = ["Workers"]
 
@@ -66,19 +66,8 @@ class Workers:
         for do in chain((first, second), rest):
             running.append(self._pool.submit(copy_context().run, self._operation.within, do))
             if len(running) > self._threads:
-                yield _result_of(running.popleft())
+                yield result_of(running.popleft(), step)
             step()
         while running:
-            yield _result_of(running.popleft())
+            yield result_of(running.popleft(), step)
             step()
-
-
-def _result_of(future: Future[T]) -> T:
-    """Wait for a result, and come back at times.
-
-    A signal that arrives just before a thread waits for a lock does not wake it: an interrupt would
-    count after the result only.
-    """
-    while wait([future], POLL_SECONDS).not_done:
-        step()
-    return future.result()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence, Sized
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from lancekit.errors import EngineError
 from lancekit.machine import processors
 from lancekit.options import options
-from lancekit.progress import POLL_SECONDS, Stopped, Tracker, known_rows, tracking, what_is
+from lancekit.progress import Stopped, Tracker, known_rows, result_of, tracking, what_is
 
 __all__ = [
     "Choice",
@@ -104,7 +104,7 @@ class LocalRunner:
                 for task in tasks:
                     running.append(pool.submit(context.copy().run, work, task))
                     running[-1].add_done_callback(partial(_stop_if_failed, tracker))
-                return [_result_of(future, tracker) for future in running]
+                return [_result(future, tracker) for future in running]
             except Stopped:
                 failed = next(filter(None, map(_failure, running)), None)
                 if failed is None:  # the operation around this one has to stop
@@ -135,12 +135,11 @@ def _failure(future: Future[Any]) -> BaseException | None:
     return None if isinstance(failed, Stopped) else failed
 
 
-def _result_of(future: Future[Result], tracker: Tracker) -> Result:
-    while wait([future], POLL_SECONDS).not_done:
-        tracker.draw()
+def _result(future: Future[Result], tracker: Tracker) -> Result:
+    result = result_of(future, tracker.draw)
     tracker.advance()
     tracker.draw()
-    return future.result()
+    return result
 
 
 class Engine(Protocol):
