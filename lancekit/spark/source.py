@@ -77,6 +77,8 @@ class SparkSource:
         self._brought: Brought | None = None
         self._held: CachedSource | None = None
         self._twice = False
+        self._grouped: tuple[str, ...] = ()  # keys of which Spark found each one once
+        self._unchecked: tuple[str, ...] = ()  # those that came again since
         self._found: dict[tuple[object, ...], SourceSummary] = {}
         self._keys: dict[tuple[object, ...], SourceKeys] = {}
 
@@ -156,7 +158,8 @@ class SparkSource:
         elif travel:
             self._keys_of(plan, clauses)
         elif on is not None or clauses.dedupe_by is None:
-            check_by_grouping(self._hold(plan), plan, on or clauses.on)
+            self._grouped = on or clauses.on
+            check_by_grouping(self._hold(plan), plan, self._grouped)
 
     def match(self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot) -> MatchPlan:
         """Return how a merge of the cast rows into a version would find its keys."""
@@ -188,7 +191,10 @@ class SparkSource:
         held = self._hold(casts)
         match = self.match(casts, clauses, job.snapshot)
         if match.strategy in {"broadcast", "shuffle"}:
-            return merge_by_join(held, job, match)
+            if self._unchecked:
+                check_by_grouping(held, casts, self._unchecked)
+                self._unchecked = ()
+            return merge_by_join(held, self._survey(casts, clauses), job, match)
         found, keys = self._survey(casts, clauses), self._keys_of(casts, clauses)
         return merge_by_pairs(held, found, keys, job, match)
 
@@ -227,7 +233,7 @@ class SparkSource:
             if self._twice:
                 raise
             self._let_go()
-            self._twice = True
+            self._twice, self._unchecked = True, self._grouped
             return work(*arguments)
 
     def _travel(self, plan: CastPlan, clauses: MergeClauses) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import uuid
 from decimal import Decimal
 from itertools import cycle, product
 from pathlib import Path
@@ -22,11 +21,8 @@ from lancekit.errors import (
     NullKeyError,
     PredicateError,
     SchemaMismatchError,
-    SourceChangedError,
 )
 from lancekit.spark.jobs.client import client_of
-from lancekit.spark.merge import merge
-from lancekit.spark.merge.match_keys import orders
 
 pytestmark = pytest.mark.spark
 
@@ -304,39 +300,6 @@ def test_a_source_that_gives_other_rows_each_time(spark, tmp_path):
     frame = spark.range(0, 1, 1, 1).mapInArrow(moody, "id long, v long")
     upsert(ds.merge_insert("id")).execute(frame)
     assert ds.to_table().sort_by("id").to_pydict() == {"id": [1, 2, 3], "v": [0, 5, 6]}
-
-
-@pytest.mark.classic
-@pytest.mark.parametrize("losses", [1, 2])
-def test_rows_that_are_lost_and_come_back_in_another_order(spark, tmp_path, monkeypatch, losses):
-    ds = lk.write_dataset(pa.table({"id": [1, 2], "v": [0, 0]}), tmp_path / "d")
-    counter, lost = tmp_path / "counter", []
-    counter.mkdir()
-
-    def shuffled(batches):
-        for _ in batches:
-            turn = len(list(counter.iterdir())) % 2
-            (counter / str(uuid.uuid4())).touch()
-            yield pa.record_batch(
-                {"id": [3, 2] if turn else [2, 3], "v": [6, 5] if turn else [5, 6]}
-            )
-
-    def losing(*arguments):
-        if len(lost) < losses:
-            for held in spark.sparkContext._jsc.getPersistentRDDs().values():
-                held.unpersist(True)
-            lost.append(held)
-        return orders(*arguments)
-
-    monkeypatch.setattr(merge, "orders", losing)
-    frame = spark.range(0, 1, 1, 1).mapInArrow(shuffled, "id long, v long")
-    if losses == 1:
-        upsert(ds.merge_insert("id")).execute(frame)
-        assert ds.to_table().sort_by("id").to_pydict() == {"id": [1, 2, 3], "v": [0, 5, 6]}
-    else:
-        with pytest.raises(SourceChangedError, match="lost twice"):
-            upsert(ds.merge_insert("id")).execute(frame)
-        assert ds.version == lk.dataset(ds.uri).version == 1
 
 
 def test_dictionary_keys(spark, tmp_path):

@@ -7,13 +7,13 @@ worker's in a step that is not a job's last travels in a column of its own, as i
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
-from lancekit.errors import LancekitError
+from lancekit.errors import LancekitError, SourceChangedError
 from lancekit.pipeline.casts.batches import cast_all
 from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.keys.source_keys import key_columns, key_schema
@@ -64,14 +64,19 @@ def most_partitions(session: SparkSession) -> int:
 
 
 def prepare(
-    frame: DataFrame, schema: pa.Schema, plan: CastPlan, on: Sequence[str], shipped: Sequence[str]
+    frame: DataFrame,
+    schema: pa.Schema,
+    plan: CastPlan,
+    on: Sequence[str],
+    shipped: Sequence[str],
+    check: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]] = iter,
 ) -> DataFrame:
     """Cast a source's rows, and lay them out for a join or a grouping.
 
     Parameters
     ----------
     frame
-        The rows, in wire form.
+        The rows, in wire form, in as few partitions as `gathered` leaves.
     schema
         Their true schema.
     plan
@@ -80,6 +85,8 @@ def prepare(
         The key columns, which become ``k0``, ``k1``, ...
     shipped
         The columns that go along, as ``s0``, ``s1``, ...
+    check
+        Looks at the rows of a partition, which it hands on, once they are cast.
 
     Returns
     -------
@@ -95,7 +102,7 @@ def prepare(
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
-            for batch in cast_all(plan, restore(batches, own)):
+            for batch in check(cast_all(plan, restore(batches, own))):
                 sent = to_spark_batch(batch.select(shipped), wire).columns
                 packed = pack_keys(key_columns(batch, on), keys)
                 blank = pa.nulls(batch.num_rows, pa.binary())
@@ -104,12 +111,18 @@ def prepare(
             yield failure_row(error, out)
 
     names = [f"c{at}" for at in range(len(schema))]
-    columns = gathered(frame).toDF(*names).select(*(names[at] for at in read))
+    columns = frame.toDF(*names).select(*(names[at] for at in read))
     return map_batches(columns, work, spark_schema(out))
 
 
 def failure_row(error: LancekitError, schema: pa.Schema, **others: int) -> pa.RecordBatch:
-    """Return the row that tells of an error: nulls, and what ``others`` it needs on its way."""
+    """Return the row that tells of an error: nulls, and what ``others`` it needs on its way.
+
+    A ``SourceChangedError`` is raised instead: if Spark repeats a part of a shuffle, the task that
+    would read the row may have ended.
+    """
+    if isinstance(error, SourceChangedError):
+        raise error
     return pa.RecordBatch.from_pylist([{**others, FAILURE: pickle.dumps(error)}], schema=schema)
 
 

@@ -2,15 +2,17 @@
 
 A row is known by its number: the rows of a partition count on from those of the partitions before.
 What is cached can be lost with a machine, and a source such as ``rand()``, or one whose rows come
-in another order each time, is then worked out anew and different; the sums of the keys tell.
+in another order each time, is then worked out anew and different; the sums of the keys tell.  One
+of them depends on the rows' order, which counts where rows are known by their numbers.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +26,7 @@ from lancekit.format.arrow_parts import viewed
 from lancekit.format.paths import top_of
 from lancekit.pipeline.casts.batches import cast_all
 from lancekit.pipeline.casts.plan import CastPlan
+from lancekit.pipeline.keys.hash import comparable, hash_rows, known_rows
 from lancekit.pipeline.keys.source_keys import key_columns, key_schema
 from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.pipeline.merge.strategy import CLOSURE_BYTES
@@ -35,7 +38,15 @@ from lancekit.spark.jobs.collect import collect, map_batches, run_action
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["CachedSource", "KeySum", "SourceSummary", "hold", "other_rows", "survey"]
+__all__ = [
+    "CachedSource",
+    "KeySum",
+    "SameKeys",
+    "SourceSummary",
+    "hold",
+    "other_rows",
+    "survey",
+]
 
 #: key bytes that a partition sends along at most when it is counted, which saves a job
 _AT_ONCE = 4 << 20
@@ -101,17 +112,32 @@ def hold(
 
 @dataclass
 class KeySum:
-    """A checksum of key columns, of however many batches they come in."""
+    """Checksums of key columns, of whatever batches they come in."""
 
-    value: int = 0
+    _parts: dict[tuple[int, int], int] = field(default_factory=dict)
+    _rows: int = 0
+    _known: int = 0
 
     def add(self, columns: Sequence[pa.Array]) -> None:
         """Go on with the next batch."""
-        for column in columns:
-            valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
-            self.value = zlib.crc32(valid.view(np.uint8), self.value)
-            for part in _contents(ak.drop_null(column)):
-                self.value = zlib.crc32(part.data, self.value)
+        for at, column in enumerate(columns):
+            valid = pc.is_valid(column).to_numpy(zero_copy_only=False).view(np.uint8)
+            for part, data in enumerate(chain([valid], _contents(ak.drop_null(column)))):
+                self._parts[at, part] = zlib.crc32(data.data, self._parts.get((at, part), 0))
+        known = [comparable(column) for column in columns]
+        hashes = hash_rows(known)[known_rows(known)]
+        self._rows += len(columns[0])
+        self._known += int(hashes.sum(dtype=np.uint64)) + len(hashes)
+
+    @property
+    def ordered(self) -> int:
+        """The sum of the keys in their order."""
+        return zlib.crc32(repr(sorted(self._parts.items())).encode())
+
+    @property
+    def unordered(self) -> tuple[int, int]:
+        """The number of rows, and the sum of the keys without a null in whatever order."""
+        return self._rows, self._known % (1 << 64)
 
 
 def _contents(values: pa.Array) -> Iterator[npt.NDArray[np.uint8]]:
@@ -150,7 +176,7 @@ class _Part:
 
     rows: int
     key_bytes: int
-    key_sum: int
+    key_sum: KeySum
     keys: bytes | None
 
 
@@ -163,13 +189,13 @@ class SourceSummary:
     starts
         The number of each partition's first row, and at last of all rows.
     sums
-        The sums of their keys.
+        The sums of the partitions' keys.
     key_bytes
         The bytes of all keys.
     """
 
     starts: npt.NDArray[np.int64]
-    sums: tuple[int, ...]
+    sums: tuple[KeySum, ...]
     key_bytes: int
     _frame: DataFrame
     _maker: _Maker
@@ -179,6 +205,10 @@ class SourceSummary:
     def rows(self) -> int:
         """The number of rows."""
         return int(self.starts[-1])
+
+    def check(self, on: tuple[str, ...]) -> SameKeys:
+        """Return what tells in a task whether a partition has the same keys, in any order."""
+        return SameKeys(on, tuple(key_sum.unordered for key_sum in self.sums))
 
     def keys(self) -> tuple[list[pa.Array], pa.Array | None]:
         """Bring the key columns here, and the column that orders rows; in the order of the rows.
@@ -197,6 +227,26 @@ class SourceSummary:
         count = len(self._maker.on)
         columns = [ak.combine_chunks(column) for column in table.columns]
         return columns[:count], columns[count] if len(columns) > count else None
+
+
+@dataclass(frozen=True)
+class SameKeys:
+    """Hands rows of a partition on, and compares their keys.  Can be sent to a worker."""
+
+    on: tuple[str, ...]
+    sums: tuple[tuple[int, int], ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows; raise ``SourceChangedError`` behind the last one if keys differ."""
+        from pyspark import TaskContext
+
+        key_sum = KeySum()
+        for batch in batches:
+            key_sum.add(key_columns(batch, self.on))
+            yield batch
+        context = TaskContext.get()
+        if key_sum.unordered != self.sums[context.partitionId() if context else 0]:
+            raise other_rows()
 
 
 def other_rows() -> SourceChangedError:
@@ -235,7 +285,7 @@ def survey(held: CachedSource, plan: CastPlan, clauses: MergeClauses) -> SourceS
             if size <= at_once:
                 few.append(batch)
         packed = _pack(few, maker.schema) if size <= at_once else None
-        return _Part(rows, size, key_sum.value, packed)
+        return _Part(rows, size, key_sum, packed)
 
     parts = collect(frame, work, what="reading the source")
     return SourceSummary(

@@ -21,7 +21,7 @@ from lancekit.spark.frames.scan import fragment_frame
 from lancekit.spark.frames.types import from_spark_batch, to_spark_batch, wire_schema
 from lancekit.spark.frames.wire_rows import FAILURE, by_place, gathered, prepare, raise_failure
 from lancekit.spark.jobs.collect import run_action
-from lancekit.spark.merge.cached_source import CachedSource
+from lancekit.spark.merge.cached_source import CachedSource, SameKeys
 from lancekit.spark.merge.merge_task import ADDRESS, MatchedRows, MergeTask
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def check_by_grouping(held: CachedSource, plan: CastPlan, on: tuple[str, ...]) -
 def join_frame(
     held: CachedSource,
     plan: CastPlan,
+    check: SameKeys,
     target: Sequence[FragmentSource],
     work: MergeTask,
     *,
@@ -65,6 +66,8 @@ def join_frame(
     ----------
     held, plan
         The source, and the casts to the dataset's types.
+    check
+        Tells whether a partition has the keys that it had.
     target
         The target's fragments.
     work
@@ -73,7 +76,7 @@ def join_frame(
         Whether the target's keys go to the tasks that hold the source, or both sides are sorted.
     """
     on = work.clauses.on
-    source = prepare(held.frame, held.schema, plan, on, work.source.names)
+    source = prepare(held.frame, held.schema, plan, on, work.source.names, check)
     if work.clauses.dedupe_by is not None:
         source = _largest(source, work, work.clauses.dedupe_by)
     keys = _target_keys(held.frame.sparkSession, target, work)

@@ -95,7 +95,8 @@ def merge_by_pairs(
     parts: list[TaskResult] = []
     if replaces or inserts:
         replaced = first_matches(matches) if clauses.once else matches
-        told = orders(replaced, keys, found.starts, found.sums)
+        sums = [key_sum.ordered for key_sum in found.sums]
+        told = orders(replaced, keys, found.starts, sums)
         with send_orders(told, store) as sent:
             sort = job.keeps_ids and not job.patches
             frame, read = ordered_frame(held, job.casts, told, sent, target, work, sort=sort)
@@ -110,6 +111,7 @@ def merge_by_pairs(
 
 def merge_by_join(
     held: CachedSource,
+    found: SourceSummary,
     job: MergeJob,
     match: MatchPlan,
 ) -> MergeWork:
@@ -117,12 +119,15 @@ def merge_by_join(
 
     Raises
     ------
+    SourceChangedError
+        Cached rows were lost, and came back with other keys.
     DuplicateKeysError
-        The source came out different, with a key twice.
+        A key is there twice.
     """
     work = _work(job)
     broadcast = match.strategy == "broadcast"
-    frame, read = join_frame(held, job.casts, job.target, work, broadcast=broadcast)
+    check = found.check(job.clauses.on)
+    frame, read = join_frame(held, job.casts, check, job.target, work, broadcast=broadcast)
     skipped = None if job.clauses.dedupe_by else 0
     if job.patches:
         return rewrite_fragments(frame, read, work, job.target, match, skipped)

@@ -151,7 +151,7 @@ class _Follow:
                 if taken.num_rows:
                     yield MatchedRows(taken, None, pa.nulls(taken.num_rows, pa.int64()))
             start = stop
-        if key_sum.value != order.key_sum:
+        if key_sum.ordered != order.key_sum:
             raise other_rows()
 
 
