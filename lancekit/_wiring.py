@@ -6,7 +6,7 @@ Everything is imported when it is first used, so that `import lancekit` stays li
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lancekit.api.blob_type import register_blob_type
 from lancekit.compiled.homes import register as register_kernels
@@ -15,6 +15,9 @@ from lancekit.picture import Picture, register_pictures
 from lancekit.pipeline.engine.engine import Runner, register_spark
 from lancekit.progress import Show, register_bars
 from lancekit.provenance import Provenance, register_finders
+
+if TYPE_CHECKING:
+    from lancekit.storage import Store
 
 __all__ = ["connect"]
 
@@ -54,10 +57,10 @@ class _Spark:
 
         register(session)
 
-    def runner(self) -> Runner:
+    def runner(self, store: Store | None = None) -> Runner:
         from lancekit.spark.frames.runner import SparkRunner
 
-        return SparkRunner()
+        return SparkRunner(store)
 
     def source(self, data: Any, schema: Any) -> Any:
         from lancekit.spark.source import SparkSource

@@ -89,7 +89,8 @@ class DiffRows:
     @cached_property
     def changes(self) -> Changes:
         """Which rows changed."""
-        return find_changes(self._plan, self.sides, choose_runner(self._plan.rows_apart))
+        plan = self._plan
+        return find_changes(plan, self.sides, choose_runner(plan.rows_apart, plan.new.store))
 
     @property
     def is_compared(self) -> bool:

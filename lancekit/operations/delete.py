@@ -59,7 +59,7 @@ def delete_rows(
         schema = blob_view(current.manifest.schema)
         parsed = Predicate.parse(predicate, schema.to_arrow())
         tasks = mark_tasks(fragment_sources(current, schema), parsed, row_choice(current, parsed))
-        runner = choose_runner(sum(task.num_rows for task in tasks))
+        runner = choose_runner(sum(task.num_rows for task in tasks), current.store)
         parts = runner.map(find_rows_together, tasks)
         marked = [found for part in parts for found in part if found.rows]
         updated, removed = apply_deletions(current, marked)

@@ -108,7 +108,9 @@ def update_columns(
         predicate = None if where is None else Predicate.parse(where, blob_view(schema).to_arrow())
         assignments = tuple(_assignments(schema, updates))
         sources, chosen = _looked_at(current, predicate)
-        runner = choose_runner(sum(rows_to_look_at(source, chosen) for source in sources))
+        runner = choose_runner(
+            sum(rows_to_look_at(source, chosen) for source in sources), current.store
+        )
         task = write_task(current, storage_version)
         tasks = [
             UpdateTask(

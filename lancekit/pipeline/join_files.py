@@ -26,6 +26,7 @@ from lancekit.pipeline.rows.new_files import WriteTarget
 from lancekit.pipeline.rows.write import WriteTask, delete_fragments, write_fragments
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource
+from lancekit.storage import Store
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import FileLocation
 
@@ -73,7 +74,7 @@ def join_small_files(task: WriteTask, fragments: Iterable[Fragment]) -> list[Fra
         JoinTask(fragments=tuple(new[group.start : group.stop]), number=number)
         for number, group in enumerate(groups)
     ]
-    runner = _runner(sum(_size(new[at]) for group in groups for at in group))
+    runner = _runner(sum(_size(new[at]) for group in groups for at in group), task.store)
     try:
         done = runner.map(partial(join_files, task), tasks)  # a wide schema is sent once
     except BaseException:
@@ -128,10 +129,10 @@ def _size(fragment: Fragment) -> int:
     return sum(file.file_size_bytes or 0 for file in fragment.files)
 
 
-def _runner(size: int) -> Runner:
+def _runner(size: int, store: Store) -> Runner:
     """Return where so many bytes are joined: few of them are here sooner than a job has begun."""
     on_spark = size > _HERE and options.engine != "local" and spark_engine().is_active()
-    return spark_engine().runner() if on_spark else LocalRunner()
+    return spark_engine().runner(store) if on_spark else LocalRunner()
 
 
 def _moved_ids(fragment: Fragment) -> npt.NDArray[np.uint64]:

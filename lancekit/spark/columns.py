@@ -28,8 +28,8 @@ from lancekit.scan.outputs import plan_columns
 from lancekit.spark.frames.key_bytes import key_wire, pack_keys
 from lancekit.spark.frames.scan import fragment_frame
 from lancekit.spark.frames.types import from_spark_batch
-from lancekit.spark.frames.wire_rows import FAILURE, TASKS_THAT_WRITE, prepare, raise_failure
-from lancekit.spark.jobs.client import client_of
+from lancekit.spark.frames.wire_rows import FAILURE, prepare, raise_failure
+from lancekit.spark.jobs.client import most_tasks
 from lancekit.spark.jobs.collect import collect
 from lancekit.spark.merge.merge_task import ADDRESS
 
@@ -77,7 +77,7 @@ def write_joined(
     session = frame.sparkSession
     new = tasks[0].schema.to_arrow()
     ordered = sorted(tasks, key=lambda task: task.source.fragment.id)
-    parts = _parts(ordered, TASKS_THAT_WRITE * client_of(session).parallelism())
+    parts = _parts(ordered, most_tasks(session))
     bounds = np.array([part[0].source.fragment.id for part in parts[1:]], np.int64)
     source = prepare(frame, schema, plan, [right_on], new.names)
     # a left join keeps the rows that tell of a failure

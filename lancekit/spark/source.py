@@ -23,18 +23,27 @@ from lancekit.pipeline.join_files import join_small_files
 from lancekit.pipeline.keys.indexed import key_choice
 from lancekit.pipeline.keys.source_keys import SourceKeys
 from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
-from lancekit.pipeline.merge.strategy import MatchPlan, choose_match, keys_travel
+from lancekit.pipeline.merge.strategy import (
+    CLOSURE_BYTES,
+    MatchPlan,
+    choose_match,
+    keys_travel,
+)
 from lancekit.pipeline.rows.write import WriteTask, tell_all, write_fragments
 from lancekit.progress import FragmentWriteProgress
+from lancekit.scan.fragment_rows import ScanRequest, row_bytes
 from lancekit.scan.indexed.choice import RowChoice
+from lancekit.scan.outputs import plan_columns
 from lancekit.spark.columns import write_joined
 from lancekit.spark.frames.types import arrow_schema, restore
 from lancekit.spark.frames.wire_rows import gathered, subschema
+from lancekit.spark.jobs.answers import answer_limit
 from lancekit.spark.jobs.collect import collect
 from lancekit.spark.jobs.worker import of_partition
 from lancekit.spark.merge.cached_source import CachedSource, SourceSummary, hold, survey
 from lancekit.spark.merge.join import check_by_grouping
 from lancekit.spark.merge.merge import merge_by_join, merge_by_pairs
+from lancekit.spark.merge.merge_task import lent_columns
 from lancekit.spark.session.preflight import check_workers
 from lancekit.spark.session.session import spark_session
 from lancekit.spark.upload import Brought, bring
@@ -164,12 +173,15 @@ class SparkSource:
     def match(self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot) -> MatchPlan:
         """Return how a merge of the cast rows into a version would find its keys."""
         plan = self._whole(plan)
-        found = self._survey(plan, clauses)
+        found, schema = self._survey(plan, clauses), snapshot.manifest.schema
+        lent = lent_columns(plan.target, clauses, schema.names, dry=False)
         return choose_match(
             engine=self.engine,
             source_rows=found.rows,
             key_bytes=found.key_bytes,
             target_rows=snapshot.manifest.num_rows,
+            most_key_bytes=self._most_key_bytes(),
+            lent_bytes=row_bytes(schema, ScanRequest(outputs=plan_columns(schema, lent))),
             choice=self.indices(plan, clauses, snapshot),
             by_address=clauses.by_address,
         )
@@ -238,7 +250,12 @@ class SparkSource:
 
     def _travel(self, plan: CastPlan, clauses: MergeClauses) -> bool:
         """Tell whether keys come to this process; addresses do, which are looked up nowhere."""
-        return clauses.by_address or keys_travel(self._survey(plan, clauses).key_bytes)
+        size = self._survey(plan, clauses).key_bytes
+        return clauses.by_address or keys_travel(size, self._most_key_bytes())
+
+    def _most_key_bytes(self) -> int:
+        limit = answer_limit(self.frame.sparkSession)
+        return CLOSURE_BYTES if limit is None else min(CLOSURE_BYTES, limit // 2)
 
     def _whole(self, plan: CastPlan) -> CastPlan:
         """Return a plan with the casts to the schema that the caller named before it."""

@@ -16,7 +16,6 @@ from lancekit.errors import DuplicateKeysError, InvalidArgumentError, MatchedRow
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.merge.merge_insert import check_clauses, dry_merge, merge_rows
 from lancekit.pipeline.keys import hashed as hashed_keys
-from lancekit.pipeline.merge import strategy as strategies
 from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.pipeline.source import open_source
 from lancekit.spark import source as source_module
@@ -220,7 +219,7 @@ def test_keys_that_spark_joins_do_not_come_here(spark, tmp_path, monkeypatch):
         return found[-1]
 
     monkeypatch.setattr(source_module, "survey", surveyed)
-    for module in (cached_source, strategies):
+    for module in (cached_source, source_module):
         monkeypatch.setattr(module, "CLOSURE_BYTES", 1000)
     ds = lk.write_dataset(pa.table({"k": range(1000), "v": [0] * 1000}), tmp_path / "d")
     result = upsert(ds).execute(spark.range(0, 2000, 1, 4).selectExpr("id as k", "id as v"))

@@ -124,7 +124,7 @@ def columns_runner(current: Snapshot, maker: Maker) -> Runner:
     """
     if isinstance(maker, Streamed) or checkpoint_of(maker) is not None:
         return LocalRunner(threads=1)
-    runner = choose_runner(current.manifest.num_rows)
+    runner = choose_runner(current.manifest.num_rows, current.store)
     return LocalRunner(threads=1) if maker.calls and runner.name == "local" else runner
 
 

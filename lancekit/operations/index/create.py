@@ -85,7 +85,7 @@ def create_index(snapshot: Snapshot, request: IndexRequest, policy: RetryPolicy)
     parsed_parameters(request.kind, request.parameters)
     rows = snapshot.manifest.num_rows
     parts = index_engine(snapshot, request).engine == "spark"
-    groups = Groups(choose_runner(rows)) if parts else None
+    groups = Groups(choose_runner(rows, snapshot.store)) if parts else None
 
     def attempt(current: Snapshot) -> Snapshot:
         check_writable(current)

@@ -104,7 +104,7 @@ def compact(
     def attempt(current: Snapshot) -> tuple[Snapshot, CompactionMetrics]:
         check_writable(current)
         plan = plan_compaction(current, options)
-        runner = choose_runner(sum(f.num_rows for task in plan.tasks for f in task.fragments))
+        runner = _runner(current, plan.tasks)
         results = run_tasks(current, plan.tasks, runner)
         landed = commit_compaction(current, results, defer=options.defer_index_remap)
         metrics = measure(results, landed.version)
@@ -126,11 +126,15 @@ def compact(
 _COPIED = {None: LARGE_PAGE, "reencode": None, "try_binary_copy": 0}
 
 
+def _runner(snapshot: Snapshot, tasks: Sequence[CompactionTask]) -> Runner:
+    return choose_runner(sum(f.num_rows for task in tasks for f in task.fragments), snapshot.store)
+
+
 def run_tasks(
     snapshot: Snapshot, tasks: Sequence[CompactionTask], runner: Runner | None = None
 ) -> list[RewriteResult]:
     """Write the new files of tasks that were planned on this version; commit nothing."""
-    runner = runner or choose_runner(sum(f.num_rows for task in tasks for f in task.fragments))
+    runner = runner or _runner(snapshot, tasks)
     sources = {source.fragment.id: source for source in fragment_sources(snapshot)}
     for task in tasks:
         for fragment in task.fragments:

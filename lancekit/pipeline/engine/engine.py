@@ -13,12 +13,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from lancekit.errors import EngineError
 from lancekit.machine import processors
 from lancekit.options import options
 from lancekit.progress import Stopped, Tracker, known_rows, result_of, tracking, what_is
+
+if TYPE_CHECKING:
+    from lancekit.storage import Store
 
 __all__ = [
     "Choice",
@@ -151,8 +154,11 @@ class Engine(Protocol):
     def ready(self, session: Any) -> None:
         """Make what lancekit adds to Spark known to a session."""
 
-    def runner(self) -> Runner:
-        """Return a runner on the session, which is started if need be."""
+    def runner(self, store: Store | None = None) -> Runner:
+        """Return a runner on the session, which is started if need be.
+
+        Results that are too large for Spark go through files in a store.
+        """
 
     def source(self, data: Any, schema: Any) -> Any:
         """Return a Spark DataFrame, or anything that holds rows, as a source."""
@@ -218,9 +224,13 @@ def choose_engine(rows: int, *, on_spark: bool = False) -> Choice:
     return Choice("spark", f"{rows:,} rows reach {limit}, and a Spark session is active")
 
 
-def choose_runner(rows: int) -> Runner:
-    """Return where to run work that reads or writes about ``rows`` rows."""
-    return spark_engine().runner() if choose_engine(rows).engine == "spark" else LocalRunner()
+def choose_runner(rows: int, store: Store | None = None) -> Runner:
+    """Return where to run work that reads or writes about ``rows`` rows.
+
+    The dataset's ``store`` takes results that are too large for Spark.
+    """
+    on_spark = choose_engine(rows).engine == "spark"
+    return spark_engine().runner(store) if on_spark else LocalRunner()
 
 
 def choose_source(data: Any, *, is_frame: bool) -> Choice:

@@ -43,7 +43,7 @@ Strategy = Literal["driver", "index", "closure", "file", "broadcast", "shuffle"]
 #: and its tasks tell the rows that match in two bytes each
 CLOSURE_BYTES = 64 << 20
 #: as many addresses and keys fit into every task's memory
-_BROADCAST_ROWS = 1_000_000
+_BROADCAST_ROWS, _ADDRESS_BYTES = 1_000_000, 8
 #: to look a key up in an index takes as long as to look through so many bytes of keys, about,
 #: and to begin with as long as through so many
 _LOOK_UP_BYTES, _INDEX_BYTES = 30_000, 8 << 20
@@ -70,6 +70,8 @@ def choose_match(
     source_rows: int,
     key_bytes: int,
     target_rows: int,
+    most_key_bytes: int = CLOSURE_BYTES,
+    lent_bytes: int = 0,
     choice: RowChoice | None = None,
     by_address: bool = False,
 ) -> MatchPlan:
@@ -83,6 +85,10 @@ def choose_match(
         The rows of the source, and the bytes of their key columns.
     target_rows
         The rows of the dataset.
+    most_key_bytes
+        More bytes than these do not come to this process, of neither side.
+    lent_bytes
+        The bytes of a target row that its update needs besides the key.
     choice
         What asks indices of the key's columns, if there are any to ask.
     by_address
@@ -107,7 +113,7 @@ def choose_match(
     elif options.merge_match != "auto":
         strategy = options.merge_match
     else:
-        strategy = _by_size(source_rows, key_bytes, target_rows)
+        strategy = _by_size(source_rows, key_bytes, target_rows, most_key_bytes, lent_bytes)
     why = (_ADDRESSES if by_address else _WHY[strategy]).format(
         source=_count(source_rows),
         size=_bytes(key_bytes),
@@ -130,21 +136,23 @@ def choose_match(
     )
 
 
-def keys_travel(key_bytes: int) -> bool:
+def keys_travel(key_bytes: int, most_key_bytes: int) -> bool:
     """Return whether the source's keys are brought to this process, and maybe sent on from it."""
     if options.merge_match != "auto":
         return options.merge_match in {"driver", "closure", "file"}
-    return key_bytes <= CLOSURE_BYTES
+    return key_bytes <= most_key_bytes
 
 
-def _by_size(source_rows: int, key_bytes: int, target_rows: int) -> Strategy:
+def _by_size(
+    source_rows: int, key_bytes: int, target_rows: int, most_key_bytes: int, lent_bytes: int
+) -> Strategy:
+    if key_bytes > most_key_bytes:
+        width = key_bytes // max(source_rows, 1) + _ADDRESS_BYTES + lent_bytes
+        few = target_rows <= _BROADCAST_ROWS and target_rows * width <= most_key_bytes
+        return "broadcast" if few else "shuffle"
     # Up to these sizes a process is done before a job's tasks have started.
     small = source_rows <= options.merge_driver_rows
-    if small and target_rows <= options.spark_threshold_rows:
-        return "driver"
-    if key_bytes <= CLOSURE_BYTES:
-        return "closure"
-    return "broadcast" if target_rows <= _BROADCAST_ROWS else "shuffle"
+    return "driver" if small and target_rows <= options.spark_threshold_rows else "closure"
 
 
 _WHY: dict[Strategy, str] = {

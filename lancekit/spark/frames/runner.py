@@ -11,11 +11,13 @@ import pyarrow as pa
 
 from lancekit.legible import plural
 from lancekit.pipeline.engine.engine import EngineName
+from lancekit.pipeline.rows.new_files import WriteTarget
 from lancekit.progress import what_is
 from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import LEFT, collect, pack
 from lancekit.spark.session.preflight import check_workers
 from lancekit.spark.session.session import spark_session
+from lancekit.storage import Store
 
 __all__ = ["TASKS_PER_CORE", "SparkRunner"]
 
@@ -27,9 +29,15 @@ TASKS_PER_CORE = 4
 
 
 class SparkRunner:
-    """Runs work on the active session, or on one that is started for it."""
+    """Runs work on the active session, or on one that is started for it.
+
+    Results that are too large for Spark go through files in ``store``.
+    """
 
     name: EngineName = "spark"
+
+    def __init__(self, store: Store | None = None) -> None:
+        self._place = None if store is None else WriteTarget(store)
 
     def map(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         """Return the results in the order of the tasks; the first failure is raised.
@@ -64,5 +72,13 @@ class SparkRunner:
             return [mapped(task) for group in groups for task in group]
 
         frame, number = session.range(0, groups, 1, groups), plural(len(tasks), "task")
-        answers = collect(frame, run, what=what_is(work), detail=number, left=LEFT)
+        answers = collect(
+            frame,
+            run,
+            answers=self._place,
+            tasks=groups,
+            what=what_is(work),
+            detail=number,
+            left=LEFT,
+        )
         return [result for group in answers for result in group]

@@ -19,28 +19,23 @@ from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.keys.source_keys import key_columns, key_schema
 from lancekit.spark.frames.key_bytes import key_wire, pack_keys
 from lancekit.spark.frames.types import restore, spark_schema, to_spark_batch, wire_schema
-from lancekit.spark.jobs.client import client_of
+from lancekit.spark.jobs.client import most_tasks
 from lancekit.spark.jobs.collect import map_batches
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 __all__ = [
     "FAILURE",
-    "TASKS_THAT_WRITE",
     "by_place",
     "failure_row",
     "gathered",
-    "most_partitions",
     "prepare",
     "raise_failure",
     "subschema",
 ]
 
 FAILURE = "failure"
-
-#: each task that writes makes a file at least
-TASKS_THAT_WRITE = 2
 
 
 def by_place(letter: str, schema: pa.Schema) -> pa.Schema:
@@ -55,12 +50,7 @@ def subschema(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
 
 def gathered(frame: DataFrame) -> DataFrame:
     """Limit the partitions: many small ones would be as many small files, and slow to start."""
-    return frame.coalesce(most_partitions(frame.sparkSession))
-
-
-def most_partitions(session: SparkSession) -> int:
-    """Return how many partitions a `gathered` frame has at most."""
-    return TASKS_THAT_WRITE * client_of(session).parallelism()
+    return frame.coalesce(most_tasks(frame.sparkSession))
 
 
 def prepare(

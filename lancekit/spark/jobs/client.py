@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["LOCAL_VARIABLE", "Client", "State", "client_of", "is_connect", "remote_of"]
+__all__ = [
+    "LOCAL_VARIABLE",
+    "TASKS_THAT_WRITE",
+    "Client",
+    "State",
+    "client_of",
+    "is_connect",
+    "most_tasks",
+    "remote_of",
+]
+
+#: of those that run at once; each task that writes makes a file at least
+TASKS_THAT_WRITE = 2
 
 #: set where the server of a Connect session runs in this process
 LOCAL_VARIABLE = "SPARK_LOCAL_REMOTE"
@@ -145,6 +157,11 @@ class _Connect:
 def client_of(session: Any) -> Client:
     """Return what a session needs to be handled as one of its kind."""
     return _Connect(session) if is_connect(session) else _Classic(session)
+
+
+def most_tasks(session: Any) -> int:
+    """Return how many tasks a job has at most whose tasks write, or read what is held."""
+    return TASKS_THAT_WRITE * client_of(session).parallelism()
 
 
 def _beyond_this_machine(master: str) -> str | None:

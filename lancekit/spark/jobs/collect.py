@@ -17,16 +17,17 @@ from contextvars import copy_context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
-from lancekit import arrow_kernels as ak
 from lancekit._version import __version__
 from lancekit.errors import LancekitError
 from lancekit.interrupts import PREFIX
 from lancekit.options import options
 from lancekit.pipeline.rows.new_files import WriteTarget, new_job, remove_job_files
 from lancekit.progress import tracking, what_is
-from lancekit.spark.jobs.client import client_of
+from lancekit.spark.jobs.answers import Answer, answer_room, read_answers
+from lancekit.spark.jobs.client import client_of, most_tasks
 from lancekit.spark.jobs.description import described
 from lancekit.spark.jobs.failures import job_failure
 from lancekit.spark.jobs.versions import unpacked
@@ -40,7 +41,7 @@ __all__ = ["LEFT", "collect", "map_batches", "pack", "run_action"]
 
 Result = TypeVar("Result")
 
-_ROW = "partition int, failed boolean, result binary"
+_ROW = "partition int, failed boolean, value binary, file string, size long"
 _POLL_SECONDS = 0.1
 #: Spark looks every two seconds whether a task is cancelled, and ends its Python two seconds later
 _LATE_SECONDS = 5
@@ -100,6 +101,8 @@ def collect(
     work: Callable[[Iterator[pa.RecordBatch]], Result],
     *,
     written_to: Sequence[WriteTarget] = (),
+    answers: WriteTarget | None = None,
+    tasks: int | None = None,
     what: str | None = None,
     detail: str = "",
     left: str = "",
@@ -114,6 +117,10 @@ def collect(
         Gets the Arrow batches of a partition, also if there are none.
     written_to
         Where the function writes files.  If a partition fails, those of all are removed.
+    answers
+        Where answers go that are too large for Spark; by default the first of `written_to`.
+    tasks
+        The number of partitions, if it is known.
     what
         What a progress bar calls it; by default what the function does.
     detail
@@ -128,42 +135,49 @@ def collect(
     EngineError
         Anything else that failed.
     """
+    session = frame.sparkSession
+    place = answers or next(iter(written_to), None)
+    room = answer_room(session, tasks or most_tasks(session), place, exactly=tasks is not None)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         try:
-            failed, result = False, pickle.dumps(work(batches))
+            failed, answer = False, room.answer(work(batches))
         except LancekitError as error:
-            failed, result = True, pickle.dumps(error)
+            failed, answer = True, Answer(pickle.dumps(error))
         context = TaskContext.get()
         yield pa.record_batch(
             {
                 "partition": pa.array([context.partitionId() if context else 0], pa.int32()),
                 "failed": [failed],
-                "result": pa.array([result], pa.binary()),
+                "value": pa.array([answer.value], pa.binary()),
+                "file": pa.array([answer.file], pa.string()),
+                "size": [answer.size],
             }
         )
 
     job = new_job()
-    tasks = map_batches(frame, run, _ROW, job)
+    sent = map_batches(frame, run, _ROW, job)
     with _removed_if_it_fails(job, written_to):
         rows = run_action(
-            frame.sparkSession,
-            tasks.toArrow,
+            session,
+            sent.toArrow,
             what=what or what_is(work),
             detail=detail,
             left=_REMOVED if written_to else left,
         )
-        results: list[Result] = []
-        failures: list[LancekitError] = []
-        for row in ak.sort_by(rows, "partition").to_pylist():
-            # These bytes were made a moment ago by this program's own function.
-            value = pickle.loads(row["result"])  # noqa: S301
-            (failures if row["failed"] else results).append(value)
+        order = np.argsort(rows["partition"].to_numpy(), kind="stable")
+        found = list(read_answers((_answer(rows, at) for at in order), place))
+        failures = [found[at] for at in np.flatnonzero(rows["failed"].to_numpy()[order])]
         if failures:
             raise failures[0]
-    return results
+    return found
+
+
+def _answer(rows: pa.Table, at: int) -> Answer:
+    value: Any = rows["value"][at]
+    return Answer(value.as_buffer(), rows["file"][at].as_py(), rows["size"][at].as_py())
 
 
 @contextmanager

@@ -31,8 +31,9 @@ from lancekit.pipeline.keys.source_keys import key_columns, key_schema
 from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.pipeline.merge.strategy import CLOSURE_BYTES
 from lancekit.spark.frames.types import restore
-from lancekit.spark.frames.wire_rows import gathered, most_partitions, subschema
-from lancekit.spark.jobs.client import is_connect
+from lancekit.spark.frames.wire_rows import gathered, subschema
+from lancekit.spark.jobs.answers import answer_room, check_answers
+from lancekit.spark.jobs.client import is_connect, most_tasks
 from lancekit.spark.jobs.collect import collect, map_batches, run_action
 
 if TYPE_CHECKING:
@@ -217,9 +218,14 @@ class SourceSummary:
         ------
         SourceChangedError
             Cached rows were lost, and came back different.
+        EngineError
+            The keys are more than ``spark.driver.maxResultSize`` allows.
         """
-        few = [part for part in self._few if part is not None]
-        packed = few if len(few) == len(self._few) else _fetch(self._frame, self._maker)
+        packed = [part for part in self._few if part is not None]
+        if len(packed) < len(self._few):
+            what = f"The keys of {self.rows:,} rows"
+            check_answers(self._frame.sparkSession, self.key_bytes, what)
+            packed = _fetch(self._frame, self._maker)
         tables = [pa.ipc.open_stream(part).read_all() for part in packed]
         table = pa.concat_tables([self._maker.schema.empty_table(), *tables])
         if table.num_rows != self.rows:
@@ -274,7 +280,8 @@ def survey(held: CachedSource, plan: CastPlan, clauses: MergeClauses) -> SourceS
     casts = CastPlan(source=plan.source, target=subschema(plan.target, names))
     maker = _Maker(own, casts, clauses.on, clauses.dedupe_by)
     # of all partitions together no more than keys that travel: a thousand answer at once
-    at_once = min(_AT_ONCE, CLOSURE_BYTES // most_partitions(frame.sparkSession))
+    most = most_tasks(frame.sparkSession)
+    at_once = min(_AT_ONCE, CLOSURE_BYTES // most, answer_room(frame.sparkSession, most).most)
 
     def work(batches: Iterable[pa.RecordBatch]) -> _Part:
         rows, size, key_sum, few = 0, 0, KeySum(), list[pa.RecordBatch]()

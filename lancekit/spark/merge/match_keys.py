@@ -27,6 +27,7 @@ from lancekit.pipeline.keys.probe_ranges import Keys, probe_ranges
 from lancekit.pipeline.keys.sorted import SortedKeys, sorted_keys
 from lancekit.pipeline.keys.source_keys import SourceKeys
 from lancekit.pipeline.merge.strategy import CLOSURE_BYTES, MatchPlan
+from lancekit.pipeline.rows.new_files import WriteTarget
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.outputs import plan_columns
@@ -73,7 +74,7 @@ def find_pairs(
     else:
         most = CLOSURE_BYTES if match.strategy == "closure" else 0
         with shipped(_packed(keys.table), snapshot.store, most) as sent:
-            found = _on_workers(session, sent, keys.table.names, target)
+            found = _on_workers(session, sent, keys.table.names, target, snapshot.store)
     return [keys.restored(part) for part in found if len(part.offsets)]
 
 
@@ -122,6 +123,7 @@ def _on_workers(
     sent: Shipment,
     names: tuple[str, ...],
     target: Sequence[FragmentSource],
+    store: Store,
 ) -> list[Matches]:
     if not len(target):
         return []
@@ -140,7 +142,8 @@ def _on_workers(
         return found
 
     numbers = session.range(0, len(packed), 1, len(packed))
-    parts = collect(numbers, probe, what="matching keys")
+    place = WriteTarget(store)
+    parts = collect(numbers, probe, written_to=[place], tasks=len(packed), what="matching keys")
     return [match for part in parts for match in part]
 
 

@@ -161,7 +161,9 @@ def _work(job: MergeJob) -> MergeTask:
     names = [n for n in source.names if writes_rows(clauses) or n in needed]
     return MergeTask(
         source=subschema(source, names),
-        lent=subschema(task.schema.to_arrow(), lent_columns(source, clauses, task, dry=job.dry)),
+        lent=subschema(
+            task.schema.to_arrow(), lent_columns(source, clauses, task.schema.names, dry=job.dry)
+        ),
         clauses=clauses,
         task=task,
         dry=job.dry,
@@ -213,7 +215,7 @@ def _finish(
             matches.by_fragment if by_source else {},
             RowSet.union((gone, dropped)).by_fragment,
             dropped.by_fragment,
-            SparkRunner().map if on_spark else LocalRunner().map,
+            SparkRunner(task.store).map if on_spark else LocalRunner().map,
         )
         return MergeWork(
             marked=marked,

@@ -209,11 +209,11 @@ def concatenated(hashes: Sequence[Hashes]) -> Hashes:
 
 
 def lent_columns(
-    source: pa.Schema, clauses: MergeClauses, task: WriteTask, *, dry: bool
+    source: pa.Schema, clauses: MergeClauses, names: Sequence[str], *, dry: bool
 ) -> list[str]:
-    """Return the target columns that an updated row needs besides its key."""
+    """Return which of the target's columns an updated row needs besides its key."""
     if clauses.matched != "update":
         return []
-    named = set(condition_columns(clauses.condition, task.schema.names))
+    named = set(condition_columns(clauses.condition, names))
     given, whole = set(source.names), dry or not clauses.rewrite_columns
-    return [n for n in task.schema.names if n in named or (whole and n not in given)]
+    return [n for n in names if n in named or (whole and n not in given)]

@@ -33,12 +33,11 @@ from lancekit.scan.fragments.source import FragmentSource
 from lancekit.spark.frames.types import from_spark_batch, spark_schema, to_spark_batch, wire_schema
 from lancekit.spark.frames.wire_rows import (
     FAILURE,
-    TASKS_THAT_WRITE,
     by_place,
     failure_row,
     raise_failure,
 )
-from lancekit.spark.jobs.client import client_of
+from lancekit.spark.jobs.client import most_tasks
 from lancekit.spark.jobs.collect import collect, map_batches
 from lancekit.spark.merge.merge_task import ADDRESS, MatchedRows, MergeTask, concatenated
 
@@ -79,7 +78,7 @@ def rewrite_fragments(
     match, skipped
         As in `MergeWork`.
     """
-    most = TASKS_THAT_WRITE * client_of(frame.sparkSession).parallelism()
+    most = most_tasks(frame.sparkSession)
     count = max(min(len(target), most), 1)  # a source that cannot be cast is an error of any table
     wire = wire_schema(work.source, exact=True)
     out = pa.schema(

@@ -34,12 +34,11 @@ from lancekit.spark.frames.types import (
 )
 from lancekit.spark.frames.wire_rows import (
     FAILURE,
-    TASKS_THAT_WRITE,
     by_place,
     failure_row,
     raise_failure,
 )
-from lancekit.spark.jobs.client import client_of
+from lancekit.spark.jobs.client import most_tasks
 from lancekit.spark.jobs.collect import map_batches
 from lancekit.spark.jobs.shipment import Shipment
 from lancekit.spark.merge.cached_source import CachedSource, KeySum, other_rows
@@ -88,7 +87,7 @@ def ordered_frame(
     follow = _Follow(own, plan, sent, work)
     if not work.lent.names and not sort:
         return frame, follow
-    bounds = _bounds(orders, client_of(frame.sparkSession).parallelism())
+    bounds = _bounds(orders, most_tasks(frame.sparkSession))
     wire = wire_schema(work.source, exact=True)
     out = pa.schema(
         [*by_place("s", wire), (ADDRESS, pa.int64()), (_PIECE, pa.int32()), (FAILURE, pa.binary())]
@@ -100,10 +99,10 @@ def ordered_frame(
     return laid, _Lend(work, _fragments_of(target, bounds))
 
 
-def _bounds(orders: Sequence[RowRouting], parallelism: int) -> Indices:
+def _bounds(orders: Sequence[RowRouting], most: int) -> Indices:
     """Return the addresses at which all pairs are cut into pieces of as many each."""
     addresses = np.sort(np.concatenate([order.addresses for order in orders]))
-    count = max(min(TASKS_THAT_WRITE * parallelism, len(addresses) // _LENT_ROWS), 1)
+    count = max(min(most, len(addresses) // _LENT_ROWS), 1)
     return addresses[[len(addresses) * n // count for n in range(1, count)]]
 
 

@@ -1,0 +1,34 @@
+"""How a merge on Spark finds its keys, chosen by what would come to the driver."""
+
+from __future__ import annotations
+
+import pytest
+
+from lancekit.pipeline.merge.strategy import choose_match
+
+
+@pytest.mark.parametrize(
+    ("source_rows", "target_rows", "most", "lent", "strategy"),
+    [
+        (100_000, 10**9, 64 << 20, 0, "closure"),
+        (5_000_000, 10**9, 64 << 20, 0, "file"),
+        (100_000_000, 10**9, 64 << 20, 0, "shuffle"),
+        (100_000_000, 1_000_000, 64 << 20, 0, "broadcast"),
+        # a small table whose rows go along is not small
+        (100_000_000, 1_000_000, 64 << 20, 3072, "shuffle"),
+        # spark.driver.maxResultSize allows less
+        (5_000_000, 10**9, 1 << 20, 0, "shuffle"),
+        (5_000_000, 1_000_000, 1 << 20, 0, "shuffle"),
+        (5_000_000, 10_000, 1 << 20, 0, "broadcast"),
+    ],
+)
+def test_what_comes_to_the_driver_is_bounded(source_rows, target_rows, most, lent, strategy):
+    plan = choose_match(
+        engine="spark",
+        source_rows=source_rows,
+        key_bytes=8 * source_rows,
+        target_rows=target_rows,
+        most_key_bytes=most,
+        lent_bytes=lent,
+    )
+    assert plan.strategy == strategy
