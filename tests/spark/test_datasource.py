@@ -167,6 +167,26 @@ def test_a_bad_option_is_named_by_spark_too(spark, ds):
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"path": "nowhere"}, "DatasetNotFoundError: There is no Lance dataset at "),
+        ({"versio": "3"}, "InvalidArgumentError: format(\"lance\") has no option 'versio'."),
+        ({"columns": "nope"}, "ColumnNotFoundError: There is no column 'nope'."),
+        ({"filter": "nope > 3"}, "PredicateError: there is no column 'nope'."),
+    ],
+)
+def test_errors_by_spark_are_short(spark, ds, options, said):
+    """No frame of our own modules stands before the reason but the one that raises it."""
+    with pytest.raises(AnalysisException) as caught:
+        spark.read.format("lance").options(**{"path": ds.uri, **options}).load().collect()
+    text = str(caught.value).partition("\n\nJVM stacktrace:")[0]
+    assert f"\nlancekit.errors.{said}" in text
+    assert text.count('File "') == 1
+    assert len(text.splitlines()) <= 8, text
+
+
+@pytest.mark.spark
 def test_a_schema_chooses_columns(spark, ds):
     frame = spark.read.format("lance").schema("x double, id long").load(ds.uri)
     assert frame.toArrow().to_pylist() == ds.to_table(["x", "id"]).to_pylist()

@@ -18,6 +18,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource
 
 from lancekit.spark.datasource.options import SourceOptions
+from lancekit.spark.jobs.failures import briefly
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,6 +61,7 @@ def register(spark: SparkSession) -> None:
 class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped here
     """One dataset, as the options say."""
 
+    @briefly
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
         self._options = SourceOptions.parse(options)
@@ -70,6 +72,7 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped h
         """Return the name of the format."""
         return "lance"
 
+    @briefly
     def schema(self) -> StructType:
         """Return the columns as Spark has them."""
         from lancekit.spark.frames.scan import scan_wire
@@ -77,6 +80,7 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped h
 
         return spark_schema(scan_wire(self._planned().request))
 
+    @briefly
     def reader(self, schema: StructType) -> LanceReader:
         """Return what reads the rows."""
         from lancekit.spark.datasource.reader import LanceReader, narrowed
@@ -84,12 +88,14 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped h
         self._options.check_use("read")
         return LanceReader(narrowed(self._planned(), schema), self._options.in_force())
 
+    @briefly
     def writer(self, schema: StructType, overwrite: bool) -> LanceWriter:
         """Return what writes rows."""
         from lancekit.spark.datasource.landing import plan_writer
 
         return plan_writer(self._options, schema, "overwrite" if overwrite else "append")
 
+    @briefly
     def streamReader(self, schema: StructType) -> LanceStreamReader:  # noqa: N802
         """Return what reads changes."""
         from lancekit.spark.datasource.reader import narrowed

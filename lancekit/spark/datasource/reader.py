@@ -15,6 +15,7 @@ from lancekit.options import Options
 from lancekit.scan.scan import Scan
 from lancekit.spark.frames.scan import Piece, read_piece, scan_batch, scan_pieces, scan_wire
 from lancekit.spark.frames.types import spark_schema
+from lancekit.spark.jobs.failures import briefly
 from lancekit.spark.jobs.versions import Sent
 from lancekit.spark.jobs.worker import enter_worker
 
@@ -68,6 +69,7 @@ class LanceReader(Sent, DataSourceReader):  # type: ignore[misc]  # pyspark is u
         # Each task gets its own piece with its partition.
         return {**self.__dict__, "_pieces": []}
 
+    @briefly
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a piece."""
         enter_worker(self._options)

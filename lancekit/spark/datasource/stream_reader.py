@@ -56,6 +56,7 @@ from lancekit.spark.frames.scan import (
     scan_wire,
     whole_ranges,
 )
+from lancekit.spark.jobs.failures import briefly
 from lancekit.spark.jobs.versions import Sent
 from lancekit.spark.jobs.worker import enter_worker
 from lancekit.versions.listing import list_versions
@@ -109,6 +110,7 @@ class LanceStreamReader(
 
     # ---- offsets
 
+    @briefly
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Return where a query without a checkpoint starts."""
         newest = self._versions()[-1]
@@ -140,6 +142,7 @@ class LanceStreamReader(
             return ReadAllAvailable()
         return ReadMaxBytes(min(asked.max_bytes_per_trigger or _MOST_BYTES, _MOST_BYTES))
 
+    @briefly
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """Return where the next batch ends."""
         at = StreamOffset.parse(start)
@@ -191,6 +194,7 @@ class LanceStreamReader(
         if later:
             yield from self._log.steps(at.version, later[-1])
 
+    @briefly
     def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
         """Return the newest version, and how far behind it the batch ends, for ``lastProgress``.
 
@@ -229,6 +233,7 @@ class LanceStreamReader(
 
     # ---- batches
 
+    @briefly
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Return the pieces of a batch."""
         spans = list(spans_between(StreamOffset.parse(start), StreamOffset.parse(end)))
@@ -240,6 +245,7 @@ class LanceStreamReader(
                 found += [InputPartition((request, piece)) for piece in pieces]
         return found
 
+    @briefly
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a piece."""
         enter_worker(self._asked.in_force())

@@ -24,6 +24,7 @@ from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.rows.new_files import new_job, remove_job_files
 from lancekit.pipeline.rows.write import WriteTask, delete_fragments, write_fragments
 from lancekit.spark.frames.types import restore
+from lancekit.spark.jobs.failures import briefly
 from lancekit.spark.jobs.versions import Sent
 from lancekit.spark.jobs.worker import enter_worker, of_partition
 
@@ -62,6 +63,7 @@ class LanceWriter(Sent, DataSourceArrowWriter):  # type: ignore[misc]  # pyspark
         except LancekitError as failure:
             return _Written(failure=failure)
 
+    @briefly
     def commit(self, messages: Sequence[Any]) -> None:
         """Commit the files of all partitions as one version.
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import wraps
+from inspect import isgeneratorfunction
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 from lancekit import errors
 from lancekit.errors import EngineError, LancekitError
 
-__all__ = ["FAILED", "first_line", "job_failure"]
+__all__ = ["FAILED", "briefly", "first_line", "job_failure"]
+
+Called = TypeVar("Called", bound=Callable[..., Any])
 
 #: how the error of a job begins
 FAILED = "A Spark job failed: "
@@ -63,6 +69,29 @@ def job_failure(error: Exception) -> LancekitError:
     hint = next((hint for sign, hint in _HINTS.items() if sign in last), "")
     place = _users_line(text)
     return EngineError(f"{FAILED}{last.rstrip('.')}.", details=[place] if place else [], hint=hint)
+
+
+def briefly(method: Called) -> Called:
+    """Return a method that Spark calls, whose errors of lancekit's have no traceback.
+
+    Spark shows all frames, and the reason behind them.
+    """
+
+    @wraps(method)
+    def call(*arguments: Any, **named: Any) -> Any:
+        try:
+            return method(*arguments, **named)
+        except LancekitError as error:
+            raise error.with_traceback(None) from None
+
+    @wraps(method)
+    def generate(*arguments: Any, **named: Any) -> Any:
+        try:
+            yield from method(*arguments, **named)
+        except LancekitError as error:
+            raise error.with_traceback(None) from None
+
+    return cast(Called, generate if isgeneratorfunction(method) else call)
 
 
 def first_line(error: Exception) -> str:
