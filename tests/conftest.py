@@ -62,6 +62,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if ON_CLUSTER:
+        # Here, for some tests put options back to what they were before they had a session.
+        lancekit.options.shared_folders = ["/"]
     settings.load_profile("patient" if config.getoption("--whole") else "short")
     config.pluginmanager.register(_Examples())
     if not config.getoption("--whole"):
@@ -304,7 +307,6 @@ def spark() -> Iterator[SparkSession]:
     if ON_CLUSTER:
         from pyspark.sql import SparkSession
 
-        lancekit.options.shared_folders = ["/"]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PySpark's own, in a session as Spark starts it
             users = SparkSession.builder.master(PLACE).getOrCreate()
