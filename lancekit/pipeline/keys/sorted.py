@@ -88,10 +88,12 @@ def sorted_keys(table: KeyTable) -> SortedKeys | None:
     if len(table.columns) > 1 or not whole or len(table.columns[0]) < _LEAST_KEYS:
         return None
     column = table.columns[0]
-    rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
-    if not len(rows):
-        return None
-    numbers = _numbers(column)[rows]
-    order = np.argsort(numbers)
-    rows = rows[order].astype(np.int32 if len(column) < 1 << 31 else np.int64)
-    return SortedKeys(table.names, numbers[order], rows)
+    small = np.int32 if len(column) < 1 << 31 else np.int64
+    numbers, rows = _numbers(column), None
+    if ak.null_count(column):
+        rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)).astype(small)
+        if not len(rows):
+            return None
+        numbers = numbers[rows]
+    order: npt.NDArray[np.integer] = np.argsort(numbers).astype(small)
+    return SortedKeys(table.names, numbers[order], order if rows is None else rows[order])

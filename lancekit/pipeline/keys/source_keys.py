@@ -160,11 +160,16 @@ def _suspects(columns: Sequence[pa.Array]) -> Indices | None:
     if len(columns[0]) < _MANY:
         return None
     comparables = [comparable(column) for column in columns]
-    rows = known_rows(comparables)
-    hashes = hash_rows(comparables)[rows]
+    hashes = hash_rows(comparables)
+    rows = None
+    if any(ak.null_count(column) for column in comparables):
+        rows = known_rows(comparables)
+        hashes = hashes[rows]
     ascending = np.sort(hashes)
     twice = ascending[1:][ascending[1:] == ascending[:-1]]
-    return rows[np.isin(hashes, twice)]
+    del ascending
+    found = np.flatnonzero(np.isin(hashes, twice)) if len(twice) else np.empty(0, np.int64)
+    return found if rows is None else rows[found]
 
 
 def _ranks(order: pa.Array | pa.ChunkedArray, rows: Indices) -> Indices:

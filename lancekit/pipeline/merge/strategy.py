@@ -42,6 +42,9 @@ Strategy = Literal["driver", "index", "closure", "file", "broadcast", "shuffle"]
 #: than these do not come to this process either, where each takes some 200 bytes: Spark joins them,
 #: and its tasks tell the rows that match in two bytes each
 CLOSURE_BYTES = 64 << 20
+#: keys that are sent along with a function if there is a choice: on its way there they are copied
+#: three times in this process, and each task unpacks them, where a file is read once by a process
+_SENT_BYTES = 16 << 20
 #: as many addresses and keys fit into every task's memory
 _BROADCAST_ROWS, _ADDRESS_BYTES = 1_000_000, 8
 #: to look a key up in an index takes as long as to look through so many bytes of keys, about,
@@ -152,7 +155,9 @@ def _by_size(
         return "broadcast" if few else "shuffle"
     # Up to these sizes a process is done before a job's tasks have started.
     small = source_rows <= options.merge_driver_rows
-    return "driver" if small and target_rows <= options.spark_threshold_rows else "closure"
+    if small and target_rows <= options.spark_threshold_rows:
+        return "driver"
+    return "closure" if key_bytes <= _SENT_BYTES else "file"
 
 
 _WHY: dict[Strategy, str] = {

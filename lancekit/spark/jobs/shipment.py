@@ -6,14 +6,15 @@ A closure goes to every task as a whole, and Spark Connect refuses a large one.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import chain
 
 from lancekit.format.names import DATA, data_file_name
 from lancekit.pipeline.merge.strategy import CLOSURE_BYTES
 from lancekit.storage import Store
+from lancekit.storage.base import Bytes
 
 __all__ = ["Shipment", "shipped"]
 
@@ -26,7 +27,7 @@ class Shipment:
     """
 
     token: str
-    parts: tuple[bytes, ...] = field(default=(), compare=False)
+    parts: tuple[Bytes, ...] = field(default=(), compare=False)
     store: Store | None = field(default=None, compare=False)
     name: str = field(default="", compare=False)
     ends: tuple[int, ...] = field(default=(), compare=False)
@@ -45,7 +46,7 @@ class Shipment:
 
 @contextmanager
 def shipped(
-    parts: Sequence[bytes], store: Store, most_bytes: int = CLOSURE_BYTES
+    parts: Iterable[Bytes], store: Store, most_bytes: int = CLOSURE_BYTES
 ) -> Iterator[Shipment]:
     """Make parts available to tasks while the block runs.
 
@@ -55,24 +56,31 @@ def shipped(
     Parameters
     ----------
     parts
-        What to send.
+        What to send; of what goes through a file, few parts are held at a time.
     store
         The dataset's folder.
     most_bytes
         More than this goes through a file.
     """
     token = str(uuid.uuid4())
-    ends = tuple(accumulate(len(part) for part in parts))
-    if not ends or ends[-1] <= most_bytes:
-        yield Shipment(token, parts=tuple(parts))
+    rest, held, size = iter(parts), list[Bytes](), 0
+    for part in rest:
+        held.append(part)
+        size += len(part)
+        if size > most_bytes:
+            break
+    else:
+        yield Shipment(token, parts=tuple(held))
         return
     name = f"{DATA}/{data_file_name(uuid.uuid4())}"
     sink = store.create(name)
     try:
-        for part in parts:
+        ends = list[int]()
+        for part in chain(held, rest):
             sink.write(part)
+            ends.append(sink.tell())
         sink.close()
-        yield Shipment(token, store=store, name=name, ends=ends)
+        yield Shipment(token, store=store, name=name, ends=tuple(ends))
     finally:
         sink.abort()
         with suppress(OSError):  # cleanup removes it later

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
 __all__ = ["RowRouting", "find_pairs", "forget_keys", "orders", "send_orders"]
 
 Indices = npt.NDArray[np.int64]
+
+#: orders that are sent to each task, whose own is one of many
+_ORDER_BYTES = 8 << 20
 
 
 def find_pairs(
@@ -78,7 +82,7 @@ def find_pairs(
     return [keys.restored(part) for part in found if len(part.offsets)]
 
 
-def _packed(keys: KeyTable) -> list[bytes]:
+def _packed(keys: KeyTable) -> list[pa.Buffer]:
     """Return the keys as tasks get them: sorted or hashed if they are very many, else as they are.
 
     From how many on it pays, `sorted_keys` and `hashed_keys` know.
@@ -93,10 +97,10 @@ def _packed(keys: KeyTable) -> list[bytes]:
         table = pa.table({"hashes": hashed.hashes, "rows": hashed.first_rows, **columns})
         seed = hashed.seed
     table = table.replace_schema_metadata({"seed": str(seed)})
-    sink = pa.BufferOutputStream()
+    sink = pa.BufferOutputStream(pa.system_memory_pool())  # others keep the room of large buffers
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return [bytes(sink.getvalue())]
+    return [sink.getvalue()]
 
 
 @lru_cache(maxsize=1)
@@ -138,13 +142,24 @@ def _on_workers(
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 ranges = pickle.loads(packed[number])  # noqa: S301  # made above
-                found += probe_ranges(ranges, keys)
+                found += map(_narrowed, probe_ranges(ranges, keys))
         return found
 
     numbers = session.range(0, len(packed), 1, len(packed))
     place = WriteTarget(store)
     parts = collect(numbers, probe, written_to=[place], tasks=len(packed), what="matching keys")
     return [match for part in parts for match in part]
+
+
+def _narrowed(found: Matches) -> Matches:
+    """Return pairs in half the bytes; only `_by_row` computes with them, in 64 bits."""
+    small = not len(found.source_rows) or found.source_rows.max() < 1 << 31
+    source_rows = found.source_rows.astype(np.int32) if small else found.source_rows
+    return Matches(
+        fragment_id=found.fragment_id,
+        offsets=cast(Indices, found.offsets.astype(np.uint32)),
+        source_rows=cast(Indices, source_rows),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +176,7 @@ class RowRouting:
         The sum of the partition's keys.
     """
 
-    rows: Indices
+    rows: npt.NDArray[np.integer[Any]]
     addresses: Indices
     skipped: Indices
     key_sum: int
@@ -175,27 +190,41 @@ def orders(
     matches: Sequence[Matches], keys: SourceKeys, starts: Indices, sums: Sequence[int]
 ) -> list[RowRouting]:
     """Return what each partition's task is to do."""
-    none = np.empty(0, np.int64)
-    rows = np.concatenate([none, *(m.source_rows for m in matches)])
-    addresses = np.concatenate(
-        [none, *(row_address.addresses(m.fragment_id, m.offsets) for m in matches)]
-    )
-    by_row = np.argsort(rows, kind="stable")
-    rows, addresses = rows[by_row], addresses[by_row]
+    rows, addresses = _by_row(matches, keys.rows)
     left_out = np.empty(0, np.int64)
     if keys.kept is not None:
         mask = np.ones(keys.rows, bool)
         mask[keys.kept] = False
         left_out = np.flatnonzero(mask)
+    told = (slice(*cut) for cut in pairwise(np.searchsorted(rows, starts)))
+    skipped = (slice(*cut) for cut in pairwise(np.searchsorted(left_out, starts)))
     out = []
-    for start, stop, key_sum in zip(starts[:-1], starts[1:], sums, strict=True):
-        first, last = np.searchsorted(rows, (start, stop))
-        some = slice(*np.searchsorted(left_out, (start, stop)))
-        mine = slice(first, last)
-        out.append(RowRouting(rows[mine] - start, addresses[mine], left_out[some] - start, key_sum))
+    for start, mine, some, key_sum in zip(starts[:-1], told, skipped, sums, strict=True):
+        rows[mine] -= int(start)  # in place: copies of all parts would double the memory
+        out.append(RowRouting(rows[mine], addresses[mine], left_out[some] - start, key_sum))
     return out
 
 
-def send_orders(orders: Sequence[RowRouting], store: Store) -> AbstractContextManager[Shipment]:
+def _by_row(matches: Sequence[Matches], count: int) -> tuple[npt.NDArray[np.integer[Any]], Indices]:
+    """Return the pairs of ``count`` source rows and the addresses that they match, by row."""
+    small: type[np.integer[Any]] = np.int32 if count < 1 << 31 else np.int64
+    address_of = np.full(count, -1)
+    for match in matches:
+        address_of[match.source_rows] = _addresses(match)
+    known = address_of >= 0
+    if np.count_nonzero(known) == sum(len(match.offsets) for match in matches):
+        # no row has two, and nothing is to be sorted
+        rows = np.flatnonzero(known).astype(small)
+        return rows, address_of if len(rows) == count else address_of[rows]
+    rows = np.concatenate([match.source_rows for match in matches])
+    by_row = np.argsort(rows, kind="stable")
+    return rows[by_row].astype(small), np.concatenate([*map(_addresses, matches)])[by_row]
+
+
+def _addresses(match: Matches) -> Indices:
+    return row_address.addresses(match.fragment_id, match.offsets.astype(np.int64))
+
+
+def send_orders(orders: Iterable[RowRouting], store: Store) -> AbstractContextManager[Shipment]:
     """Make orders available to tasks, by the numbers of their partitions."""
-    return shipped([pickle.dumps(order) for order in orders], store)
+    return shipped(map(pickle.dumps, orders), store, _ORDER_BYTES)

@@ -85,18 +85,19 @@ def merge_by_pairs(
         matches = addressed(keys.given[0])
     else:
         matches = find_pairs(held.frame.sparkSession, keys, target, match, job.snapshot)
-    rows = np.concatenate([np.empty(0, np.int64), *(m.source_rows for m in matches)])
-    if clauses.matched == "fail" and len(rows):
+    matched = _rows_of(matches)
+    if clauses.matched == "fail" and len(matched):
         named = pa.table(list(keys.given), names=list(clauses.on))
-        raise matched_rows(clauses.on, key_values(named, clauses.on, rows), len(rows))
+        rows = np.concatenate([match.source_rows for match in matches])
+        raise matched_rows(clauses.on, key_values(named, clauses.on, rows), len(matched))
     work = _work(job)
-    replaces = clauses.matched == "update" and len(rows) > 0
-    inserts = clauses.insert and keys.unmatched([rows]).any()
+    alone = int(keys.unmatched([match.source_rows for match in matches]).sum())
     parts: list[TaskResult] = []
-    if replaces or inserts:
+    if (clauses.matched == "update" and len(matched)) or (clauses.insert and alone):
         replaced = first_matches(matches) if clauses.once else matches
         sums = [key_sum.ordered for key_sum in found.sums]
         told = orders(replaced, keys, found.starts, sums)
+        del matches, replaced  # many rows are updated
         with send_orders(told, store) as sent:
             sort = job.keeps_ids and not job.patches
             frame, read = ordered_frame(held, job.casts, told, sent, target, work, sort=sort)
@@ -104,8 +105,6 @@ def merge_by_pairs(
                 return rewrite_fragments(frame, read, work, target, match, keys.skipped)
             parts = _run(frame, read, work)
     every = clauses.matched == "delete" or clauses.once
-    matched = _rows_of(matches)
-    alone = int(keys.unmatched([rows]).sum())
     return _finish(parts, matched, matched if every else None, job, match, keys.skipped, alone)
 
 
