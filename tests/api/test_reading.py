@@ -112,7 +112,7 @@ def test_arguments_of_a_wrong_type_are_named(pair) -> None:
         lambda: lk.dataset("memory://wrong", storage_options=5),
         lambda: ours.to_table(filter=5),
         lambda: ours.take("abc"),
-        lambda: ours.to_table(filter="(" * 300 + "i = 3" + ")" * 300),
+        lambda: ours.to_table(filter="(" * 3000 + "i = 3" + ")" * 3000),
         lambda: ours.to_table(columns=["i", "i"]),
     ]
     for call in wrong:
