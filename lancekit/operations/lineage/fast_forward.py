@@ -42,7 +42,13 @@ from lancekit.operations.lineage.linked_files import (
 )
 from lancekit.operations.lineage.merge_marks import implied_marks, taken_mark
 from lancekit.operations.lineage.returned_rows import places_of_ids
-from lancekit.operations.lineage.row_stamps import RowStamps, ids_of, is_new, live_rows
+from lancekit.operations.lineage.row_stamps import (
+    RowStamps,
+    ids_of,
+    is_new,
+    live_rows,
+    with_changed,
+)
 from lancekit.operations.maintenance.carried_fragments import (
     carried_fragments,
     referred_fragments,
@@ -150,10 +156,22 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
         carried, copies = carried_fragments(theirs, whole, ours)
         deleted, more = carried_fragments(theirs, bare, ours)
         copies += more
-    if carried and ours.manifest.has_stable_row_ids:
-        base = change.before.version
-        stamps = RowStamps(ours, taken.touched, theirs, whole, base, version)
-        carried = [stamps.on(fragment) for fragment in carried]
+    known = {fragment.id: fragment for fragment in ours.manifest.fragments}
+    if ours.manifest.has_stable_row_ids:
+        stamped = dict[int, Fragment]()
+        if carried:
+            base = change.before.version
+            stamps = RowStamps(ours, taken.touched, theirs, whole, base, version)
+            stamped = {fragment.id: stamps.on(fragment) for fragment in carried}
+        # a row that a restore brought back has other values than the row that took its place
+        for fragment in (*taken.updated, *taken.patched):
+            side, (back, _) = (
+                stamped if fragment.id in stamped else known,
+                _moved_rows(change, fragment),
+            )
+            if back:
+                side[fragment.id] = with_changed(side[fragment.id], back, version)
+        carried = [*stamped.values()]
     mark = None if change.mark is None else taken_mark(change.mark, theirs, version)
     schema = theirs.manifest.schema
     implied = implied_marks(change.implied, schema, theirs, [(one, one) for one in schema.walk()])
@@ -161,9 +179,9 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
     if taken.is_empty:
         operation = edges_alone(mark, implied)
     elif taken.is_of_rows:
-        operation = _operation(ours, taken, carried, deleted)
+        operation = _operation(ours, known, taken, carried, deleted)
     else:
-        operation = _operation_on_columns(ours, theirs, taken, carried, deleted)
+        operation = _operation_on_columns(ours, known, theirs, taken, carried, deleted)
     # a column that was dropped and added again under its name is new, though it counts as the same
     columns = [(p.new, p.old if p.old is None or p.is_cast or p.new.id == p.old.id else None)
                for p in with_parts(taken.pairs)]  # fmt: skip
@@ -186,10 +204,13 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
 
 
 def _operation(
-    ours: Snapshot, taken: Taken, new: Iterable[Fragment], deleted: Iterable[Fragment]
+    ours: Snapshot,
+    known: Mapping[int, Fragment],
+    taken: Taken,
+    new: Iterable[Fragment],
+    deleted: Iterable[Fragment],
 ) -> Update:
     """Return the change that takes fragments over, and the deletions of those that are here."""
-    known = {fragment.id: fragment for fragment in ours.manifest.fragments}
     return Update(
         removed_fragment_ids=taken.removed,
         updated_fragments=tuple(with_deletions(known, deleted)),
@@ -200,6 +221,7 @@ def _operation(
 
 def _operation_on_columns(
     ours: Snapshot,
+    known: Mapping[int, Fragment],
     theirs: Snapshot,
     taken: Taken,
     carried: Iterable[Fragment],
@@ -213,7 +235,7 @@ def _operation_on_columns(
     fragments out, as it may be late; this one is committed as the next version or not at all.
     """
     gone = set(taken.removed)
-    fragments = {f.id: f for f in ours.manifest.fragments if f.id not in gone}
+    fragments = {id_: fragment for id_, fragment in known.items() if id_ not in gone}
     fragments |= {f.id: f for f in with_deletions(fragments, deleted)}
     fragments |= {f.id: f for f in carried}
     return Merge(

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+from pyroaring import BitMap
 
 from lancekit.format import row_address
 from lancekit.format.deletions import to_offsets
@@ -17,7 +18,7 @@ from lancekit.operations.lineage.returned_rows import returned_rows
 from lancekit.pipeline.diff.side import Addresses
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["RowStamps", "ids_of", "is_new", "live_rows"]
+__all__ = ["RowStamps", "ids_of", "is_new", "live_rows", "with_changed"]
 
 Numbers = npt.NDArray[np.uint64]
 #: the ids of rows, and by which versions they were created and changed
@@ -103,6 +104,13 @@ class RowStamps:
                 lacks[to_offsets(theirs.deleted_rows(fragment))] = False
                 offsets = np.flatnonzero(lacks).astype(np.uint64)
                 yield row_address.addresses(fragment.id, offsets)
+
+
+def with_changed(fragment: Fragment, rows: BitMap, version: int) -> Fragment:
+    """Return a fragment with some rows marked as changed by a version."""
+    updated = _versions(fragment, fragment.last_updated_at).copy()
+    updated[to_offsets(rows)] = version
+    return replace(fragment, last_updated_at=encode_row_versions(updated))
 
 
 def is_new(fragment: Fragment, next_row_id: int) -> bool:

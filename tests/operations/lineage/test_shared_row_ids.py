@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import lance
+import pyarrow as pa
 import pytest
 
 import lancekit as lk
@@ -158,3 +159,23 @@ def test_rows_that_came_one_by_one_have_other_ids(ds: lk.LanceDataset) -> None:
     assert values(ds) == {1: 0, 2: 0, 3: 5, 4: 0}
     ds.branches.merge("exp", on="a", conflicts="theirs")
     assert values(ds) == {1: 0, 2: 0, 3: 2, 4: 0}
+
+
+@pytest.mark.parametrize("casts", [False, True])
+def test_a_fast_forward_of_an_undo_changes_the_row(ds: lk.LanceDataset, casts: bool) -> None:
+    """One fast-forward brings a fragment and a row that left it; the next one brings it back."""
+    exp = ds.create_branch("exp")
+    ds.insert({"a": [3, 4], "v": [0, 0]}, mode="append")
+    if casts:
+        ds.alter_columns({"path": "v", "data_type": pa.int32()})
+    change(ds, 3, 1)
+    assert exp.branches.rebase("exp").how == "fast-forward"
+    third = exp.create_branch("third")
+    ds.undo()
+    plan = exp.branches.merge("main", dry_run=True)
+    result = exp.branches.rebase("exp")
+    assert plan.num_changed_cells == result.num_changed_cells == 1
+    assert exp.diff(exp.version - 1).counts.updated == 1
+    change(third, 4, 9)
+    third.branches.merge("exp")
+    assert values(ds, "third") == {1: 0, 2: 0, 3: 0, 4: 9}
