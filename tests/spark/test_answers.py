@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 
 import lancekit as lk
+from lancekit.errors import CorruptFileError
+from lancekit.pipeline.rows.new_files import WriteTarget
+from lancekit.spark.jobs.answers import AnswerRoom, read_answers
+from lancekit.storage import open_store
 from tests.spark.programs import run
 
 pytestmark = [pytest.mark.classic, pytest.mark.spark]
@@ -86,3 +90,13 @@ def test_large_answers_go_through_files(tmp_path: Path, remote: str) -> None:
         for file in fragment.data_files()
     }
     assert {path.name for path in Path(place, "data").iterdir()} == referred
+
+
+def test_a_file_of_another_answer_is_not_unpickled(tmp_path: Path) -> None:
+    place = WriteTarget(open_store(str(tmp_path)))
+    one, other = (AnswerRoom(8, place).answer([text] * 100) for text in "ab")
+    assert [*read_answers([one], place)] == [["a"] * 100]
+    (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    file.write_bytes(file.read_bytes().replace(b"b", b"c"))
+    with pytest.raises(CorruptFileError, match="does not hold what a task of this call wrote"):
+        list(read_answers([other], place))

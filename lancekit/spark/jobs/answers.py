@@ -6,6 +6,7 @@ tasks is lost then.  So each task may answer with an equal part of half the sett
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lancekit.errors import EngineError
+from lancekit.errors import CorruptFileError, EngineError
 from lancekit.pipeline.rows.new_files import WriteTarget, new_data_file
 from lancekit.scan.ahead import Workers
 from lancekit.spark.jobs.sizes import spark_bytes
@@ -45,11 +46,12 @@ _MOST = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A pickled value, or the name and the size of the file that holds it."""
+    """A pickled value, or the name, the size and the digest of the file that holds it."""
 
     value: bytes | pa.Buffer | None
     file: str | None = None
     size: int = 0
+    digest: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class AnswerRoom:
                 sink.abort()
         except OSError:
             return Answer(packed)  # the table may be read-only, and Spark may have room
-        return Answer(None, name, len(packed))
+        return Answer(None, name, len(packed), _digest(packed))
 
 
 def answer_room(
@@ -138,7 +140,8 @@ def check_answers(session: SparkSession, size: int, what: str) -> None:
 def read_answers(answers: Iterable[Answer], place: WriteTarget | None) -> Iterator[Any]:
     """Yield the values of answers in order; remove each file once it is read."""
     with Workers() as workers:
-        # these bytes were made a moment ago by this program's own function
+        # These bytes were made a moment ago by this program's own function.  Spark brought their
+        # digest, so no other file is unpickled.
         yield from map(
             pickle.loads,
             workers.results(partial(_bytes_of, answer, place) for answer in answers),
@@ -151,4 +154,14 @@ def _bytes_of(answer: Answer, place: WriteTarget | None) -> Any:
     found = place.store.open(answer.file, answer.size).read(0, answer.size)
     with suppress(OSError):  # cleanup removes it later
         place.store.delete(answer.file)
+    if _digest(found) != answer.digest:
+        raise CorruptFileError(
+            f"The file {answer.file} does not hold what a task of this call wrote into it.",
+            hint="Run the call again.",
+            file=answer.file,
+        )
     return found
+
+
+def _digest(packed: bytes | pa.Buffer) -> bytes:
+    return hashlib.blake2b(memoryview(packed), digest_size=16).digest()
