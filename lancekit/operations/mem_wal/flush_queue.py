@@ -23,10 +23,10 @@ __all__ = ["FlushQueue"]
 
 
 class FlushQueue:
-    """The memtables of a writer that take no more rows, oldest first.
+    """The full memtables of a writer, oldest first.
 
-    One thread at a time makes generations of them, in order: a later one never comes before an
-    earlier one.  Callers hold the lock of ``changed``, which is the writer's.
+    One background thread at a time makes generations of the memtables, in order.  Callers hold the
+    lock of ``changed``, which is the writer's.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class FlushQueue:
     changed
         Notified when a memtable is gone, and when a flush failed.
     begin
-        Starts a function in a thread of its own.
+        Starts a function in a new thread.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class FlushQueue:
 
     @property
     def bytes(self) -> int:
-        """What all memtables take."""
+        """The bytes of all memtables."""
         return sum(table.bytes for table in self.tables)
 
     def start(self) -> None:
-        """Begin to flush if there is something to flush, and nobody does."""
+        """Start the background thread if memtables wait and no thread runs."""
         if self.tables and not self.running and self.ended is None:
             self._begin(self._flush_all)  # which needs the lock
             self.running = True
