@@ -144,7 +144,7 @@ def _without_edge(node: Node, ours: Node, added: Set[str]) -> Node:
         name: Column(column.type) if name in added else replace(column, ids=column.ids & known)
         for name, column in node.table.columns.items()
     }
-    return Node(Table(columns, node.table.rows), node.contains, parent=node.parent)
+    return Node(replace(node.table, columns=columns), node.contains, parent=node.parent)
 
 
 def have_same_names(tables: Sequence[Table]) -> bool:

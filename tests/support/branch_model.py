@@ -43,10 +43,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """What a version holds: columns by their names, rows by their keys."""
+    """What a version holds: columns by their names, rows by their keys.
+
+    ``has_key`` tells that a table which began without a primary key has one by now.
+    """
 
     columns: Mapping[str, Column]
     rows: Mapping[int, Cells]
+    has_key: bool = False
 
     def __eq__(self, other: object) -> bool:
         """Compare what a reader sees: names, types, rows, in any order."""
@@ -79,17 +83,19 @@ class Table:
 
     def added(self, name: str, column: Column, values: Mapping[int, Any]) -> Table:
         rows = {key: {**row, name: values.get(key)} for key, row in self.rows.items()}
-        return Table({**self.columns, name: column}, rows)
+        return replace(self, columns={**self.columns, name: column}, rows=rows)
 
     def dropped(self, name: str) -> Table:
         rows = {k: {n: v for n, v in row.items() if n != name} for k, row in self.rows.items()}
-        return Table({n: c for n, c in self.columns.items() if n != name}, rows)
+        left = {n: c for n, c in self.columns.items() if n != name}
+        return replace(self, columns=left, rows=rows)
 
     def renamed(self, names: Mapping[str, str]) -> Table:
         def new(cells: Mapping[str, Any]) -> dict[str, Any]:
             return {names.get(name, name): value for name, value in cells.items()}
 
-        return Table(new(self.columns), {key: new(row) for key, row in self.rows.items()})
+        rows = {key: new(row) for key, row in self.rows.items()}
+        return replace(self, columns=new(self.columns), rows=rows)
 
     def cast(self, name: str, to: str) -> Table:
         return replace(self, columns={**self.columns, name: replace(self.columns[name], type=to)})
@@ -344,6 +350,15 @@ class _ThreeWay:
             side = self.whose
         return theirs if side == "theirs" else ours
 
+    def _has_key(self) -> bool:
+        side = _decided(
+            [base.has_key for base in self.bases], self.theirs.has_key, self.ours.has_key
+        )
+        if side is None:
+            self.column_clashes.add("the primary key")
+            side = self.whose
+        return (self.theirs if side == "theirs" else self.ours).has_key
+
     def _of_one_side(self, track: _Track) -> tuple[str, Column] | None:
         """Return a column that one side has, unless the other dropped it."""
         side, table = ("theirs", self.theirs) if track.ours is None else ("ours", self.ours)
@@ -379,7 +394,7 @@ class _ThreeWay:
     # ---- rows
 
     def run(self) -> Merged:
-        columns = self.columns()
+        columns, has_key = self.columns(), self._has_key()
         rows, counts = {}, [0, 0, 0, 0]
         for key in {key for table in (self.theirs, self.ours) for key in table.rows}:
             row = self._row(key, columns)
@@ -399,7 +414,7 @@ class _ThreeWay:
         both = [(name, track) for name, (track, _) in columns.items()]
         kept = {track.ours for _, track in both}
         return Merged(
-            Table({name: column for name, (_, column) in columns.items()}, rows),
+            Table({name: column for name, (_, column) in columns.items()}, rows, has_key),
             frozenset(self.clashes),
             frozenset(self.column_clashes),
             (counts[0], counts[1], counts[2], counts[3]),

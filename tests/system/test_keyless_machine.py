@@ -104,7 +104,7 @@ class KeylessMachine(BranchMachine):
         step = Step(
             "the key is k",
             lambda ds: ds.update_field_metadata({"k": MARK}),
-            lambda table: table,
+            lambda table: replace(table, has_key=True),
         )
         self.take(line, lk, step)
 
