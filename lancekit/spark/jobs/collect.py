@@ -41,7 +41,7 @@ __all__ = ["LEFT", "collect", "map_batches", "pack", "run_action"]
 
 Result = TypeVar("Result")
 
-_ROW = "partition int, failed boolean, value binary, file string, size long"
+_ROW = "partition int, failed boolean, value binary, file string, size long, digest binary"
 _POLL_SECONDS = 0.1
 #: Spark looks every two seconds whether a task is cancelled, and ends its Python two seconds later
 _LATE_SECONDS = 5
@@ -154,6 +154,7 @@ def collect(
                 "value": pa.array([answer.value], pa.binary()),
                 "file": pa.array([answer.file], pa.string()),
                 "size": [answer.size],
+                "digest": pa.array([answer.digest], pa.binary()),
             }
         )
 
@@ -177,7 +178,9 @@ def collect(
 
 def _answer(rows: pa.Table, at: int) -> Answer:
     value: Any = rows["value"][at]
-    return Answer(value.as_buffer(), rows["file"][at].as_py(), rows["size"][at].as_py())
+    return Answer(
+        value.as_buffer(), *(rows[name][at].as_py() for name in ("file", "size", "digest"))
+    )
 
 
 @contextmanager
