@@ -80,8 +80,8 @@ class OpenFiles:
         # what is to be compared with checksums is read each time; other stores count or fetch
         is_kept = isinstance(store, LocalStore) and not options.verify_checksums
         identity = store.identity(name) if is_kept else None
-        if identity is None:
-            return FileReader.open(store.open(name, size))
+        if identity is None:  # a file that was written a moment ago, too
+            return FileReader.open(store.open(name, size), compared=compared and is_kept)
         self._last_used = monotonic()
         # the memory decides what a page may be decoded to
         key = identity, options.page_memory_bytes, compared

@@ -360,6 +360,15 @@ def test_no_bit_of_a_generations_files_comes_into_the_table(
             shutil.rmtree(copy)
 
 
+def test_values_of_a_generation_that_was_written_a_moment_ago(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [0], "v": [0]}, tmp_path, primary_key="id")
+    ds.mem_wal_upsert({"id": [1], "v": [0x0102030405060708]}, flush=True)
+    (file,) = (tmp_path / "_mem_wal").glob("*/*_gen_1/data/*.lance")
+    file.write_bytes(file.read_bytes().replace(bytes(range(8, 0, -1)), bytes(range(9, 1, -1))))
+    with pytest.raises(CorruptFileError):
+        lk.dataset(tmp_path).to_table(include_mem_wal=True)
+
+
 @pytest.mark.torture
 def test_no_bit_of_a_quarantine_comes_into_a_read(tmp_path: Path, whole: bool) -> None:
     ds = lk.write_dataset({"id": [0], "v": [0]}, tmp_path, primary_key="id")
