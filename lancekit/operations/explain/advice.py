@@ -42,7 +42,7 @@ def advice(snapshot: Snapshot, predicate: Predicate | None, choice: RowChoice | 
         return []
     if choice is not None:
         return _freshened(choice, rows)
-    from lancekit.scan.indexed.questions import questions_of
+    from lancekit.scan.indexed.questions import questions_of  # loads the parser
 
     questions = questions_of(predicate)
     found = None if questions is None else _helpful(questions)

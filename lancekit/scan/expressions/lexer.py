@@ -103,6 +103,10 @@ def value_of(sql: str, token: Token) -> int | Decimal | str | bytes:
             except ValueError as error:
                 what = f"X'{digits}' is not a sequence of bytes in hex."
                 raise failure(sql, what, token.start) from error
+    return _unquoted(text)
+
+
+def _unquoted(text: str) -> str:
     quote = text[0]
     return text[1:-1].replace(quote + quote, quote)
 
@@ -130,4 +134,4 @@ def listed(sql: str, token: Token) -> Listed:
 
 def _literals(sql: str, start: int, end: int) -> Iterator[Any]:
     for digits, text in _LITERAL.findall(sql[start:end]):
-        yield number(digits) if digits else text[1:-1].replace("''", "'") if text else None
+        yield number(digits) if digits else _unquoted(text) if text else None

@@ -18,7 +18,7 @@ from lancekit.scan.expressions.lexer import Token, listed, tokens, value_of
 from lancekit.scan.expressions.literals import negated, number
 from lancekit.scan.expressions.syntax import Syntax, TypeName
 
-__all__ = ["TYPE_NAMES", "parse"]
+__all__ = ["parse"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -47,7 +47,7 @@ _BINARY: Mapping[str, tuple[int, str]] = {
 }
 
 #: types as they may be written, by the name that the compiler knows
-TYPE_NAMES: Mapping[str, str] = {
+_TYPE_NAMES: Mapping[str, str] = {
     alias: name
     for name, aliases in {
         "boolean": "boolean bool",
@@ -66,6 +66,7 @@ TYPE_NAMES: Mapping[str, str] = {
     }.items()
     for alias in aliases.split()
 }
+_KNOWN_TYPES = frozenset(_TYPE_NAMES.values())
 #: types whose names are two words
 _LONG_NAMES: Mapping[tuple[str, str], str] = {
     ("double", "PRECISION"): "double",
@@ -301,7 +302,7 @@ class _Parser:
         if token.key == "-":
             self.advance()
             if self.next.kind == "number":
-                return self.negative(start)
+                return self.made("literal", start, value=negated(number(self.advance().text)))
             return self.made("NEGATE", start, self.expression(_MULTIPLY))
         if self.accept("+"):
             return self.expression(_MULTIPLY)
@@ -314,11 +315,6 @@ class _Parser:
         if self.accept("*"):
             return self.made("star", start)
         raise self.missing()
-
-    def negative(self, start: int) -> Syntax:
-        """Read a number behind a minus as one literal."""
-        value = negated(number(self.advance().text))
-        return self.made("literal", start, value=value)
 
     def name(self) -> str:
         """Return the name that the next token is."""
@@ -392,7 +388,7 @@ class _Parser:
             return None
         kind = self.type_name()
         self.advance()
-        if kind.name not in TYPE_NAMES.values():
+        if kind.name not in _KNOWN_TYPES:
             what = f"{self.sql[start : token.end]!r} is not part of the filter language."
             raise failure(self.sql, what, start)
         text = self.made("literal", token.start, value=value_of(self.sql, token))
@@ -403,7 +399,7 @@ class _Parser:
         if self.next.kind != "word":
             raise self.missing()
         start, word = self.next.start, self.advance().text.lower()
-        name = TYPE_NAMES.get(word, word)
+        name = _TYPE_NAMES.get(word, word)
         if (word, self.next.key) in _LONG_NAMES:
             name = _LONG_NAMES[word, self.advance().key]
         sizes: tuple[str, ...] = ()

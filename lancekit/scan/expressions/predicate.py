@@ -350,7 +350,7 @@ class Predicate:
         is_own = column in self.schema.names
         if not isinstance(self.source, str) or column not in self.columns or is_own:
             return None
-        from lancekit.scan.expressions.row_points import row_points
+        from lancekit.scan.expressions.row_points import row_points  # loads the parser
 
         return row_points(self.source, column)
 

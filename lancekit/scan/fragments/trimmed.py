@@ -55,7 +55,7 @@ def _wanted(
 
 
 def _by_text(predicate: Predicate, name: str, least: pa.Array, greatest: pa.Array) -> Flags:
-    from lancekit.scan.expressions.bounds import bounds_of
+    from lancekit.scan.expressions.bounds import bounds_of  # loads the parser
 
     may = np.ones(len(least), bool)
     for bound in bounds_of(str(predicate.source), predicate.schema):

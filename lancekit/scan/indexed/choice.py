@@ -205,7 +205,7 @@ def row_choice(
         return None
 
     def asked() -> Questions | None:
-        from lancekit.scan.indexed.questions import questions_of
+        from lancekit.scan.indexed.questions import questions_of  # loads the parser
 
         return questions_of(predicate)
 

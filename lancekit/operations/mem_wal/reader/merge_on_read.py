@@ -224,7 +224,7 @@ def parts_for(of: ReadSet, predicate: Predicate | None) -> ReadSet:
         return of
     if not isinstance(predicate.source, str) or of.keys[0] not in predicate.schema.names:
         return of
-    from lancekit.scan.expressions.bounds import bounds_of
+    from lancekit.scan.expressions.bounds import bounds_of  # loads the parser
 
     bounds = [b for b in bounds_of(predicate.source, predicate.schema) if b.column == of.keys[0]]
     if not bounds:
