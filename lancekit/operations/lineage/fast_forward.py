@@ -165,11 +165,9 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
             stamped = {fragment.id: stamps.on(fragment) for fragment in carried}
         # a row that a restore brought back has other values than the row that took its place
         for fragment in (*taken.updated, *taken.patched):
-            side, (back, _) = (
-                stamped if fragment.id in stamped else known,
-                _moved_rows(change, fragment),
-            )
+            back, _ = _moved_rows(change, fragment)
             if back:
+                side = stamped if fragment.id in stamped else known
                 side[fragment.id] = with_changed(side[fragment.id], back, version)
         carried = [*stamped.values()]
     mark = None if change.mark is None else taken_mark(change.mark, theirs, version)

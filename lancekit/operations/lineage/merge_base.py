@@ -193,12 +193,11 @@ def _based_on(
     uuid = theirs.transaction_uuid if left.point[0] == own else ""
     edges = merge_edges(left, uuid, right, target)
     marks = [BatchMarker(key=one.key, number=one.version, origin=one.origin) for one in edges]
-    picks, returns = (
-        newer_versions(*one).items() if edges else ()
-        for one in ((left.picks, [right.rows_of]), (left.returns, [right.returns]))
-    )
-    marks += [BatchMarker(key=pick_key(n, target), number=v) for n, v in picks if n != target]
-    marks += [BatchMarker(key=return_key(n, target), number=v) for n, v in returns]
+    if edges:
+        picks = newer_versions(left.picks, [right.rows_of]).items()
+        returns = newer_versions(left.returns, [right.returns]).items()
+        marks += [BatchMarker(key=pick_key(n, target), number=v) for n, v in picks if n != target]
+        marks += [BatchMarker(key=return_key(n, target), number=v) for n, v in returns]
     return MergeBase(
         base,
         twin=twin,
