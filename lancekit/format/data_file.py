@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, TypeVar
 
 from lancekit.checked import checked, from_text
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError
 from lancekit.format.items import Items
 from lancekit.format.names import DELETIONS
 from lancekit.format.pb import table_pb2 as pb
@@ -105,10 +105,21 @@ class DataFile:
         """The columns of the file that hold a field, by the fields' ids.
 
         A legacy file has one for each id, from that of its first field on.
+
+        Raises
+        ------
+        CorruptFileError
+            There are fields without a column: such a field would be read as nulls.
         """
         if self.is_legacy:
             first = min((id_ for id_ in self.fields if id_ >= 0), default=0)
             return {id_: id_ - first for id_ in self.fields if id_ >= 0}
+        if len(self.column_indices) < len(self.fields):
+            raise CorruptFileError(
+                f"The manifest lists {len(self.fields)} fields of data file {self.path!r}, and "
+                f"columns of {len(self.column_indices)}.",
+                file=self.path,
+            )
         pairs = zip(self.fields, self.column_indices, strict=False)
         return {id_: column for id_, column in pairs if column >= 0}
 

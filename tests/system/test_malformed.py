@@ -141,6 +141,23 @@ def test_names_in_a_manifest_are_bare(tmp_path, name: str, place: str) -> None:
             opened.read_transaction(1)
 
 
+def test_fields_without_a_column_are_damage(tmp_path) -> None:
+    """They are no columns that were added later, whose values are nulls."""
+    ds = lk.write_dataset({"id": [1, 2], "v": [3, 4]}, tmp_path)
+    manifest = ds._snapshot.manifest
+    (fragment,) = manifest.fragments
+    (file,) = fragment.files
+    fewer = replace(fragment, files=(replace(file, column_indices=file.column_indices[:1]),))
+    (path,) = (tmp_path / "_versions").glob("*.manifest")
+    fragments = type(manifest.fragments).of([fewer])
+    path.write_bytes(encode_manifest_file(replace(manifest, fragments=fragments)))
+    for read in (lk.LanceDataset.to_table, lk.LanceDataset.validate):
+        with pytest.raises(errors.CorruptFileError, match=r"2 fields"):
+            read(lk.dataset(tmp_path))
+    with pytest.raises(errors.CorruptFileError, match=r"2 fields"):
+        lk.dataset(tmp_path).update({"id": "id + 1"})
+
+
 def test_a_quoted_slash_stays_quoted(tmp_path) -> None:
     ds = lk.write_dataset(hostile.ROWS, tmp_path / "d")
     (fragment,) = ds._snapshot.manifest.fragments

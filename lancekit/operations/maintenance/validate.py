@@ -125,9 +125,9 @@ def _check_file(reader: FragmentReader, place: int) -> None:
             file=str(location),
         )
     columns = opened.num_columns
-    outside = [index for index in file.columns.values() if index >= columns]
     unsaid = len(file.column_indices) != len(file.fields) and not file.is_legacy
-    if outside or unsaid or min(file.column_indices, default=0) < 0:
+    outside = unsaid or max(file.columns.values(), default=0) >= columns
+    if outside or min(file.column_indices, default=0) < 0:
         raise CorruptFileError(
             f"{location} has {columns} columns, and {reader.source.where} lists "
             f"{len(file.fields)} fields in columns {list(file.column_indices)}.",

@@ -285,7 +285,7 @@ def _fault(manifest: Manifest, table: SsTable, schema: LanceSchema) -> str:
         if bases.count(None) < len(bases):
             return f"a file of fragment {fragment.id} is in another folder"
         for file in fragment.files:
-            places = [place for place in file.column_indices if place >= 0]
+            places = list(file.columns.values())
             if len(set(places)) < len(places):
                 return f"two fields are one column of {file.path!r}"
         stored = {number for file in fragment.files for number in file.fields}

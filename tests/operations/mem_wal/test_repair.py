@@ -334,6 +334,16 @@ def test_two_fields_of_a_generation_in_one_column(tmp_path: Path) -> None:
         read(tmp_path)
 
 
+def test_fields_of_a_generation_without_columns(tmp_path: Path) -> None:
+    _left = by_the_reference(tmp_path)
+    (manifest, *_) = (tmp_path / FOLDER).glob("*_gen_1/_versions/*.manifest")
+    # one bit in the number of the field that lists the columns makes it one that nobody knows
+    before, fields, after = manifest.read_bytes().rpartition(b"\x12\x03\0\1\2\x1a\x03\0\1\2")
+    manifest.write_bytes(b"".join([before, fields[:5], b"\x3a", fields[6:], after]))
+    with pytest.raises(CorruptFileError, match=r"_gen_1.* lists 3 fields .* and columns of 0"):
+        read(tmp_path)
+
+
 @pytest.mark.torture
 @pytest.mark.parametrize("files", ["data/*.lance", "_pk_index/*.lance", "_deletions/*"])
 def test_no_bit_of_a_generations_files_comes_into_the_table(
