@@ -26,9 +26,10 @@ def carried_fragments(
 ) -> tuple[list[Fragment], list[Copy]]:
     """Return fragments of a version with the names that their files get, and what to copy.
 
-    Files that ``home`` reaches stay where they are, but for those of branches, which may go.
+    Files that ``home`` reaches stay where they are, but for those of branches and of other
+    datasets, which may go: cleanups of another dataset know nothing of ``home``.
     """
-    base = _bases(home)
+    base = _bases(source, home)
     blobs = any(is_blob_v2(field.metadata) for field in source.manifest.schema.walk())
     listed: dict[Store, list[str]] = {}
     renamed: list[Fragment] = []
@@ -65,14 +66,16 @@ def carried_fragments(
     return renamed, copies
 
 
-def _bases(home: Snapshot | None) -> dict[str, int | None]:
-    """Return the folders in which a version may have data files, each with its base path."""
+def _bases(source: Snapshot, home: Snapshot | None) -> dict[str, int | None]:
+    """Return the folders in which files may stay that a version gets, each with its base path."""
     if home is None:
         return {}
+    is_other = source.line.root != home.line.root
+    bases = (b.id for b in home.manifest.base_paths if not (is_other and b.is_dataset_root))
     file = DataFile("x", ())
-    ids = [None, *(base.id for base in home.manifest.base_paths)]
     folders = {
-        str(home.data_file(replace(file, base_id=id_))).removesuffix("/x"): id_ for id_ in ids
+        str(home.data_file(replace(file, base_id=id_))).removesuffix("/x"): id_
+        for id_ in (None, *bases)
     }
     branches = f"{home.line.root.uri}/{names.TREE}/"
     return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -448,6 +449,26 @@ def test_a_column_of_unmoved_rows_is_linked(ds: lk.LanceDataset) -> None:
     before = set(files_below(ds))
     assert dict(ds.branches.merge("two")) == dict.fromkeys(result, 0)
     assert set(files_below(ds)) == before
+
+
+@pytest.mark.parametrize("library", [lk, lance])
+def test_a_clone_keeps_a_column_that_its_source_lost(tmp_path: Path, library: Any) -> None:
+    """A cleanup of the source does not know what a clone reads beyond the version it tagged."""
+    main = lk.write_dataset({"k": [0, 1], "v": [5, 6]}, tmp_path / "t", primary_key="k")
+    main.tags.create("cloned", 1)
+    clone = main.shallow_clone(tmp_path / "clone", "cloned")
+    main.add_columns({"c": "k * 2"})
+    before = set(files_below(clone))
+    lk.diff(main.checkout_version(1), main).apply(clone)
+    linked = {name: n for name, n in files_below(clone).items() if name not in before}
+    assert [n for name, n in linked.items() if name.endswith(".lance")] == [2]
+    main.undo()
+    library.dataset(main.uri).cleanup_old_versions(
+        timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False
+    )
+    found = {"k": [0, 1], "v": [5, 6], "c": [0, 2]}
+    assert lk.dataset(clone.uri).to_table().to_pydict() == found
+    assert lance.dataset(clone.uri).to_table().to_pydict() == found
 
 
 @pytest.mark.cover
