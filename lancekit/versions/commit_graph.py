@@ -84,6 +84,11 @@ def merged_by(snapshot: Snapshot, end: str = "theirs") -> tuple[str, int, str] |
     return (words[0], int(words[1]), words[2]) if MERGED in said and len(words) == 3 else None
 
 
+def _least(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+    """Return the older one of the versions of each line that both have."""
+    return {name: min(left[name], right[name]) for name in left.keys() & right.keys()}
+
+
 class CommitGraph:
     """The versions of the lines of a dataset; each is read once, when it is needed."""
 
@@ -169,13 +174,22 @@ class CommitGraph:
         """
         is_here = base.line.root == self._line.root
         known = self.vector(base) if is_here else VersionVector({}, {})
-        left, right = self.vector(theirs).rows_of, self.vector(ours).rows_of
-        common = {name: min(left[name], right[name]) for name in left.keys() & right.keys()}
+        left, right = self.vector(theirs), self.vector(ours)
+        common = _least(left.rows_of, right.rows_of)
         return any(
             not known.contains(name, version)
             for name, version in common.items()
             if self.line(name) is None or not self._void(name, version)
+        ) or any(
+            # the base may contain the version of a pick, and have deleted the rows since
+            newer_versions(_least(one.picks, other.rows_of), [known.picks])
+            for one, other in ((left, right), (right, left))
         )
+
+    def contains(self, one: Snapshot, other: Snapshot) -> bool:
+        """Return True if a version contains another one, which is in the same dataset."""
+        is_here = one.line.root == self._line.root == other.line.root
+        return is_here and self.vector(one).contains(*self.vector(other).point)
 
     def have_returned_since(self, bases: Sequence[Snapshot], side: Snapshot) -> bool:
         """Return True if deleted rows came back to a side, under new row ids, since all bases.
@@ -214,11 +228,7 @@ class CommitGraph:
         first version of a branch, and not the version that it forked from.
         """
         left, right = self.vector(theirs), self.vector(ours)
-        common = {
-            name: min(version, right.versions[name])
-            for name, version in left.versions.items()
-            if name in right.versions
-        }
+        common = _least(left.versions, right.versions)
         found = {
             name: CommonVersion(name, version, side.line, side)
             for side, (name, version) in ((theirs, left.point), (ours, right.point))

@@ -194,7 +194,7 @@ def _based_on(
     edges = merge_edges(left, uuid, right, target)
     marks = [BatchMarker(key=one.key, number=one.version, origin=one.origin) for one in edges]
     if edges:
-        picks = newer_versions(left.picks, [right.rows_of]).items()
+        picks = newer_versions(left.picks, [right.picks]).items()
         returns = newer_versions(left.returns, [right.returns]).items()
         marks += [BatchMarker(key=pick_key(n, target), number=v) for n, v in picks if n != target]
         marks += [BatchMarker(key=return_key(n, target), number=v) for n, v in returns]

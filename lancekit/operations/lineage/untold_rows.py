@@ -81,15 +81,21 @@ def check_rows_of_new(brings: DiffPlan, other: DiffPlan, found: Changes) -> None
 def check_inserted(between: DiffPlan, base: Snapshot, theirs: Changes, ours: Changes) -> None:
     """Refuse rows that both sides inserted since a base if the two merged since that base.
 
-    One side may have rows of the other one under ids of its own.
+    One side may have rows of the other one under ids of its own. Theirs is older than the base
+    where a version is reverted: then ours may have got the rows back since.
     """
-    sides, changes = (between.old, between.new), (theirs, ours)
-    if between.way != "row ids" or between.old.line.root != between.new.line.root:
+    sides = between.old, between.new
+    if between.way != "row ids" or sides[0].line.root != sides[1].line.root:
         return
-    both = zip(sides, changes, strict=True)
-    if all(len(_untold(between, side, one.inserted)) for side, one in both) and (
-        CommitGraph(between.new.line).have_met_since(base, *sides)
-    ):
+    if not (len(theirs.inserted) and len(_untold(between, between.new, ours.inserted))):
+        return
+    graph = CommitGraph(between.new.line)
+    if graph.contains(base, between.old):
+        is_untold = graph.have_returned_since([base], between.new)
+    else:
+        untold = _untold(between, between.old, theirs.inserted)
+        is_untold = len(untold) > 0 and graph.have_met_since(base, *sides)
+    if is_untold:
         why = "a merge or a pick brought rows of one side to the other"
         raise _error(between, f"both sides inserted some since {base.called}, and {why} since")
 

@@ -214,6 +214,32 @@ def test_a_row_of_a_conflict_is_not_inserted_again(tmp_path: Path) -> None:
     assert as_read(side, "side")[1:] == [{"k": 9, "v": 11}]
 
 
+@pytest.mark.parametrize("passes", [False, True])
+def test_undone_rows_that_a_pick_kept_come_back_once(tmp_path: Path, passes: bool) -> None:
+    """A branch took back what main had picked, and got the rows back by a merge, not as they were.
+
+    A merge of the undone version makes main contain the version of the pick.
+    """
+    main = lk.write_dataset({"k": [0], "v": [0]}, tmp_path / "t", enable_stable_row_ids=True)
+    side, other = main.create_branch("side"), main.create_branch("other")
+    main.insert({"k": [9], "v": [9]}, mode="append")
+    side.insert({"k": [1], "v": [1]}, mode="append")
+    main.branches.cherry_pick("side", 2)
+    side.undo()
+    main.branches.merge("side")
+    if passes:  # by way of a branch that has merged the undone version, too
+        other.branches.merge("side", into="other")
+        other.branches.merge("main", into="other")
+    side.branches.merge("other" if passes else "main", into="side")
+    before = as_read(main, "side")
+    assert [row["k"] for row in before] == [0, 1, 9]
+    with pytest.raises(InvalidArgumentError, match="both sides inserted some since version 3"):
+        side.revert(3)
+    assert as_read(main, "side") == before
+    side.revert(3, on="k")
+    assert as_read(main, "side") == before
+
+
 def test_a_pick_of_changed_values_leaves_no_key(tmp_path: Path) -> None:
     main = lk.write_dataset({"k": [0], "v": [0]}, tmp_path / "t", enable_stable_row_ids=True)
     side = main.create_branch("side")
