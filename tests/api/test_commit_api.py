@@ -174,6 +174,7 @@ def said(transaction: Any) -> Any:
     return found, dict(transaction.transaction_properties), transaction.uuid
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
 @pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
 def test_both_commit_the_same_operation(tmp_path: Path, make: Make, stable: bool) -> None:

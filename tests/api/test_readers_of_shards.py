@@ -116,6 +116,7 @@ def test_count_rows_hints_at_rows_that_wait(
     assert len(caplog.messages) == 3
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("include", [False, True])
 @pytest.mark.parametrize(
     "text",

@@ -191,6 +191,7 @@ HIDDEN_FLAGS = [{"with_row_id": True}, {"with_row_address": True}]
 HIDDEN_FLAGS += [{}, {"with_row_id": True, "with_row_address": True}]
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("flags", HIDDEN_FLAGS, ids=str)
 @pytest.mark.parametrize(
     "columns",

@@ -39,6 +39,7 @@ def _table() -> pa.Table:
     )
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 @pytest.mark.parametrize("writer", LIBRARIES)
 @pytest.mark.parametrize("reader", LIBRARIES)

@@ -41,6 +41,7 @@ def _kept(array: pa.Array, metadata: dict[str, str], version: str, path: Path) -
     return str(layout.WhichOneof("layout"))
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("version", _VERSIONS)
 @pytest.mark.parametrize("rows", [1, 3, 20])
 @pytest.mark.parametrize("sizes", [(1,), (7,), (8,), (9,), (16,), (2, 3), (4, 2)])

@@ -123,6 +123,7 @@ COMPRESSION = [
 ]
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("metadata", COMPRESSION, ids=str)
 def test_reads_encodings_asked_for_by_metadata(

@@ -231,6 +231,7 @@ def test_a_mark_within_lists_is_found_by_its_id(tmp_path: Path) -> None:
     assert ds.to_table()["l"].to_pylist() == values.to_pylist() * 2
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("word", ["true", "TRUE", "1", "false", ""])
 def test_the_mark_of_blobs_counts_whatever_it_says(tmp_path: Path, version: Any, word: str) -> None:

@@ -151,6 +151,7 @@ def _random_array(rng: np.random.Generator, rows: int, depth: int, version: str)
     return lists_of(sizes, null, items, large=bool(rng.random() < 0.3))
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_types(tmp_path: Path, version: str, seed: int) -> None:
@@ -216,6 +217,7 @@ def _part(column: FileColumn, path: str, version: str) -> FileColumn:
     return FileColumn(field, tuple(own))
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("path", ["s.a", "s.l.x", "s.l.y", "s.l"])
 def test_parts_of_a_field(tmp_path: Path, version: str, path: str) -> None:
@@ -378,6 +380,7 @@ def test_more_dictionaries_than_keys_can_tell_apart(tmp_path: Path, version: str
     assert batch.column("d").to_pylist() == [expected[row]["d"] for row in picked]
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("structure", ["fullzip", "miniblock"])
 def test_the_structure_that_metadata_ask_for(tmp_path: Path, version: str, structure: str) -> None:

@@ -65,6 +65,7 @@ def table() -> pa.Table:
     return _table()
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("goal", GOALS)
 def test_each_goal_has_its_encodings(

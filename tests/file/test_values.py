@@ -160,6 +160,7 @@ def _encoding(reader: FileReader) -> tuple[str, bool]:
     return name, encoding.HasField("mini_block") and layout.HasField("dictionary")
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("nulls", ["none", "some"])
 @pytest.mark.parametrize("name", _CHOICES)
@@ -217,6 +218,7 @@ def _blobs(kind: str, rows: int) -> pa.Array:
     return pa.array(values, pa.binary())
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("nulls", ["none", "some"])
 @pytest.mark.parametrize(
@@ -244,6 +246,7 @@ def test_values_in_full_zip_pages(
     assert_same(read_reference(data, tmp_path / "a")["c"], array, kind)
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("structure", ["miniblock", "fullzip"])
 @pytest.mark.parametrize("name", _CHOICES)

@@ -212,6 +212,7 @@ def answers(uri: str) -> None:
     assert ds.count_rows("x >= 0") == 18
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "ZONEMAP"])
 @pytest.mark.parametrize("stable", [False, True])
 def test_indices(tmp_path: Path, kind: str, stable: bool) -> None:

@@ -61,6 +61,7 @@ def same(uri: str, parts: Sequence[pa.Array], fragments: int) -> None:
     assert len(theirs.get_fragments()) == fragments
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("way", WAYS)
 def test_rows_with_more_values_than_keys_go_to_another_file(
@@ -76,6 +77,7 @@ def test_rows_with_more_values_than_keys_go_to_another_file(
         same(uri, parts, files)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("way", WAYS)
 def test_compaction_leaves_apart_what_no_key_can_tell(

@@ -51,6 +51,7 @@ FORMS: dict[str, Rows] = {
 }
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", KEYS, ids=str)
 def test_keys_are_not_cut(kind: pa.DataType, form: str) -> None:

@@ -58,6 +58,7 @@ WAYS: dict[str, tuple[Any, Callable[[pa.Table], list[Any]]]] = {
 }
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("way", WAYS)
 def test_all_rows_get_new_values_and_pylance_reads_them(

@@ -75,6 +75,7 @@ def cast(numbers: np.ndarray, kind: pa.DataType) -> pa.Array:
     return pa.array(numbers).cast(storage).cast(kind)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("kind", [*WHOLE, *OTHERS], ids=str)
 @pytest.mark.parametrize("count", [0, 1, 40, 5000])
 def test_the_same_as_arrow(kind: pa.DataType, count: int) -> None:

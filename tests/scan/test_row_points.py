@@ -24,6 +24,7 @@ FILTERS = {
 }  # fmt: skip
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("stable", [True, False])
 @pytest.mark.parametrize("text", FILTERS)
 def test_what_a_filter_selects_is_the_references(tmp_path, text: str, stable: bool) -> None:

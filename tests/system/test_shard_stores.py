@@ -118,6 +118,7 @@ def test_a_put_is_three_looks_and_one_write(s3: S3Server) -> None:
     assert seen(made) == {0: "first", 2: "z", 5: "z"}
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("gone", ["_mem_wal", "shard", "begun again"])
 @pytest.mark.parametrize("put_before", ["nothing", "by hand", "upsert"])
 def test_a_removed_log_fences_its_writer(

@@ -32,6 +32,7 @@ GROWING: dict[str, Callable[[np.random.Generator], Values | list[str]]] = {
 }
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("nulls", [0.0, 0.01], ids=["", "nulls"])
 @pytest.mark.parametrize("name", GROWING)
 def test_single_values_of_many_pages(

@@ -28,6 +28,7 @@ def test_a_plain_page_reads_no_more_than_itself(ds, state):
     assert (page.start, page.total, page.looked_at, page.columns) == (20, 99, 10, 3)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("condition", ["", "x > 4", "x IS NULL", "id < 0"])
 @pytest.mark.parametrize("order", [None, ("x", True), ("x", False), ("letter", False)])
 def test_a_page_is_that_of_all_rows(ds, state, condition, order, monkeypatch):

@@ -19,6 +19,7 @@ from tests.support.indexed_columns import rows
 COLUMN = {"LABEL_LIST": "labels", "NGRAM": "text", "BLOOMFILTER": "int8"}
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("theirs", [False, True], ids=["ours", "theirs"])
 @pytest.mark.parametrize("name", KINDS)
 def test_as_pylance_tells(name: str, theirs: bool, tmp_path: Path) -> None:

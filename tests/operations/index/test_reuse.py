@@ -82,6 +82,7 @@ def test_both_libraries_note_the_same(tmp_path: Path) -> None:
     check(ours)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("external", [False, True])
 @pytest.mark.parametrize("by", [lk, lance], ids=["ours", "theirs"])
 def test_what_is_noted_is_let_go_of(

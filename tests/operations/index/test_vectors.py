@@ -222,6 +222,7 @@ def stored(uri: str) -> dict[int, bytes]:
     return found
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
 @pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_SQ"])
 def test_new_rows_get_the_codes_that_pylance_gives(tmp_path: Path, kind: str, metric: str) -> None:
@@ -277,6 +278,7 @@ def test_graphs_stay_as_they_are(tmp_path: Path) -> None:
         assert one.to_table(columns=["n"], nearest=nearest)["n"].to_pylist() == [300]
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize(
     ("label", "more"), [("IVF_FLAT", {}), ("IVF_SQ", {}), ("IVF_PQ", PRODUCTS)]
 )

@@ -666,6 +666,7 @@ def test_a_cleanup_of_the_branch_keeps_what_others_read(ds: lk.LanceDataset) -> 
         lk.dataset(ds.uri).to_table()
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("side", [lk, lance])
 @pytest.mark.parametrize("files", ["link", "reference"])
 def test_a_cleanup_of_main_keeps_what_a_rebased_branch_reads(

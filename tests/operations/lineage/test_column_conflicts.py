@@ -88,6 +88,7 @@ OF_SCHEMAS: dict[str, tuple[Change, Change]] = {
 }
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("case", OF_SCHEMAS)
 def test_a_conflict_of_schemas_is_found_before_a_row_is_read(

@@ -53,6 +53,7 @@ def structs(path: Path, *, key: str | None = None) -> lk.LanceDataset:
     return lk.write_dataset(rows, path, enable_stable_row_ids=key is None, **kept)
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("key", ["id", None])  # without a key, row ids tell the rows
 @pytest.mark.parametrize("side", ["ours", "theirs"])
 @pytest.mark.parametrize("what", DESCRIBED)

@@ -166,6 +166,7 @@ def seen(found: tuple[dict[str, str], Rows], wanted: Any) -> bool:
     return read_rows == wanted and (kind is None or types[names[-1]] == kind)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("turned", [False, True], ids=["into-main", "into-branch"])
 @pytest.mark.parametrize("name", CASES)
 def test_what_becomes_of_columns(tmp_path: Path, name: str, turned: bool) -> None:
@@ -276,6 +277,7 @@ DESCRIBED: dict[str, tuple[Change, Change, Callable[[lk.LanceDataset], Any], Any
 }  # fmt: skip
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("turned", [False, True], ids=["into-main", "into-branch"])
 @pytest.mark.parametrize("name", DESCRIBED)
 def test_descriptions_of_columns(tmp_path: Path, name: str, turned: bool) -> None:

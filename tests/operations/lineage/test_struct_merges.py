@@ -381,6 +381,7 @@ def with_other_parts(value: Any, change: Callable[[dict[str, Any]], dict[str, An
     return value
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("side", ["ours", "theirs"])
 @pytest.mark.parametrize("nesting", NESTED)
 def test_parts_of_nested_structs(tmp_path: Path, nesting: str, side: str) -> None:

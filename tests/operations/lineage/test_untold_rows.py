@@ -284,6 +284,7 @@ CHANGES: dict[str, Callable[[lk.LanceDataset], Any]] = {
 }
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("into", ["main", "exp"])
 @pytest.mark.parametrize("changed", CHANGES)
 @pytest.mark.parametrize("way", RETURNS)

@@ -63,6 +63,7 @@ def both(path: Path) -> list[dict[str, Any]]:
     return shown
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize(("change", "said"), CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("durable", [True, False])
 def test_a_writer_sees_that_the_columns_changed(
@@ -98,6 +99,7 @@ def test_a_writer_sees_that_the_columns_changed(
         assert [found[key]["x"] for key in (0, 1, 2, 5)] == [70, 71, None, 5]
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("library", ["lancekit", "pylance"])
 @pytest.mark.parametrize("shards", [1, 3])
 def test_an_upsert_takes_the_new_columns(tmp_path: Path, shards: int, library: str) -> None:
@@ -122,6 +124,7 @@ def test_an_upsert_takes_the_new_columns(tmp_path: Path, shards: int, library: s
     assert both(tmp_path)[1] == {"id": 1, "v": 16}
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("library", ["lancekit", "pylance"])
 @pytest.mark.parametrize("where", ["generation", "log", "open writer", "two of both"])
 def test_rows_that_wait_leave_later_columns_alone(tmp_path: Path, where: str, library: str) -> None:

@@ -26,6 +26,7 @@ FILES = ["data/*", "_pk_index/page_data.lance", "_pk_index/page_lookup.lance", "
 FILES += ["_versions/*.manifest"]
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("damage", [cut, Path.unlink])
 @pytest.mark.parametrize("files", FILES)
 @pytest.mark.parametrize("collected", [False, True])

@@ -29,6 +29,7 @@ def manifests(path: Path) -> list[Path]:
     return sorted(found, key=lambda file: position(file.name))
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("how_many", [1, 2, 99])
 @pytest.mark.parametrize("collected", [False, True])
 @pytest.mark.parametrize("merged", [False, True])

@@ -58,6 +58,7 @@ def read_keys(folder: str, name: str) -> pa.Table:
     return lance.file.LanceFileReader(f"{folder}/{KEYS}/{name}.lance").read_all().to_table()
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("kind", KEYED)
 @pytest.mark.parametrize("version", ["2.0", "2.2"])
 def test_ours_are_as_those_of_the_reference(tmp_path: Path, kind: str, version: str) -> None:

@@ -181,6 +181,7 @@ def remove_manifests_of(shard: Path) -> None:
         file.unlink()
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("collected", [False, True])
 @pytest.mark.parametrize("loss", ["folder", "manifest"])
 def test_a_lost_generation_is_named_and_can_be_given_up(
@@ -320,6 +321,7 @@ def test_a_log_without_its_end_stays_an_error_however_often_it_is_tried(tmp_path
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("writers", ["first", "second", "second by pylance", "pylance"])
 @pytest.mark.parametrize("flushed", [False, True])
 def test_a_log_without_any_entry_is_missed(tmp_path: Path, writers: str, flushed: bool) -> None:

@@ -86,6 +86,7 @@ def test_rows_deletes_and_mark_are_one_version(tmp_path: Path) -> None:
     assert (again["num_merged_generations"], again.version) == (0, done.version)
 
 
+@pytest.mark.cover
 @pytest.mark.torture
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("seed", range(3))

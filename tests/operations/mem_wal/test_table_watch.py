@@ -59,6 +59,7 @@ ENDINGS: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_what_ends_a_table_fences_its_writer(tmp_path: Path, ending: str, again: bool) -> None:

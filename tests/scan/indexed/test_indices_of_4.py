@@ -78,6 +78,7 @@ def _rows() -> pa.Table:
     )
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("merged", [False, True], ids=["as made", "merged"])
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "ids"])
 def test_filters_give_the_same_rows_with_its_indices_as_without(
