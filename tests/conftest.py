@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 import sys
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
-from itertools import combinations
+from itertools import combinations, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,7 @@ PLACE = os.environ.get("LANCEKIT_TEST_SPARK", "")
 ON_CLUSTER = PLACE.startswith("spark://")
 OVER_CONNECT = bool(PLACE) and not ON_CLUSTER
 TESTS = Path(__file__).parent
+FOLDER_NUMBERS = count()
 
 
 # A busy machine is no fault of the code, under CI either, where hypothesis has its own profile.
@@ -286,6 +288,16 @@ def interrupts() -> None:
     """Hear interrupts, to which a program is deaf that a shell started in the background."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty folder for one test.
+
+    To find a free name, pytest lists the folders of all tests before, which grows with each.
+    """
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    return tmp_path_factory.mktemp(f"{name}_{next(FOLDER_NUMBERS)}", numbered=False)
 
 
 @pytest.fixture(scope="session")
