@@ -211,7 +211,8 @@ class FileWriter:
         columns = {column.owner.id: column.pages.metadata() for column in self._columns}
         if self._checksums is not None:
             self._checksums.finish(descriptor, columns)
-        stored = descriptor.SerializeToString()
+        # in any other order equal tables would be unequal files from process to process
+        stored = descriptor.SerializeToString(deterministic=True)
         global_buffers = [(self._write_aligned(stored), len(stored)), *self._global_buffers]
 
         columns_at = self._position

@@ -238,3 +238,12 @@ def test_text_that_is_not_utf_8_is_damage(version: str) -> None:
         reader = open_ours(data, "bad.lance")
         with pytest.raises(CorruptFileError, match=r"bad\.lance, column 'c', page 0.*UTF-8"):
             reader.read(reader.columns)
+
+
+def test_metadata_are_written_in_the_order_of_their_names() -> None:
+    """Protobuf orders a map by addresses: two processes wrote equal tables as unequal files."""
+    names = [f"name {number}" for number in range(10, 60)]
+    schema = pa.schema([("x", pa.int32())], metadata=dict.fromkeys(reversed(names), "v"))
+    data = write_ours(pa.table({"x": [1]}).replace_schema_metadata(schema.metadata), "2.1")
+    places = [data.index(name.encode()) for name in names]
+    assert places == sorted(places)
