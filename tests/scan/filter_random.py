@@ -9,7 +9,7 @@ from random import Random
 
 import pyarrow as pa
 
-__all__ = ["random_condition", "random_rows"]
+__all__ = ["random_condition", "random_rows", "random_value"]
 
 # Neither negative zeros nor what gives a NaN: the reference tells their signs apart in columns. Nor
 # casts of decimals, which it moves to the literal.
@@ -139,3 +139,9 @@ class _Maker:
 
 def random_condition(random: Random, depth: int = 2) -> str:
     return _Maker(random).condition(depth)
+
+
+def random_value(random: Random, depth: int = 2) -> str:
+    """Return an expression of any of the families."""
+    maker = _Maker(random)
+    return random.choice([maker.whole, maker.fraction, maker.text, maker.moment])(depth)
