@@ -29,6 +29,7 @@ from lancekit.legible import clean, shown
 __all__ = [
     "NOT_SUCH",
     "TAKEN_ELSEWHERE",
+    "check_arguments",
     "checked",
     "checked_methods",
     "from_text",
@@ -116,6 +117,7 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "dict": (_of(Mapping), "a dictionary"),
     "Mapping": (_of(Mapping), "a dictionary"),
     "dict[str, Any]": (_named, "a dictionary"),
+    "Mapping[str, Any]": (_named, "a dictionary whose keys are text"),
     "dict[str, str]": (_texts, "a dictionary of texts"),
     "list[Any]": (_each(lambda _: True), "a list"),
     "list[str]": (_each(_of(str)), "a list of texts"),
@@ -246,6 +248,31 @@ def _binder(signature: inspect.Signature) -> Callable[[Any, Any], Mapping[str, A
     return bind
 
 
+def _checks(signature: inspect.Signature) -> Callable[[Mapping[str, Any]], None]:
+    """Return a check of arguments by the annotations of their parameters."""
+    tests = {name: _tests(p.annotation) for name, p in signature.parameters.items()}
+    tests = {name: found for name, found in tests.items() if found}
+    defaults = {name: signature.parameters[name].default for name in tests}
+
+    def check(given: Mapping[str, Any]) -> None:
+        for name, found in tests.items():
+            if name in given and given[name] is not defaults[name]:
+                _check(name, given[name], found)
+
+    return check
+
+
+def check_arguments(signature: inspect.Signature, given: Mapping[str, Any]) -> None:
+    """Check arguments of a function that is not called with them.
+
+    Raises
+    ------
+    InvalidTypeError
+        An argument is none of what its annotation says.
+    """
+    _checks(signature)(given)
+
+
 def checked(function: F) -> F:
     """Return the function with its arguments checked.
 
@@ -263,9 +290,7 @@ def checked(function: F) -> F:
     lancekit.errors.InvalidTypeError: number is '4'. Pass a whole number.
     """
     signature = inspect.signature(function)
-    tests = {name: _tests(p.annotation) for name, p in signature.parameters.items()}
-    tests = {name: found for name, found in tests.items() if found}
-    defaults = {name: signature.parameters[name].default for name in tests}
+    check_values = _checks(signature)
     bind, known = _binder(signature), signature.parameters
     takes_more = any(one.kind is one.VAR_KEYWORD for one in known.values())
     mark, explain = interrupts.mark, interrupts.explain  # the wrapper has other globals
@@ -284,9 +309,7 @@ def checked(function: F) -> F:
                 if kwargs.keys() - known.keys()
                 else "",
             ) from None
-        for name, found in tests.items():
-            if name in given and given[name] is not defaults[name]:
-                _check(name, given[name], found)
+        check_values(given)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         check(args, kwargs)

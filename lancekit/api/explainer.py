@@ -27,6 +27,7 @@ from lancekit.api.pylance.arguments import (
 from lancekit.api.scan_options import ScanOptions
 from lancekit.api.scanner import LanceScanner, scan_of
 from lancekit.call import Call
+from lancekit.checked import check_arguments
 from lancekit.choice import check_choice
 from lancekit.errors import InvalidTypeError
 from lancekit.format.storage_version import check_storage_version
@@ -283,6 +284,7 @@ class Explainer:
             for argument, value in bound.arguments.items():
                 if value is not None and argument in _HOW:
                     _HOW[argument](argument, value)
+            check_arguments(signature, bound.arguments)
             told = work(dataset, bound.arguments)
             where = DatasetOptimizer(dataset) if owner is DatasetOptimizer else dataset
             return replace(told, _call=Call(getattr(where, name), *args, **kwargs))

@@ -35,6 +35,21 @@ def first(ds: Any) -> Any:
 
 
 WRONG: dict[str, tuple[type[Exception], str, Call]] = {
+    "columns to drop, explained": (
+        InvalidTypeError,
+        "columns is True",
+        lambda d: d.explain.drop_columns(True),
+    ),
+    "column to index, explained": (
+        InvalidTypeError,
+        "column is 7",
+        lambda d: d.explain.create_scalar_index(7, "BTREE"),
+    ),
+    "names of parameters": (
+        InvalidTypeError,
+        "params is {1: 2}. *Pass a dictionary whose keys are text",
+        lambda d: lk.sql("SELECT a FROM d", d=d, params={1: 2}),
+    ),
     "id": (InvalidArgumentError, "id of .* is -1", lambda d: Op.Append([replace(first(d), id=-1)])),
     "rows": (
         InvalidArgumentError,
