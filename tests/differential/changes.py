@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 import lancekit as lk
-from tests.differential.filters import condition, value
+from tests.differential.filters import value
 from tests.differential.scene import Maker, Rows, Scene, Step, handle, maybe, some
 
 __all__ = ["CHANGES", "SHARD_CHANGES", "UPKEEP"]
@@ -77,7 +77,7 @@ def _merge(draw: Random, scene: Scene) -> Step:
     if draw.random() < 0.7:
         clauses.append(("when_not_matched_insert_all", ()))
     if draw.random() < 0.2:
-        expr = maybe(draw, 0.7, lambda: condition(draw))
+        expr = maybe(draw, 0.7, lambda: scene.filters(draw))
         clauses.append(("when_not_matched_by_source_delete", (expr,) if expr else ()))
     if draw.random() < 0.15:
         clauses.append(("write_mode", (draw.choice(["rewrite_rows", "rewrite_columns"]),)))
@@ -120,7 +120,7 @@ def _updates(draw: Random, scene: Scene) -> dict[str, Any]:
             {"n": "n + 1000"},
         ]
     )
-    return {"updates": assignments, "where": maybe(draw, 0.85, lambda: condition(draw))}
+    return {"updates": assignments, "where": maybe(draw, 0.85, lambda: scene.filters(draw))}
 
 
 def _added(draw: Random, scene: Scene) -> dict[str, Any]:
@@ -240,7 +240,7 @@ def _constrained(draw: Random, scene: Scene) -> Step:
         constraints.add(given["name"], given["condition"])
         return constraints.run()
 
-    texts = ["count(n) >= 0", "n >= 0", "i < 3 OR i IS NULL", "max(n) < 400", condition(draw)]
+    texts = ["count(n) >= 0", "n >= 0", "i < 3 OR i IS NULL", "max(n) < 400", scene.filters(draw)]
     return Step(
         "constraints.add", {"name": draw.choice("ab"), "condition": draw.choice(texts)}, run
     )
@@ -283,7 +283,7 @@ def _merged_shards(draw: Random, scene: Scene) -> Step:
 
 CHANGES: dict[Maker, int] = {
     _write: 12,
-    _method("delete", lambda draw, _: {"predicate": condition(draw)}): 8,
+    _method("delete", lambda draw, s: {"predicate": s.filters(draw)}): 8,
     _method("update", _updates): 8,
     _merge: 14,
     _method("add_columns", _added): 4,

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from tests.scan.filter_random import random_condition, random_value
 
-__all__ = ["arrow_filter", "condition", "from_corpus", "spoiled", "value"]
+__all__ = ["arrow_filter", "condition", "few_columns", "from_corpus", "spoiled", "value"]
 
 _CORPUS = Path(__file__).parents[1] / "scan"
 _PIECES = (
@@ -76,6 +76,23 @@ def _beside(draw: Random) -> str:
             f"s = '{draw.choice(['', 'a', 'ab', 'é'])}' AND n < {number}",
         ]
     )  # fmt: skip
+
+
+def few_columns(draw: Random) -> str:
+    """Return a condition on columns that all tables with a column `n` have."""
+    number = draw.randint(-4, 60)
+    simple = [
+        f"n > {number}",
+        f"n IN ({number}, 5, 3)",
+        f"i {draw.choice(['=', '<', '<>'])} {number % 5}",
+        f"f >= {draw.choice(['0.0', '-0.0', '1.5'])}",
+        "b",
+        f"s = '{draw.choice(['a', 'ab', ''])}'",
+        "s IS NULL",
+        f"w LIKE '%{draw.choice(['fig', 'apple'])}%'",
+    ]
+    one, other = draw.choice(simple), draw.choice(simple)
+    return draw.choice([one, one, f"{one} AND {other}", f"{one} OR {other}", f"NOT ({one})"])
 
 
 def value(draw: Random) -> str:

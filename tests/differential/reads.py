@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import lancekit as lk
-from tests.differential.filters import arrow_filter, condition, from_corpus, value
+from tests.differential.filters import arrow_filter, few_columns, from_corpus, value
 from tests.differential.scene import Maker, Scene, Step, handle, maybe, some
 from tests.differential.tables import VECTOR
 
@@ -41,7 +41,7 @@ def scan_arguments(draw: Random, scene: Scene) -> dict[str, Any]:
     """Draw arguments of a scan; most are left out."""
     given = {
         "columns": _columns(draw, scene),
-        "filter": maybe(draw, 0.6, lambda: condition(draw))
+        "filter": maybe(draw, 0.6, lambda: scene.filters(draw))
         or maybe(draw, 0.2, lambda: arrow_filter(draw)),
         "limit": maybe(draw, 0.2, lambda: draw.choice([0, 1, 5, 40, 10**6])),
         "offset": maybe(draw, 0.15, lambda: draw.choice([0, 3, 50, 10**6])),
@@ -92,13 +92,13 @@ def _explained(draw: Random, scene: Scene) -> Step:
         ds = handle(scene, given.pop("at", None))
         return getattr(ds.explain, given.pop("of"))(**given)
 
-    given = {"filter": condition(draw)}
+    given = {"filter": scene.filters(draw)}
     made = draw.choice(
         [
             {"of": "scanner", **scan_arguments(draw, scene)},
             {"of": "count_rows", **given},
-            {"of": "delete", "predicate": condition(draw)},
-            {"of": "update", "updates": {"i": value(draw)}, "where": condition(draw)},
+            {"of": "delete", "predicate": scene.filters(draw)},
+            {"of": "update", "updates": {"i": value(draw)}, "where": scene.filters(draw)},
             {"of": "compact_files", "target_rows_per_fragment": draw.choice([10, 50, 10**6])},
             {"of": "add_columns", "transforms": {"new": value(draw)}},
             {"of": "drop_columns", "columns": some(draw, scene.columns, 2)},
@@ -120,7 +120,7 @@ def _filter_of_rows(draw: Random, scene: Scene) -> Step:
             ds.explain.filter(given["filter"]),
         ]
 
-    return Step("filtered", {"at": draw.choice(_AT), "filter": condition(draw)}, run)
+    return Step("filtered", {"at": draw.choice(_AT), "filter": scene.filters(draw)}, run)
 
 
 def _taken(draw: Random, scene: Scene) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def _fragment(draw: Random, scene: Scene) -> Step:
         "of": draw.choice(["count", "take", "table"]),
         "number": draw.randint(0, 2),
         "columns": some(draw, scene.columns, 3),
-        "filter": condition(draw),
+        "filter": scene.filters(draw),
     }
     return Step("fragment", {"at": draw.choice(_AT), **given}, run)
 
@@ -183,15 +183,8 @@ def _nearest(draw: Random, scene: Scene) -> Step:
     }
     given = {"nearest": nearest, "columns": draw.choice([["n"], ["n", "w"], None])}
     if draw.random() < 0.4:
-        given |= {"filter": condition_of_search(draw), "prefilter": draw.random() < 0.5}
+        given |= {"filter": few_columns(draw), "prefilter": draw.random() < 0.5}
     return Step("nearest", {"at": draw.choice([None, "", 1]), **given}, run)
-
-
-def condition_of_search(draw: Random) -> str:
-    """Return a condition that most rows fulfil, or few."""
-    return draw.choice(
-        ["n > 40", "i > 0", "b", "s = 'a' OR n < 9", "w LIKE '%fig%'", "n IN (3, 5)"]
-    )
 
 
 def _words(draw: Random, scene: Scene) -> Step:
@@ -204,7 +197,7 @@ def _words(draw: Random, scene: Scene) -> Step:
     )
     given: dict[str, Any] = {"full_text_query": query, "columns": ["n", "w"]}
     if draw.random() < 0.4:
-        given |= {"filter": condition_of_search(draw), "prefilter": draw.random() < 0.7}
+        given |= {"filter": few_columns(draw), "prefilter": draw.random() < 0.7}
     if draw.random() < 0.3:
         given["limit"] = draw.choice([1, 7])
     return Step("full_text", {"at": draw.choice([None, "", 1]), **given}, run)
@@ -217,7 +210,7 @@ def _sharded_scan(draw: Random, scene: Scene) -> Step:
     def run(scene: Scene, given: dict[str, Any]) -> Any:
         return lk.dataset(scene.uri).to_table(**given, include_mem_wal=True)
 
-    given = {"columns": some(draw, scene.columns, 3), "filter": condition_of_search(draw)}
+    given = {"columns": some(draw, scene.columns, 3), "filter": few_columns(draw)}
     if draw.random() < 0.3:
         given["order_by"] = ["n"]
     return Step("with_shards", given, run)
@@ -232,7 +225,7 @@ def _lsm(draw: Random, scene: Scene) -> Step:
 
     given = {
         "columns": some(draw, scene.columns, 3),
-        "filter": condition_of_search(draw),
+        "filter": few_columns(draw),
         "limit": draw.choice([None, 5]),
         "explain": draw.random() < 0.3,
     }
@@ -260,7 +253,7 @@ def _diff(draw: Random, scene: Scene) -> Step:
         return [diff.counts, diff.to_table()]
 
     given: dict[str, Any] = {"old": draw.choice([1, 1, 2, 3, "t0", ("b1", None)])}
-    given |= {"filter": maybe(draw, 0.3, lambda: condition(draw))}
+    given |= {"filter": maybe(draw, 0.3, lambda: scene.filters(draw))}
     given |= {"columns": maybe(draw, 0.2, lambda: some(draw, scene.columns, 3))}
     given |= {"on": maybe(draw, 0.3, lambda: "n")}
     return Step("diff", given, run)
@@ -281,7 +274,7 @@ READS: dict[Maker, int] = {
     _method("take", arguments=_taken): 4,
     _method("head", arguments=_head): 2,
     _method("sample", arguments=_sample): 1,
-    _method("count_rows", arguments=lambda draw, _: {"filter": condition(draw)}): 3,
+    _method("count_rows", arguments=lambda draw, s: {"filter": s.filters(draw)}): 3,
     _fragment: 3,
 }
 OF_CORPUS: dict[Maker, int] = {_one_of_corpus: 1}
@@ -291,6 +284,6 @@ HISTORIES: dict[Maker, int] = {
     _versions: 1,
     _diff: 4,
     _method("row_history", arguments=_row_history): 1,
-    _method("blame", arguments=lambda draw, _: {"filter": condition(draw)}): 1,
+    _method("blame", arguments=lambda draw, s: {"filter": s.filters(draw)}): 1,
     _method("column_history", arguments=lambda draw, s: {"column": draw.choice(s.columns)}): 1,
 }

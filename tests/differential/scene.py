@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 import lancekit as lk
+from tests.differential.filters import condition
 
 __all__ = ["Maker", "Rows", "Scene", "Step", "handle", "maybe", "some"]
 
@@ -34,6 +35,7 @@ class Scene:
     folder: Path
     rows: Callable[[Random, int, int], pa.Table]
     columns: tuple[str, ...]
+    filters: Callable[[Random], str] = condition
     #: rows of a batch at the least, for tables that would be very many batches
     least_batch: int = 1
     dataset: Any = None

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 import lancekit as lk
+from tests.differential.filters import few_columns
 from tests.differential.scene import Scene
 from tests.scan.filter_random import WORDS, random_rows
 from tests.scan.filter_rows import ROWS
@@ -22,6 +23,7 @@ __all__ = ["SCENES", "VECTOR"]
 
 VECTOR = 4
 _TEXTS = ("apple", "berries", "cherry", "dates", "elder", "figs", "grape")
+_KEYED = ("n", "i", "f", "s", "w", "b", "r", "fsl")
 _X = (0.0, -0.0, float("nan"), float("inf"), 1.5, -2.25)
 _ZONED = pa.timestamp("us", "Europe/Berlin")
 
@@ -86,7 +88,7 @@ def _large(draw: Random, count: int, first: int) -> pa.Table:
 
 
 def _keyed(draw: Random, count: int, first: int) -> pa.Table:
-    table = _everything(draw, count, first).select(["n", "i", "f", "s", "w", "b", "r", "fsl"])
+    table = _everything(draw, count, first).select(_KEYED)
     return table.cast(table.schema.set(0, pa.field("n", pa.int64(), nullable=False)))
 
 
@@ -146,7 +148,7 @@ def _corpus(folder: Path, draw: Random) -> Scene:
 
 
 def _searched(folder: Path, draw: Random) -> Scene:
-    scene = Scene(folder, _keyed, ("n", "i", "f", "s", "w", "b", "r", "fsl"))
+    scene = Scene(folder, _keyed, _KEYED, few_columns)
     stable = draw.random() < 0.5
     _made(scene, _keyed(draw, 300, 0), max_rows_per_file=120, enable_stable_row_ids=stable)
     kind = draw.choice(["IVF_FLAT", "IVF_PQ", "IVF_SQ"])
@@ -157,7 +159,7 @@ def _searched(folder: Path, draw: Random) -> Scene:
 
 
 def _sharded(folder: Path, draw: Random) -> Scene:
-    scene = Scene(folder, _keyed, ("n", "i", "f", "s", "w", "b", "r", "fsl"))
+    scene = Scene(folder, _keyed, _KEYED, few_columns)
     _made(scene, _keyed(draw, 60, 0), max_rows_per_file=30, primary_key="n")
     scene.dataset.initialize_mem_wal(unsharded=True)
     return scene
@@ -178,7 +180,7 @@ def _of_statements(folder: Path, draw: Random) -> Scene:
 
 def _wide(folder: Path, draw: Random) -> Scene:
     table = _large(draw, 250, 0)
-    scene = Scene(folder, _large, tuple(table.column_names), least_batch=1000)
+    scene = Scene(folder, _large, tuple(table.column_names), few_columns, least_batch=1000)
     _made(scene, table, max_rows_per_file=40_000, data_storage_version="2.1")
     return scene
 
