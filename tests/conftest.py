@@ -24,7 +24,7 @@ import lancekit
 from lancekit.compiled import state, store
 from tests.support import pylance4 as pylance4_process
 from tests.support.java import path_without_java
-from tests.support.quick_spark import SETTINGS
+from tests.support.quick_spark import INTERPRETED, SETTINGS
 from tests.support.recorded_kernels import called
 from tests.support.remembering import all_remembered
 from tests.support.s3 import S3Server, s3_server
@@ -321,7 +321,10 @@ def spark() -> Iterator[SparkSession]:
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PySpark's own, in a session as Spark starts it
-            users = SparkSession.builder.master(PLACE).getOrCreate()
+            builder = SparkSession.builder.master(PLACE)
+            for name, value in INTERPRETED.items():
+                builder = builder.config(name, value)
+            users = builder.getOrCreate()
         yield users
         users.stop()
         return

@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +15,9 @@ import lance
 
 import lancekit as lk
 from tests.support.cluster import driver_variables
+from tests.support.java import archived
 from tests.support.patience import HANG_SECONDS
+from tests.support.quick_spark import INTERPRETED
 
 __all__ = ["ALL", "COMMON", "KILLER", "OPERATIONS", "check_table", "connect_server"]
 
@@ -36,13 +38,14 @@ OPERATIONS = {
 ALL = list(OPERATIONS)
 
 COMMON = '''
-import json, os, signal, sys, threading, time, urllib.request, uuid, warnings
+import itertools, json, os, signal, sys, threading, time, urllib.request, uuid, warnings
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import lancekit as lk
+from tests.support.quick_spark import INTERPRETED
 
 warnings.simplefilter("ignore")
 lk.options.shared_folders = ["/"]
@@ -55,7 +58,8 @@ def session(**settings):
     if address.startswith("sc://"):
         return SparkSession.builder.remote(address).getOrCreate()
     builder = SparkSession.builder.master(address).config("spark.ui.showConsoleProgress", "false")
-    for name, value in settings.items():
+    quick = {**INTERPRETED, "spark.sql.shuffle.partitions": "8"}  # enough for some thousand rows
+    for name, value in {**quick, **settings}.items():
         builder = builder.config(name.replace("_", "."), value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
@@ -106,20 +110,24 @@ def run(name, spark, ds, work=untouched):
 
 #: kills executors from outside, wherever their tasks are
 KILLER = '''
-def pages(place):
-    """Return what Spark's pages say."""
-    with urllib.request.urlopen(f"{place}/api/v1/applications") as answer:
-        application = json.load(answer)[0]["id"]
+class Pages:
+    """What Spark's pages say of the application of a session."""
 
-    def ask(page):
-        with urllib.request.urlopen(f"{place}/api/v1/applications/{application}/{page}") as answer:
+    def __init__(self, place):
+        self._place = f"{place}/api/v1/applications"
+        self.application = self._read("")[0]["id"]
+
+    def _read(self, page):
+        with urllib.request.urlopen(self._place + page) as answer:
             return json.load(answer)
 
-    return ask
+    def __call__(self, page):
+        return self._read(f"/{self.application}/{page}")
 
 
-def kill_executor(number):
+def kill_executor(application, number):
     """Kill the Java of an executor of this test; return whether it was there."""
+    wanted = {b"--app-id": application.encode(), b"--executor-id": number.encode()}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -128,10 +136,7 @@ def kill_executor(number):
             ours = os.environ["LANCEKIT_TEST_RUN"].encode() in (entry / "environ").read_bytes()
         except OSError:
             continue
-        named = b"--executor-id" in command and (
-            command[command.index(b"--executor-id") + 1] == number.encode()
-        )
-        if named and ours:
+        if ours and wanted.items() <= dict(itertools.pairwise(command)).items():
             os.kill(int(entry.name), signal.SIGKILL)
             return True
     return False
@@ -150,12 +155,12 @@ class Killer:
         return sum(job["status"] == "SUCCEEDED" for job in self._ask("jobs"))
 
     def _watch(self):
-        while not self._over.wait(0.005):
+        while not self._over.wait(0.02):
             if self._jobs and self._done() - self._before < self._jobs:
                 continue
             found = self._ask("executors")
             busy = [e["id"] for e in found if e["activeTasks"] and e["id"] != "driver"]
-            if busy and kill_executor(busy[0]):
+            if busy and kill_executor(self._ask.application, busy[0]):
                 self.killed = not self._over.is_set()
                 return
 
@@ -169,13 +174,16 @@ class Killer:
 '''
 
 SERVER = """
-import sys, warnings
+import json, sys, warnings
 from pyspark.sql import SparkSession
 warnings.simplefilter("ignore")
 builder = SparkSession.builder.master(sys.argv[1]).config("spark.ui.showConsoleProgress", "false")
 builder = builder.config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
 builder = builder.config("spark.connect.grpc.binding.port", sys.argv[2])
-spark = builder.config("spark.connect.grpc.binding.address", "127.0.0.1").getOrCreate()
+builder = builder.config("spark.connect.grpc.binding.address", "127.0.0.1")
+for name, value in json.loads(sys.argv[3]).items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
 print(spark.sparkContext.uiWebUrl, flush=True)
 sys.stdin.read()
@@ -184,7 +192,9 @@ spark.stop()
 
 
 @contextmanager
-def connect_server(master: str, **variables: str) -> Iterator[tuple[str, str]]:
+def connect_server(
+    master: str, settings: Mapping[str, str] = INTERPRETED, **variables: str
+) -> Iterator[tuple[str, str]]:
     """Start a server of Spark Connect, as an operator would, whose tasks run on a cluster.
 
     Yields its address, and that of Spark's pages.
@@ -193,11 +203,11 @@ def connect_server(master: str, **variables: str) -> Iterator[tuple[str, str]]:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     with subprocess.Popen(
-        [sys.executable, "-c", SERVER, master, port],
+        [sys.executable, "-c", SERVER, master, port, json.dumps(settings)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, **driver_variables(), **variables},
+        env={**os.environ, **archived(), **driver_variables(), **variables},
     ) as process:
         yield f"sc://127.0.0.1:{port}", process.stdout.readline().strip()
         process.communicate("", timeout=HANG_SECONDS)

@@ -1,4 +1,4 @@
-"""A server of Spark Connect that tests share, and streams of a table."""
+"""A cluster and a server of Spark Connect that tests share, and streams of a table."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cluster import standalone
 from tests.support.patience import HANG_SECONDS, started
 from tests.support.worker_options import options_stay
 
@@ -29,6 +30,17 @@ sys.stdin.read()
 assert lk.stop_spark() and not lk.stop_spark()
 assert lk.session_info().state == "none"
 """
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a cluster whose workers have this lancekit; tests may kill executors of it.
+
+    The environment of its executors names this run, to tell them from those of another run.
+    """
+    run = str(tmp_path_factory.getbasetemp())
+    with standalone(tmp_path_factory.mktemp("cluster"), LANCEKIT_TEST_RUN=run) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

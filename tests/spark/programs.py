@@ -10,23 +10,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lancekit.user_cache import cache_folder
+from tests.support.java import archived
 from tests.support.patience import HANG_SECONDS, WHOLE_SECONDS
+from tests.support.quick_spark import INTERPRETED
 
 ROOT = Path(__file__).parents[2]
 
-QUICK = "memory='1g', config={'spark.driver.extraJavaOptions': '-XX:TieredStopAtLevel=1'}"
-
-
-def archived() -> dict[str, str]:
-    """Return the variable by which a Java that lancekit does not start is quick to start, too.
-
-    It names the archive that the first test makes, if it is there.
-    """
-    found = [
-        f"-XX:SharedArchiveFile={path} -Xlog:disable" for path in cache_folder().glob("s*.jsa")
-    ]
-    return {"JDK_JAVA_OPTIONS": " ".join([os.environ.get("JDK_JAVA_OPTIONS", ""), *found[:1]])}
+#: arguments of a session that is soon there, and works on few rows
+QUICK = (
+    f"memory='1g', config={{'spark.driver.extraJavaOptions': '-XX:TieredStopAtLevel=1'}} | "
+    f"{INTERPRETED}"
+)
 
 
 def run(program: str, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -52,6 +46,7 @@ def run_spark_tests(names: Sequence[str], place: str, *, whole: bool, **environ:
         env={
             # A worker of a parallel run has told its environment what it is.
             **{name: v for name, v in os.environ.items() if not name.startswith("PYTEST_")},
+            **archived(),
             "LANCEKIT_TEST_SPARK": place,
             # Workers start in a folder of the session's own.
             "PYTHONPATH": str(ROOT),

@@ -18,7 +18,8 @@ import pytest
 import lancekit as lk
 from lancekit.errors import InvalidArgumentError
 from lancekit.spark.datasource.datasource import LanceDataSource
-from tests.spark.programs import QUICK, archived, run
+from tests.spark.programs import QUICK, run
+from tests.support.java import archived
 from tests.support.patience import HANG_SECONDS, started
 from tests.support.worker_options import options_stay
 

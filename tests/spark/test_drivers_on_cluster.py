@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import lance
@@ -21,18 +20,13 @@ import pytest
 
 import lancekit as lk
 from tests.spark.cluster_programs import ALL, COMMON, KILLER, check_table
-from tests.support.cluster import driver_variables, standalone
+from tests.support.cluster import driver_variables
+from tests.support.java import archived
 from tests.support.patience import HANG_SECONDS
 
 pytestmark = [pytest.mark.classic, pytest.mark.spark, pytest.mark.torture]
 
 ROOT = str(Path(__file__).parents[2])
-
-
-@pytest.fixture(scope="module")
-def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with standalone(tmp_path_factory.mktemp("cluster"), PYTHONPATH=ROOT) as address:
-        yield address
 
 
 def begun(program: str, *arguments: str) -> subprocess.Popen[str]:
@@ -42,7 +36,7 @@ def begun(program: str, *arguments: str) -> subprocess.Popen[str]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, **driver_variables(), "PYTHONPATH": ROOT},
+        env={**os.environ, **archived(), **driver_variables(), "PYTHONPATH": ROOT},
         start_new_session=True,
     )
 
@@ -67,7 +61,7 @@ if moment == "manifest":
 
     protocol.put_version = end
 else:
-    ask = pages(spark.sparkContext.uiWebUrl)
+    ask = Pages(spark.sparkContext.uiWebUrl)
 
     def watch():
         while not any(e["activeTasks"] for e in ask("executors")):
@@ -83,13 +77,13 @@ print("done", flush=True)
 
 @pytest.mark.parametrize("moment", ["tasks", "manifest"])
 @pytest.mark.parametrize("name", ALL)
-def test_a_driver_that_is_killed(master, tmp_path, name, moment, whole) -> None:
+def test_a_driver_that_is_killed(cluster, tmp_path, name, moment, whole) -> None:
     if not whole and (name, moment) != ("merge closure", "manifest"):
         pytest.skip("only in a whole run")
     if (name, moment) == ("format", "manifest"):
         pytest.skip("a process of Spark's own commits, not the driver")
     place = str(tmp_path / "d")
-    with begun(DRIVER, master, place, str(tmp_path), name, moment) as process:
+    with begun(DRIVER, cluster, place, str(tmp_path), name, moment) as process:
         said, _ = process.communicate(timeout=HANG_SECONDS)
     assert said == "began\n"
     assert process.returncode == -signal.SIGKILL
@@ -111,7 +105,7 @@ def until_gone(group: int) -> None:
 MERGES = (
     COMMON
     + """
-spark = session(spark_cores_max="1")
+spark = session(spark_cores_max="1", spark_ui_enabled="false")
 number, count = int(sys.argv[4]), int(sys.argv[5])
 for turn in range(count):
     ds = lk.dataset(place)
@@ -127,12 +121,12 @@ spark.stop()
 )
 
 
-def test_two_drivers_merge_at_once(master, tmp_path, whole) -> None:
+def test_two_drivers_merge_at_once(cluster, tmp_path, whole) -> None:
     """Each brings rows of its own, and both update ten rows: all versions are there, in turn."""
     place, turns = str(tmp_path / "d"), 10 if whole else 2
     rows = pa.table({"id": pa.array(range(1000)), "v": pa.array(range(1000))})
     lk.write_dataset(rows, place, max_rows_per_file=250)
-    drivers = [begun(MERGES, master, place, "", str(n), str(turns)) for n in range(2)]
+    drivers = [begun(MERGES, cluster, place, "", str(n), str(turns)) for n in range(2)]
     said = [driver.communicate(timeout=HANG_SECONDS)[0].split() for driver in drivers]
     assert [driver.returncode for driver in drivers] == [0, 0]
     versions = sorted(int(version) for each in said for version in each)
@@ -149,7 +143,7 @@ def test_two_drivers_merge_at_once(master, tmp_path, whole) -> None:
 COPY = (
     COMMON
     + """
-spark = session()
+spark = session(spark_ui_enabled="false")
 source, mode, checkpoint = sys.argv[4:7]
 how = {"mode": "merge", "on": "id"} if mode == "merge" else {}
 sink = lk.stream_sink(place, query="copy", **how)
@@ -173,7 +167,7 @@ spark.stop()
 
 
 @pytest.mark.parametrize("mode", ["append", "merge"])
-def test_streams_that_are_killed(master, tmp_path, mode, whole) -> None:
+def test_streams_that_are_killed(cluster, tmp_path, mode, whole) -> None:
     """Beside compaction of both tables; killed three times at any moment."""
     if not whole and mode == "append":
         pytest.skip("only in a whole run")
@@ -189,7 +183,7 @@ def test_streams_that_are_killed(master, tmp_path, mode, whole) -> None:
         more(60), tmp_path / "d", max_rows_per_file=10, enable_stable_row_ids=stable
     )
     copy = str(tmp_path / "copy")
-    arguments = [master, copy, "", source.uri, mode, str(tmp_path / "checkpoint")]
+    arguments = [cluster, copy, "", source.uri, mode, str(tmp_path / "checkpoint")]
     for _ in range(3 if whole else 1):
         with begun(COPY, *arguments) as process:
             assert process.stdout.readline().startswith("wrote ")

@@ -35,8 +35,9 @@ from pathlib import Path
 import pyarrow as pa
 
 import lancekit as lk
+from tests.support.quick_spark import INTERPRETED
 
-QUICK = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
+JAVA = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 place, marks = sys.argv[1], Path(sys.argv[2])
 ROWS = 4000
 
@@ -49,7 +50,7 @@ def session(**where):
     """Return the session that a program before this one has started, or a new one."""
     if lk.session_info().state == "active":
         return lk.spark_session()
-    return lk.spark_session(**where, memory="1g", config=QUICK)
+    return lk.spark_session(**where, memory="1g", config=JAVA | INTERPRETED)
 
 
 def base():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,15 +11,18 @@ import pytest
 
 from lancekit.spark.session.java import find_java
 from tests.spark.programs import run
+from tests.support.quick_spark import INTERPRETED
 
 pytestmark = [pytest.mark.classic, pytest.mark.spark]
 
 SESSION = """
-import sys, warnings
+import json, sys, warnings
 from pyspark.sql import SparkSession
 warnings.simplefilter("ignore")
 place = sys.argv[1]
 builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+for name, value in json.loads(sys.argv[3]).items():
+    builder = builder.config(name, value)
 spark = builder.config("spark.sql.warehouse.dir", sys.argv[2]).getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
 
@@ -43,7 +47,14 @@ def test_without_a_word_of_lancekit(tmp_path: Path) -> None:
     java = {"JAVA_HOME": str(find_java().home), "SPARK_LOCAL_IP": "127.0.0.1"}
     root = str(Path(__file__).parents[2])
     places = str(tmp_path / "table"), str(tmp_path / "warehouse")
-    run(SESSION, *places, PYSPARK_PYTHON=sys.executable, PYTHONPATH=root, **java)
+    run(
+        SESSION,
+        *places,
+        json.dumps(INTERPRETED),
+        PYSPARK_PYTHON=sys.executable,
+        PYTHONPATH=root,
+        **java,
+    )
 
 
 def test_who_uses_another_source_loads_no_lancekit() -> None:

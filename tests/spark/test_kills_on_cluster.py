@@ -14,7 +14,7 @@ import pytest
 import lancekit as lk
 from tests.spark.cluster_programs import ALL, COMMON, KILLER, check_table, connect_server
 from tests.spark.programs import several
-from tests.support.cluster import driver_variables, standalone
+from tests.support.cluster import driver_variables
 
 pytestmark = [pytest.mark.classic, pytest.mark.spark, pytest.mark.torture]
 
@@ -24,16 +24,10 @@ SOME = ["merge closure"]
 
 @pytest.fixture(scope="module")
 def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Tell the executors of this run from others."""
+    """Tell the executors of this run from others: the cluster's have the same name of it."""
     root = str(Path(__file__).parents[2])
-    run = str(tmp_path_factory.mktemp("run"))
+    run = str(tmp_path_factory.getbasetemp())
     return {**driver_variables(), "PYTHONPATH": root, "LANCEKIT_TEST_RUN": run}
-
-
-@pytest.fixture(scope="module")
-def master(tmp_path_factory: pytest.TempPathFactory, variables: dict[str, str]) -> Iterator[str]:
-    with standalone(tmp_path_factory.mktemp("cluster"), **variables) as address:
-        yield address
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +42,7 @@ KILLED = (
     + KILLER
     + """
 spark = session()
-ask = pages(sys.argv[4] or spark.sparkContext.uiWebUrl)
+ask = Pages(sys.argv[4] or spark.sparkContext.uiWebUrl)
 for name in json.loads(sys.argv[5]):
     for turn in range(20):  # until the executor was at work
         at = f"{place}-{name}-{turn}".replace(" ", "-")
@@ -70,19 +64,17 @@ def check_killed(said: str, asked: list[str]) -> None:
         check_table(at, name)
 
 
-def test_executors_that_are_killed_at_work(master, on_cluster, tmp_path, whole) -> None:
+def test_executors_that_are_killed_at_work(cluster, on_cluster, tmp_path, whole) -> None:
     asked = ALL if whole else SOME
     place = str(tmp_path / "d")
-    check_killed(on_cluster(KILLED, master, place, place, "", json.dumps(asked)), asked)
+    check_killed(on_cluster(KILLED, cluster, place, place, "", json.dumps(asked)), asked)
 
 
-def test_executors_that_are_killed_over_connect(
-    master, on_cluster, variables, tmp_path, whole
-) -> None:
+def test_executors_that_are_killed_over_connect(cluster, variables, tmp_path, whole) -> None:
     if not whole:
         pytest.skip("only in a whole run")
     place = str(tmp_path / "d")
-    with connect_server(master, **variables) as (server, page), several(**variables) as program:
+    with connect_server(cluster, **variables) as (server, page), several(**variables) as program:
         check_killed(program(KILLED, server, place, place, page, json.dumps(ALL)), ALL)
 
 
@@ -112,11 +104,11 @@ spark.stop()
 WITH_ROWS = [name for name in ALL if name.split()[0] in {"append", "overwrite", "format", "merge"}]
 
 
-def test_tasks_that_raise(master, on_cluster, tmp_path, whole) -> None:
+def test_tasks_that_raise(cluster, on_cluster, tmp_path, whole) -> None:
     asked = WITH_ROWS if whole else SOME
     marks = tmp_path / "marks"
     marks.mkdir()
-    on_cluster(RAISED, master, str(tmp_path / "d"), str(marks), json.dumps(asked))
+    on_cluster(RAISED, cluster, str(tmp_path / "d"), str(marks), json.dumps(asked))
     for name in asked:
         assert {f"{name}-0", f"{name}-1"} <= {path.name for path in marks.iterdir()}
         check_table(f"{tmp_path / 'd'}-{name}".replace(" ", "-"), name)
@@ -157,12 +149,12 @@ spark.stop()
 )
 
 
-def test_tasks_that_run_twice_at_once(master, on_cluster, tmp_path, whole) -> None:
+def test_tasks_that_run_twice_at_once(cluster, on_cluster, tmp_path, whole) -> None:
     """Spark starts slow tasks once more elsewhere, and takes what is done first."""
     asked = WITH_ROWS if whole else ["append"]
     marks = tmp_path / "marks"
     marks.mkdir()
-    on_cluster(TWICE, master, str(tmp_path / "d"), str(marks), json.dumps(asked))
+    on_cluster(TWICE, cluster, str(tmp_path / "d"), str(marks), json.dumps(asked))
     for name in asked:
         assert (marks / f"{name}-again").exists(), name
         check_table(f"{tmp_path / 'd'}-{name}".replace(" ", "-"), name)
@@ -173,7 +165,7 @@ SHUFFLED = (
     + KILLER
     + '''
 spark = session()
-ask = pages(spark.sparkContext.uiWebUrl)
+ask = Pages(spark.sparkContext.uiWebUrl)
 
 
 def shuffled(batches):
@@ -202,11 +194,11 @@ spark.stop()
 )
 
 
-def test_a_source_in_another_order_is_merged_anew(master, on_cluster, tmp_path) -> None:
+def test_a_source_in_another_order_is_merged_anew(cluster, on_cluster, tmp_path) -> None:
     """An executor is killed that holds a part of it: the merge begins again, with all four."""
     marks = tmp_path / "marks"
     marks.mkdir()
-    said = on_cluster(SHUFFLED, master, str(tmp_path / "d"), str(marks))
+    said = on_cluster(SHUFFLED, cluster, str(tmp_path / "d"), str(marks))
     turns = [json.loads(line) for line in said.splitlines()]
     for at, _, _ in turns:
         check_table(at, "merge closure")

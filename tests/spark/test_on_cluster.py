@@ -6,13 +6,11 @@ Every operation is among them; at full length (``--whole``) they are all that ca
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 
 from lancekit.spark.session.java import find_java
 from tests.spark.programs import run_spark_tests
-from tests.support.cluster import standalone
 
 pytestmark = [pytest.mark.classic, pytest.mark.over_connect, pytest.mark.torture]
 
@@ -20,8 +18,7 @@ FOLDER = "tests/spark"
 CHOSEN = ["test_equivalence.py::test_a_tour_of_all_operations", "test_file_sizes.py"]
 
 
-def test_the_spark_tests_on_a_cluster(tmp_path: Path, whole: bool) -> None:
+def test_the_spark_tests_on_a_cluster(cluster: str, whole: bool) -> None:
     some = [FOLDER] if whole else [f"{FOLDER}/{name}" for name in CHOSEN]
     java = {"JAVA_HOME": str(find_java().home), "SPARK_LOCAL_IP": "127.0.0.1"}
-    with standalone(tmp_path) as master:
-        run_spark_tests(some, master, whole=whole, PYSPARK_PYTHON=sys.executable, **java)
+    run_spark_tests(some, cluster, whole=whole, PYSPARK_PYTHON=sys.executable, **java)

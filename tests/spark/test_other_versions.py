@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,6 +25,7 @@ from tests.support.cluster import (
     python_without,
     standalone,
 )
+from tests.support.quick_spark import INTERPRETED
 
 pytestmark = [pytest.mark.classic, pytest.mark.spark, pytest.mark.torture]
 
@@ -130,6 +133,7 @@ spark.stop()
 def workers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, str]]:
     """Return variables of executors, by what their Python has."""
 
+    @cache
     def variables(case: str) -> dict[str, str]:
         folder = tmp_path_factory.mktemp(case.replace(" ", "-"))
         nothing = {"WORKERS_PATH": str(folder / "nothing")}
@@ -157,8 +161,17 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with standalone(tmp_path_factory.mktemp("cluster")) as address:
+def cluster_of(
+    workers: Callable[[str], dict[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], str]]:
+    """Return the address of a cluster whose workers start with the variables of a case."""
+    with ExitStack() as clusters:
+
+        @cache
+        def address(case: str) -> str:
+            folder = tmp_path_factory.mktemp("cluster")
+            return clusters.enter_context(standalone(folder, **workers(case)))
+
         yield address
 
 
@@ -183,11 +196,11 @@ SOME = ["another lancekit", "no lancekit"]
 
 
 @pytest.mark.parametrize("case", SAID)
-def test_lancekits_own_calls(case, workers, master, on_cluster, tmp_path, whole) -> None:
+def test_lancekits_own_calls(case, workers, cluster, on_cluster, tmp_path, whole) -> None:
     if not whole and case not in SOME:
         pytest.skip("only in a whole run")
     given = json.dumps(workers(case))
-    said = json.loads(on_cluster(CALLS, str(tmp_path / "table"), master, given))
+    said = json.loads(on_cluster(CALLS, str(tmp_path / "table"), cluster, given))
     assert len(said) == 13
     for name, (text, jobs) in said.items():
         assert text.startswith(SAID[case]), (name, text)
@@ -195,24 +208,23 @@ def test_lancekits_own_calls(case, workers, master, on_cluster, tmp_path, whole)
         assert jobs == 1, name  # the one task that looks
 
 
-def test_a_newer_pyarrow_is_no_matter(workers, master, on_cluster, tmp_path, whole) -> None:
+def test_a_newer_pyarrow_is_no_matter(workers, cluster, on_cluster, tmp_path, whole) -> None:
     if not whole:
         pytest.skip("only in a whole run")
     program = COMMON + "print(lk.write_dataset(spark.range(5), place).to_spark().count())\n"
     given = json.dumps(workers("a newer pyarrow"))
-    said = on_cluster(program + "spark.stop()\n", str(tmp_path / "table"), master, given)
+    said = on_cluster(program + "spark.stop()\n", str(tmp_path / "table"), cluster, given)
     assert said == "5\n"
 
 
 @pytest.mark.parametrize("case", SOME)
-def test_the_format(case, workers, python, tmp_path, whole) -> None:
+def test_the_format(case, cluster_of, python, tmp_path, whole) -> None:
     """By the environment of the workers: that of executors counts for the plan, too."""
     if not whole and case != SOME[0]:
         pytest.skip("only in a whole run")
     folder = tmp_path / "data"
     folder.mkdir()
-    with standalone(tmp_path / "cluster", **workers(case)) as master:
-        check_format(case, python, folder, master)
+    check_format(case, python, folder, cluster_of(case))
 
 
 def in_a_process(python: str, program: str, *arguments: str) -> str:
@@ -229,18 +241,15 @@ def check_format(case: str, python: str, folder: Path, place: str) -> None:
 
 
 @pytest.mark.parametrize("case", SOME)
-def test_over_connect(case, workers, python, tmp_path, whole) -> None:
+def test_over_connect(case, cluster_of, python, tmp_path, whole) -> None:
     """The server's machine has what the driver has, and its workers have not."""
     if not whole and case != SOME[0]:
         pytest.skip("only in a whole run")
-
-    cluster = standalone(tmp_path / "cluster", **workers(case))
     folder = tmp_path / "data"
     folder.mkdir()
-    with (
-        cluster as master,
-        connect_server(master, PYSPARK_PYTHON=python, PYTHONPATH=str(ROOT)) as (server, _),
-    ):
+    once = {**INTERPRETED, "spark.task.maxFailures": "1"}  # what fails here fails each time
+    variables = {"PYSPARK_PYTHON": python, "PYTHONPATH": str(ROOT)}
+    with connect_server(cluster_of(case), once, **variables) as (server, _):
         said = json.loads(in_a_process(python, CALLS, str(folder / "table"), server, "{}"))
         for name, (text, _) in said.items():
             assert text.startswith(SAID[case]), (name, text)

@@ -1,7 +1,8 @@
 """A cluster of Spark's own on this machine: a standalone master and two workers, nothing of ours.
 
 The tasks run in processes that know neither the driver's variables nor its folders, as on machines
-of their own, and the session has Spark's defaults: 200 partitions of a shuffle, 1 GB an executor.
+of their own, and a session has Spark's defaults where its program does not say otherwise: 200
+partitions of a shuffle, 1 GB an executor.
 Each worker has an address of its own, so that Spark takes them for two machines.
 
 The workers' Python can have other packages than the driver's: another lancekit, or none.
@@ -23,6 +24,7 @@ import pyarrow as pa
 import pyspark
 
 from lancekit.spark.session.java import find_java
+from tests.support.java import archived
 from tests.support.patience import HANG_SECONDS, until
 
 __all__ = ["driver_variables", "other_lancekit", "other_pyarrow", "python_without", "standalone"]
@@ -30,6 +32,12 @@ __all__ = ["driver_variables", "other_lancekit", "other_pyarrow", "python_withou
 _ROOT = Path(__file__).parents[2]
 _SPARK = Path(pyspark.__file__).parent
 _CLASSES = "org.apache.spark.deploy"
+#: in the order of Spark's own scripts, for the archive of classes fits no other
+_CLASS_PATH = [
+    f"{_SPARK}/conf/",
+    *map(str, _SPARK.glob("jars/slf4j-api-*.jar")),
+    f"{_SPARK}/jars/*",
+]
 
 
 def driver_variables() -> dict[str, str]:
@@ -75,7 +83,7 @@ def _hosts() -> tuple[str, str]:
 @contextmanager
 def _daemon(log: Path, name: str, *arguments: str, **variables: str) -> Iterator[None]:
     java = find_java()
-    command = [str(java.home / "bin/java"), "-cp", str(_SPARK / "jars/*"), "-Xmx256m"]
+    command = [str(java.home / "bin/java"), "-cp", os.pathsep.join(_CLASS_PATH), "-Xmx256m"]
     given = {
         "JAVA_HOME": str(java.home),
         "SPARK_HOME": str(_SPARK),
@@ -90,7 +98,7 @@ def _daemon(log: Path, name: str, *arguments: str, **variables: str) -> Iterator
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **given, **variables},
+            env={**os.environ, **archived(), **given, **variables},
         )
     try:
         yield

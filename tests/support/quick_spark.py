@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import gc
 
-__all__ = ["SETTINGS"]
+__all__ = ["INTERPRETED", "SETTINGS"]
 
-SETTINGS = {
-    # to compile Java for each query takes longer than to interpret it over some hundred rows
+#: to compile Java for each query takes longer than to interpret it over some hundred rows
+INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.python.daemon.module": "tests.support.quick_spark",
 }
+SETTINGS = {**INTERPRETED, "spark.python.daemon.module": "tests.support.quick_spark"}
 
 if __name__ == "__main__":
     import pyspark.worker  # noqa: F401
