@@ -15,7 +15,11 @@ from tests.spark.programs import run_spark_tests
 pytestmark = [pytest.mark.classic, pytest.mark.over_connect, pytest.mark.torture]
 
 FOLDER = "tests/spark"
-CHOSEN = ["test_equivalence.py::test_a_tour_of_all_operations", "test_file_sizes.py"]
+CHOSEN = [
+    "test_equivalence.py::test_a_tour_of_all_operations",
+    "test_file_sizes.py::test_a_merge_of_few_rows_adds_one_file[row-ids]",
+    "test_file_sizes.py::test_spark_writes_of_the_source_are_joined_too",
+]
 
 
 def test_the_spark_tests_on_a_cluster(cluster: str, whole: bool) -> None:
