@@ -14,8 +14,8 @@ from typing import Any
 
 __all__ = ["Difference", "differences", "report"]
 
-#: KiB below which peaks are noise, and by which share they may differ
-_FLOOR, _SHARE = 4 * 1024, 0.10
+#: KiB below which peaks do not count, and by which share they may differ
+_FLOOR, _SHARE = 512, 0.10
 _EXAMPLES, _LINES, _WIDTH = 3, 14, 200
 #: facets whose difference means that the tables differ from then on
 _STATE = ("files", "manifest")

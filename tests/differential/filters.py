@@ -72,6 +72,10 @@ def _beside(draw: Random) -> str:
             f"i = {number % 5} OR i = 2 OR i = 3 OR i IS NULL",
             f"i <> 1 AND i <> {number % 4} AND {more}",
             "1 / i > 0 AND i <> 0",
+            "b = c IS NULL",
+            "NOT b = c IS NOT TRUE",
+            f"i < k IS NOT NULL AND n > {number}",
+            f"/* a /* b */ */ n > {number} -- c",
             f"n + 1 = {number} OR u = {abs(number) % 6}",
             f"s = '{draw.choice(['', 'a', 'ab', 'é'])}' AND n < {number}",
         ]

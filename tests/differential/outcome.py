@@ -25,8 +25,6 @@ _IDS = re.compile(
 #: rows from which on a digest of the columns is enough
 _MANY = 5000
 _TOOK = re.compile(r"(\b(?:duration|seconds|elapsed)\w*['\"]?[=:] ?)[\d.e-]+|\b\d+\.\d+ s\b")
-
-
 #: a hint of DataFusion's that comes in any order
 _GUESS = re.compile(r"(?<=Did you mean )'\w+'(?=\?)")
 
@@ -73,11 +71,8 @@ def _table(table: Any) -> str:
 
 def _digest(column: Any) -> str:
     """Return a digest of many values; of numbers by their bits, nulls as zeros."""
-    column = (
-        pa.chunked_array([column]).combine_chunks()
-        if not isinstance(column, pa.ChunkedArray)
-        else column.combine_chunks()
-    )
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
     valid = column.is_valid().to_numpy(zero_copy_only=False)
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
         data = column.fill_null(0).to_numpy(zero_copy_only=False).tobytes()

@@ -182,6 +182,8 @@ def _wide(folder: Path, draw: Random) -> Scene:
     table = _large(draw, 250, 0)
     scene = Scene(folder, _large, tuple(table.column_names), few_columns, least_batch=1000)
     _made(scene, table, max_rows_per_file=40_000, data_storage_version="2.1")
+    scene.dataset.tags.create("t0", 1)
+    scene.dataset.create_branch("b1")
     return scene
 
 

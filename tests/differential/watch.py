@@ -118,7 +118,7 @@ def file_text(folder: Path, name: str) -> str:
     if name.endswith((".json", ".manifest_hint")):
         return f"{kind_of(name)}: {_without_numbers(data.decode('utf-8', 'replace'))}"
     described = ""
-    if name.endswith(".lance") and data[-8:] not in _LEGACY:
+    if name.endswith((".lance", ".idx")) and data[-8:] not in _LEGACY:
         described, data = _described(data)
     return (
         f"{kind_of(name)}: {len(data)} bytes, sha1 {hashlib.sha1(data).hexdigest()[:16]}{described}"
