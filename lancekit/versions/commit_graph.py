@@ -172,8 +172,7 @@ class CommitGraph:
 
         A base in another dataset, such as a clone, shows no versions.
         """
-        is_here = base.line.root == self._line.root
-        known = self.vector(base) if is_here else VersionVector({}, {})
+        known = self._known(base)
         left, right = self.vector(theirs), self.vector(ours)
         common = _least(left.rows_of, right.rows_of)
         return any(
@@ -185,6 +184,16 @@ class CommitGraph:
             newer_versions(_least(one.picks, other.rows_of), [known.picks])
             for one, other in ((left, right), (right, left))
         )
+
+    def have_undone_since(self, base: Snapshot, theirs: Snapshot, ours: Snapshot) -> bool:
+        """Return True if ours had rows of theirs that the base lacks, and a restore took them."""
+        known = self._known(base)
+        undone = _least(self.vector(ours).undone, self.vector(theirs).rows_of)
+        return any(not known.contains(name, version) for name, version in undone.items())
+
+    def _known(self, base: Snapshot) -> VersionVector:
+        is_here = base.line.root == self._line.root
+        return self.vector(base) if is_here else VersionVector({}, {})
 
     def contains(self, one: Snapshot, other: Snapshot) -> bool:
         """Return True if a version contains another one, which is in the same dataset."""

@@ -13,7 +13,7 @@ from lancekit.errors import FormatError
 
 __all__ = ["APPLIED", "FAST_FORWARD", "MERGED", "MERGE_KEYS", "REPEATS", "MergeEdge", "SharedIds"]
 __all__ += ["VersionVector", "merge_edges", "newer_versions", "not_contained", "pick_key"]
-__all__ += ["return_key"]
+__all__ += ["return_key", "undone_keys"]
 
 #: how the config keys of merges begin
 MERGE_KEYS = "lancekit.merge."
@@ -21,6 +21,8 @@ MERGE_KEYS = "lancekit.merge."
 PICK_KEYS = "lancekit.pick."
 #: how the config keys of merges and picks begin that brought deleted rows back under new row ids
 RETURN_KEYS = "lancekit.return."
+#: how the config keys of merges and picks begin that a restore took back
+UNDONE_KEYS = "lancekit.undone."
 #: the word before the version of the target that took the source over as it was
 FAST_FORWARD = "fast-forward"
 #: the word before what both sides share since a fast-forward: see `SharedIds`
@@ -163,6 +165,32 @@ def return_key(source: str, target: str) -> str:
     return f"{RETURN_KEYS}{source}.{target}"
 
 
+def undone_keys(newest: Mapping[str, str], restored: Mapping[str, str]) -> dict[str, str]:
+    """Return the config keys that a restore adds: rows of other lines that it takes away.
+
+    Parameters
+    ----------
+    newest, restored
+        The config of the newest version, and of the one that is restored.
+    """
+    found = dict[str, str]()
+    for prefix in (MERGE_KEYS, PICK_KEYS, UNDONE_KEYS):
+        for key, text in newest.items():
+            pair = key.removeprefix(prefix)
+            if pair == key or "." not in pair:
+                continue
+            undone, version = f"{UNDONE_KEYS}{pair}", _number(text)
+            known = _number(restored.get(key, ""))
+            if version > max(known, _number(found.get(undone, restored.get(undone, "")))):
+                found[undone] = str(version)
+    return found
+
+
+def _number(text: str) -> int:
+    number = text.partition(" ")[0]
+    return int(number) if number.isdecimal() else 0
+
+
 def _versions(prefix: str, targets: Sequence[str], config: Mapping[str, str]) -> dict[str, int]:
     """Return the newest version of each line that keys of some lines name."""
     found = dict[str, int]()
@@ -187,6 +215,8 @@ class VersionVector:
         The newest version of each line of which picks brought rows.
     returns
         The newest version of each line that brought deleted rows back under new row ids.
+    undone
+        The newest version of each line whose rows came once, and went again by a restore.
     versions
         The newest version of each line, by its chain and its edges.
     """
@@ -195,6 +225,7 @@ class VersionVector:
     edges: Mapping[str, MergeEdge]
     picks: Mapping[str, int] = field(default_factory=dict)
     returns: Mapping[str, int] = field(default_factory=dict)
+    undone: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -227,8 +258,8 @@ class VersionVector:
             for (name, version), (_, forked) in zip(chain, parents, strict=True)
             if version != forked
         }
-        picks, returns = (_versions(one, targets, config) for one in (PICK_KEYS, RETURN_KEYS))
-        return cls(own, edges, picks, returns)
+        others = (PICK_KEYS, RETURN_KEYS, UNDONE_KEYS)
+        return cls(own, edges, *(_versions(one, targets, config) for one in others))
 
     @property
     def point(self) -> tuple[str, int]:

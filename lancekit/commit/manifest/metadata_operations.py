@@ -14,6 +14,7 @@ from lancekit.errors import InvalidArgumentError
 from lancekit.format import operations as ops
 from lancekit.format.fragment import Fragment
 from lancekit.format.schema import LanceField, LanceSchema, with_field_metadata
+from lancekit.versions.merge_edges import undone_keys
 
 __all__ = [
     "clone",
@@ -38,9 +39,13 @@ def restore(draft: Draft, operation: ops.Restore) -> Built:
             hint="Write the rows of the old version to a new dataset.",
             version=operation.version,
         )
+    config = old.config
+    if old.has_stable_row_ids and not old.schema.primary_key:
+        # rows that a merge brings a second time get other row ids
+        config = {**config, **undone_keys(latest.config, config)}
     # a rewound counter would give out the same row ids twice
-    manifest = replace(old, next_row_id=max(latest.next_row_id, old.next_row_id))
-    return Built(manifest, indices)
+    next_row_id = max(latest.next_row_id, old.next_row_id)
+    return Built(replace(old, config=config, next_row_id=next_row_id), indices)
 
 
 def create_index(draft: Draft, operation: ops.CreateIndex) -> Built:

@@ -107,8 +107,10 @@ def may_return(
         return False
     if not np.isin(rows, inserted).all():
         return True  # ours deleted rows of the base, and theirs changed them
-    is_here = theirs.line.root == ours.line.root
-    return is_here and CommitGraph(ours.line).have_met_since(base, theirs, ours)
+    if theirs.line.root != ours.line.root:
+        return False
+    graph, sides = CommitGraph(ours.line), (base, theirs, ours)
+    return graph.have_met_since(*sides) or graph.have_undone_since(*sides)
 
 
 def _created_here(ours: Snapshot, ancestor: Snapshot, taken: SharedIds, ids: Numbers) -> Numbers:

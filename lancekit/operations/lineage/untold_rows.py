@@ -81,8 +81,8 @@ def check_rows_of_new(brings: DiffPlan, other: DiffPlan, found: Changes) -> None
 def check_inserted(between: DiffPlan, base: Snapshot, theirs: Changes, ours: Changes) -> None:
     """Refuse rows that both sides inserted since a base if the two merged since that base.
 
-    One side may have rows of the other one under ids of its own. Theirs is older than the base
-    where a version is reverted: then ours may have got the rows back since.
+    One side may have rows of the other one under ids of its own. Where ours contains theirs, it may
+    have lost the rows and got them back since.
     """
     sides = between.old, between.new
     if between.way != "row ids" or sides[0].line.root != sides[1].line.root:
@@ -90,12 +90,13 @@ def check_inserted(between: DiffPlan, base: Snapshot, theirs: Changes, ours: Cha
     if not (len(theirs.inserted) and len(_untold(between, between.new, ours.inserted))):
         return
     graph = CommitGraph(between.new.line)
-    if graph.contains(base, between.old):
-        is_untold = graph.have_returned_since([base], between.new)
-    else:
-        untold = _untold(between, between.old, theirs.inserted)
-        is_untold = len(untold) > 0 and graph.have_met_since(base, *sides)
-    if is_untold:
+    is_untold = bool(len(_untold(between, between.old, theirs.inserted)))
+    is_untold = is_untold and graph.have_met_since(base, *sides)
+    # a version that is reverted, or picked again
+    if is_untold or (
+        any(graph.contains(one, between.old) for one in (base, between.new))
+        and graph.have_returned_since([base], between.new)
+    ):
         why = "a merge or a pick brought rows of one side to the other"
         raise _error(between, f"both sides inserted some since {base.called}, and {why} since")
 

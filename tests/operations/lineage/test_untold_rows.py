@@ -240,6 +240,41 @@ def test_undone_rows_that_a_pick_kept_come_back_once(tmp_path: Path, passes: boo
     assert as_read(main, "side") == before
 
 
+@pytest.mark.parametrize("forks", [False, True])
+def test_rows_of_a_merge_that_was_undone_and_done_again(tmp_path: Path, forks: bool) -> None:
+    """They have other row ids the second time: what the undo did does not fit them."""
+    main = lk.write_dataset({"k": [0], "v": [0]}, tmp_path / "t", enable_stable_row_ids=True)
+    side = main.create_branch("side")
+    main.insert({"k": [9], "v": [9]}, mode="append")
+    side.insert({"k": [1], "v": [1]}, mode="append")
+    for _ in range(2):
+        side.branches.rebase("side")
+        side.undo()
+    assert dict(side.config()) == {
+        key: "2" for key in side.config() if key.startswith("lancekit.undone.main.")
+    }
+    undone = side.version
+    main.insert({"k": [8], "v": [8]}, mode="append")
+    side.branches.rebase("side")
+    name = "fork" if forks else "side"
+    there = side.create_branch("fork") if forks else side
+    before = as_read(main, name)
+    assert [row["k"] for row in before] == [0, 1, 8, 9]
+    with pytest.raises(InvalidArgumentError, match="a merge or a pick brought back rows"):
+        there.branches.cherry_pick("side", undone)
+    with pytest.raises(InvalidArgumentError, match="both sides inserted some since"):
+        lk.diff(side.checkout_version(undone), side.checkout_version(undone - 1)).apply(there)
+    assert as_read(main, name) == before
+    # once more, and the key is the merge's
+    there.insert({"k": [7], "v": [7]}, mode="append")
+    main.insert({"k": [6], "v": [6]}, mode="append")
+    there.branches.merge("main", into=name)
+    returned = [value for key, value in there.config().items() if ".return." in key]
+    assert returned == [str(undone + 1)]
+    there.branches.cherry_pick("side", undone, on="k")
+    assert [row["k"] for row in as_read(main, name)] == [0, 1, 6, 7, 8]
+
+
 def test_a_pick_of_changed_values_leaves_no_key(tmp_path: Path) -> None:
     main = lk.write_dataset({"k": [0], "v": [0]}, tmp_path / "t", enable_stable_row_ids=True)
     side = main.create_branch("side")
