@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import islice
 
 from lancekit.format.names import DATA, data_file_name
 from lancekit.pipeline.merge.strategy import CLOSURE_BYTES
@@ -72,13 +72,15 @@ def shipped(
     else:
         yield Shipment(token, parts=tuple(held))
         return
+    del part
     name = f"{DATA}/{data_file_name(uuid.uuid4())}"
     sink = store.create(name)
     try:
         ends = list[int]()
-        for part in chain(held, rest):
-            sink.write(part)
+        while held:
+            sink.write(held.pop(0))
             ends.append(sink.tell())
+            held += islice(rest, 1)  # one at a time: it may be a good part of all
         sink.close()
         yield Shipment(token, store=store, name=name, ends=tuple(ends))
     finally:

@@ -187,9 +187,9 @@ class RowRouting:
 
 
 def orders(
-    matches: Sequence[Matches], keys: SourceKeys, starts: Indices, sums: Sequence[int]
+    matches: list[Matches], keys: SourceKeys, starts: Indices, sums: Sequence[int]
 ) -> list[RowRouting]:
-    """Return what each partition's task is to do."""
+    """Return what each partition's task is to do; ``matches`` is empty then: it may be large."""
     rows, addresses = _by_row(matches, keys.rows)
     left_out = np.empty(0, np.int64)
     if keys.kept is not None:
@@ -205,20 +205,25 @@ def orders(
     return out
 
 
-def _by_row(matches: Sequence[Matches], count: int) -> tuple[npt.NDArray[np.integer[Any]], Indices]:
+def _by_row(matches: list[Matches], count: int) -> tuple[npt.NDArray[np.integer[Any]], Indices]:
     """Return the pairs of ``count`` source rows and the addresses that they match, by row."""
     small: type[np.integer[Any]] = np.int32 if count < 1 << 31 else np.int64
-    address_of = np.full(count, -1)
+    pairs, known = sum(len(match.offsets) for match in matches), np.zeros(count, bool)
     for match in matches:
-        address_of[match.source_rows] = _addresses(match)
-    known = address_of >= 0
-    if np.count_nonzero(known) == sum(len(match.offsets) for match in matches):
+        known[match.source_rows] = True
+    if np.count_nonzero(known) == pairs:
         # no row has two, and nothing is to be sorted
+        address_of = np.empty(count, np.int64)
+        while matches:
+            match = matches.pop()
+            address_of[match.source_rows] = _addresses(match)
         rows = np.flatnonzero(known).astype(small)
-        return rows, address_of if len(rows) == count else address_of[rows]
+        return rows, address_of if pairs == count else address_of[known]
     rows = np.concatenate([match.source_rows for match in matches])
     by_row = np.argsort(rows, kind="stable")
-    return rows[by_row].astype(small), np.concatenate([*map(_addresses, matches)])[by_row]
+    addresses = np.concatenate([*map(_addresses, matches)])[by_row]
+    matches.clear()
+    return rows[by_row].astype(small), addresses
 
 
 def _addresses(match: Matches) -> Indices:

@@ -96,8 +96,8 @@ def merge_by_pairs(
     if (clauses.matched == "update" and len(matched)) or (clauses.insert and alone):
         replaced = first_matches(matches) if clauses.once else matches
         sums = [key_sum.ordered for key_sum in found.sums]
+        del matches
         told = orders(replaced, keys, found.starts, sums)
-        del matches, replaced  # many rows are updated
         with send_orders(told, store) as sent:
             sort = job.keeps_ids and not job.patches
             frame, read = ordered_frame(held, job.casts, told, sent, target, work, sort=sort)

@@ -56,6 +56,8 @@ Read = Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]]
 _PIECE = "piece"
 #: rows for which a task reads the target at a time
 _LENT_ROWS = 1 << 17
+#: pairs that are looked at for each cut
+_TOLD = 1 << 12
 
 
 def ordered_frame(
@@ -100,9 +102,12 @@ def ordered_frame(
 
 
 def _bounds(orders: Sequence[RowRouting], most: int) -> Indices:
-    """Return the addresses at which all pairs are cut into pieces of as many each."""
-    addresses = np.sort(np.concatenate([order.addresses for order in orders]))
-    count = max(min(most, len(addresses) // _LENT_ROWS), 1)
+    """Return the addresses at which all pairs are cut into pieces of about as many each."""
+    pairs = sum(len(order.addresses) for order in orders)
+    count = max(min(most, pairs // _LENT_ROWS), 1)
+    # some tell where to cut, and need little memory
+    step = max(pairs // (count * _TOLD), 1)
+    addresses = np.sort(np.concatenate([order.addresses[::step] for order in orders]))
     return addresses[[len(addresses) * n // count for n in range(1, count)]]
 
 
