@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import secrets
+import zlib
 
 from pyroaring import BitMap
 
 from lancekit.format.deletions import choose_kind, encode_deletions
 from lancekit.format.fragment import DeletionFile, DeletionKind
 from lancekit.storage import Store
+from lancekit.storage.base import Bytes
 
-__all__ = ["write_deletions"]
+__all__ = ["is_other_file", "write_deletions"]
+
+#: the upper half of a number in the name of a file that has a checksum in the lower half
+_CHECKED = 0x6C6B6372
 
 
 def write_deletions(
@@ -19,14 +24,29 @@ def write_deletions(
     read_version: int,
     deleted: BitMap,
     kind: DeletionKind | None = None,
+    *,
+    checked: bool = False,
 ) -> DeletionFile:
-    """Write the complete set of a fragment's deleted offsets under a fresh name."""
+    """Write the complete set of a fragment's deleted offsets under a fresh name.
+
+    With ``checked`` the name has a checksum of the file, for which the format has no other place.
+    """
     kind = kind or choose_kind(deleted)
+    data = encode_deletions(deleted, kind)
     file = DeletionFile(
         file_type=kind,
         read_version=read_version,
-        id=secrets.randbits(64),
+        id=_checksum(data) if checked else secrets.randbits(64),
         num_deleted_rows=len(deleted),
     )
-    store.put(file.name(fragment_id), encode_deletions(deleted, kind))
+    store.put(file.name(fragment_id), data)
     return file
+
+
+def is_other_file(file: DeletionFile, data: Bytes) -> bool:
+    """Return True if the name of a deletion file has a checksum, and the file has another."""
+    return file.id >> 32 == _CHECKED and file.id != _checksum(data)
+
+
+def _checksum(data: Bytes) -> int:
+    return _CHECKED << 32 | zlib.crc32(data)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit.commit.deletion_files import write_deletions
+from lancekit.commit.deletion_files import is_other_file, write_deletions
 from lancekit.commit.first_version import put_first_manifest
 from lancekit.commit.manifest.build import build_manifest, first_manifest
 from lancekit.commit.rules.pending import Pending
@@ -201,7 +201,7 @@ def _put_version(
     built = build_manifest(empty, operation, timestamp_ns=now, storage_version=storage_version)
     if hidden:
         (fragment,) = built.manifest.fragments
-        deleted = write_deletions(store, fragment.id, _VERSION, hidden)
+        deleted = write_deletions(store, fragment.id, _VERSION, hidden, checked=True)
         shown = Delete((replace(fragment, deletion_file=deleted),))
         built = build_manifest(built.manifest, shown, timestamp_ns=now)
         built = built._replace(manifest=replace(built.manifest, version=_VERSION))
@@ -249,6 +249,8 @@ def open_generation(shard: Shard, table: SsTable, schema: LanceSchema) -> Snapsh
         is_whole = table.manifest_crc32 in (None, zlib.crc32(store.read(_MANIFEST)))
         snapshot = load_snapshot(Line(root=store), _VERSION) if is_whole else None
         fault = _fault(snapshot.manifest, table, schema) if snapshot else "its checksum is another"
+        if snapshot and not fault and table.manifest_crc32 is not None:
+            fault = _changed_deletions(snapshot)
     except (VersionNotFoundError, FileNotFoundError) as error:
         where = f"{shard.store.uri}/{table.path}"
         raise CorruptFileError(
@@ -292,6 +294,16 @@ def _fault(manifest: Manifest, table: SsTable, schema: LanceSchema) -> str:
         for field in manifest.schema.fields:
             if stored.isdisjoint(one.id for one in field.walk()):
                 return f"no file of fragment {fragment.id} has column {field.name!r}"
+    return ""
+
+
+def _changed_deletions(generation: Snapshot) -> str:
+    """Return which of the files that hide rows of a generation has another checksum."""
+    for fragment in generation.manifest.fragments:
+        if (file := fragment.deletion_file) is not None:
+            name = file.name(fragment.id)
+            if is_other_file(file, generation.store.read(name)):
+                return f"the checksum of {name} is another"
     return ""
 
 

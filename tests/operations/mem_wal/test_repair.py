@@ -14,6 +14,7 @@ from uuid import UUID
 import lance
 import pyarrow as pa
 import pytest
+from pyroaring import BitMap
 
 import lancekit as lk
 from lancekit.errors import (
@@ -22,6 +23,8 @@ from lancekit.errors import (
     LancekitError,
     UnsupportedFeatureError,
 )
+from lancekit.format.deletions import encode_deletions
+from lancekit.format.fragment import DeletionKind
 from lancekit.format.mem_wal.names import LOGS, MANIFESTS, position
 from lancekit.operations.mem_wal.reader import sources
 from lancekit.shards.entry import read_entry
@@ -368,6 +371,20 @@ def test_no_bit_of_a_generations_files_comes_into_the_table(
                 lk.dataset(copy).merge_mem_wal()
                 assert lk.dataset(copy).to_table().sort_by("id").to_pydict() == merged, bit
             shutil.rmtree(copy)
+
+
+def test_a_generation_that_would_hide_another_row(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [0], "v": [0]}, tmp_path, primary_key="id")
+    ds.mem_wal_upsert({"id": [1, 2], "v": [7, 7]})
+    ds.mem_wal_upsert({"id": [2], "v": [8]}, flush=True)
+    (file,) = (tmp_path / "_mem_wal").glob("*/*_gen_1/_deletions/*.arrow")
+    file.write_bytes(encode_deletions(BitMap([0]), DeletionKind.ARROW))
+    for call in (lambda ds: ds.to_table(include_mem_wal=True), lk.LanceDataset.merge_mem_wal):
+        with pytest.raises(CorruptFileError, match=rf"the checksum of _deletions/{file.name} is"):
+            call(lk.dataset(tmp_path))
+    file.unlink()
+    with pytest.raises(CorruptFileError):
+        lk.dataset(tmp_path).to_table(include_mem_wal=True)
 
 
 def test_values_of_a_generation_that_was_written_a_moment_ago(tmp_path: Path) -> None:
