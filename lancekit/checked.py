@@ -268,7 +268,7 @@ def check_arguments(signature: inspect.Signature, given: Mapping[str, Any]) -> N
     Raises
     ------
     InvalidTypeError
-        An argument is none of what its annotation says.
+        The annotation of a parameter does not allow the argument.
     """
     _checks(signature)(given)
 

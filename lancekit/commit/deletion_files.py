@@ -29,7 +29,7 @@ def write_deletions(
 ) -> DeletionFile:
     """Write the complete set of a fragment's deleted offsets under a fresh name.
 
-    With ``checked`` the name has a checksum of the file, for which the format has no other place.
+    With ``checked`` the name has a checksum of the file: the format has no place for checksums.
     """
     kind = kind or choose_kind(deleted)
     data = encode_deletions(deleted, kind)
