@@ -90,13 +90,12 @@ def check_inserted(between: DiffPlan, base: Snapshot, theirs: Changes, ours: Cha
     if not (len(theirs.inserted) and len(_untold(between, between.new, ours.inserted))):
         return
     graph = CommitGraph(between.new.line)
-    is_untold = bool(len(_untold(between, between.old, theirs.inserted)))
-    is_untold = is_untold and graph.have_met_since(base, *sides)
+    have_met = len(_untold(between, between.old, theirs.inserted)) > 0 and (
+        graph.have_met_since(base, *sides)
+    )
     # a version that is reverted, or picked again
-    if is_untold or (
-        any(graph.contains(one, between.old) for one in (base, between.new))
-        and graph.have_returned_since([base], between.new)
-    ):
+    is_contained = any(graph.contains(one, between.old) for one in (base, between.new))
+    if have_met or (is_contained and graph.have_returned_since([base], between.new)):
         why = "a merge or a pick brought rows of one side to the other"
         raise _error(between, f"both sides inserted some since {base.called}, and {why} since")
 

@@ -248,9 +248,12 @@ def open_generation(shard: Shard, table: SsTable, schema: LanceSchema) -> Snapsh
     try:
         is_whole = table.manifest_crc32 in (None, zlib.crc32(store.read(_MANIFEST)))
         snapshot = load_snapshot(Line(root=store), _VERSION) if is_whole else None
-        fault = _fault(snapshot.manifest, table, schema) if snapshot else "its checksum is another"
-        if snapshot and not fault and table.manifest_crc32 is not None:
-            fault = _changed_deletions(snapshot)
+        fault = "its checksum is another"
+        if snapshot is not None:
+            fault = _fault(snapshot.manifest, table, schema)
+            # without a checksum of the manifest, nobody knows that lancekit named the file
+            if not fault and table.manifest_crc32 is not None:
+                fault = _changed_deletions(snapshot)
     except (VersionNotFoundError, FileNotFoundError) as error:
         where = f"{shard.store.uri}/{table.path}"
         raise CorruptFileError(
