@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -224,34 +223,6 @@ def test_only_the_spark_room_imports_pyspark() -> None:
         if _folder(name).split("/")[0] != "spark":
             assert "import pyspark" not in text, path
             assert "from pyspark" not in text, path
-
-
-#: what `import lancekit` loads of it: the ground, and what the roof hands down to
-LIGHT = """
-    lancekit  _version  _wiring  dataset
-    api  api.blob_type
-    pipeline  pipeline.engine  pipeline.engine.engine
-    compiled  compiled.homes
-    format  format.arrow_parts  format.extensions  format.field_marks  format.jsonb
-    progress  fragment_progress  provenance  options  choice  errors  extras  display  legible
-    machine  picture
-"""
-#: what takes long to load, and what is loaded only where it is used
-HEAVY = """
-    pyspark  ipywidgets  matplotlib  pandas  polars  sqlglot  datafusion  duckdb
-    numba  llvmlite  pyarrow.compute  pyarrow.dataset  google.protobuf  obstore
-"""
-
-
-def test_import_is_light() -> None:
-    program = "import lancekit, sys; print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    loaded = set(done.stdout.split())
-    assert not loaded & set(HEAVY.split())
-    ours = {name.removeprefix("lancekit.") for name in loaded if name.startswith("lancekit")}
-    assert ours == set(LIGHT.split())
 
 
 def test_lancekit_never_imports_the_reference() -> None:

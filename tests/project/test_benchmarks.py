@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import diffs, histories, indices, nearest
+from benchmarks import diffs, histories, indices, nearest, walks
 from benchmarks.commits import commit_measurements
 from benchmarks.files import lines, measure_case
 from benchmarks.operations import Tables, chosen, measurements
@@ -88,6 +88,15 @@ def test_questions_of_a_history_are_measured(tmp_path: Path) -> None:
     assert written.pop("merge 1 % cells by 1 % cells")
     assert set(written.values()) == {0}
     assert len(written) == 3
+
+
+def test_walks_are_counted() -> None:
+    if find_spec("duckdb") is None:
+        pytest.skip("needs the extra bench")
+    found = walks.measure(2_000)
+    assert found.keys() == walks.WALKS.keys()
+    for each in found.values():
+        assert each.modules <= each.hops <= each.calls
 
 
 @pytest.mark.parametrize("word", ["append", "open latest", "list"])

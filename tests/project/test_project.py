@@ -306,15 +306,3 @@ def test_no_folder_of_tests_is_passed_over(pytestconfig):
     folders = {part for file in files for part in file.relative_to(ROOT).parent.parts}
     patterns = pytestconfig.getini("norecursedirs")
     assert [one for one in folders if any(fnmatch(one, pattern) for pattern in patterns)] == []
-
-
-# ---- importing
-
-
-def test_import_is_light():
-    heavy = ["pyspark", "ipywidgets", "matplotlib", "pandas", "pyarrow.dataset", "sqlglot", "lance"]
-    program = f"import sys, lancekit; print([name for name in {heavy!r} if name in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"

@@ -1,0 +1,49 @@
+"""What the first call of a process loads.
+
+A module that a call does not need makes every script, kernel, Spark worker and loader process
+start later.  If a module is new on the list on purpose, ``python -m tests.support.cold_start``
+writes the list anew.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.cold_start import CALLS, Loaded, listed, loaded, make_table
+
+#: what takes long to load, and what is loaded only where it is used
+HEAVY = """
+    pyspark  ipywidgets  matplotlib  pandas  polars  sqlglot  datafusion  duckdb
+    numba  llvmlite  pyarrow.dataset  IPython
+"""
+#: the packages that each call may load besides
+PACKAGES = {
+    "import": {"cloudpickle", "numpy", "pyarrow"},
+    "count": {"cloudpickle", "google", "numpy", "obstore", "pyarrow", "pyroaring", "xxhash"},
+    "filter": {"cloudpickle", "google", "numpy", "obstore", "pyarrow", "pyroaring", "xxhash"},
+}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Loaded]:
+    uri = make_table(tmp_path_factory.mktemp("cold"))
+    return {call: loaded(call, uri) for call in CALLS}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_first_call_loads_the_modules_that_are_listed(
+    call: str, found: dict[str, Loaded]
+) -> None:
+    expected = listed()[call]
+    assert found[call].modules - expected == set(), "loaded, and not on the list"
+    assert expected - found[call].modules == set(), "on the list, and not loaded"
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_first_call_loads_no_other_packages(call: str, found: dict[str, Loaded]) -> None:
+    assert found[call].packages <= PACKAGES[call]
+    assert not (found[call].packages | found[call].parts) & set(HEAVY.split())
+
+
+def test_an_import_loads_no_kernels_of_arrow(found: dict[str, Loaded]) -> None:
+    assert not found["import"].parts
