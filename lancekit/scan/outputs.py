@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
-from lancekit.format.paths import canonical, show_path
+from lancekit.format.extensions import EXTENSION_NAME
+from lancekit.format.paths import canonical, parse_path, show_path
 from lancekit.format.schema import LanceSchema
 from lancekit.legible import shown
-from lancekit.scan.expressions.predicate import Expr, compile_expression
+from lancekit.scan.expressions.kernels.operators import plain
+from lancekit.scan.expressions.nodes import field_of
+from lancekit.scan.expressions.predicate import ComputedColumn, compile_expression
 from lancekit.scan.fragments.reader import column_field
 
-__all__ = ["Output", "column_names", "plan_columns"]
+__all__ = ["Output", "column_names", "converted", "plan_columns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,7 @@ class Output:
     """
 
     field: pa.Field
-    expression: Expr | None = None
+    expression: ComputedColumn | None = None
     path: str = ""
 
     @property
@@ -120,6 +123,32 @@ def _names(columns: Sequence[str]) -> list[str]:
 
 def _computed(schema: pa.Schema, name: str, sql: str) -> Output:
     expression = compile_expression(sql, schema)
-    if (stored := expression.stored) is not None:
-        return Output(stored.with_name(name), path=expression.path)
+    column = field_of(expression.expr)
+    if column is not None and (stored := converted(expression, schema)) is not None:
+        return Output(stored.with_name(name), path=column.path)
     return Output(pa.field(name, expression.type), expression)
+
+
+def converted(expression: ComputedColumn, schema: pa.Schema) -> pa.Field | None:
+    """Return the field of the column that an expression is, if it is computed with in another type.
+
+    So are categories, half floats and UUIDs, and lists and structs of them.  ``None`` for anything
+    else.
+    """
+    column = field_of(expression.expr)
+    top, *rest = parse_path(column.path) if column is not None else [""]
+    if top not in schema.names:
+        return None  # computed, or a hidden column
+    field = schema.field(top)
+    for name in rest:
+        field = cast("pa.StructType", field.type).field(name)
+    marks = {k: v for k, v in (field.metadata or {}).items() if k == EXTENSION_NAME}
+    is_uuid = b"arrow.uuid" in marks.values()
+    kind = field.type
+    if pa.types.is_nested(kind):
+        is_converted = plain(pa.nulls(0, kind)).type != kind
+    else:
+        is_converted = pa.types.is_dictionary(kind) or pa.types.is_float16(kind)
+    if not (is_uuid or is_converted):
+        return None
+    return pa.field(field.name, field.type, metadata=marks if is_uuid else None)

@@ -17,7 +17,6 @@ from lancekit.scan.expressions import lexer as _lexer
 from lancekit.scan.expressions import membership as _members
 from lancekit.scan.expressions import parser as _parser
 from lancekit.scan.expressions.predicate import _LONG_TEXTS, _SHORT_TEXTS, Predicate
-from lancekit.scan.expressions.row_points import row_points
 from lancekit.scan.expressions.syntax import Listed
 from tests.scan.filter_random import random_rows
 
@@ -350,15 +349,19 @@ def test_a_list_is_one_piece_however_long_it_is(sql, most):
 
 
 def test_row_ids_in_lists(tmp_path):
+    rows = pa.table({"i": range(10_000)})
     numbers = list(range(0, 9000, 3))
     listed = "_rowid IN (" + ", ".join(map(str, numbers)) + ")"
     chained = " OR ".join(f"_rowid = {n}" for n in numbers)
     mixed = " OR ".join(f"(_rowid = {n} AND i > {n % 5})" for n in numbers)
     for sql in (listed, chained, mixed, f"i > 1 AND ({chained})"):
-        assert row_points(sql, "_rowid") == frozenset(numbers)
-    assert row_points(listed + " OR i = 1", "_rowid") is None
-    assert row_points("_rowid IN (" + ", ".join(["-1"] * 20) + ")", "_rowid") is None
-    ds = lk.write_dataset(pa.table({"i": range(10_000)}), tmp_path / "rows")
+        assert Predicate.parse(sql, rows.schema).points("_rowid") == frozenset(numbers)
+    assert Predicate.parse(listed + " OR i = 1", rows.schema).points("_rowid") is None
+    with_null = Predicate.parse(listed[:-1] + ", NULL)", rows.schema)
+    assert with_null.points("_rowid") == frozenset(numbers)
+    with pytest.raises(PredicateError, match="-1 is not a value"):
+        Predicate.parse("_rowid IN (" + ", ".join(["-1"] * 20) + ")", rows.schema)
+    ds = lk.write_dataset(rows, tmp_path / "rows")
     assert ds.to_table(filter=chained)["i"].to_pylist() == numbers
     ds.delete(listed)
     assert ds.count_rows() == 10_000 - len(numbers)

@@ -1,5 +1,6 @@
 import datetime as dt
 import decimal
+import itertools
 import pickle
 import random
 import subprocess
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 import lancekit as lk
 from lancekit.errors import InvalidTypeError, PredicateError
-from lancekit.scan.expressions import predicate
+from lancekit.scan.expressions import bind
 from lancekit.scan.expressions.kernels.operators import modulo
 from lancekit.scan.expressions.predicate import Predicate, compile_expression
 from lancekit.scan.indexed.questions import questions_of
@@ -266,6 +267,36 @@ def test_a_predicate_is_a_small_picklable_value():
     assert Predicate.parse("true", ROWS.schema).columns == frozenset()
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        ("NOT ", "b", ""),
+        ("(", "x", " + 1) > 0"),
+        ("abs(", "x", ") > 1"),
+        ("(b OR x > 1 AND ", "b", ")"),
+    ],
+)
+def test_a_condition_is_sent_however_deep_it_is(form: tuple[str, str, str]) -> None:
+    """Pickle goes down a tree less far than parsing and computing do."""
+    rows = pa.table({"x": [1, -1], "b": [True, False]})
+    before, inner, after = form
+    each, _, end = after.partition(" > ")
+
+    def nested(depth: int) -> Predicate | None:
+        text = before * depth + inner + each * depth + (f" > {end}" if end else "")
+        try:
+            return Predicate.parse(text, rows.schema)
+        except PredicateError:  # nested too deeply
+            return None
+
+    *_, deepest = itertools.takewhile(bool, map(nested, itertools.count(1, 25)))
+    assert nested(1000) is None
+    sent = pickle.loads(pickle.dumps(deepest))
+    assert sent == deepest
+    assert sent.mask(rows) == deepest.mask(rows)
+    questions_of(sent)
+
+
 def test_arrow_expressions():
     i = pc.field("i")
     wanted = Predicate.parse(
@@ -493,10 +524,8 @@ def test_random_conditions_select_the_references_rows(rows, filters):
 def test_a_filter_is_compiled_once(monkeypatch):
     """Binding it to a schema, asking indices, and computing it take one go."""
     made = []
-    compiled = predicate._compile
-    monkeypatch.setattr(
-        predicate, "_compile", lambda *given: made.append(given) or compiled(*given)
-    )
+    parse = bind.parse
+    monkeypatch.setattr(bind, "parse", lambda sql: made.append(sql) or parse(sql))
     rows = pa.record_batch({"x": [1, 2, None], "other": ["a", "b", "c"]})
     wanted = Predicate.parse("x > 1 AND 7717 = 7717", rows.schema)
     assert wanted.schema.names == ["x"]

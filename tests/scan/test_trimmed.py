@@ -15,7 +15,7 @@ import pytest
 import lancekit as lk
 from lancekit import cache
 from lancekit.errors import PredicateError
-from lancekit.scan.expressions.bounds import bounds_of
+from lancekit.scan.expressions.bounds import may_hold
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import fragment_sources
@@ -178,8 +178,23 @@ def test_a_filter_that_fails_for_a_row_fails_for_it_still(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("up BETWEEN 3 AND 5", [False, True, False]),
+        ("2 < up AND up <= 9", [False, True, True]),
+        ("up = NULL", [False, False, False]),
+    ],
+)
+def test_what_is_looked_at(text: str, wanted: list[bool]) -> None:
+    least, greatest = pa.array([0, 3, 6]), pa.array([2, 5, 9])
+    expr = Predicate.parse(text, pa.schema({"up": pa.int64()})).expr
+    assert may_hold(expr, "up", least, greatest).tolist() == wanted
+
+
+@pytest.mark.parametrize(
     "text", ["up > 1 OR up < 0", "up + 1 > 2", "_rowid = 5", "x IS NULL", "s.a > 1"]
 )
 def test_what_is_not_looked_at(text: str) -> None:
     schema = pa.schema({"up": pa.int64(), "x": pa.float64(), "s": pa.struct({"a": pa.int64()})})
-    assert bounds_of(text, schema) == ()
+    zero = pa.array([0])
+    assert may_hold(Predicate.parse(text, schema).expr, "up", zero, zero).tolist() == [True]

@@ -50,6 +50,7 @@ from lancekit.scan.fragment_rows import BATCH_ROWS
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.reader import META_COLUMNS, FragmentReader
 from lancekit.scan.fragments.source import fragment_sources
+from lancekit.scan.outputs import converted
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
@@ -291,7 +292,7 @@ def _computed(current: Snapshot, given: Mapping[Any, Any]) -> Addition:
     expressions = tuple(compile_expression(sql, arrow) for sql in given.values())
     # a column that is copied keeps the type that is not computed with
     fields = [
-        (one.stored or pa.field(name, one.type)).with_name(name)
+        (converted(one, arrow) or pa.field(name, one.type)).with_name(name)
         for name, one in zip(given, expressions, strict=True)
     ]
     types = tuple(field.type for field in fields)

@@ -38,7 +38,7 @@ def advice(snapshot: Snapshot, predicate: Predicate | None, choice: RowChoice | 
         What is asked already.
     """
     rows = snapshot.manifest.num_rows
-    if predicate is None or not isinstance(predicate.source, str) or rows < LEAST_ROWS:
+    if predicate is None or rows < LEAST_ROWS:
         return []
     if choice is not None:
         return _freshened(choice, rows)

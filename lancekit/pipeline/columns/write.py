@@ -28,7 +28,7 @@ from lancekit.pipeline.rows.new_files import new_data_file
 from lancekit.pipeline.rows.write import data_file, delete_fragments
 from lancekit.progress import step, users_code
 from lancekit.scan.ahead import Workers
-from lancekit.scan.expressions.predicate import Expr
+from lancekit.scan.expressions.predicate import ComputedColumn
 from lancekit.scan.fragment_rows import ScanRequest, row_bytes, scan_fragment
 from lancekit.scan.fragments.reader import FragmentReader, Offsets
 from lancekit.scan.fragments.rebatch import combined
@@ -258,7 +258,7 @@ def count_nulls(task: NullsTask) -> int:
 class Computed:
     """Columns of SQL expressions, and their types: dictionaries where a column is one."""
 
-    expressions: tuple[Expr, ...]
+    expressions: tuple[ComputedColumn, ...]
     types: tuple[pa.DataType, ...]
     calls: None = None
 

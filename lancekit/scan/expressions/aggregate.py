@@ -13,7 +13,7 @@ from pyarrow import types as pt
 
 from lancekit import arrow_kernels as ak
 from lancekit.errors import PredicateError
-from lancekit.scan.expressions.predicate import Expr, Predicate
+from lancekit.scan.expressions.predicate import ComputedColumn, Predicate
 
 __all__ = ["Aggregate", "Tally"]
 
@@ -42,7 +42,7 @@ class Aggregate:
 
     text: str
     name: str
-    arguments: tuple[Expr, ...]
+    arguments: tuple[ComputedColumn, ...]
     where: Predicate | None
     type: pa.DataType
 
@@ -51,7 +51,7 @@ class Aggregate:
         cls,
         text: str,
         name: str,
-        arguments: Sequence[Expr],
+        arguments: Sequence[ComputedColumn],
         *,
         distinct: bool,
         where: Predicate | None,

@@ -13,7 +13,7 @@ from lancekit.errors import PredicateError, SchemaMismatchError
 from lancekit.scan.expressions.inspect import computes_fractions_of_integers
 from lancekit.scan.expressions.kernels.casts import cast
 from lancekit.scan.expressions.literals import exact_decimal
-from lancekit.scan.expressions.predicate import Expr, compile_expression
+from lancekit.scan.expressions.predicate import ComputedColumn, compile_expression
 
 __all__ = ["Assignment", "compile_assignment"]
 
@@ -23,7 +23,7 @@ class Assignment:
     """A column and the expression that gives its new values.  Can be pickled."""
 
     field: pa.Field
-    expression: Expr
+    expression: ComputedColumn
 
     def evaluate(self, rows: pa.Table) -> pa.Array:
         """Compute the new value of each row, from the values that the rows have.

@@ -1,4 +1,4 @@
-"""What a filter asks of the least and the greatest value of a column, to leave out rows unread.
+"""Which blocks of rows may have a row that a filter wants, by a column's bounds in each block.
 
 Only filters are looked at in which nothing but comparisons of columns with literals is joined by
 ``AND``: these fail for no row, so that it makes no difference which are looked at.  Whether a value
@@ -9,20 +9,20 @@ place of its values: ``x > 5`` can only hold in a block of whose greatest value 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pyarrow import types as pt
 
 from lancekit.errors import LancekitError
 from lancekit.file.kernels.bits import flags_of
-from lancekit.scan.expressions.parser import parse
-from lancekit.scan.expressions.predicate import Predicate
-from lancekit.scan.expressions.syntax import Syntax
+from lancekit.scan.expressions.evaluate import mask
+from lancekit.scan.expressions.nodes import Call, Expr, FieldRef, Literal
 
-__all__ = ["Bound", "bounds_of"]
+__all__ = ["may_hold"]
 
 #: what holds of a block's least and greatest value if a comparison holds of any of its values
 _ASKED: Mapping[str, tuple[str, str]] = {
@@ -36,79 +36,75 @@ _ASKED: Mapping[str, tuple[str, str]] = {
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """What must hold of the least and of the greatest value of a column, if anything."""
+def may_hold(expr: Expr, column: str, least: pa.Array, greatest: pa.Array) -> npt.NDArray[np.bool_]:
+    """Return which of some blocks may have a row for which a condition is true.
 
-    column: str
-    least: Predicate | None
-    greatest: Predicate | None
-
-    def may_hold(self, least: pa.Array, greatest: pa.Array) -> npt.NDArray[np.bool_]:
-        """Return which of some blocks may have a row that is wanted; nulls are of nulls alone."""
-        may = np.ones(len(least), bool)
-        for asked, values in ((self.least, least), (self.greatest, greatest)):
-            if asked is not None:
-                try:
-                    may &= flags_of(asked.mask(pa.table({self.column: values})))
-                except LancekitError:  # the values say so themselves, where they are read
-                    return np.ones(len(least), bool)
-        return may
-
-
-@lru_cache(maxsize=64)
-def bounds_of(sql: str, schema: pa.Schema) -> tuple[Bound, ...]:
-    """Return what a filter asks of columns, nothing if it is none of those that are looked at.
+    Parameters
+    ----------
+    column
+        The path of the column whose bounds these are.
+    least, greatest
+        The least and the greatest value of the column in each block; of nulls alone both are null.
 
     Examples
     --------
-    >>> found = bounds_of("x > 5 AND y = 'a'", pa.schema({"x": pa.int8(), "y": pa.string()}))
-    >>> [(bound.column, bound.least, bound.greatest.source) for bound in found][:1]
-    [('x', None, '`x` > 5')]
-    >>> bounds_of("x > 5 OR y = 'a'", pa.schema({"x": pa.int8(), "y": pa.string()}))
-    ()
+    >>> from lancekit.scan.expressions.predicate import Predicate
+    >>> wanted = Predicate.parse("x > 5 AND y = 'a'", pa.schema({"x": pa.int8(), "y": pa.string()}))
+    >>> ends = pa.array([0, 3], pa.int8()), pa.array([5, 9], pa.int8())
+    >>> may_hold(wanted.expr, "x", *ends).tolist()
+    [False, True]
     """
-    try:
-        found = [_bound(part, sql, schema) for part in _parts(parse(sql))]
-    except LancekitError:
-        return ()
-    return () if None in found else tuple(bound for bound in found if bound is not None)
+    may = np.ones(len(least), bool)
+    comparisons = [_comparison(part) for part in _conditions(expr)]
+    if None in comparisons:
+        return may
+    for comparison in filter(None, comparisons):
+        if comparison.column != column:
+            continue
+        for asked, values in zip(comparison.asked(), (least, greatest), strict=True):
+            if asked is not None:
+                try:
+                    may &= flags_of(mask(asked, pa.table({column: values})))
+                except LancekitError:  # the values say so themselves, where they are read
+                    return np.ones(len(least), bool)
+    return may
 
 
-def _parts(tree: Syntax) -> Iterator[Syntax]:
-    if tree.kind == "AND":
-        for part in tree.parts:
-            yield from _parts(part)
+class _Comparison(NamedTuple):
+    """A comparison of a column with a literal, which stands on the right."""
+
+    column: str
+    expr: Call
+
+    def asked(self) -> list[Call | None]:
+        """Return what must hold of the least and of the greatest value, if anything."""
+        names = _ASKED[self.expr.function]
+        return [replace(self.expr, function=name) if name else None for name in names]
+
+
+def _conditions(expr: Expr) -> Iterator[Expr]:
+    if isinstance(expr, Call) and expr.function == "AND":
+        for part in expr.args:
+            yield from _conditions(part)
     else:
-        yield tree
+        yield expr
 
 
-def _bound(tree: Syntax, sql: str, schema: pa.Schema) -> Bound | None:
-    kind = tree.kind
-    if kind not in _ASKED:
+def _comparison(expr: Expr) -> _Comparison | None:
+    match expr:
+        case Call(function=name, args=(FieldRef() as column, Literal() as value)):
+            pass
+        case Call(function=name, args=(Literal() as value, FieldRef() as column)):
+            name = _TURNED.get(name, "")
+        case _:
+            return None
+    if name not in _ASKED or not _fits(value.type, column.type):
         return None
-    column, literal = tree.parts
-    if column.kind != "column":
-        kind, column, literal = _TURNED[kind], literal, column
-    if not column.is_column:
-        return None
-    (name,) = column.value
-    if "`" in name or schema.get_field_index(name) < 0:
-        return None
-    if not _fits(literal, schema.field(name).type):
-        return None
-    text = sql[literal.start : literal.end]
-
-    def asked(operator: str) -> Predicate | None:
-        return Predicate.parse(f"`{name}` {operator} {text}", schema) if operator else None
-
-    least, greatest = _ASKED[kind]
-    return Bound(name, asked(least), asked(greatest))
+    return _Comparison(column.path, replace(expr, function=name, args=(column, value)))
 
 
-def _fits(tree: Syntax, kind: pa.DataType) -> bool:
-    """Tell whether a piece is a literal of the kind of a column."""
-    if tree.is_number:
-        return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
-    is_text = tree.kind == "literal" and isinstance(tree.value, str)
-    return is_text and bool(pa.types.is_string(kind))
+def _fits(value: pa.DataType, column: pa.DataType) -> bool:
+    """Tell whether values of a column's type are compared with a literal, and none fails."""
+    if pt.is_integer(column) or pt.is_floating(column):
+        return bool(pt.is_integer(value) or pt.is_floating(value))
+    return bool(pt.is_string(column) and pt.is_string(value))

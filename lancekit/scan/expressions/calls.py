@@ -6,27 +6,26 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from functools import partial
 
 import pyarrow as pa
 from pyarrow import types as pt
 
 from lancekit.format.arrow_parts import item_field
 from lancekit.scan.expressions.columns import pick_part
-from lancekit.scan.expressions.kernels.casts import arrow_type, cast, try_cast
+from lancekit.scan.expressions.kernels.casts import arrow_type
 from lancekit.scan.expressions.kernels.function import Function
 from lancekit.scan.expressions.kernels.functions import FUNCTIONS
-from lancekit.scan.expressions.kernels.operators import Value, family
+from lancekit.scan.expressions.kernels.operators import family
 from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.kernels.temporal import CLOCK
 from lancekit.scan.expressions.literals import exact_decimal, natural
-from lancekit.scan.expressions.scope import Node, Scope, constant
+from lancekit.scan.expressions.scope import Bound, Scope, constant
 from lancekit.scan.expressions.syntax import Syntax
 
 __all__ = ["BY_SYNTAX", "array", "call_function", "cast_number", "one_type"]
 
 
-def array(tree: Syntax, scope: Scope) -> Node:
+def array(tree: Syntax, scope: Scope) -> Bound:
     """Compile a list of literals."""
     items = [scope.compile(item) for item in tree.parts]
     if not all(item.literal for item in items):
@@ -34,7 +33,7 @@ def array(tree: Syntax, scope: Scope) -> Node:
     return constant(scalar_of([natural(i.literal[0]).as_py() for i in items]))
 
 
-def one_type(scope: Scope, label: str, nodes: Sequence[Node]) -> list[Node]:
+def one_type(scope: Scope, label: str, nodes: Sequence[Bound]) -> list[Bound]:
     """Give literals among arguments the type of the columns beside them."""
     typed = next((n for n in nodes if n.field), None)
     if typed is not None:
@@ -43,7 +42,7 @@ def one_type(scope: Scope, label: str, nodes: Sequence[Node]) -> list[Node]:
     return list(nodes)
 
 
-def call_function(tree: Syntax, scope: Scope) -> Node:
+def call_function(tree: Syntax, scope: Scope) -> Bound:
     """Compile the call of a function by its name."""
     name = tree.value.lower()
     if name in BY_SYNTAX:
@@ -58,18 +57,14 @@ def call_function(tree: Syntax, scope: Scope) -> Node:
     if function.same:
         args = one_type(scope, name, args)
     elif function.families == ("list", "") and family(args[0].type) == "list":
-        item = Node(
-            run=args[0].run,
-            example=pa.array([], item_field(args[0].type).type),
-            field=args[0].field,
-        )
+        item = replace(args[0], example=pa.nulls(0, item_field(args[0].type).type))
         args = [args[0], scope.beside(args[1], item)]
-    return scope.call(name, partial(function.run, name), args, tree)
+    return scope.call(name, args, tree)
 
 
 def cast_number(
-    node: Node, kind: pa.DataType, tree: Syntax, scope: Scope, *, tries: bool
-) -> Node | None:
+    node: Bound, kind: pa.DataType, tree: Syntax, scope: Scope, *, tries: bool
+) -> Bound | None:
     """Cast a number in the text to a decimal by its digits, not by the double next to it.
 
     ``None`` if this is another cast.
@@ -85,8 +80,8 @@ def cast_number(
         raise scope.fail(tree, f"{value} is not a value of type {kind}.") from error
 
 
-def _arrow_cast(kernel: Callable[..., Value]) -> Callable[[Syntax, Scope], Node]:
-    def rule(tree: Syntax, scope: Scope) -> Node:
+def _arrow_cast(function: str) -> Callable[[Syntax, Scope], Bound]:
+    def rule(tree: Syntax, scope: Scope) -> Bound:
         named = [part.kind == "literal" and isinstance(part.value, str) for part in tree.parts]
         if len(named) != 2 or not named[1]:
             raise scope.fail(tree, f"{tree.value} takes a value and the name of a type in quotes.")
@@ -95,25 +90,25 @@ def _arrow_cast(kernel: Callable[..., Value]) -> Callable[[Syntax, Scope], Node]
         if kind is None:
             raise scope.fail(name, f"{name.value!r} is not a type of Arrow's.")
         node = scope.compile(value)
-        exact = cast_number(node, kind, tree, scope, tries=kernel is not cast)
+        exact = cast_number(node, kind, tree, scope, tries=function == "TRY_CAST")
         if exact is not None:
             return exact
-        done = scope.call(tree.value, lambda v: kernel(v, kind), [node], tree)
-        return replace(done, cast_of=node) if kernel is cast else done
+        done = scope.call(function, [node], tree, options=(kind,), label=tree.value)
+        return replace(done, cast_of=node) if function == "CAST" else done
 
     return rule
 
 
-def _clock(tree: Syntax, scope: Scope) -> Node:
+def _clock(tree: Syntax, scope: Scope) -> Bound:
     if tree.parts:
         raise scope.fail(tree, f"{tree.value} takes no arguments.")
     return constant(CLOCK[tree.value.lower()](scope.now))
 
 
 # functions that do the same as a piece of syntax, or look at more than values
-BY_SYNTAX: Mapping[str, Callable[[Syntax, Scope], Node]] = {
-    "arrow_cast": _arrow_cast(cast),
-    "arrow_try_cast": _arrow_cast(try_cast),
+BY_SYNTAX: Mapping[str, Callable[[Syntax, Scope], Bound]] = {
+    "arrow_cast": _arrow_cast("CAST"),
+    "arrow_try_cast": _arrow_cast("TRY_CAST"),
     "make_array": array,
     "make_list": array,
     **dict.fromkeys(CLOCK, _clock),
@@ -126,7 +121,7 @@ BY_SYNTAX: Mapping[str, Callable[[Syntax, Scope], Node]] = {
 
 
 def _check_arguments(
-    tree: Syntax, scope: Scope, name: str, function: Function, args: list[Node]
+    tree: Syntax, scope: Scope, name: str, function: Function, args: list[Bound]
 ) -> None:
     if not function.least <= len(args) <= function.most:
         raise scope.fail(

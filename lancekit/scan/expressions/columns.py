@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lancekit.format.paths import parse_path, show_path
-from lancekit.scan.expressions.kernels.lists import array_element
 from lancekit.scan.expressions.kernels.operators import family
 from lancekit.scan.expressions.kernels.temporal import CLOCK
-from lancekit.scan.expressions.scope import Node, Scope, constant
+from lancekit.scan.expressions.nodes import FieldRef
+from lancekit.scan.expressions.scope import Bound, Scope, constant
 from lancekit.scan.expressions.syntax import Syntax
 
 __all__ = ["COLUMN_RULES", "pick_part"]
@@ -32,14 +31,10 @@ def _match(tree: Syntax, scope: Scope, name: str, names: Sequence[str], what: st
     raise scope.fail(tree, f"there is no {what} {name!r}.", hint, column=name)
 
 
-def _field(tree: Syntax, scope: Scope, name: str) -> Node:
+def _field(tree: Syntax, scope: Scope, name: str) -> Bound:
     found = _match(tree, scope, name, list(scope.fields), "column")
-    return Node(
-        run=lambda rows: rows(found),
-        example=_no_rows(scope.fields[found]),
-        columns=frozenset([found]),
-        field=found,
-    )
+    kind = scope.fields[found]
+    return Bound(expr=FieldRef(kind, found), example=_no_rows(kind))
 
 
 @lru_cache(maxsize=256)
@@ -47,26 +42,21 @@ def _no_rows(kind: pa.DataType) -> pa.Array:
     return pa.nulls(0, kind)
 
 
-def _child(tree: Syntax, scope: Scope, parent: Node, name: str) -> Node:
+def _child(tree: Syntax, scope: Scope, parent: Bound, name: str) -> Bound:
     parent = parent.as_stored
     if not pt.is_struct(parent.type):
         raise scope.fail(tree, f"{parent.field or 'the value'} is {parent.type}, without fields.")
     names = [f.name for f in parent.type]
     found = _match(tree, scope, name, names, f"field of {parent.field!r}")
-    node = scope.call(found, lambda v: pc.struct_field(v, [found]), [parent])
+    node = scope.call("FIELD", [parent], options=(found,), label=found)
     if not parent.field:
         return node
     path = show_path([*parse_path(parent.field), found])
     # by its path, so that nothing else of the struct has to be read
-    return Node(
-        run=lambda rows: rows(path),
-        example=node.example,
-        columns=frozenset([path]),
-        field=path,
-    )
+    return Bound(expr=FieldRef(node.type, path), example=node.example)
 
 
-def _column(tree: Syntax, scope: Scope) -> Node:
+def _column(tree: Syntax, scope: Scope) -> Bound:
     names = tree.value
     word = names[0].lower()
     if len(names) == 1 and word.startswith("current_") and word in CLOCK:
@@ -79,22 +69,22 @@ def _column(tree: Syntax, scope: Scope) -> Node:
     return node
 
 
-def _child_of(tree: Syntax, scope: Scope) -> Node:
+def _child_of(tree: Syntax, scope: Scope) -> Bound:
     return _child(tree, scope, scope.compile(tree.parts[0]), tree.value)
 
 
-def pick_part(tree: Syntax, scope: Scope) -> Node:
+def pick_part(tree: Syntax, scope: Scope) -> Bound:
     """Take a field of a struct by its name, or an element of a list by its place, from 1 on."""
     if len(tree.parts) == 2:
         whole, key = map(scope.compile, tree.parts)
         if family(whole.type) == "list":
-            return scope.call("[]", array_element, [whole.as_stored, key])
+            return scope.call("ELEMENT", [whole.as_stored, key], label="[]")
         if key.literal and isinstance(key.literal[0], str):
             return _child(tree, scope, whole, key.literal[0])
     raise scope.fail(tree, f"{scope.text(tree)!r} is not part of the filter language.")
 
 
-COLUMN_RULES: Mapping[str, Callable[[Syntax, Scope], Node]] = {
+COLUMN_RULES: Mapping[str, Callable[[Syntax, Scope], Bound]] = {
     "column": _column,
     "field": _child_of,
     "element": pick_part,

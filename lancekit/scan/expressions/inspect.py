@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import cast
 
-import pyarrow as pa
 from pyarrow import types as pt
 
-from lancekit.format.paths import parse_path
+from lancekit.scan.expressions.nodes import Call, FieldRef, Literal, walk
 from lancekit.scan.expressions.parser import parse
-from lancekit.scan.expressions.predicate import Expr
+from lancekit.scan.expressions.predicate import ComputedColumn
 
 __all__ = ["computes_fractions_of_integers", "is_cast_null"]
 
 
-def is_cast_null(expression: Expr) -> bool:
+def is_cast_null(expression: ComputedColumn) -> bool:
     """Return whether an expression is ``CAST(NULL AS ...)``, as the reference looks for.
 
     Examples
@@ -25,14 +23,13 @@ def is_cast_null(expression: Expr) -> bool:
     >>> [is_cast_null(compile_expression(text, pa.schema([]))) for text in texts]
     [True, False, False]
     """
-    tree = parse(expression.sql)
-    if tree.kind not in ("CAST", "TRY_CAST"):
-        return False
-    (inner,) = tree.parts
-    return inner.kind == "literal" and inner.value is None
+    match expression.expr:
+        case Call(function="CAST" | "TRY_CAST", args=(Literal(value=value),)):
+            return not value.is_valid
+    return False
 
 
-def computes_fractions_of_integers(expression: Expr) -> bool:
+def computes_fractions_of_integers(expression: ComputedColumn) -> bool:
     """Tell whether an expression is an integer column, computed with a fraction.
 
     The reference refuses these and no others: inside of a function, say, or one level down.
@@ -54,14 +51,5 @@ def computes_fractions_of_integers(expression: Expr) -> bool:
     columns = [side.kind in ("column", "field") for side in tree.parts]
     if columns.count(True) != 1 or not any(isinstance(piece.value, Decimal) for piece in pieces):
         return False
-    return all(pt.is_integer(_kind(expression.schema, path)) for path in expression.columns)
-
-
-def _kind(schema: pa.Schema, path: str) -> pa.DataType:
-    top, *rest = parse_path(path)
-    if top not in schema.names:
-        return pa.uint64()  # a hidden column
-    kind = schema.field(top).type
-    for name in rest:
-        kind = cast("pa.StructType", kind).field(name).type
-    return kind
+    read = [part for part in walk(expression.expr) if isinstance(part, FieldRef)]
+    return all(pt.is_integer(column.type) for column in read)

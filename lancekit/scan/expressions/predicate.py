@@ -9,27 +9,34 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import lru_cache, partial
-from typing import Any, cast
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidTypeError, PredicateError
 from lancekit.format.column_names import RESERVED_NAMES
-from lancekit.format.extensions import EXTENSION_NAME
-from lancekit.format.paths import parse_path, pick, top_of
-from lancekit.scan.expressions.error_position import TooLargeError, as_class, failure
-from lancekit.scan.expressions.kernels.operators import plain
+from lancekit.format.paths import top_of
+from lancekit.scan.expressions.error_position import failure
 from lancekit.scan.expressions.kernels.scalars import scalar_of
+from lancekit.scan.expressions.nodes import ArrowExpr, Expr, Literal, columns_of
 
-__all__ = ["HIDDEN_COLUMNS", "Expr", "Predicate", "compile_expression", "compiled", "with_hidden"]
+if TYPE_CHECKING:
+    from lancekit.scan.expressions.scope import Bound
+
+__all__ = [
+    "HIDDEN_COLUMNS",
+    "ComputedColumn",
+    "Predicate",
+    "compile_expression",
+    "every_row",
+    "with_hidden",
+]
 
 # Columns that every row has without being in the schema; the scanner supplies them.
 HIDDEN_COLUMNS: dict[str, pa.DataType] = dict.fromkeys(RESERVED_NAMES, pa.uint64())
@@ -56,11 +63,15 @@ def _time_of(sql: str) -> int:
     return time.time_ns() if _OF_TIME.search(sql) else 0
 
 
-def _compile(sql: str, schema: pa.Schema, now: int) -> Any:
-    from lancekit.scan.expressions.compiler import compile_sql  # loads all kernels
+#: characters from which on few texts are kept, as each may hold a long list
+_LONG = 1 << 14
+
+
+def _bind(sql: str, schema: pa.Schema, now: int) -> Bound:
+    from lancekit.scan.expressions.bind import bind  # loads all kernels
 
     try:
-        return compile_sql(sql, with_hidden(schema), now)
+        return bind(sql, with_hidden(schema), now)
     except RecursionError:
         raise failure(
             sql,
@@ -70,55 +81,31 @@ def _compile(sql: str, schema: pa.Schema, now: int) -> Any:
         ) from None
 
 
-#: characters from which on few texts are kept, as each may hold a long list
-_LONG = 1 << 14
+_SHORT_TEXTS, _LONG_TEXTS = lru_cache(maxsize=256)(_bind), lru_cache(maxsize=8)(_bind)
 
 
-def _nothing(_sql: str, _schema: pa.Schema, _now: int) -> list[Any]:
-    return []
-
-
-# each a list of what was compiled, so that what was for one schema can be put in for another
-_SHORT_TEXTS, _LONG_TEXTS = lru_cache(maxsize=256)(_nothing), lru_cache(maxsize=8)(_nothing)
-
-
-def _kept(sql: str, schema: pa.Schema, now: int) -> list[Any]:
-    return (_SHORT_TEXTS if len(sql) < _LONG else _LONG_TEXTS)(sql, schema, now)
-
-
-def compiled(sql: str, schema: pa.Schema, now: int) -> Any:
-    """Return the `Compiled` of a text, which is kept."""
-    kept = _kept(sql, schema, now)
-    if not kept:
-        kept.append(_compile(sql, schema, now))
-    return kept[0]
-
-
-def _bound(sql: str, schema: pa.Schema, now: int) -> tuple[Any, pa.Schema]:
-    """Compile a text, and keep it for the fields that it reads, too."""
-    found = compiled(sql, schema, now)
-    needed = _only(schema, found.node.columns)
-    kept = _kept(sql, needed, now)
-    if not kept:
-        kept.append(found)
-    return found.node, needed
+def _bound(sql: str, schema: pa.Schema) -> Bound:
+    """Bind a text, or return what was bound of it not long ago."""
+    return (_SHORT_TEXTS if len(sql) < _LONG else _LONG_TEXTS)(sql, schema, _time_of(sql))
 
 
 def _columns_of(expression: pc.Expression, schema: pa.Schema) -> frozenset[str]:
     """Find the columns that an expression reads: those that it cannot be bound without."""
+    from lancekit.scan.expressions.evaluate import project  # loads all kernels
+
     text = str(expression)
     needed = [field for field in with_hidden(schema) if field.name in text]
     try:
-        _project(expression, _no_rows(needed))
+        project(expression, _no_rows(needed))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError) as error:
         raise PredicateError(
             f"the filter {text} does not fit the schema: {str(error).splitlines()[0]}.",
             sql=text,
         ) from error
-    for field in list(needed):
-        fewer = [f for f in needed if f is not field]
+    for one in list(needed):
+        fewer = [other for other in needed if other is not one]
         try:
-            _project(expression, _no_rows(fewer))
+            project(expression, _no_rows(fewer))
         except (pa.ArrowInvalid, KeyError):
             continue
         needed = fewer
@@ -129,111 +116,49 @@ def _no_rows(fields: list[pa.Field]) -> pa.Table:
     return pa.schema(fields).empty_table()
 
 
-def _project(expression: pc.Expression, table: pa.Table) -> pa.Array:
-    from pyarrow import acero  # loads pyarrow.dataset, and with it pandas
-
-    plan = acero.Declaration.from_sequence(
-        [
-            acero.Declaration("table_source", acero.TableSourceNodeOptions(table)),
-            acero.Declaration("project", acero.ProjectNodeOptions([expression], ["x"])),
-        ]
-    )
-    return ak.combine_chunks(plan.to_table(use_threads=False).column(0))
+@cache
+def every_row() -> Expr:
+    """Return the condition that holds of every row."""
+    return Literal(pa.bool_(), scalar_of(True))
 
 
-def _evaluate(run: Callable[[Callable[[str], pa.Array]], Any], batch: pa.RecordBatch) -> pa.Array:
-    try:
-        value = run(partial(_column, batch))
-    except TooLargeError as error:
-        if batch.num_rows < 2:
-            raise as_class(PredicateError, error) from error
-        # what is too large for all rows together may be none for each half
-        half = batch.num_rows // 2
-        return _joined([_evaluate(run, batch.slice(0, half)), _evaluate(run, batch.slice(half))])
-    return pa.repeat(value, batch.num_rows) if isinstance(value, pa.Scalar) else value
+def _of_arrow(expression: pc.Expression, schema: pa.Schema) -> Expr:
+    """Return an expression of Arrow's; one that reads no column is the value that it has."""
+    from lancekit.scan.expressions.evaluate import project  # loads all kernels
 
-
-def _joined(parts: list[pa.Array]) -> pa.Array:
-    try:
-        return ak.concat_arrays(parts)
-    except pa.ArrowInvalid as error:
-        raise PredicateError(
-            f"the texts of {sum(map(len, parts))} rows are larger than a column can hold at once, "
-            "2 GiB.",
-            hint="Compute them for fewer rows, or shorter.",
-        ) from error
-
-
-def _column(batch: pa.RecordBatch, path: str) -> pa.Array:
-    """Return a column that was read by its path, or a part of one that was read as a whole."""
-    if path in batch.schema.names:
-        return batch.column(path)
-    top, *rest = parse_path(path)
-    return pick(batch.column(top), rest)
-
-
-def _batches(data: pa.RecordBatch | pa.Table) -> list[pa.RecordBatch]:
-    return data.to_batches() if isinstance(data, pa.Table) else [data]
+    columns = _columns_of(expression, schema)
+    if not columns:
+        value = project(expression, pa.table({"_": pa.nulls(1)}))[0]
+        return Literal(value.type, value)
+    read = _no_rows([field for field in with_hidden(schema) if field.name in columns])
+    return ArrowExpr(project(expression, read).type, expression, tuple(read.column_names))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expr:
-    """A computed column: SQL text bound to a schema.  Can be pickled.
+class ComputedColumn:
+    """A computed column: an expression that is bound to a schema.  Can be pickled.
 
     Attributes
     ----------
     sql
         The text.
-    schema
-        The fields of the dataset's schema that it reads.
+    expr
+        What is computed.
     columns
         The columns that it reads, nested ones by their paths.
-    type
-        The type that it gives.
-    now
-        The time that ``now()`` is, in nanoseconds since 1970; 0 if it does not matter.
+    number
+        The number that the text is, as it is written, ``None`` if it is anything else.
     """
 
     sql: str
-    schema: pa.Schema
+    expr: Expr = field(repr=False, compare=False)
     columns: frozenset[str]
-    type: pa.DataType
-    now: int = 0
+    number: int | Decimal | None = None
 
     @property
-    def number(self) -> int | Decimal | None:
-        """The number that it is by its text alone, ``None`` if it is anything else."""
-        literal = compiled(self.sql, self.schema, self.now).node.literal
-        return literal[0] if literal and type(literal[0]) in (int, Decimal) else None
-
-    @property
-    def path(self) -> str:
-        """The path of the column or field that it names, empty if it is anything else."""
-        return str(compiled(self.sql, self.schema, self.now).node.field)
-
-    @property
-    def stored(self) -> pa.Field | None:
-        """The column or field that it names, if it is computed with in another type.
-
-        So are categories, half floats and UUIDs, and lists and structs of them.  ``None`` for
-        anything else.
-        """
-        top, *rest = parse_path(self.path) if self.path else [""]
-        if top not in self.schema.names:
-            return None  # computed, or a hidden column
-        field = self.schema.field(top)
-        for name in rest:
-            field = cast("pa.StructType", field.type).field(name)
-        marks = {k: v for k, v in (field.metadata or {}).items() if k == EXTENSION_NAME}
-        is_uuid = b"arrow.uuid" in marks.values()
-        kind = field.type
-        if pa.types.is_nested(kind):
-            converted = plain(pa.nulls(0, kind)).type != kind
-        else:
-            converted = pa.types.is_dictionary(kind) or pa.types.is_float16(kind)
-        if not (is_uuid or converted):
-            return None
-        return pa.field(field.name, field.type, metadata=marks if is_uuid else None)
+    def type(self) -> pa.DataType:
+        """The type that it gives."""
+        return self.expr.type
 
     def evaluate(self, data: pa.RecordBatch | pa.Table) -> pa.Array:
         """Compute one value per row.
@@ -244,12 +169,12 @@ class Expr:
             A value that cannot be computed: a number out of range, a division by zero, a text
             that is no number.
         """
-        run = compiled(self.sql, self.schema, self.now).node.run
-        parts = [_evaluate(run, batch) for batch in _batches(data)]
-        return parts[0] if len(parts) == 1 else _joined(parts or [pa.nulls(0, self.type)])
+        from lancekit.scan.expressions.evaluate import evaluate  # loads all kernels
+
+        return evaluate(self.expr, data)
 
 
-def compile_expression(sql: str, schema: pa.Schema) -> Expr:
+def compile_expression(sql: str, schema: pa.Schema) -> ComputedColumn:
     """Bind the text of a computed column to a schema.
 
     Parameters
@@ -270,31 +195,30 @@ def compile_expression(sql: str, schema: pa.Schema) -> Expr:
     >>> twice.evaluate(pa.record_batch({"x": [1, None]})).to_pylist()
     [2, None]
     """
-    now = _time_of(sql)
-    node, needed = _bound(sql, schema, now)
-    return Expr(sql=sql, schema=needed, columns=node.columns, type=node.type, now=now)
+    found = _bound(sql, schema)
+    return ComputedColumn(sql=sql, expr=found.expr, columns=found.columns, number=found.number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicate:
-    """A filter bound to a schema: which rows are wanted.  Can be pickled.
+    """A filter: a condition that is bound to a schema.  Can be pickled.
 
     Attributes
     ----------
     source
-        The SQL text, or the pyarrow expression.
+        The SQL text, or the pyarrow expression, as it was given.
+    expr
+        The condition.
     schema
         The fields of the dataset's schema that it reads.
     columns
         The columns that it reads, nested ones by their paths.
-    now
-        The time that ``now()`` is, in nanoseconds since 1970; 0 if it does not matter.
     """
 
     source: str | pc.Expression
+    expr: Expr = field(repr=False, compare=False)
     schema: pa.Schema
     columns: frozenset[str]
-    now: int = 0
 
     @classmethod
     def parse(cls, source: str | pc.Expression, schema: pa.Schema) -> Predicate:
@@ -320,51 +244,39 @@ class Predicate:
         >>> sorted(wanted.columns)
         ['x', 'y']
         """
-        now = 0
         if isinstance(source, pc.Expression):
-            columns = _columns_of(source, schema)
-            needed = _only(schema, columns)
-            fields = [f for f in with_hidden(schema) if f.name in columns]
-            kind = _project(source, _no_rows(fields)).type
+            expr = _of_arrow(source, schema)
         elif isinstance(source, str):
-            now = _time_of(source)
-            node, needed = _bound(source, schema, now)
-            columns, kind = node.columns, node.type
+            expr = _bound(source, schema).expr
         else:
             raise InvalidTypeError(
                 f"a filter is SQL text or a pyarrow expression, not {type(source).__name__}."
             )
-        if kind != pa.bool_():
-            what = f"the filter gives {kind}, not true or false"
+        if expr.type != pa.bool_():
+            what = f"the filter gives {expr.type}, not true or false"
             hint = "Compare it with something: `x > 0`."
             if isinstance(source, str):
                 raise failure(source, f"{what}:", 0, hint)
             raise PredicateError(f"{what}: {source}.", hint=hint)
-        return cls(source=source, schema=needed, columns=columns, now=now)
+        columns = columns_of(expr)
+        return cls(source=source, expr=expr, schema=_only(schema, columns), columns=columns)
 
     def points(self, column: str) -> frozenset[int] | None:
         """Return the numbers of which wanted rows have one in a hidden column, if that is certain.
 
         ``None`` if rows with any number may be wanted.
         """
-        is_own = column in self.schema.names
-        if not isinstance(self.source, str) or column not in self.columns or is_own:
+        if column not in self.columns or column in self.schema.names:
             return None
-        from lancekit.scan.expressions.row_points import row_points  # loads the parser
+        from lancekit.scan.expressions.row_points import row_points  # few filters have points
 
-        return row_points(self.source, column)
+        return row_points(self.expr, column)
 
-    def may_want(
-        self,
-        column: str,  # noqa: ARG002
-        least: pa.Array,  # noqa: ARG002
-        greatest: pa.Array,  # noqa: ARG002
-    ) -> npt.NDArray[np.bool_] | None:
-        """Tell of blocks of rows whether one may be wanted, by the bounds of a column.
+    def may_want(self, column: str, least: pa.Array, greatest: pa.Array) -> npt.NDArray[np.bool_]:
+        """Tell of blocks of rows whether one may be wanted, by the bounds of a column."""
+        from lancekit.scan.expressions.bounds import may_hold  # loads all kernels
 
-        ``None`` if the text has to tell.
-        """
-        return None
+        return may_hold(self.expr, column, least, greatest)
 
     def mask(self, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
         """Tell for each row whether it is wanted; where the condition is null, it is not.
@@ -379,15 +291,6 @@ class Predicate:
         PredicateError
             A value that cannot be computed, such as a division by zero.
         """
-        if isinstance(self.source, str):
-            run = compiled(self.source, self.schema, self.now).node.run
-            parts = [_evaluate(run, batch) for batch in _batches(data)]
-            found = ak.concat_arrays(parts or [pa.nulls(0, pa.bool_())])
-        else:
-            table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
-            try:
-                found = _project(self.source, table)
-            except pa.ArrowException as error:
-                reason = str(error).splitlines()[0].rstrip(".")
-                raise PredicateError(f"{self.source} cannot be computed: {reason}.") from error
-        return cast(pa.BooleanArray, found.fill_null(scalar_of(False)))
+        from lancekit.scan.expressions.evaluate import mask  # loads all kernels
+
+        return mask(self.expr, data)

@@ -1,46 +1,67 @@
-"""A compiled expression, and the schema and rules that it is compiled with."""
+"""A piece of text that is bound, and the schema and rules that it is bound with."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import types as pt
 
 from lancekit.errors import PredicateError
-from lancekit.scan.expressions.error_position import TooLargeError, as_class, failure
-from lancekit.scan.expressions.kernels.function import Refused, TooLarge
+from lancekit.scan.expressions.error_position import failure
+from lancekit.scan.expressions.evaluate import FAILURES, kernel_of, reason
+from lancekit.scan.expressions.kernels.function import Refused
 from lancekit.scan.expressions.kernels.operators import Value, family
 from lancekit.scan.expressions.kernels.operators import plain as as_plain
 from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.literals import as_type, loosely
+from lancekit.scan.expressions.nodes import (
+    Call,
+    Expr,
+    InList,
+    Literal,
+    Place,
+    columns_of,
+    field_of,
+)
 from lancekit.scan.expressions.syntax import Syntax
 
-__all__ = ["FAILURES", "Node", "Rows", "Scope", "constant"]
+__all__ = ["Bound", "Scope", "constant"]
 
-Rows: TypeAlias = Callable[[str], pa.Array]  # column by name
+
+#: the type of a call before it was tried
+_UNKNOWN = pa.null()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    """A compiled expression: what it reads, what it gives, how.
+class Bound:
+    """A piece of the text that is bound: its expression, and what is known of it beside others.
 
-    ``example`` is what it gives for no rows, from which types are told; ``field`` the path of a
-    plain column; ``literal`` a one-tuple of a literal's value; ``cast_of`` what was cast to be it;
-    ``stored`` the same values before `plain` converted them, if it did; ``position`` its place in
-    the text.
+    Attributes
+    ----------
+    expr
+        The expression.
+    example
+        What it gives for no rows, from which types are told: a scalar if it reads no column.
+    literal
+        A one-tuple of the value of a literal that is written out.
+    cast_of
+        What was cast to be it.
+    stored
+        The same values before they were converted to a type that Arrow has kernels for.
+    position
+        Its place in the text.
     """
 
-    run: Callable[[Rows], Value]
+    expr: Expr
     example: Value
-    columns: frozenset[str] = frozenset()
-    field: str = ""
     literal: tuple[Any, ...] = ()
-    cast_of: Node | None = None
-    stored: Node | None = None
+    cast_of: Bound | None = None
+    stored: Bound | None = None
     position: int = 0
 
     @property
@@ -49,54 +70,46 @@ class Node:
         return self.example.type
 
     @property
-    def as_stored(self) -> Node:
-        """The node of the values as they are stored: half floats, dictionaries, extensions."""
+    def field(self) -> str:
+        """The path of the column or field that it is, empty if it is none."""
+        found = field_of(self.expr)
+        return found.path if found is not None else ""
+
+    @property
+    def number(self) -> int | Decimal | None:
+        """The number that the text is, as it is written, ``None`` if it is anything else."""
+        return self.literal[0] if self.literal and type(self.literal[0]) in (int, Decimal) else None
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The paths of the columns that it reads."""
+        return columns_of(self.expr)
+
+    @property
+    def as_stored(self) -> Bound:
+        """The same values as they are stored: half floats, dictionaries, extensions."""
         return self.stored or self
 
-    def computable(self) -> Node:
-        """Return the node of the values as types that Arrow has kernels for."""
+    def computable(self) -> Bound:
+        """Return the same values as types that Arrow has kernels for."""
         if not isinstance(self.example, pa.Array):
             return self
         example = as_plain(self.example)
         if example is self.example:
             return self
-        run = self.run
+        expr = Call(example.type, "PLAIN", (self.expr,), at=self.expr.at)
+        return replace(self, expr=expr, example=example, stored=self)
 
-        def converted(rows: Rows) -> Value:
-            values = run(rows)
-            return as_plain(values) if isinstance(values, pa.Array) else values
-
-        return replace(self, run=converted, example=example, stored=self)
-
-    def at(self, position: int) -> Node:
+    def placed(self, position: int) -> Bound:
         """Return the same at another place in the text; as `replace`, which takes longer."""
-        return Node(
-            run=self.run,
+        return Bound(
+            expr=self.expr,
             example=self.example,
-            columns=self.columns,
-            field=self.field,
             literal=self.literal,
             cast_of=self.cast_of,
             stored=self.stored,
             position=position,
         )
-
-
-# What Arrow raises, and NumPy and Python beside it, for values that a kernel does not take.
-FAILURES = (
-    pa.ArrowException,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    TypeError,
-    ValueError,
-)
-
-
-def _reason(error: BaseException) -> str:
-    lines = str(error).splitlines() or [type(error).__name__]
-    return lines[0].rstrip(".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,29 +124,29 @@ class Scope:
 
     sql: str
     fields: Mapping[str, pa.DataType]
-    rules: Mapping[str, Callable[[Syntax, Scope], Node]]
+    rules: Mapping[str, Callable[[Syntax, Scope], Bound]]
     plain: frozenset[int]
     now: int
-    nodes: dict[int, tuple[Syntax, Node]] = field(default_factory=dict)
+    nodes: dict[int, tuple[Syntax, Bound]] = field(default_factory=dict)
 
     def text(self, tree: Syntax) -> str:
         """Return a piece of the text as it is written."""
         return self.sql[tree.start : tree.end]
 
     def fail(
-        self, tree: Syntax | Node | int, message: str, hint: str = "", **context: Any
+        self, tree: Syntax | Bound | int, message: str, hint: str = "", **context: Any
     ) -> PredicateError:
         """Return the error of a piece of the text, of its node, or of a place."""
         match tree:
             case int():
                 position = tree
-            case Node():
+            case Bound():
                 position = tree.position
             case Syntax():
                 position = tree.at
         return failure(self.sql, message, position, hint, **context)
 
-    def compile(self, tree: Syntax) -> Node:
+    def compile(self, tree: Syntax) -> Bound:
         """Return the node of a piece of the text, by the rule for its kind."""
         known = self.nodes.get(id(tree))
         if known is not None:
@@ -147,51 +160,45 @@ class Scope:
             raise
         except FAILURES as error:
             raise self.fail(
-                tree, f"{self.text(tree)[:60]!r} does not work: {_reason(error)}."
+                tree, f"{self.text(tree)[:60]!r} does not work: {reason(error)}."
             ) from error
-        node = node.computable().at(tree.at)
+        node = node.computable().placed(tree.at)
         self.nodes[id(tree)] = tree, node
         return node
 
     def call(
         self,
-        label: str,
-        kernel: Callable[..., Value],
-        args: Sequence[Node],
+        function: str,
+        args: Sequence[Bound],
         tree: Syntax | None = None,
-    ) -> Node:
-        """Make the node of a kernel over its arguments; a try on no rows comes first.
+        *,
+        options: tuple[Any, ...] = (),
+        label: str = "",
+    ) -> Bound:
+        """Bind the call of a function; a try on no rows comes first.
 
         ``tree`` is the piece of the text that a failure points at, the first argument if it is
-        not given.
+        not given; ``label`` is what the function is called in errors, if not by its name.
         """
-        runs = [arg.run for arg in args]
         position = tree.at if tree is not None else args[0].position if args else 0
+        at = Place(self.sql, position)
+        expr = Call(_UNKNOWN, function, tuple(arg.expr for arg in args), options, at=at)
+        return self.tried(expr, args, label or function)
 
-        def run(rows: Rows) -> Value:
-            values = [r(rows) for r in runs]
-            try:
-                return kernel(*values)
-            except TooLarge as error:
-                raise as_class(TooLargeError, self.fail(position, f"{error}.")) from error
-            except Refused as error:
-                raise self.fail(position, f"{error}.") from error
-            except FAILURES as error:
-                message = f"{self.sql[:60]!r} cannot be computed: {_reason(error)}."
-                raise self.fail(position, message) from error
-
+    def tried(self, expr: Call | InList, args: Sequence[Bound], label: str) -> Bound:
+        """Return an expression with the type that a try on no rows gives."""
         try:
-            example = kernel(*(arg.example for arg in args))
+            example = kernel_of(expr)(*(arg.example for arg in args))
         except Refused as error:
-            raise self.fail(position, f"{error}.") from error
+            raise self.fail(expr.at.position, f"{error}.") from error
         except FAILURES as error:
             kinds = ", ".join(str(arg.type) for arg in args)
-            message = f"{label} does not work on {kinds}: {_reason(error)}."
-            raise self.fail(position, message) from error
-        columns = frozenset().union(*(arg.columns for arg in args))
-        return Node(run=run, example=example, columns=columns, position=position)
+            message = f"{label} does not work on {kinds}: {reason(error)}."
+            raise self.fail(expr.at.position, message) from error
+        expr = replace(expr, type=example.type)
+        return Bound(expr=expr, example=example, position=expr.at.position)
 
-    def boolean(self, tree: Syntax, label: str) -> Node:
+    def boolean(self, tree: Syntax, label: str) -> Bound:
         """Compile a condition."""
         node = self.compile(tree)
         if pt.is_null(node.type):
@@ -201,7 +208,7 @@ class Scope:
             raise self.fail(tree, what)
         return node
 
-    def beside(self, node: Node, other: Node, *, plain: bool = False) -> Node:
+    def beside(self, node: Bound, other: Bound, *, plain: bool = False) -> Bound:
         """Give a literal the type of what stands beside it.
 
         In a plain condition it has to be a value of the column's type; elsewhere numbers meet in
@@ -217,12 +224,12 @@ class Scope:
             raise self.fail(node, error.message, error.hint, **error.context) from error
         return replace(constant(scalar, value), position=node.position)
 
-    def pair(self, left: Node, right: Node, *, plain: bool = False) -> tuple[Node, Node]:
+    def pair(self, left: Bound, right: Bound, *, plain: bool = False) -> tuple[Bound, Bound]:
         """Put two nodes beside each other, each of which may be a literal."""
         beside = partial(self.beside, plain=plain)
         return beside(left, right), beside(right, left)
 
-    def same_family(self, label: str, nodes: Sequence[Node]) -> None:
+    def same_family(self, label: str, nodes: Sequence[Bound]) -> None:
         """Refuse to relate numbers to texts, and the like."""
         families = {family(n.type) for n in nodes} - {"null"}
         if len(families) > 1 and families != {"text", "bytes"}:
@@ -232,6 +239,6 @@ class Scope:
             )
 
 
-def constant(value: pa.Scalar, *literal: Any) -> Node:
-    """Return the node of a value."""
-    return Node(run=lambda _rows: value, example=value, literal=literal)
+def constant(value: pa.Scalar, *literal: Any) -> Bound:
+    """Return what gives the same value for all rows."""
+    return Bound(expr=Literal(value.type, value), example=value, literal=literal)

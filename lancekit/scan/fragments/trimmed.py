@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.file import BlockBounds
@@ -13,8 +12,6 @@ from lancekit.scan.fragments.reader import FragmentReader, Offsets
 
 __all__ = ["trimmed"]
 
-Flags = npt.NDArray[np.bool_]
-
 
 def trimmed(reader: FragmentReader, predicate: Predicate, rows: Offsets | range) -> Offsets | range:
     """Return rows without blocks at both ends in which no row is wanted; nothing is read for it.
@@ -22,8 +19,6 @@ def trimmed(reader: FragmentReader, predicate: Predicate, rows: Offsets | range)
     What is left follows each other, as it did: rows from here and there take longer to read.
     """
     schema = predicate.schema
-    if not isinstance(predicate.source, str):
-        return rows
     for name in sorted(predicate.columns):
         # hidden columns and parts of nested ones have no bounds
         if name.isidentifier() and name in schema.names and len(rows):
@@ -46,22 +41,11 @@ def _wanted(
         array_of([None if known is None else known[side] for _, known in found], kind)
         for side in (0, 1)
     )
-    told = predicate.may_want(name, least, greatest)
-    may = _by_text(predicate, name, least, greatest) if told is None else told
+    may = predicate.may_want(name, least, greatest)
     places = np.flatnonzero(may | np.array([known is None for _, known in found]))
     if not len(places):
         return 0, 0
     return found[places[0]][0].start, found[places[-1]][0].stop
-
-
-def _by_text(predicate: Predicate, name: str, least: pa.Array, greatest: pa.Array) -> Flags:
-    from lancekit.scan.expressions.bounds import bounds_of  # loads the parser
-
-    may = np.ones(len(least), bool)
-    for bound in bounds_of(str(predicate.source), predicate.schema):
-        if bound.column == name:
-            may &= bound.may_hold(least, greatest)
-    return may
 
 
 def _between(rows: Offsets | range, first: int, last: int) -> Offsets | range:

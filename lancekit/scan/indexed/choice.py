@@ -201,7 +201,7 @@ def row_choice(
 
     Nothing but the manifest is looked at.
     """
-    if predicate is None or not isinstance(predicate.source, str) or not snapshot.indices:
+    if predicate is None or not snapshot.indices:
         return None
 
     def asked() -> Questions | None:

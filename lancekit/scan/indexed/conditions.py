@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from math import ceil, floor
 from typing import Any
 
@@ -21,43 +21,46 @@ from lancekit.file.kernels.memory import numbers_of
 from lancekit.index.search.order import INFINITIES, float_ranks, ranks_of
 from lancekit.index.search.question import Flags, Holds, Question
 from lancekit.index.search.reach import Interval, Reach, common, either
+from lancekit.scan.expressions.evaluate import value_of
 from lancekit.scan.expressions.kernels.functions import FUNCTIONS
-from lancekit.scan.expressions.kernels.operators import Value, as_array
+from lancekit.scan.expressions.kernels.operators import Value, as_array, plain
 from lancekit.scan.expressions.kernels.scalars import array_of, scalar_of
-from lancekit.scan.expressions.membership import items_of, sets_of
-from lancekit.scan.expressions.scope import Node, Scope
-from lancekit.scan.expressions.syntax import Syntax
+from lancekit.scan.expressions.nodes import Call, Expr, InList, Literal, columns_of, field_of
 
 __all__ = ["condition"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Column:
+    """A stored column: its path, and the type that its values are computed with."""
+
+    path: str
+    type: pa.DataType
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Place:
     """The column of a condition, and where its values lie; as in `Question`."""
 
-    column: Node
+    column: _Column
     reach: Reach | None = None
     runs: tuple[str, ...] = ()
     items: tuple[Holds, ...] = ()
 
 
-def condition(tree: Syntax, scope: Scope, negated: bool) -> Question | None:
+def condition(expr: Expr, negated: bool) -> Question | None:
     """Return what a condition, or its contrary, asks of a column; ``None`` if it asks of none."""
-    rule = _RULES.get(tree.kind)
-    if rule is None:
-        return None
-    found = rule(tree, scope, negated)
+    found = _place(expr, negated)
     if found is None:
         return None
     column, reach = found.column, found.reach
-    node = scope.boolean(tree, "WHERE")
-    if node.columns != {column.field}:
+    if columns_of(expr) != {column.path}:
         return None
-    holds = _holds(node, negated)
+    holds = _holds(expr, negated)
     if reach is not None and pt.is_floating(column.type):
         reach = _with_nans(reach, holds, column.type)
     return Question(
-        column=column.field,
+        column=column.path,
         type=column.type,
         holds=holds,
         reach=reach,
@@ -66,8 +69,17 @@ def condition(tree: Syntax, scope: Scope, negated: bool) -> Question | None:
     )
 
 
-def _holds(node: Node, negated: bool) -> Holds:
-    return partial(_true_for, lambda values: node.run(lambda _path: values), negated)
+def _place(expr: Expr, negated: bool) -> _Place | None:
+    match expr:
+        case InList():
+            return _in(expr, negated)
+        case Call(function=name) if (rule := _RULES.get(name)) is not None:
+            return rule(expr, negated)
+    return _flag(expr, negated)
+
+
+def _holds(expr: Expr, negated: bool) -> Holds:
+    return partial(_true_for, lambda values: value_of(expr, lambda _path: values), negated)
 
 
 def _true_for(run: Callable[[pa.Array], Value], negated: bool, values: pa.Array) -> Flags:
@@ -77,32 +89,42 @@ def _true_for(run: Callable[[pa.Array], Value], negated: bool, values: pa.Array)
     return ~flags if negated else flags
 
 
-def _column(tree: Syntax, scope: Scope) -> Node | None:
-    """Return the node of a stored column."""
-    if tree.kind not in ("column", "field", "element"):
-        return None
-    node = scope.compile(tree)
-    return node if node.field else None
+def _column(expr: Expr) -> _Column | None:
+    """Return the stored column that an expression is."""
+    column = field_of(expr)
+    return None if column is None else _Column(column.path, _computed_type(column.type))
+
+
+@lru_cache(maxsize=256)
+def _computed_type(kind: pa.DataType) -> pa.DataType:
+    return plain(pa.nulls(0, kind)).type
+
+
+def _constant(expr: Expr) -> pa.Array | None:
+    """Return the value of what reads no column, as an array."""
+    return None if columns_of(expr) else as_array(value_of(expr, _never), 1)
+
+
+def _never(path: str) -> pa.Array:
+    raise AssertionError(f"a constant reads {path}")
 
 
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _NEGATED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "<>", "<>": "="}
 
 
-def _comparison(tree: Syntax, scope: Scope, negated: bool) -> _Place | None:
-    kind, (left, right) = tree.kind, tree.parts
-    column = _column(left, scope)
+def _comparison(expr: Call, negated: bool) -> _Place | None:
+    name, (left, right) = expr.function, expr.args
+    column = _column(left)
     if column is None:
-        column, right, kind = _column(right, scope), left, _FLIPPED.get(kind, kind)
-    if column is None:
+        column, right, name = _column(right), left, _FLIPPED.get(name, name)
+    value = _constant(right)
+    if column is None or value is None:
         return None
-    value = scope.compile(right)
-    if value.columns:
-        return None
-    kind = _NEGATED[kind] if negated else kind
-    if kind == "<>":
+    name = _NEGATED[name] if negated else name
+    if name == "<>":
         return _Place(column)
-    ends = _ends(column, _beside(scope, column, value, tree))
+    ends = _ends(column, value)
     if ends is None:
         return _Place(column)
     low, high = ends
@@ -112,33 +134,18 @@ def _comparison(tree: Syntax, scope: Scope, negated: bool) -> _Place | None:
         "<=": [(None, high)],
         ">": [(low, None)],
         ">=": [(low, None)],
-    }[kind]
+    }[name]
     return _Place(column, Reach.of(intervals))
 
 
-def _between(tree: Syntax, scope: Scope, negated: bool) -> _Place | None:
-    column = _column(tree.parts[0], scope)
-    values = [scope.compile(end) for end in tree.parts[1:]]
-    if column is None or any(value.columns for value in values):
-        return None
-    ends = [_ends(column, _beside(scope, column, value, tree)) for value in values]
-    if negated or ends[0] is None or ends[1] is None:
-        return _Place(column)
-    return _Place(column, Reach.of([(ends[0][0], ends[1][1])]))
-
-
-def _in(tree: Syntax, scope: Scope, negated: bool) -> _Place | None:
-    column = _column(tree.parts[0], scope)
+def _in(expr: InList, negated: bool) -> _Place | None:
+    column = _column(expr.arg)
     if column is None:
         return None
-    members, others = items_of(scope, tree)
-    if others:
-        return None
-    plain = id(tree) in scope.plain and tree.parts[0].is_column
     if negated:
         return _Place(column)
     intervals: list[Interval] = []
-    for values in sets_of(scope, column, members, plain=plain):
+    for values in expr.sets:
         found = _intervals(column, values)
         if found is None:
             return _Place(column)
@@ -146,46 +153,46 @@ def _in(tree: Syntax, scope: Scope, negated: bool) -> _Place | None:
     return _Place(column, Reach.of(intervals))
 
 
-def _not_in(tree: Syntax, scope: Scope, negated: bool) -> _Place | None:
-    return _in(tree, scope, not negated)
-
-
-def _is_null(tree: Syntax, scope: Scope, negated: bool) -> _Place | None:
-    column = _column(tree.parts[0], scope)
+def _is_null(expr: Call, negated: bool) -> _Place | None:
+    column = _column(expr.args[0])
     return None if column is None else _Place(column, None if negated else Reach(()))
 
 
-def _is(tree: Syntax, scope: Scope, negated: bool) -> _Place | None:
-    column = _column(tree.parts[0], scope)
-    return None if column is None else _Place(column, _of_flags(column, scope, tree, negated))
+def _is(expr: Call, negated: bool) -> _Place | None:
+    column = _column(expr.args[0])
+    return None if column is None else _Place(column, _of_flags(column, expr, negated))
 
 
-def _flag(tree: Syntax, scope: Scope, negated: bool) -> _Place | None:
-    column = _column(tree, scope)
+def _flag(expr: Expr, negated: bool) -> _Place | None:
+    column = _column(expr)
     if column is None or not pt.is_boolean(column.type):
         return None
-    return _Place(column, _of_flags(column, scope, tree, negated))
+    return _Place(column, _of_flags(column, expr, negated))
 
 
-def _of_flags(column: Node, scope: Scope, tree: Syntax, negated: bool) -> Reach | None:
+def _of_flags(column: _Column, expr: Expr, negated: bool) -> Reach | None:
     """Return which of the two booleans a condition holds of."""
     if not pt.is_boolean(column.type):
         return None
-    both = pa.array([False, True])
-    held = _holds(scope.boolean(tree, "WHERE"), negated)(both)
+    held = _holds(expr, negated)(pa.array([False, True]))
     return Reach.of((place, place) for place in np.flatnonzero(held).tolist())
 
 
-def _like(tree: Syntax, scope: Scope, negated: bool) -> _Place | None:
-    column, pattern = _column(tree.parts[0], scope), scope.compile(tree.parts[1])
-    text = pattern.literal[0] if pattern.literal else None
-    if column is None or not isinstance(text, str) or tree.value != "\\":
+def _like(expr: Call, negated: bool) -> _Place | None:
+    column, pattern = _column(expr.args[0]), _text(expr.args[1])
+    if column is None or pattern is None or expr.options != (False, "\\"):
         return None
     if negated:
         return _Place(column)
-    begin, *runs = _runs(text)
-    reach = _equal_to(column, begin) if not runs and begin == text else _beginning(column, begin)
+    begin, *runs = _runs(pattern)
+    reach = _equal_to(column, begin) if not runs and begin == pattern else _beginning(column, begin)
     return _Place(column, reach, tuple(filter(None, [begin, *runs])))
+
+
+def _text(expr: Expr) -> str | None:
+    """Return the text that an expression is."""
+    text = expr.value.as_py() if isinstance(expr, Literal) else None
+    return text if isinstance(text, str) else None
 
 
 def _runs(pattern: str) -> Iterator[str]:
@@ -200,30 +207,28 @@ def _runs(pattern: str) -> Iterator[str]:
     yield run
 
 
-def _call(tree: Syntax, scope: Scope, negated: bool) -> _Place | None:
-    name = tree.value.lower()
-    if len(tree.parts) != 2 or (name not in _OF_TEXTS and name not in _OF_LISTS):
-        return None
-    column, value = _column(tree.parts[0], scope), scope.compile(tree.parts[1])
-    if column is None or value.columns:
+def _call(expr: Call, negated: bool) -> _Place | None:
+    column, value = _column(expr.args[0]), _constant(expr.args[1])
+    if column is None or value is None:
         return None
     if negated:
         return _Place(column)
-    if name in _OF_LISTS:
-        return _Place(column, items=_OF_LISTS[name](scope.boolean(tree, name), value))
-    text = value.literal[0] if value.literal else None
-    if not isinstance(text, str):
+    items = _OF_LISTS.get(expr.function)
+    if items is not None:
+        return _Place(column, items=items(expr, value))
+    text = _text(expr.args[1])
+    if text is None:
         return None
-    begins = name == "starts_with"
+    begins = expr.function == "starts_with"
     return _Place(column, _beginning(column, text) if begins else None, (text,))
 
 
-def _equal_to(column: Node, text: str) -> Reach | None:
+def _equal_to(column: _Column, text: str) -> Reach | None:
     ends = _ends(column, array_of([text], column.type))
     return None if ends is None else Reach.of([ends])
 
 
-def _beginning(column: Node, text: str) -> Reach | None:
+def _beginning(column: _Column, text: str) -> Reach | None:
     """Return the reach of texts that begin with some text, up to the next that does not."""
     if not text or not (pt.is_string(column.type) or pt.is_large_string(column.type)):
         return None
@@ -231,13 +236,13 @@ def _beginning(column: Node, text: str) -> Reach | None:
     return Reach.of([(low, low[:-1] + bytes([low[-1] + 1]))])  # no byte of a text is the last
 
 
-def _one_condition(node: Node, _value: Node) -> tuple[Holds, ...]:
-    return (_holds(node, negated=False),)
+def _one_condition(expr: Call, _value: pa.Array) -> tuple[Holds, ...]:
+    return (_holds(expr, negated=False),)
 
 
-def _one_for_each(_node: Node, value: Node) -> tuple[Holds, ...]:
+def _one_for_each(_expr: Call, value: pa.Array) -> tuple[Holds, ...]:
     """Return for each wanted item that a list has it."""
-    wanted = value.example.values if isinstance(value.example, pa.ListScalar) else None
+    wanted = value[0].values if isinstance(value[0], pa.ListScalar) else None
     return tuple(partial(_true_for, partial(_has, item), False) for item in wanted or ())
 
 
@@ -246,42 +251,31 @@ def _has(item: pa.Scalar, lists: pa.Array) -> Value:
 
 
 _OF_TEXTS = ("contains", "starts_with", "ends_with")
-_OF_LISTS: Mapping[str, Callable[[Node, Node], tuple[Holds, ...]]] = {
+_OF_LISTS: Mapping[str, Callable[[Call, pa.Array], tuple[Holds, ...]]] = {
     **dict.fromkeys(("array_has", "array_contains", "list_has", "list_contains"), _one_condition),
     **dict.fromkeys(("array_has_any", "list_has_any", "arrays_overlap"), _one_condition),
     **dict.fromkeys(("array_has_all", "list_has_all"), _one_for_each),
 }
 
-_RULES: Mapping[str, Callable[[Syntax, Scope, bool], _Place | None]] = {
+_RULES: Mapping[str, Callable[[Call, bool], _Place | None]] = {
     **dict.fromkeys(_NEGATED, _comparison),
-    "BETWEEN": _between,
-    "IN": _in,
-    "NOT IN": _not_in,
     "IS NULL": _is_null,
-    "IS TRUE": _is,
-    "IS FALSE": _is,
-    "column": _flag,
-    "field": _flag,
+    **dict.fromkeys(("IS TRUE", "IS FALSE"), _is),
     "LIKE": _like,
-    "call": _call,
+    **dict.fromkeys((*_OF_TEXTS, *_OF_LISTS), _call),
 }
 
 
 # ---- where values lie
 
 
-def _beside(scope: Scope, column: Node, value: Node, tree: Syntax) -> pa.Array:
-    example = scope.beside(value, column, plain=id(tree) in scope.plain).example
-    return as_array(example, 1)
-
-
-def _ends(column: Node, value: pa.Array) -> Interval | None:
+def _ends(column: _Column, value: pa.Array) -> Interval | None:
     """Return the least and the greatest rank that may equal a value, if that can be told."""
     found = _intervals(column, value)
     return found[0] if found else None
 
 
-def _intervals(column: Node, values: pa.Array) -> list[Interval] | None:
+def _intervals(column: _Column, values: pa.Array) -> list[Interval] | None:
     """Return for each value the ranks that may equal it; ``None`` if that cannot be told."""
     rules = (rule for mine, theirs, rule in _INTERVALS if mine(column.type) and theirs(values.type))
     rule = next(rules, _equal_ranks)

@@ -13,24 +13,21 @@ from dataclasses import replace
 from functools import lru_cache, reduce
 
 import numpy as np
-import pyarrow as pa
 
 from lancekit.errors import LancekitError
 from lancekit.index.search.question import Joint, Question, Questions
 from lancekit.index.search.reach import common, either
-from lancekit.scan.expressions.predicate import Predicate, compiled
-from lancekit.scan.expressions.scope import Scope
-from lancekit.scan.expressions.syntax import Syntax
+from lancekit.scan.expressions.nodes import Call, Expr
+from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.indexed.conditions import condition
 
 __all__ = ["questions_of"]
 
 
 @lru_cache(maxsize=64)
-def _questions(sql: str, schema: pa.Schema, now: int) -> Questions | None:
-    found = compiled(sql, schema, now)
+def _questions(expr: Expr) -> Questions | None:
     try:
-        return _asked(found.tree, found.scope, negated=False)
+        return _asked(expr, negated=False)
     except LancekitError:
         return None
 
@@ -45,23 +42,20 @@ def questions_of(predicate: Predicate) -> Questions | None:
     >>> [part.column for part in asked.parts], asked.parts[0].reach.intervals, asked.whole
     (['x'], ((3, 5),), False)
     """
-    if not isinstance(predicate.source, str):
-        return None
-    return _questions(predicate.source, predicate.schema, predicate.now)
+    return _questions(predicate.expr)
 
 
 # ---- AND, OR and NOT
 
 
-def _asked(tree: Syntax, scope: Scope, *, negated: bool) -> Questions | None:
-    while tree.kind == "NOT":
+def _asked(expr: Expr, *, negated: bool) -> Questions | None:
+    while isinstance(expr, Call) and expr.function == "NOT":
         negated = not negated
-        (tree,) = tree.parts
-    if tree.kind in ("AND", "OR"):
-        all_of = (tree.kind == "AND") is not negated
-        parts = [_asked(part, scope, negated=negated) for part in tree.parts]
-        return _joint(parts, all_of)
-    return condition(tree, scope, negated)
+        (expr,) = expr.args
+    if isinstance(expr, Call) and expr.function in ("AND", "OR"):
+        all_of = (expr.function == "AND") is not negated
+        return _joint([_asked(part, negated=negated) for part in expr.args], all_of)
+    return condition(expr, negated)
 
 
 def _joint(parts: Sequence[Questions | None], all_of: bool) -> Questions | None:

@@ -21,7 +21,7 @@ from lancekit.operations.mem_wal.reader.held import held_file
 from lancekit.operations.mem_wal.reader.newest import KeyRows, Newest
 from lancekit.pipeline.keys.indexed import key_choice
 from lancekit.pipeline.keys.probe import KeyTable
-from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.expressions.predicate import Predicate, every_row
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.scan.outputs import plan_columns
@@ -112,7 +112,9 @@ def rows_of_keys(
     typed = pa.schema(zip(names, (column.type for column in keys), strict=True))
     request = ScanRequest(
         outputs=plan_columns(base.manifest.schema, [*names, *columns]),
-        predicate=_HasKey(source="true", schema=typed, columns=frozenset(names), keys=wanted),
+        predicate=_HasKey(
+            source="true", expr=every_row(), schema=typed, columns=frozenset(names), keys=wanted
+        ),
     )
     scan = Scan(sources=fragment_sources(base), request=request, choice=key_choice(base, table))
     return wanted, scan.to_table()

@@ -16,7 +16,7 @@ from lancekit.operations.mem_wal.reader.parts import FIRST_ID
 from lancekit.operations.mem_wal.reader.sources import ReadSet
 from lancekit.pipeline.keys.indexed import key_choice
 from lancekit.pipeline.keys.probe import KeyTable
-from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.expressions.predicate import Predicate, every_row
 from lancekit.scan.fragment_rows import ScanRequest, project
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.rebatch import no_rows
@@ -68,7 +68,9 @@ def look_up(of: ReadSet, key: tuple[pa.Array, ...], outputs: tuple[Output, ...])
             return _row_at(of, addresses[0], request)
     keys = KeyTable(of.keys, key)
     schema = pa.schema(zip(of.keys, (column.type for column in key), strict=True))
-    wanted = _HasKey(source="true", schema=schema, columns=frozenset(of.keys), keys=keys)
+    wanted = _HasKey(
+        source="true", expr=every_row(), schema=schema, columns=frozenset(of.keys), keys=keys
+    )
     return Scan(
         sources=fragment_sources(of.base),
         request=replace(request, predicate=wanted),

@@ -23,7 +23,8 @@ from lancekit.format.schema import LanceSchema
 from lancekit.operations.mem_wal.reader.newest import NewestOnly
 from lancekit.operations.mem_wal.reader.parts import FIRST_ID
 from lancekit.operations.mem_wal.reader.sources import ReadSet
-from lancekit.scan.expressions.predicate import Expr, Predicate
+from lancekit.scan.expressions.nodes import FieldRef
+from lancekit.scan.expressions.predicate import ComputedColumn, Predicate
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.reader import META_COLUMNS
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
@@ -44,7 +45,7 @@ _ADDRESS = "_rowaddr"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _OfTable(Expr):
+class _OfTable(ComputedColumn):
     """A hidden column of the table's own rows; those of shards have none."""
 
     def evaluate(self, data: pa.RecordBatch | pa.Table) -> pa.Array:
@@ -55,7 +56,7 @@ class _OfTable(Expr):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Generation(Expr):
+class _Generation(ComputedColumn):
     """The generation of each row, by the parts."""
 
     generations: tuple[int, ...]
@@ -74,9 +75,8 @@ def generation_output(of: ReadSet) -> Output:
     """Return the column that tells which generation a row is from."""
     made = _Generation(
         sql=GENERATION.name,
-        schema=pa.schema([]),
+        expr=FieldRef(GENERATION.type, GENERATION.name),
         columns=frozenset([_ADDRESS]),
-        type=GENERATION.type,
         generations=of.generations,
     )
     return Output(GENERATION, made)
@@ -208,9 +208,8 @@ def _output(output: Output, of: ReadSet) -> Output:
         return output
     hidden = _OfTable(
         sql=output.column,
-        schema=pa.schema([]),
+        expr=FieldRef(output.field.type, output.column),
         columns=frozenset([output.column, _ADDRESS]),
-        type=output.field.type,
     )
     return replace(output, expression=hidden)
 
@@ -222,14 +221,10 @@ def parts_for(of: ReadSet, predicate: Predicate | None) -> ReadSet:
     """
     if not of.parts or len(of.keys) != 1 or predicate is None:
         return of
-    if not isinstance(predicate.source, str) or of.keys[0] not in predicate.schema.names:
-        return of
-    from lancekit.scan.expressions.bounds import bounds_of  # loads the parser
-
-    bounds = [b for b in bounds_of(predicate.source, predicate.schema) if b.column == of.keys[0]]
-    if not bounds:
+    (key,) = of.keys
+    if key not in predicate.columns or key not in predicate.schema.names:
         return of
     ends = zip(*(part.range_of_keys() for part in of.parts), strict=True)
     least, greatest = map(ak.concat_arrays, ends)
-    may = np.logical_and.reduce([bound.may_hold(least, greatest) for bound in bounds])
+    may = predicate.may_want(key, least, greatest)
     return replace(of, parts=tuple(part for part, kept in zip(of.parts, may, strict=True) if kept))

@@ -21,7 +21,7 @@ from lancekit.file.kernels.memory import arrow_of, numbers_of
 from lancekit.format import row_address
 from lancekit.lazy import cached_property
 from lancekit.pipeline.keys.probe import KeyTable
-from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.expressions.predicate import Predicate, every_row
 
 __all__ = ["KeyRows", "Newest", "NewestOnly", "newest_of"]
 
@@ -140,12 +140,14 @@ class NewestOnly(Predicate):
         """Return the filter for the newest rows that another filter wants; ``None`` for all."""
         read = frozenset([*newest.keys.names, "_rowaddr"])
         if wanted is None:
-            return cls(source="true", schema=pa.schema([]), columns=read, newest=newest)
+            return cls(
+                source="true", expr=every_row(), schema=pa.schema([]), columns=read, newest=newest
+            )
         return cls(
             source=wanted.source,
+            expr=wanted.expr,
             schema=wanted.schema,
             columns=read | wanted.columns,
-            now=wanted.now,
             newest=newest,
             wanted=wanted,
         )

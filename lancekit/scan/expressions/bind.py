@@ -1,64 +1,49 @@
-"""Syntax to a tree of Arrow kernels, bound to a schema.
+"""Syntax to an expression that is bound to a schema.
 
 Each kind of piece has one entry in ``_RULES``.  The type of an expression is found by running it
-on no rows, so that types are never derived twice.  Imported only when text has to be compiled.
+on no rows, so that types are never derived twice.  Imported only when text has to be bound.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
-from functools import partial, reduce
 from typing import TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lancekit.format.arrow_parts import unit_and_zone
 from lancekit.scan.expressions.calls import array, call_function, cast_number
 from lancekit.scan.expressions.columns import COLUMN_RULES
-from lancekit.scan.expressions.kernels.casts import DIGITS, cast, decimal, try_cast
-from lancekit.scan.expressions.kernels.function import Function
-from lancekit.scan.expressions.kernels.operators import (
-    COMPARISONS,
-    Value,
-    add,
-    align,
-    concat,
-    divide,
-    family,
-    modulo,
-    multiply,
-    subtract,
-)
+from lancekit.scan.expressions.evaluate import FAILURES
+from lancekit.scan.expressions.kernels.casts import DIGITS, cast, decimal
+from lancekit.scan.expressions.kernels.operators import COMPARISONS, family
 from lancekit.scan.expressions.kernels.scalars import scalar_of
-from lancekit.scan.expressions.kernels.sizes import joined
-from lancekit.scan.expressions.kernels.text import like
 from lancekit.scan.expressions.literals import exact_moment, moment, natural, negated
 from lancekit.scan.expressions.membership import among, items_of
 from lancekit.scan.expressions.parser import parse
-from lancekit.scan.expressions.scope import FAILURES, Node, Scope, constant
+from lancekit.scan.expressions.scope import Bound, Scope, constant
 from lancekit.scan.expressions.syntax import Syntax
 
-__all__ = ["Compiled", "compile_sql"]
+__all__ = ["bind"]
 
 
 # ---- literals
 
 
-def _literal(tree: Syntax, _scope: Scope) -> Node:
+def _literal(tree: Syntax, _scope: Scope) -> Bound:
     return constant(natural(tree.value), tree.value)
 
 
-def _negate(tree: Syntax, scope: Scope) -> Node:
+def _negate(tree: Syntax, scope: Scope) -> Bound:
     node = scope.compile(tree.parts[0])
     if node.literal and type(node.literal[0]) in (int, Decimal):
         value = negated(node.literal[0])
         return constant(natural(value), value)
-    return scope.call("-", pc.negate_checked, [node])
+    return scope.call("NEGATE", [node], label="-")
 
 
 # ---- casts
@@ -115,16 +100,16 @@ def _has_offset(text: str, kind: pa.DataType) -> bool:
     )
 
 
-def _cast(tree: Syntax, scope: Scope) -> Node:
+def _cast(tree: Syntax, scope: Scope) -> Bound:
     node, kind = scope.compile(tree.parts[0]), _target(tree, scope)
     tries = tree.kind == "TRY_CAST"
     if (exact := cast_number(node, kind, tree, scope, tries=tries)) is not None:
         return exact
     if tries:
-        return scope.call("TRY_CAST", lambda value: try_cast(value, kind), [node], tree)
+        return scope.call("TRY_CAST", [node], tree, options=(kind,))
     if node.literal and isinstance(node.literal[0], str):
         return constant(_read(tree, node.literal[0], kind, scope))
-    done = scope.call(f"CAST to {kind}", lambda value: cast(value, kind), [node], tree)
+    done = scope.call("CAST", [node], tree, options=(kind,), label=f"CAST to {kind}")
     return replace(done, cast_of=node)
 
 
@@ -146,7 +131,7 @@ def _read(tree: Syntax, text: str, kind: pa.DataType, scope: Scope) -> pa.Scalar
 # ---- operators
 
 
-def _compare(scope: Scope, label: str, left: Node, right: Node, *, plain: bool = False) -> Node:
+def _compare(scope: Scope, label: str, left: Bound, right: Bound, *, plain: bool = False) -> Bound:
     if left.literal and right.literal:
         for node in (left, right):
             (value,) = node.literal
@@ -164,10 +149,10 @@ def _compare(scope: Scope, label: str, left: Node, right: Node, *, plain: bool =
         right, left = _before_written(right, left)
     left, right = scope.pair(left, right, plain=plain)
     scope.same_family(label, [left, right])
-    return scope.call(label, COMPARISONS[label], [left, right])
+    return scope.call(label, [left, right])
 
 
-def _beside_text(scope: Scope, node: Node, other: Node) -> Node:
+def _beside_text(scope: Scope, node: Bound, other: Bound) -> Bound:
     """Read a literal in quotes as what the literal beside it is."""
     if not isinstance(node.literal[0], str):
         return node
@@ -178,7 +163,7 @@ def _beside_text(scope: Scope, node: Node, other: Node) -> Node:
 _NUMBER = re.compile(r"0|-?[1-9][0-9]{0,19}")
 
 
-def _before_cast(node: Node, other: Node) -> Node:
+def _before_cast(node: Bound, other: Bound) -> Bound:
     """Take the integers that were cast to be compared with a whole number, if it is one of them.
 
     So does the reference: a number that the cast would refuse is none that is asked for.
@@ -191,7 +176,7 @@ def _before_cast(node: Node, other: Node) -> Node:
     return inner if held else node
 
 
-def _before_written(node: Node, other: Node) -> tuple[Node, Node]:
+def _before_written(node: Bound, other: Bound) -> tuple[Bound, Bound]:
     """Compare integers that were written out with the one number that is written like the text."""
     inner, literal = node.cast_of, other.literal
     if inner is None or not literal or not isinstance(literal[0], str):
@@ -214,73 +199,53 @@ def _holds(kind: pa.DataType, number: int) -> bool:
     return True
 
 
-def _comparison(tree: Syntax, scope: Scope) -> Node:
+def _comparison(tree: Syntax, scope: Scope) -> Bound:
     left, right = map(scope.compile, tree.parts)
     return _compare(scope, tree.kind, left, right, plain=id(tree) in scope.plain)
 
 
-def _is_fraction(node: Node, other: Node) -> bool:
+def _is_fraction(node: Bound, other: Bound) -> bool:
     """Tell whether a fraction stands beside an integer: they compute as doubles."""
     is_fraction = bool(node.literal) and isinstance(node.literal[0], Decimal)
     return is_fraction and pt.is_integer(other.type)
 
 
-def _adds(node: Node) -> bool:
+def _adds(node: Bound) -> bool:
     """Tell whether values are of a kind that only its own can be added to."""
     return family(node.type) not in ("moment", "duration") and not pt.is_date32(node.type)
 
 
-_Rule: TypeAlias = Callable[[Syntax, Scope], Node]
+_Rule: TypeAlias = Callable[[Syntax, Scope], Bound]
 
 
-def _arithmetic(kernel: Callable[[Value, Value], Value]) -> _Rule:
-    def rule(tree: Syntax, scope: Scope) -> Node:
-        left, right = map(scope.compile, tree.parts)
-        dated = pt.is_date(left.type) or pt.is_date(right.type)
-        if not (dated or _is_fraction(left, right) or _is_fraction(right, left)):
-            left, right = scope.pair(left, right, plain=id(tree) in scope.plain)
-        if _adds(left) and _adds(right):
-            scope.same_family(tree.kind, [left, right])
-        return scope.call(tree.kind, lambda a, b: kernel(*align(a, b)), [left, right])
-
-    return rule
+def _arithmetic(tree: Syntax, scope: Scope) -> Bound:
+    left, right = map(scope.compile, tree.parts)
+    dated = pt.is_date(left.type) or pt.is_date(right.type)
+    if not (dated or _is_fraction(left, right) or _is_fraction(right, left)):
+        left, right = scope.pair(left, right, plain=id(tree) in scope.plain)
+    if _adds(left) and _adds(right):
+        scope.same_family(tree.kind, [left, right])
+    return scope.call(tree.kind, [left, right])
 
 
-def _shift(kernel: Callable[[Value, Value], Value]) -> _Rule:
-    def rule(tree: Syntax, scope: Scope) -> Node:
-        left, right = map(scope.compile, tree.parts)
-        args = scope.pair(left, right, plain=id(tree) in scope.plain)
-        return scope.call(tree.kind, kernel, args, tree)
-
-    return rule
+def _shift(tree: Syntax, scope: Scope) -> Bound:
+    left, right = map(scope.compile, tree.parts)
+    return scope.call(tree.kind, scope.pair(left, right, plain=id(tree) in scope.plain), tree)
 
 
-def _kleene(kernel: Callable[[Value, Value], Value]) -> _Rule:
-    def rule(tree: Syntax, scope: Scope) -> Node:
-        nodes = [scope.boolean(part, tree.kind) for part in tree.parts]
-        return scope.call(tree.kind, lambda *values: reduce(kernel, values), nodes)
-
-    return rule
+def _logical(tree: Syntax, scope: Scope) -> Bound:
+    return scope.call(tree.kind, [scope.boolean(part, tree.kind) for part in tree.parts])
 
 
-def _not(tree: Syntax, scope: Scope) -> Node:
-    return scope.call("NOT", pc.invert, [scope.boolean(tree.parts[0], "NOT")])
+def _is_null(tree: Syntax, scope: Scope) -> Bound:
+    return scope.call("IS NULL", [scope.compile(tree.parts[0]).as_stored])
 
 
-def _is_null(tree: Syntax, scope: Scope) -> Node:
-    return scope.call("IS NULL", pc.is_null, [scope.compile(tree.parts[0]).as_stored])
+def _is(tree: Syntax, scope: Scope) -> Bound:
+    return scope.call(tree.kind, [scope.boolean(tree.parts[0], "IS TRUE")], label="IS TRUE")
 
 
-def _is(wanted: bool) -> _Rule:
-    def told(value: Value) -> Value:
-        return pc.fill_null(value if wanted else pc.invert(value), False)
-
-    return lambda tree, scope: scope.call(
-        "IS TRUE", told, [scope.boolean(tree.parts[0], "IS TRUE")]
-    )
-
-
-def _in(tree: Syntax, scope: Scope) -> Node:
+def _in(tree: Syntax, scope: Scope) -> Bound:
     node = scope.compile(tree.parts[0])
     plain = id(tree) in scope.plain and tree.parts[0].is_column
     members, others = items_of(scope, tree)
@@ -290,35 +255,31 @@ def _in(tree: Syntax, scope: Scope) -> Node:
     elif members:
         parts = [among(scope, node, members, tree, plain=plain)]
     parts += [_compare(scope, "=", node, item, plain=plain) for item in others]
-    return scope.call("IN", lambda *found: reduce(pc.or_kleene, found), parts)
+    return scope.call("OR", parts, label="IN") if len(parts) > 1 else parts[0]
 
 
-def _not_in(tree: Syntax, scope: Scope) -> Node:
-    return scope.call("NOT", pc.invert, [_in(tree, scope)])
+def _not_in(tree: Syntax, scope: Scope) -> Bound:
+    return scope.call("NOT", [_in(tree, scope)])
 
 
-def _between(tree: Syntax, scope: Scope) -> Node:
+def _between(tree: Syntax, scope: Scope) -> Bound:
     node, low, high = map(scope.compile, tree.parts)
     plain = id(tree) in scope.plain and bool(node.field)
     low = _compare(scope, ">=", node, low, plain=plain)
     high = _compare(scope, "<=", node, high, plain=plain)
-    return scope.call("BETWEEN", pc.and_kleene, [low, high], tree)
+    return scope.call("AND", [low, high], tree, label="BETWEEN")
 
 
-def _like(tree: Syntax, scope: Scope) -> Node:
+def _like(tree: Syntax, scope: Scope) -> Bound:
     args = scope.pair(*map(scope.compile, tree.parts))
     for node in args:
         if family(node.type) not in ("text", "null"):
             raise scope.fail(node, f"LIKE needs text, but {node.field or 'a side'} is {node.type}.")
-    ignore_case, escape = tree.kind == "ILIKE", tree.value
-    return scope.call("LIKE", lambda v, p: like(v, p, ignore_case=ignore_case, escape=escape), args)
+    return scope.call("LIKE", args, options=(tree.kind == "ILIKE", tree.value))
 
 
-_CONCAT = Function(concat, ("",), 2, 2, size=joined)
-
-
-def _concat(tree: Syntax, scope: Scope) -> Node:
-    return scope.call("||", partial(_CONCAT.run, "||"), [*map(scope.compile, tree.parts)])
+def _concat(tree: Syntax, scope: Scope) -> Bound:
+    return scope.call("||", [*map(scope.compile, tree.parts)])
 
 
 _RULES: Mapping[str, _Rule] = {
@@ -328,25 +289,18 @@ _RULES: Mapping[str, _Rule] = {
     "NEGATE": _negate,
     "CAST": _cast,
     "TRY_CAST": _cast,
-    "AND": _kleene(pc.and_kleene),
-    "OR": _kleene(pc.or_kleene),
-    "NOT": _not,
+    **dict.fromkeys(("AND", "OR", "NOT"), _logical),
     **dict.fromkeys(COMPARISONS, _comparison),
     "IS NULL": _is_null,
-    "IS TRUE": _is(True),
-    "IS FALSE": _is(False),
+    "IS TRUE": _is,
+    "IS FALSE": _is,
     "IN": _in,
     "NOT IN": _not_in,
     "BETWEEN": _between,
     "LIKE": _like,
     "ILIKE": _like,
-    "+": _arithmetic(add),
-    "-": _arithmetic(subtract),
-    "*": _arithmetic(multiply),
-    "/": _arithmetic(divide),
-    "%": _arithmetic(modulo),
-    "<<": _shift(pc.shift_left),
-    ">>": _shift(pc.shift_right),
+    **dict.fromkeys(("+", "-", "*", "/", "%"), _arithmetic),
+    **dict.fromkeys(("<<", ">>"), _shift),
     "||": _concat,
     "call": call_function,
 }
@@ -364,19 +318,10 @@ def _plain_conditions(tree: Syntax) -> frozenset[int]:
     return frozenset(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """The tree of a text, what it was compiled with, and to what."""
-
-    tree: Syntax
-    scope: Scope
-    node: Node
-
-
-def compile_sql(sql: str, schema: pa.Schema, now: int) -> Compiled:
-    """Compile the text of an expression for a schema, at a time in nanoseconds since 1970."""
+def bind(sql: str, schema: pa.Schema, now: int) -> Bound:
+    """Bind the text of an expression to a schema, at a time in nanoseconds since 1970."""
     tree = parse(sql)
     fields = {field.name: field.type for field in schema}
     scope = Scope(sql, fields, _RULES, _plain_conditions(tree), now)
-    node = scope.compile(tree)
-    return Compiled(tree, scope, node if node.field else node.as_stored)
+    found = scope.compile(tree)
+    return found if found.field else found.as_stored

@@ -1,0 +1,224 @@
+"""The values of a bound expression: each of its parts is a call of an Arrow kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial, reduce
+from typing import TypeAlias, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancekit import arrow_kernels as ak
+from lancekit.errors import PredicateError
+from lancekit.format.paths import parse_path, pick
+from lancekit.scan.expressions.error_position import TooLargeError, as_class, failure
+from lancekit.scan.expressions.kernels.casts import cast as cast_values
+from lancekit.scan.expressions.kernels.casts import try_cast
+from lancekit.scan.expressions.kernels.function import Function, Refused, TooLarge
+from lancekit.scan.expressions.kernels.functions import FUNCTIONS
+from lancekit.scan.expressions.kernels.lists import array_element
+from lancekit.scan.expressions.kernels.members import is_among
+from lancekit.scan.expressions.kernels.operators import (
+    COMPARISONS,
+    Value,
+    add,
+    align,
+    concat,
+    divide,
+    modulo,
+    multiply,
+    plain,
+    subtract,
+)
+from lancekit.scan.expressions.kernels.scalars import scalar_of
+from lancekit.scan.expressions.kernels.sizes import joined as joined_size
+from lancekit.scan.expressions.kernels.text import like
+from lancekit.scan.expressions.nodes import ArrowExpr, Call, Expr, FieldRef, InList, Literal
+
+__all__ = ["FAILURES", "KERNELS", "Rows", "evaluate", "kernel_of", "mask", "reason", "value_of"]
+
+#: a column by its path
+Rows: TypeAlias = Callable[[str], pa.Array]
+
+#: What Arrow raises, and NumPy and Python beside it, for values that a kernel does not take.
+FAILURES = (
+    pa.ArrowException,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    TypeError,
+    ValueError,
+)
+
+
+def evaluate(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.Array:
+    """Compute one value per row.
+
+    Raises
+    ------
+    PredicateError
+        A value that cannot be computed: a number out of range, a division by zero, a text that is
+        no number.
+    """
+    batches = data.to_batches() if isinstance(data, pa.Table) else [data]
+    parts = [_of_batch(expr, batch) for batch in batches]
+    return parts[0] if len(parts) == 1 else _joined(parts or [pa.nulls(0, expr.type)])
+
+
+def mask(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
+    """Tell for each row whether a condition is true; where it is null, it is not.
+
+    Raises
+    ------
+    PredicateError
+        A value that cannot be computed, such as a division by zero.
+    """
+    return cast("pa.BooleanArray", evaluate(expr, data).fill_null(scalar_of(False)))
+
+
+def value_of(expr: Expr, rows: Rows) -> Value:
+    """Compute an expression of columns that are given by their paths."""
+    if not isinstance(expr, Call | InList):
+        return _by_itself(expr, rows)
+    values = [*map(partial(value_of, rows=rows), expr.parts)]  # one frame for each level of a tree
+    text, position = expr.at
+    try:
+        return kernel_of(expr)(*values)
+    except TooLarge as error:
+        raise as_class(TooLargeError, failure(text, f"{error}.", position)) from error
+    except Refused as error:
+        raise failure(text, f"{error}.", position) from error
+    except FAILURES as error:
+        message = f"{text[:60]!r} cannot be computed: {reason(error)}."
+        raise failure(text, message, position) from error
+
+
+def _by_itself(expr: Expr, rows: Rows) -> Value:
+    match expr:
+        case FieldRef():
+            return rows(expr.path)
+        case Literal():
+            return expr.value
+        case ArrowExpr():
+            return _by_arrow(expr, rows)
+    raise TypeError(f"{type(expr).__name__} is no expression")
+
+
+def kernel_of(expr: Call | InList) -> Callable[..., Value]:
+    """Return what computes an expression from the values of its parts."""
+    if isinstance(expr, InList):
+        return partial(is_among, sets=expr.sets, has_null=expr.has_null)
+    kernel = KERNELS.get(expr.function)
+    if kernel is None:
+        return partial(FUNCTIONS[expr.function].run, expr.function)
+    return partial(kernel, *expr.options) if expr.options else kernel
+
+
+def reason(error: BaseException) -> str:
+    """Return why a kernel failed, in a line."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0].rstrip(".")
+
+
+# ---- batches
+
+
+def _of_batch(expr: Expr, batch: pa.RecordBatch) -> pa.Array:
+    try:
+        value = value_of(expr, partial(_column, batch))
+    except TooLargeError as error:
+        if batch.num_rows < 2:
+            raise as_class(PredicateError, error) from error
+        # what is too large for all rows together may be none for each half
+        half = batch.num_rows // 2
+        return _joined([_of_batch(expr, batch.slice(0, half)), _of_batch(expr, batch.slice(half))])
+    return pa.repeat(value, batch.num_rows) if isinstance(value, pa.Scalar) else value
+
+
+def _joined(parts: list[pa.Array]) -> pa.Array:
+    try:
+        return ak.concat_arrays(parts)
+    except pa.ArrowInvalid as error:
+        raise PredicateError(
+            f"the texts of {sum(map(len, parts))} rows are larger than a column can hold at once, "
+            "2 GiB.",
+            hint="Compute them for fewer rows, or shorter.",
+        ) from error
+
+
+def _column(batch: pa.RecordBatch, path: str) -> pa.Array:
+    """Return a column that was read by its path, or a part of one that was read as a whole."""
+    if path in batch.schema.names:
+        return batch.column(path)
+    top, *rest = parse_path(path)
+    return pick(batch.column(top), rest)
+
+
+def _by_arrow(expr: ArrowExpr, rows: Rows) -> pa.Array:
+    try:
+        return project(expr.expression, pa.table([rows(name) for name in expr.reads], expr.reads))
+    except pa.ArrowException as error:
+        raise PredicateError(f"{expr.expression} cannot be computed: {reason(error)}.") from error
+
+
+def project(expression: pc.Expression, table: pa.Table) -> pa.Array:
+    """Compute an expression of Arrow's over the columns of a table."""
+    from pyarrow import acero  # loads pyarrow.dataset, and with it pandas
+
+    plan = acero.Declaration.from_sequence(
+        [
+            acero.Declaration("table_source", acero.TableSourceNodeOptions(table)),
+            acero.Declaration("project", acero.ProjectNodeOptions([expression], ["x"])),
+        ]
+    )
+    return ak.combine_chunks(plan.to_table(use_threads=False).column(0))
+
+
+# ---- kernels
+
+_CONCAT = Function(concat, ("",), 2, 2, size=joined_size)
+
+
+def _aligned(kernel: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
+    return lambda left, right: kernel(*align(left, right))
+
+
+def _every(kernel: Callable[[Value, Value], Value]) -> Callable[..., Value]:
+    return lambda *values: reduce(kernel, values)
+
+
+def _plain(value: Value) -> Value:
+    return plain(value) if isinstance(value, pa.Array) else value
+
+
+def _like(ignore_case: bool, escape: str, value: Value, pattern: Value) -> Value:
+    return like(value, pattern, ignore_case=ignore_case, escape=escape)
+
+
+#: operators, and what is written in a form of its own, by name: options come first
+KERNELS: Mapping[str, Callable[..., Value]] = {
+    **COMPARISONS,
+    "AND": _every(pc.and_kleene),
+    "OR": _every(pc.or_kleene),
+    "NOT": pc.invert,
+    "IS NULL": pc.is_null,
+    "IS TRUE": lambda value: pc.fill_null(value, False),
+    "IS FALSE": lambda value: pc.fill_null(pc.invert(value), False),
+    "LIKE": _like,
+    "NEGATE": pc.negate_checked,
+    "+": _aligned(add),
+    "-": _aligned(subtract),
+    "*": _aligned(multiply),
+    "/": _aligned(divide),
+    "%": _aligned(modulo),
+    "<<": pc.shift_left,
+    ">>": pc.shift_right,
+    "||": lambda *texts: _CONCAT.run("||", *texts),
+    "CAST": lambda kind, value: cast_values(value, kind),
+    "TRY_CAST": lambda kind, value: try_cast(value, kind),
+    "FIELD": lambda name, value: pc.struct_field(value, [name]),
+    "ELEMENT": array_element,
+    "PLAIN": _plain,
+}
