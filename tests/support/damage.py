@@ -37,6 +37,8 @@ __all__ = ["OPENERS", "collect", "damages", "kind_of", "open_manifest"]
 
 EXTRA_BYTES = 1 << 29
 SECONDS = 20
+#: No file of a corpus is opened twice; by default the cache may hold more than EXTRA_BYTES.
+CACHE_BYTES = 1 << 26
 
 
 def kind_of(path: Path) -> str | None:
@@ -150,6 +152,7 @@ def main(corpus: str, kinds: str, share: str, most: str, seed: str) -> None:
     A share such as ``1/3`` is every third file, from the second on.
     """
     warnings.simplefilter("error")
+    options.cache_bytes = CACHE_BYTES
     rng = random.Random(int(seed))
     limit = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (limit + EXTRA_BYTES, limit + EXTRA_BYTES))
