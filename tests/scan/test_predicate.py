@@ -524,8 +524,8 @@ def test_random_conditions_select_the_references_rows(rows, filters):
 def test_a_filter_is_compiled_once(monkeypatch):
     """Binding it to a schema, asking indices, and computing it take one go."""
     made = []
-    parse = bind.parse
-    monkeypatch.setattr(bind, "parse", lambda sql: made.append(sql) or parse(sql))
+    bound = bind.bind
+    monkeypatch.setattr(bind, "bind", lambda *given: made.append(given) or bound(*given))
     rows = pa.record_batch({"x": [1, 2, None], "other": ["a", "b", "c"]})
     wanted = Predicate.parse("x > 1 AND 7717 = 7717", rows.schema)
     assert wanted.schema.names == ["x"]

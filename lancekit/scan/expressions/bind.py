@@ -24,7 +24,6 @@ from lancekit.scan.expressions.kernels.operators import COMPARISONS, family
 from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.literals import exact_moment, moment, natural, negated
 from lancekit.scan.expressions.membership import among, items_of
-from lancekit.scan.expressions.parser import parse
 from lancekit.scan.expressions.scope import Bound, Scope, constant
 from lancekit.scan.expressions.syntax import Syntax
 
@@ -318,9 +317,8 @@ def _plain_conditions(tree: Syntax) -> frozenset[int]:
     return frozenset(found)
 
 
-def bind(sql: str, schema: pa.Schema, now: int) -> Bound:
-    """Bind the text of an expression to a schema, at a time in nanoseconds since 1970."""
-    tree = parse(sql)
+def bind(tree: Syntax, sql: str, schema: pa.Schema, now: int) -> Bound:
+    """Bind a piece of a text to a schema, at a time in nanoseconds since 1970."""
     fields = {field.name: field.type for field in schema}
     scope = Scope(sql, fields, _RULES, _plain_conditions(tree), now)
     found = scope.compile(tree)

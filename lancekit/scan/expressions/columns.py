@@ -69,6 +69,11 @@ def _column(tree: Syntax, scope: Scope) -> Bound:
     return node
 
 
+def _aggregate(tree: Syntax, scope: Scope) -> Bound:
+    """Return the column of an aggregate's value, which is called by the aggregate's text."""
+    return _field(tree, scope, scope.text(tree))
+
+
 def _child_of(tree: Syntax, scope: Scope) -> Bound:
     return _child(tree, scope, scope.compile(tree.parts[0]), tree.value)
 
@@ -86,6 +91,7 @@ def pick_part(tree: Syntax, scope: Scope) -> Bound:
 
 COLUMN_RULES: Mapping[str, Callable[[Syntax, Scope], Bound]] = {
     "column": _column,
+    "aggregate": _aggregate,
     "field": _child_of,
     "element": pick_part,
 }

@@ -1,16 +1,15 @@
 """Conditions that a table has to meet: of each row, or of what is counted and summed over all.
 
 A condition of rows is a filter.  In one of a table, columns stand inside of ``count``, ``sum``,
-``min``, ``max`` and ``avg``; around them is the language of filters.  Each aggregate is cut out of
-the text, and what is left is a filter over columns of their names.
+``min``, ``max`` and ``avg``; around them is the language of filters, in which the value of an
+aggregate is a column that is called by the aggregate's text.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -18,15 +17,16 @@ from lancekit.errors import InvalidTypeError, PredicateError
 from lancekit.format.column_names import RESERVED_NAMES
 from lancekit.legible import shown
 from lancekit.scan.expressions.aggregate import Aggregate
-from lancekit.scan.expressions.error_position import failure
-from lancekit.scan.expressions.lexer import Token, tokens
-from lancekit.scan.expressions.predicate import Predicate, compile_expression
+from lancekit.scan.expressions.error_position import failure, not_too_deep
+from lancekit.scan.expressions.nodes import negation
+from lancekit.scan.expressions.parser import parse
+from lancekit.scan.expressions.predicate import ComputedColumn, Predicate, time_of, with_hidden
+from lancekit.scan.expressions.syntax import Syntax
+
+if TYPE_CHECKING:
+    from lancekit.scan.expressions.scope import Bound
 
 __all__ = ["Condition", "parse_condition"]
-
-_NAMES = ("count", "sum", "min", "max", "avg")
-#: what no text of an aggregate lacks: most conditions need not be taken to pieces
-_CALL = re.compile(rf"\b({'|'.join(_NAMES)})\s*(/\*|--|\()", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,20 +103,39 @@ def parse_condition(text: str, schema: pa.Schema) -> Condition:
         raise InvalidTypeError(
             f"A condition is {shown(text)}.", hint='Pass SQL text, such as "dep_delay >= -120".'
         )
-    calls = list(_calls(text)) if _CALL.search(text) else []
-    if not calls:
-        return _of_rows(text, schema)
+    with not_too_deep(text):
+        tree = parse(text, aggregates=True)
+        calls = list(_aggregates(tree))
+        return _of_table(text, tree, calls, schema) if calls else _of_rows(text, tree, schema)
+
+
+def _aggregates(tree: Syntax) -> Iterator[Syntax]:
+    """Yield the aggregates of a piece, in their order, without those inside of others."""
+    waiting = [tree]
+    while waiting:
+        piece = waiting.pop()
+        if piece.kind == "aggregate":
+            yield piece
+        else:
+            waiting += reversed(piece.parts)
+
+
+def _of_rows(text: str, tree: Syntax, schema: pa.Schema) -> Condition:
+    broken = _broken(text, tree, schema)
+    if not broken.columns:
+        raise failure(text, "the condition names no column:", 0)
+    return Condition(text=text, columns=_stored(text, broken.columns), aggregates=(), broken=broken)
+
+
+def _of_table(text: str, tree: Syntax, calls: Sequence[Syntax], schema: pa.Schema) -> Condition:
     found: dict[str, Aggregate] = {}
-    pieces, end = list[str](), 0
     for call in calls:
-        aggregate = _bound(text, call, schema)
+        aggregate = _aggregate(text, call, schema)
         found.setdefault(aggregate.text, aggregate)
-        pieces += [text[end : call.start], "`", aggregate.text.replace("`", "``"), "`"]
-        end = call.end
     aggregates = tuple(found.values())
     outer = pa.schema([pa.field(one.text, one.type) for one in aggregates])
     try:
-        broken = _broken("".join([*pieces, text[end:]]), outer)
+        broken = _broken(text, tree, outer)
     except PredicateError as error:
         if error.context.get("column") not in {field.name for field in schema}:
             raise
@@ -132,17 +151,38 @@ def parse_condition(text: str, schema: pa.Schema) -> Condition:
     )
 
 
-def _of_rows(text: str, schema: pa.Schema) -> Condition:
-    broken = _broken(text, schema)
-    if not broken.columns:
-        raise failure(text, "the condition names no column:", 0)
-    return Condition(text=text, columns=_stored(text, broken.columns), aggregates=(), broken=broken)
+def _broken(text: str, tree: Syntax, schema: pa.Schema) -> Predicate:
+    met = Predicate.of(text, _bound(text, tree, schema).expr, schema)
+    return replace(met, expr=negation(met.expr))
 
 
-def _broken(text: str, schema: pa.Schema) -> Predicate:
-    Predicate.parse(text, schema)  # by itself: it has to be one condition, and its errors show it
-    # a comment may be the end of it
-    return Predicate.parse(f"NOT (\n{text}\n)", schema)
+def _aggregate(text: str, call: Syntax, schema: pa.Schema) -> Aggregate:
+    name, distinct, filtered = call.value
+    parts = call.parts[: len(call.parts) - filtered]
+    if name == "count" and not distinct and [part.kind for part in parts] == ["star"]:
+        parts = ()
+    elif not parts or (len(parts) > 1 and not distinct):
+        raise failure(text, f"{name} takes one argument:", call.start)
+    if distinct and name != "count":
+        raise failure(text, f"DISTINCT goes with count, not with {name}:", call.start)
+    if any(piece.kind == "aggregate" for part in call.parts for piece in part.walk()):
+        raise failure(text, "an aggregate stands in another one:", call.start)
+    arguments = [ComputedColumn.of(_text(text, p), _bound(text, p, schema)) for p in parts]
+    where = None
+    if filtered:
+        rows = call.parts[-1]
+        where = Predicate.of(_text(text, rows), _bound(text, rows, schema).expr, schema)
+    return Aggregate.of(_text(text, call), name, arguments, distinct=distinct, where=where)
+
+
+def _text(text: str, tree: Syntax) -> str:
+    return text[tree.start : tree.end]
+
+
+def _bound(text: str, tree: Syntax, schema: pa.Schema) -> Bound:
+    from lancekit.scan.expressions.bind import bind  # loads all kernels
+
+    return bind(tree, text, with_hidden(schema), time_of(text))
 
 
 def _stored(text: str, columns: frozenset[str]) -> frozenset[str]:
@@ -154,86 +194,3 @@ def _stored(text: str, columns: frozenset[str]) -> frozenset[str]:
             column=hidden[0],
         )
     return columns
-
-
-# ---- taking a text to pieces
-
-
-_DEPTH = {"(": 1, ")": -1, "[": 1, "]": -1}
-
-
-class _Call(NamedTuple):
-    """Where an aggregate stands, and its parts; `where` is the span of its filter."""
-
-    name: str
-    start: int
-    end: int
-    arguments: tuple[tuple[int, int], ...]
-    distinct: bool
-    where: tuple[int, int] | None
-
-
-def _calls(text: str) -> Iterator[_Call]:
-    """Yield the aggregates of a text, in order; those inside of others are left to them."""
-    pieces = tokens(text)
-    place = 0
-    while place < len(pieces) - 1:
-        token = pieces[place]
-        if token.key.lower() not in _NAMES or pieces[place + 1].key != "(":
-            place += 1
-            continue
-        close = _closing(text, pieces, place + 1)
-        distinct = pieces[place + 2].key == "DISTINCT"
-        arguments = _arguments(pieces, place + 2 + distinct, close)
-        where, last = None, close
-        if [one.key for one in pieces[close + 1 : close + 4]] == ["FILTER", "(", "WHERE"]:
-            last = _closing(text, pieces, close + 2)
-            where = pieces[close + 4].start, pieces[last - 1].end
-        yield _Call(token.text.lower(), token.start, pieces[last].end, arguments, distinct, where)
-        place = last + 1
-
-
-def _closing(text: str, pieces: Sequence[Token], place: int) -> int:
-    """Return the place of the parenthesis that closes the one at a place."""
-    depth = 0
-    for at in range(place, len(pieces)):
-        depth += _DEPTH.get(pieces[at].key, 0)
-        if not depth:
-            return at
-    raise failure(text, "a parenthesis is not closed:", pieces[place].start)
-
-
-def _arguments(pieces: Sequence[Token], first: int, close: int) -> tuple[tuple[int, int], ...]:
-    """Return the spans of what stands between commas."""
-    if first == close:
-        return ()
-    spans, start, depth = list[tuple[int, int]](), pieces[first].start, 0
-    for at in range(first, close):
-        depth += _DEPTH.get(pieces[at].key, 0)
-        if pieces[at].key == "," and not depth:
-            spans.append((start, pieces[at - 1].end))
-            start = pieces[at + 1].start
-    return (*spans, (start, pieces[close - 1].end))
-
-
-def _bound(text: str, call: _Call, schema: pa.Schema) -> Aggregate:
-    parts = [text[slice(*span)].strip() for span in call.arguments]
-    if call.name == "count" and parts == ["*"] and not call.distinct:
-        parts = []
-    elif not parts or (len(parts) > 1 and not call.distinct):
-        raise failure(text, f"{call.name} takes one argument:", call.start)
-    if call.distinct and call.name != "count":
-        raise failure(text, f"DISTINCT goes with count, not with {call.name}:", call.start)
-    where = None if call.where is None else text[slice(*call.where)]
-    try:
-        return Aggregate.of(
-            text[call.start : call.end],
-            call.name,
-            [compile_expression(part, schema) for part in parts],
-            distinct=call.distinct,
-            where=None if where is None else Predicate.parse(where, schema),
-        )
-    except PredicateError as error:
-        if error.context.get("function") in _NAMES:
-            raise failure(text, "an aggregate stands in another one:", call.start) from error
-        raise

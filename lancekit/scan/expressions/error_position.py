@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from lancekit.errors import PredicateError
 from lancekit.legible import clean
 
-__all__ = ["TooLargeError", "as_class", "failure", "pointed"]
+__all__ = ["TooLargeError", "as_class", "failure", "not_too_deep", "pointed"]
 
 _PIECE = 160  # of a long line, shown around the place
 _SHOWN = 10 * _PIECE  # each character spelled out
@@ -53,3 +55,17 @@ def failure(sql: str, what: str, position: int, hint: str = "", **context: Any) 
         hint=hint,
         **{"sql": sql, "position": position, "line": line, "column": column, **context},
     )
+
+
+@contextmanager
+def not_too_deep(sql: str) -> Iterator[None]:
+    """Give the error of a text whose pieces stand within each other too deeply."""
+    try:
+        yield
+    except RecursionError:
+        raise failure(
+            sql,
+            "the expression is nested too deeply:",
+            0,
+            "Write it with fewer parentheses, or as IN (...) instead of many ORs.",
+        ) from None

@@ -24,6 +24,7 @@ __all__ = [
     "Place",
     "columns_of",
     "field_of",
+    "negation",
     "walk",
 ]
 
@@ -224,6 +225,11 @@ def columns_of(expr: Expr) -> frozenset[str]:
         elif isinstance(part, ArrowExpr):
             found.update(part.reads)
     return frozenset(found)
+
+
+def negation(expr: Expr) -> Expr:
+    """Return the contrary of a condition, which is null where that is."""
+    return Call(expr.type, "NOT", (expr,), at=expr.at)
 
 
 def field_of(expr: Expr) -> FieldRef | None:

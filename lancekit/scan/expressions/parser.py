@@ -16,7 +16,7 @@ from lancekit.scan.expressions.chains import with_lists
 from lancekit.scan.expressions.error_position import failure
 from lancekit.scan.expressions.lexer import Token, listed, tokens, value_of
 from lancekit.scan.expressions.literals import negated, number
-from lancekit.scan.expressions.syntax import Syntax, TypeName
+from lancekit.scan.expressions.syntax import AGGREGATES, AggregateCall, Syntax, TypeName
 
 __all__ = ["parse"]
 
@@ -85,8 +85,13 @@ _IN_TEXT = "Names with spaces or capitals go in backticks, text in single quotes
 
 
 @lru_cache(maxsize=16)
-def parse(sql: str) -> Syntax:
+def parse(sql: str, *, aggregates: bool = False) -> Syntax:
     """Parse one expression.
+
+    Parameters
+    ----------
+    aggregates
+        Whether ``count(*)``, ``sum(x)`` and the like are aggregates, not calls.
 
     Raises
     ------
@@ -107,7 +112,7 @@ def parse(sql: str) -> Syntax:
     if alone := _SURROGATE.search(sql):
         what = f"U+{ord(alone[0]):04X} is half of a character, and no text has one:"
         raise failure(sql, what, alone.start())
-    parser = _Parser(sql)
+    parser = _Parser(sql, aggregates)
     if parser.next.kind == "end":  # comments alone
         raise failure(sql, "the filter is not one expression:", len(sql))
     tree = parser.expression()
@@ -121,8 +126,9 @@ def parse(sql: str) -> Syntax:
 class _Parser:
     """A place between the tokens of a text, and what may stand there."""
 
-    def __init__(self, sql: str) -> None:
+    def __init__(self, sql: str, aggregates: bool) -> None:
         self.sql = sql
+        self.aggregates = aggregates
         self.tokens = tokens(sql)
         self.place = 0
         self.next = self.tokens[0]
@@ -344,7 +350,20 @@ class _Parser:
             kind = self.type_name()
             self.expect(")")
             return self.made(_CASTS[token.key], start, inner, value=kind)
+        if self.aggregates and token.kind == "word" and name.lower() in AGGREGATES:
+            return self.aggregate(start, name.lower())
         return self.made("call", start, *self.items(")"), value=name, at=start)
+
+    def aggregate(self, start: int, name: str) -> Syntax:
+        """Read what an aggregate takes, and the condition of its rows."""
+        distinct = self.accept("DISTINCT")
+        parts = self.items(")")
+        filtered = self.accept("FILTER", "(", "WHERE")
+        if filtered:
+            parts.append(self.expression())
+            self.expect(")")
+        value = AggregateCall(name, distinct, filtered)
+        return self.made("aggregate", start, *parts, value=value, at=start)
 
     def items(self, close: str) -> list[Syntax]:
         """Read what stands between commas, and the mark behind it."""

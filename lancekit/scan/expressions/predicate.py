@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from lancekit.errors import InvalidTypeError, PredicateError
 from lancekit.format.column_names import RESERVED_NAMES
 from lancekit.format.paths import top_of
-from lancekit.scan.expressions.error_position import failure
+from lancekit.scan.expressions.error_position import failure, not_too_deep
 from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.nodes import ArrowExpr, Expr, Literal, columns_of
 
@@ -35,6 +35,7 @@ __all__ = [
     "Predicate",
     "compile_expression",
     "every_row",
+    "time_of",
     "with_hidden",
 ]
 
@@ -59,7 +60,8 @@ def _only(schema: pa.Schema, columns: frozenset[str]) -> pa.Schema:
 _OF_TIME = re.compile(r"\b(now|today|current_(date|time|timestamp))\b", re.IGNORECASE)
 
 
-def _time_of(sql: str) -> int:
+def time_of(sql: str) -> int:
+    """Return the time of a query in nanoseconds since 1970; 0 if the text does not ask for it."""
     return time.time_ns() if _OF_TIME.search(sql) else 0
 
 
@@ -69,16 +71,10 @@ _LONG = 1 << 14
 
 def _bind(sql: str, schema: pa.Schema, now: int) -> Bound:
     from lancekit.scan.expressions.bind import bind  # loads all kernels
+    from lancekit.scan.expressions.parser import parse
 
-    try:
-        return bind(sql, with_hidden(schema), now)
-    except RecursionError:
-        raise failure(
-            sql,
-            "the expression is nested too deeply:",
-            0,
-            "Write it with fewer parentheses, or as IN (...) instead of many ORs.",
-        ) from None
+    with not_too_deep(sql):
+        return bind(parse(sql), sql, with_hidden(schema), now)
 
 
 _SHORT_TEXTS, _LONG_TEXTS = lru_cache(maxsize=256)(_bind), lru_cache(maxsize=8)(_bind)
@@ -86,7 +82,7 @@ _SHORT_TEXTS, _LONG_TEXTS = lru_cache(maxsize=256)(_bind), lru_cache(maxsize=8)(
 
 def _bound(sql: str, schema: pa.Schema) -> Bound:
     """Bind a text, or return what was bound of it not long ago."""
-    return (_SHORT_TEXTS if len(sql) < _LONG else _LONG_TEXTS)(sql, schema, _time_of(sql))
+    return (_SHORT_TEXTS if len(sql) < _LONG else _LONG_TEXTS)(sql, schema, time_of(sql))
 
 
 def _columns_of(expression: pc.Expression, schema: pa.Schema) -> frozenset[str]:
@@ -155,6 +151,11 @@ class ComputedColumn:
     columns: frozenset[str]
     number: int | Decimal | None = None
 
+    @classmethod
+    def of(cls, sql: str, found: Bound) -> ComputedColumn:
+        """Return the column that a text is."""
+        return cls(sql=sql, expr=found.expr, columns=found.columns, number=found.number)
+
     @property
     def type(self) -> pa.DataType:
         """The type that it gives."""
@@ -195,8 +196,7 @@ def compile_expression(sql: str, schema: pa.Schema) -> ComputedColumn:
     >>> twice.evaluate(pa.record_batch({"x": [1, None]})).to_pylist()
     [2, None]
     """
-    found = _bound(sql, schema)
-    return ComputedColumn(sql=sql, expr=found.expr, columns=found.columns, number=found.number)
+    return ComputedColumn.of(sql, _bound(sql, schema))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,6 +252,11 @@ class Predicate:
             raise InvalidTypeError(
                 f"a filter is SQL text or a pyarrow expression, not {type(source).__name__}."
             )
+        return cls.of(source, expr, schema)
+
+    @classmethod
+    def of(cls, source: str | pc.Expression, expr: Expr, schema: pa.Schema) -> Predicate:
+        """Return the filter that an expression is; ``PredicateError`` if it is no condition."""
         if expr.type != pa.bool_():
             what = f"the filter gives {expr.type}, not true or false"
             hint = "Compare it with something: `x > 0`."

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-__all__ = ["Listed", "Syntax", "TypeName"]
+__all__ = ["AGGREGATES", "AggregateCall", "Listed", "Syntax", "TypeName"]
+
+AGGREGATES = ("count", "sum", "min", "max", "avg")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,13 +22,13 @@ class Syntax:
     kind
         What it is: an operator as it is written in capitals (``"="``, ``"AND"``, ``"IS NULL"``),
         or ``"literal"``, ``"column"``, ``"field"``, ``"element"``, ``"list"``, ``"call"``,
-        ``"CAST"``, ``"TRY_CAST"``, ``"star"``.
+        ``"CAST"``, ``"TRY_CAST"``, ``"star"``, ``"aggregate"``.
     parts
         The pieces that it is made of, in the order of the text.
     value
         The value of a literal, the names of a column's path, the name of a field or function,
         the `TypeName` of a cast, the character that escapes in a ``LIKE``, the `Listed` literals
-        of an ``IN``.
+        of an ``IN``, an `AggregateCall`.
     start, end
         Where in the text it stands, with the parentheses around it.
     at
@@ -73,3 +75,14 @@ class Listed(NamedTuple):
 
     values: list[Any]
     places: Iterable[int]
+
+
+class AggregateCall(NamedTuple):
+    """The name of an aggregate, and what its parts are besides arguments.
+
+    If `filtered`, the last part is the condition of the rows that it looks at.
+    """
+
+    name: str
+    distinct: bool
+    filtered: bool
