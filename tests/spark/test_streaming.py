@@ -79,6 +79,8 @@ def test_updates_by_stable_row_ids(follow, tmp_path):
     merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
     merge.execute(table(1, 9))
     assert follow(ds) == [(1, [1, 2, 4, 9])]
+    some = "id > 3 -- new ones"
+    assert follow(ds, "some", startingVersion="1", filter=some) == [(0, [4, 9])]
     ds.optimize.compact_files()
     assert follow(ds) == [(2, [])]
     ds.cleanup_old_versions(retain_versions=1)  # versions in between are not needed

@@ -22,6 +22,7 @@ __all__ = [
     "InList",
     "Literal",
     "Place",
+    "all_of",
     "columns_of",
     "field_of",
     "negation",
@@ -225,6 +226,13 @@ def columns_of(expr: Expr) -> frozenset[str]:
         elif isinstance(part, ArrowExpr):
             found.update(part.reads)
     return frozenset(found)
+
+
+def all_of(*conditions: Expr) -> Expr:
+    """Return the condition that all of some conditions are true."""
+    if len(conditions) == 1:
+        return conditions[0]
+    return Call(conditions[0].type, "AND", conditions)
 
 
 def negation(expr: Expr) -> Expr:

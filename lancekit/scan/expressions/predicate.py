@@ -24,7 +24,7 @@ from lancekit.format.column_names import RESERVED_NAMES
 from lancekit.format.paths import top_of
 from lancekit.scan.expressions.error_position import failure, not_too_deep
 from lancekit.scan.expressions.kernels.scalars import scalar_of
-from lancekit.scan.expressions.nodes import ArrowExpr, Expr, Literal, columns_of
+from lancekit.scan.expressions.nodes import ArrowExpr, Expr, Literal, all_of, columns_of
 
 if TYPE_CHECKING:
     from lancekit.scan.expressions.scope import Bound
@@ -265,6 +265,15 @@ class Predicate:
             raise PredicateError(f"{what}: {source}.", hint=hint)
         columns = columns_of(expr)
         return cls(source=source, expr=expr, schema=_only(schema, columns), columns=columns)
+
+    def also(self, other: Predicate) -> Predicate:
+        """Return the filter for the rows that both filters want."""
+        return Predicate(
+            source=f"({self.source}) AND {other.source}",
+            expr=all_of(self.expr, other.expr),
+            schema=pa.schema(list(dict.fromkeys([*self.schema, *other.schema]))),
+            columns=self.columns | other.columns,
+        )
 
     def points(self, column: str) -> frozenset[int] | None:
         """Return the numbers of which wanted rows have one in a hidden column, if that is certain.

@@ -39,6 +39,7 @@ from lancekit.errors import (
     VersionNotFoundError,
 )
 from lancekit.machine import processors
+from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource
@@ -257,11 +258,12 @@ class LanceStreamReader(
         """Return the columns and the filter of a span."""
         at = self._log.load(span.until, span.since)
         asked = replace(self._asked, columns=tuple(self._wire.names))
-        if span.since and at.manifest.has_stable_row_ids:
-            changed = f"{_UPDATED} > {span.since} AND {_UPDATED} <= {span.until}"
-            both = changed if asked.filter is None else f"({asked.filter}) AND {changed}"
-            asked = replace(asked, filter=both)
         request = plan_scan(asked, at).request
+        if span.since and at.manifest.has_stable_row_ids:
+            text = f"{_UPDATED} > {span.since} AND {_UPDATED} <= {span.until}"
+            changed = Predicate.parse(text, pa.schema([]))
+            wanted = changed if request.predicate is None else request.predicate.also(changed)
+            request = replace(request, predicate=wanted)
         if scan_wire(request).types != self._wire.types:
             raise SchemaMismatchError(
                 f"The types of the columns have changed by version {span.until}.",
