@@ -22,7 +22,7 @@ from lancekit.file.kernels.bits import flags_of
 from lancekit.scan.expressions.evaluate import mask
 from lancekit.scan.expressions.nodes import Call, Expr, FieldRef, Literal
 
-__all__ = ["may_hold"]
+__all__ = ["Comparison", "comparisons", "may_hold"]
 
 #: what holds of a block's least and greatest value if a comparison holds of any of its values
 _ASKED: Mapping[str, tuple[str, str]] = {
@@ -55,12 +55,7 @@ def may_hold(expr: Expr, column: str, least: pa.Array, greatest: pa.Array) -> np
     [False, True]
     """
     may = np.ones(len(least), bool)
-    comparisons = [_comparison(part) for part in _conditions(expr)]
-    if None in comparisons:
-        return may
-    for comparison in filter(None, comparisons):
-        if comparison.column != column:
-            continue
+    for comparison in comparisons(expr, column):
         for asked, values in zip(comparison.asked(), (least, greatest), strict=True):
             if asked is not None:
                 try:
@@ -70,7 +65,15 @@ def may_hold(expr: Expr, column: str, least: pa.Array, greatest: pa.Array) -> np
     return may
 
 
-class _Comparison(NamedTuple):
+def comparisons(expr: Expr, column: str) -> list[Comparison]:
+    """Return the comparisons of a column in a filter that is looked at; none in any other."""
+    found = [_comparison(part) for part in _conditions(expr)]
+    if None in found:
+        return []
+    return [one for one in found if one is not None and one.column == column]
+
+
+class Comparison(NamedTuple):
     """A comparison of a column with a literal, which stands on the right."""
 
     column: str
@@ -90,7 +93,7 @@ def _conditions(expr: Expr) -> Iterator[Expr]:
         yield expr
 
 
-def _comparison(expr: Expr) -> _Comparison | None:
+def _comparison(expr: Expr) -> Comparison | None:
     match expr:
         case Call(function=name, args=(FieldRef() as column, Literal() as value)):
             pass
@@ -100,7 +103,7 @@ def _comparison(expr: Expr) -> _Comparison | None:
             return None
     if name not in _ASKED or not _fits(value.type, column.type):
         return None
-    return _Comparison(column.path, replace(expr, function=name, args=(column, value)))
+    return Comparison(column.path, replace(expr, function=name, args=(column, value)))
 
 
 def _fits(value: pa.DataType, column: pa.DataType) -> bool:

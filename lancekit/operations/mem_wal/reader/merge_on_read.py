@@ -221,8 +221,10 @@ def parts_for(of: ReadSet, predicate: Predicate | None) -> ReadSet:
     """
     if not of.parts or len(of.keys) != 1 or predicate is None:
         return of
+    from lancekit.scan.expressions.bounds import comparisons  # loads all kernels
+
     (key,) = of.keys
-    if key not in predicate.columns or key not in predicate.schema.names:
+    if key not in predicate.schema.names or not comparisons(predicate.expr, key):
         return of
     ends = zip(*(part.range_of_keys() for part in of.parts), strict=True)
     least, greatest = map(ak.concat_arrays, ends)
