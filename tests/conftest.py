@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
-from itertools import combinations, count
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from tests.support.quick_spark import INTERPRETED, SETTINGS
 from tests.support.recorded_kernels import called
 from tests.support.remembering import all_remembered
 from tests.support.s3 import S3Server, s3_server
+from tests.support.sampling import covering
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,29 +129,23 @@ def _leave_out_repetitions(config: pytest.Config, items: list[pytest.Item]) -> N
 
 
 def _repetitions(family: list[pytest.Item]) -> set[pytest.Item]:
-    """Return the cases of a test that show nothing which another does not; greedily chosen."""
+    """Return the cases of a test that show nothing which another does not."""
     sample = family[0].get_closest_marker("sample")
     if sample:
         return set(family[sample.args[0] :])
     mark = family[0].get_closest_marker("cover")
     together = mark.args[0] if mark and mark.args else 1
-    shows = {item: set(combinations(_values_of(item), together)) for item in family}
-    left = set(family)
-    missing = set().union(*shows.values())
-    while missing:
-        best = max(family, key=lambda item: len(shows[item] & missing))
-        missing -= shows[best]
-        left.discard(best)
-    return left
+    chosen = covering([_values_of(item) for item in family], together)
+    return {item for at, item in enumerate(family) if at not in chosen}
 
 
 def _is_drawn(item: pytest.Item) -> bool:
     return bool(getattr(getattr(item, "obj", None), "is_hypothesis_test", False))
 
 
-def _values_of(item: pytest.Item) -> list[tuple[str, int]]:
+def _values_of(item: pytest.Item) -> dict[str, int]:
     """Return which parameters have which values, by what they are in memory: all cases share it."""
-    return sorted((name, id(value)) for name, value in item.callspec.params.items())
+    return {name: id(value) for name, value in item.callspec.params.items()}
 
 
 def _turn(item: pytest.Item) -> int:
