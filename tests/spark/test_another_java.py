@@ -30,7 +30,10 @@ print(lk.session_info().java_home)
 """
 
 
-def test_a_session(tmp_path) -> None:
+@pytest.mark.torture
+def test_a_session(tmp_path, whole) -> None:
+    if not whole:
+        pytest.skip("only in a whole run: it starts a Java without an archive of classes")
     assert tried(str(tmp_path / "d.lance"))
 
 

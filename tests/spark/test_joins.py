@@ -72,6 +72,7 @@ def test_views_and_sql_know_it_too(spark, large, others):
     assert "SortMergeJoin" in plan_of(both)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("threshold", ["10485760b", "1m", "-1", "64MB"])
 @pytest.mark.parametrize("size", [0, 100, 1 << 20, 1 << 40])
 def test_each_task_has_one_number(spark, threshold, size):

@@ -150,11 +150,12 @@ spark.stop()
 
 def test_tasks_that_run_twice_at_once(cluster, on_cluster, tmp_path, whole) -> None:
     """Spark starts slow tasks once more elsewhere, and takes what is done first."""
-    asked = WITH_ROWS if whole else ["append"]
+    if not whole:
+        pytest.skip("only in a whole run: a task that is tried again leaves what a copy leaves")
     marks = tmp_path / "marks"
     marks.mkdir()
-    on_cluster(TWICE, cluster, str(tmp_path / "d"), str(marks), json.dumps(asked))
-    for name in asked:
+    on_cluster(TWICE, cluster, str(tmp_path / "d"), str(marks), json.dumps(WITH_ROWS))
+    for name in WITH_ROWS:
         assert (marks / f"{name}-again").exists(), name
         check_table(f"{tmp_path / 'd'}-{name}".replace(" ", "-"), name)
 

@@ -192,14 +192,14 @@ SAID = {
     "another pyarrow": f"Spark's workers have pyarrow 19.0.1, and this Python has {pa.__version__}",
     "no pyarrow": f"Spark's workers have no pyarrow, and this Python has {pa.__version__}.",
 }
-#: the cases of a short run
+#: the cases of a whole run that start a cluster of their own
 SOME = ["another lancekit", "no lancekit"]
 
 
 @pytest.mark.parametrize("case", SAID)
 def test_lancekits_own_calls(case, workers, cluster, on_cluster, tmp_path, whole) -> None:
-    if not whole and case not in SOME:
-        pytest.skip("only in a whole run")
+    if not whole:
+        pytest.skip("only in a whole run: test_preflight.py has such workers in a local session")
     given = json.dumps(workers(case))
     said = json.loads(on_cluster(CALLS, str(tmp_path / "table"), cluster, given))
     assert len(said) == 13
@@ -222,7 +222,7 @@ def test_a_newer_pyarrow_is_no_matter(workers, cluster, on_cluster, tmp_path, wh
 def test_the_format(case, cluster_of, python, tmp_path, whole) -> None:
     """By the environment of the workers: that of executors counts for the plan, too."""
     if not whole:
-        pytest.skip("only in a whole run: the next test asks the same over Spark Connect")
+        pytest.skip("only in a whole run: the first test asks the same of lancekit's own calls")
     folder = tmp_path / "data"
     folder.mkdir()
     check_format(case, python, folder, cluster_of(case))
@@ -247,8 +247,8 @@ def check_format(case: str, python: str, folder: Path, place: str) -> None:
 @pytest.mark.parametrize("case", SOME)
 def test_over_connect(case, cluster_of, python, tmp_path, whole) -> None:
     """The server's machine has what the driver has, and its workers have not."""
-    if not whole and case != SOME[0]:
-        pytest.skip("only in a whole run")
+    if not whole:
+        pytest.skip("only in a whole run: the first test asks the same of a classic session")
     folder = tmp_path / "data"
     folder.mkdir()
     once = {**INTERPRETED, "spark.task.maxFailures": "1"}  # what fails here fails each time
