@@ -26,7 +26,7 @@ demo: $(VENV)/.ready ## Run three notebooks on real data, and say where to look
 	@$(RUN)/python notebooks/run_demo.py
 
 notebooks: $(VENV)/.ready ## Run all notebooks, and compare what they show with what is saved
-	@$(RUN)/python -m pytest -q -m notebook tests/notebook/test_notebooks.py
+	@$(RUN)/python -m pytest -q --whole -m notebook tests/notebook/test_notebooks.py
 
 check: $(VENV)/.ready $(PYLANCE4)/.ready lint ## Lint, check types, run the quick half of the tests
 	@$(RUN)/python -m pytest -q -n 2 --dist loadgroup -m $(QUICK) \

@@ -157,10 +157,9 @@ def _turn(item: pytest.Item) -> int:
     if item.name == "test_it_is_made_once":
         return 0
     group = _group_of(item)
-    if group == "processes":
-        return 1
-    if group == "spark":
-        return 3
+    groups = {"processes": 1, "spark": 3, "notebooks": 3}
+    if group in groups:
+        return groups[group]
     rooms = ("tests/api", 2), ("tests/system", 4)
     return next((turn for room, turn in rooms if room in item.path.as_posix()), 5)
 
@@ -168,10 +167,10 @@ def _turn(item: pytest.Item) -> int:
 def _group_of(item: pytest.Item) -> str:
     """Return which tests one worker runs together: those of a file, which share its fixtures.
 
-    Tests that wait for Spark half of their time are in two groups, so that two workers of four have
-    work for both processors: in one all that share a session, which costs seconds and most of a
-    gigabyte, and the notebooks, each once; in the other those that start processes with sessions
-    of their own, over Spark Connect or not.
+    Tests that wait for Spark half of their time are in three groups, none of which takes longer
+    than all others together: those that share a session, which costs seconds and most of a
+    gigabyte; those that start processes with sessions of their own, over Spark Connect or not; and
+    the notebooks, each of which runs once.
     A server for S3 costs seconds, too.
     """
     marks = {mark.name for mark in item.iter_markers()}
@@ -180,7 +179,7 @@ def _group_of(item: pytest.Item) -> str:
             raise pytest.UsageError(f"{item.nodeid} takes `spark`: mark it with pytest.mark.spark")
         return "spark"
     if "notebook" in marks or item.path.name == "test_notebooks.py":
-        return "spark"
+        return "notebooks"
     if "classic" in marks and marks & {"spark", "over_connect"}:
         return "processes"
     if "spark" in marks:

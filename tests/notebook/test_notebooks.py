@@ -26,6 +26,8 @@ NAMES = [
     "09_branches",
     "10_write_ahead_logs",
 ]
+#: run in a whole run alone: half a minute of Spark, whose calls tests/spark has one by one
+LONG = "04_pipeline"
 MONTHS = [
     27004,
     51955,
@@ -55,9 +57,22 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def run(folder):
+def names(pytestconfig):
+    """The notebooks of this run."""
+    return [name for name in NAMES if name != LONG or pytestconfig.getoption("--whole")]
+
+
+@pytest.fixture(scope="module")
+def run(folder, names):
     """Return what executes a notebook, all in one folder, as `make demo` does; each once."""
-    return functools.cache(lambda name: demo().execute(NOTEBOOKS / f"{name}.ipynb", folder))
+
+    @functools.cache
+    def run_once(name):
+        if name not in names:
+            pytest.skip("only in a whole run: `make notebooks` has it, too")
+        return demo().execute(NOTEBOOKS / f"{name}.ipynb", folder)
+
+    return run_once
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +174,7 @@ def read(name):
 
 
 @pytest.mark.notebook
+@pytest.mark.torture
 @pytest.mark.parametrize("name", NAMES)
 def test_the_saved_outputs_are_those_of_a_run(run, name):
     for (source, now), (_, then) in zip(outputs(run(name)), outputs(read(name)), strict=True):
@@ -343,26 +359,18 @@ for name in arguments["names"]:
 
 
 @pytest.mark.notebook
-def test_the_demo_says_what_it_did_and_where_to_look(
-    executed,
-    of_files,
-    of_writers,
-    of_pipeline,
-    of_history,
-    of_search,
-    of_shards,
-    of_every_file,
-    of_branches,
-    of_logs,
-    folder,
-):
+@pytest.mark.torture
+def test_the_demo_says_what_it_did_and_where_to_look(run, names, folder):
     module = demo()
-    said = module.report(folder, module.NOTEBOOKS)
+    for name in names:
+        run(name)
+    said = module.report(folder, [path for path in module.NOTEBOOKS if path.stem in names])
     assert "15 versions, 328,522 rows at the newest" in said
     assert "jan (version 1)" in said
     assert "3 versions, 41,542 rows" in said
     assert "9 versions by several writers, 80,666 rows" in said
-    assert "8 versions, 336,779 rows; 791 changes of them on the board" in said
+    changes = "8 versions, 336,779 rows; 791 changes of them on the board"
+    assert (changes in said) == (LONG in names)
     assert "20 versions, 252,484 rows, 2 constraints; branch september merged" in said
     assert re.search(r"nested .* 1\d\.\d MB in the newest format, 39\.\d MB in the oldest", said)
     assert str(folder / "flights.lance") in said
@@ -371,7 +379,7 @@ def test_the_demo_says_what_it_did_and_where_to_look(
     assert "10 versions, 336,776 rows; merges of branches, undone" in said
     assert "3,664 rows, 0 in quarantine" in said
     assert "692 rows by key, which 4 shards brought in 6 generations" in said
-    assert all(f"{folder / name}.html" in said for name in NAMES)
+    assert all(f"{folder / name}.html" in said for name in names)
 
 
 def test_a_page_of_the_demo_needs_no_jupyter(tmp_path):
@@ -437,6 +445,7 @@ def test_what_the_writers_wrote_opens_in_the_reference(of_writers, folder):
 
 
 @pytest.mark.notebook
+@pytest.mark.torture
 def test_small_and_large_work_go_through_the_same_calls(of_pipeline):
     texts = [ungrouped(data["text/plain"]) for _, data in outputs(of_pipeline)]
     heads = [text.splitlines()[0] for text in texts]
@@ -453,6 +462,7 @@ def test_small_and_large_work_go_through_the_same_calls(of_pipeline):
 
 
 @pytest.mark.notebook
+@pytest.mark.torture
 def test_what_the_pipeline_wrote_opens_in_the_reference(of_pipeline, folder):
     for name in ("airport", "board"):
         uri = str(folder / f"{name}.lance")
