@@ -115,7 +115,7 @@ def test_any_order_without_a_key(whole: bool) -> None:
     done.clear()
     with lk.options(fsync=False):
         if not whole:
-            run_histories(first, 10, 20, (Phase.generate,), KeylessMachine)
+            run_histories(first, 6, 20, (Phase.generate,), KeylessMachine)
             return
         last = first + 50
         for number in range(first, last):

@@ -476,7 +476,7 @@ def test_any_order_of_branches_and_merges(whole: bool) -> None:
     with lk.options(fsync=False):
         if not whole:
             # a history of 25 steps takes minutes to shrink
-            run_histories(first, 14, 25, (Phase.generate,))
+            run_histories(first, 8, 25, (Phase.generate,))
             return
         last = first + 50
         for number in range(first, last):

@@ -249,7 +249,7 @@ def test_processes_that_take_a_shard_from_each_other(tmp_path: Path, whole: bool
         check_turns(tmp_path / "alone", many=10, seconds=60, merges=False)
         check_turns(tmp_path / "merges", many=10, seconds=60, merges=True)
     else:
-        check_turns(tmp_path, many=3, seconds=2, merges=True)
+        check_turns(tmp_path, many=2, seconds=1, merges=True)
 
 
 def check_turns(path: Path, *, many: int, seconds: int, merges: bool) -> None:
