@@ -52,8 +52,9 @@ def test_two_records_of_one_checkout_are_equal(usual: Path, tmp_path: Path) -> N
 
 @pytest.mark.torture
 def test_records_of_all_kinds_of_scenes_are_equal(tmp_path: Path, whole: bool) -> None:
-    scenes = range(40 if whole else 1)
-    records = [record(ROOT, tmp_path, name, scenes) for name in ("one", "other")]
+    if not whole:
+        pytest.skip("only in a whole run: the test above has a scene")
+    records = [record(ROOT, tmp_path, name, range(40)) for name in ("one", "other")]
     found = list(differences(*records))
     assert not found, report(found, SEED)
 
