@@ -41,7 +41,14 @@ def run_spark_tests(names: Sequence[str], place: str, *, whole: bool, **environ:
     """Run tests of Spark again in a process of their own, at a place; return what pytest said."""
     options = ["-m", "spark and not classic", "-q", "-p", "no:cacheprovider", "--no-header"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *names, *(["--whole"] if whole else [])],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            *options,
+            *names,
+            *(["--whole", "--timeout=0"] if whole else []),
+        ],
         cwd=ROOT,
         env={
             # A worker of a parallel run has told its environment what it is.
