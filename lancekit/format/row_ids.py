@@ -183,8 +183,19 @@ class RowIds:
 
     def values(self) -> U64Array:
         """Return the ids of all rows."""
-        parts = [segment.at(np.arange(segment.count)) for segment in self._segments]
-        return np.concatenate(parts) if parts else np.empty(0, np.uint64)
+        out = np.empty(len(self), np.uint64)
+        for segment, start in zip(self._segments, self._starts.tolist(), strict=False):
+            out[start : start + segment.count] = segment.at(np.arange(segment.count))
+        return out
+
+    def between(self, ids: U64Array) -> tuple[int, int]:
+        """Return from where to where ascending ids can be those of the fragment."""
+        bounds = [segment.bounds for segment in self._segments if segment.count]
+        if not bounds:
+            return 0, 0
+        lowest, highest = min(low for low, _ in bounds), max(high for _, high in bounds)
+        first = np.searchsorted(ids, np.uint64(lowest))
+        return int(first), int(np.searchsorted(ids, np.uint64(highest), side="right"))
 
     def find(self, ids: U64Array) -> Offsets:
         """Return the physical offset of each id, -1 where no row has it; ids must ascend."""

@@ -18,6 +18,7 @@ from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.format.external_sequences import without_external
 from lancekit.format.fragment import Fragment, FragmentList
 from lancekit.format.row_ids import (
+    RowVersions,
     U64Array,
     count_row_ids,
     parse_row_ids,
@@ -46,6 +47,8 @@ __all__ = [
 Sequences: TypeAlias = Callable[[Fragment, str], bytes | None]
 
 _MOST_IDS = (1 << 64) - 1
+#: ids that are looked up at a time
+_BLOCK = 1 << 16
 
 
 def inline(fragment: Fragment, name: str) -> bytes | None:
@@ -147,29 +150,45 @@ def moved_or_new(
     sequences
         Reads row ids and row versions of old fragments.
     """
-    given = [
-        np.empty(0, np.uint64)
-        if f.row_ids is None
-        else parse_row_ids(f.row_ids, _given(f), "a new fragment")
-        for f in fragments
-    ]
-    wanted = np.unique(np.concatenate([*given, np.empty(0, np.uint64)]))
+    wanted = np.empty(sum(map(_given, fragments)), np.uint64)
+    end = 0
+    for fragment in fragments:
+        ids = _ids_given(fragment)
+        wanted[end : (end := end + len(ids))] = ids
+    wanted.sort()
     created = _created_at(wanted, old, touched, version, sequences)
     out = []
-    for fragment, ids in zip(fragments, given, strict=True):
-        moved = created[np.searchsorted(wanted, ids)]
+    for fragment in fragments:
+        ids = _ids_given(fragment)  # decoded again: the ids of all fragments would need more room
+        versions = np.full(max(fragment.physical_rows, len(ids)), version, np.uint64)
+        for block in _blocks(0, len(ids)):
+            versions[block] = created[np.searchsorted(wanted, ids[block])]
         if fragment.created_at is not None:
+            moved = versions[: len(ids)]
             known = read_row_versions(fragment.created_at, len(ids), "a new fragment").values()
-            moved = np.where((moved == version) & (known > 0), known, moved)
-        fresh = np.full(max(fragment.physical_rows - len(ids), 0), version, np.uint64)
+            np.copyto(moved, known, where=(moved == version) & (known > 0))
+        del ids
         out.append(
             replace(
                 counter.complete(fragment),
-                created_at=encode_row_versions(np.concatenate([moved, fresh])),
+                created_at=encode_row_versions(versions),
                 last_updated_at=uniform_versions(fragment.physical_rows, version),
             )
         )
     return tuple(out)
+
+
+def _ids_given(fragment: Fragment) -> U64Array:
+    """Return the ids that a new fragment came with."""
+    if fragment.row_ids is None:
+        return np.empty(0, np.uint64)
+    return parse_row_ids(fragment.row_ids, _given(fragment), "a new fragment")
+
+
+def _blocks(start: int, stop: int) -> Iterator[slice]:
+    """Yield the parts of a range that are looked up at a time: temporaries stay small."""
+    for first in range(start, stop, _BLOCK):
+        yield slice(first, min(first + _BLOCK, stop))
 
 
 def _created_at(
@@ -189,13 +208,17 @@ def _created_at(
         if row_ids is None:
             continue
         where = f"fragment {fragment.id}"
-        rows = read_row_ids(row_ids, fragment.physical_rows, where).find(wanted)
-        here = np.flatnonzero(missing & (rows >= 0))
-        if len(here):
-            created = sequences(fragment, "created_at")
-            versions = read_row_versions(created, fragment.physical_rows, where)
-            out[here] = versions.at(rows[here])
-            missing[here] = False
+        known = read_row_ids(row_ids, fragment.physical_rows, where)
+        versions: RowVersions | None = None
+        for block in _blocks(*known.between(wanted)):
+            rows = known.find(wanted[block])
+            here = np.flatnonzero(missing[block] & (rows >= 0))
+            if len(here):
+                versions = versions or read_row_versions(
+                    sequences(fragment, "created_at"), fragment.physical_rows, where
+                )
+                out[block][here] = versions.at(rows[here])
+                missing[block][here] = False
     return out
 
 

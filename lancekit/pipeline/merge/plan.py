@@ -304,7 +304,9 @@ def with_row_ids(
     versions that created the last of the rows with ids: the table has these rows no more.
     """
     out, start = [], 0
-    versions = np.concatenate([np.zeros(len(ids) - len(created), np.uint64), created])
+    versions = _NONE
+    if len(created):
+        versions = np.concatenate([np.zeros(len(ids) - len(created), np.uint64), created])
     for fragment in fragments:
         part = slice(start, start + fragment.physical_rows)
         start = part.stop
@@ -317,7 +319,20 @@ def with_row_ids(
 def _ascending(ids: npt.NDArray[np.uint64]) -> list[npt.NDArray[np.uint64]]:
     """Cut ids into ascending pieces, which take less room, where these are few."""
     descents = np.flatnonzero(ids[1:] <= ids[:-1]) + 1
-    return np.split(ids, descents) if len(descents) * 16 < len(ids) else [ids]
+    if len(descents) * 16 >= len(ids):
+        return [ids]
+    return [near for piece in np.split(ids, descents) for near in _near(piece)]
+
+
+def _near(ids: npt.NDArray[np.uint64]) -> list[npt.NDArray[np.uint64]]:
+    """Cut ascending ids where 16 bits tell them apart no more, unless few stay together.
+
+    Such a piece takes two bytes an id, and the manifest lists the ids of all rows that moved.
+    """
+    if not len(ids):
+        return [ids]
+    cuts = np.flatnonzero(np.diff((ids - ids[0]) >> np.uint64(16))) + 1
+    return np.split(ids, cuts) if len(cuts) * 512 < len(ids) else [ids]
 
 
 def matched_rows(
