@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -207,8 +208,8 @@ class SparkSource:
                 check_by_grouping(held, casts, self._unchecked)
                 self._unchecked = ()
             return merge_by_join(held, self._survey(casts, clauses), job, match)
-        found, keys = self._survey(casts, clauses), self._keys_of(casts, clauses)
-        return merge_by_pairs(held, found, keys, job, match)
+        found = self._survey(casts, clauses)
+        return merge_by_pairs(held, found, partial(self._take_keys, casts, clauses), job, match)
 
     def join_columns(
         self, plan: CastPlan, tasks: Sequence[ColumnsTask], left_on: str, right_on: str
@@ -250,8 +251,9 @@ class SparkSource:
 
     def _travel(self, plan: CastPlan, clauses: MergeClauses) -> bool:
         """Tell whether keys come to this process; addresses do, which are looked up nowhere."""
-        size = self._survey(plan, clauses).key_bytes
-        return clauses.by_address or keys_travel(size, self._most_key_bytes())
+        found = self._survey(plan, clauses)
+        most = self._most_key_bytes()
+        return clauses.by_address or keys_travel(found.rows, found.key_bytes, most)
 
     def _most_key_bytes(self) -> int:
         limit = answer_limit(self.frame.sparkSession)
@@ -288,6 +290,12 @@ class SparkSource:
                 clauses.on, columns, dedupe=clauses.dedupe, order=order
             )
         return self._keys[about]
+
+    def _take_keys(self, plan: CastPlan, clauses: MergeClauses) -> SourceKeys:
+        """Return the keys and keep none; if the merge has to begin again, they come once more."""
+        keys = self._keys_of(plan, clauses)
+        self._keys.clear()
+        return keys
 
 
 def _about(plan: CastPlan, clauses: MergeClauses) -> tuple[object, ...]:

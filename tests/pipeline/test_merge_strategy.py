@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lancekit.pipeline.merge.strategy import choose_match
+from lancekit.pipeline.merge.strategy import choose_match, keys_travel
 
 
 @pytest.mark.parametrize(
@@ -30,5 +30,23 @@ def test_what_comes_to_the_driver_is_bounded(source_rows, target_rows, most, len
         target_rows=target_rows,
         most_key_bytes=most,
         lent_bytes=lent,
+    )
+    assert plan.strategy == strategy
+
+
+@pytest.mark.parametrize(
+    ("width", "strategy"), [(8, "file"), (8.125, "file"), (16, "shuffle"), (44, "shuffle")]
+)
+def test_long_keys_stay_where_they_are(width, strategy):
+    """They are in this process twice before tasks have them."""
+    rows = 3_000_000
+    size, most = int(width * rows), 256 << 20
+    assert keys_travel(rows, size, most) == (strategy == "file")
+    plan = choose_match(
+        engine="spark",
+        source_rows=rows,
+        key_bytes=size,
+        target_rows=10**9,
+        most_key_bytes=most,
     )
     assert plan.strategy == strategy

@@ -219,8 +219,8 @@ def test_keys_that_spark_joins_do_not_come_here(spark, tmp_path, monkeypatch):
         return found[-1]
 
     monkeypatch.setattr(source_module, "survey", surveyed)
-    for module in (cached_source, source_module):
-        monkeypatch.setattr(module, "CLOSURE_BYTES", 1000)
+    monkeypatch.setattr(cached_source, "WIDE_BYTES", 1000)
+    monkeypatch.setattr(source_module, "CLOSURE_BYTES", 1000)
     ds = lk.write_dataset(pa.table({"k": range(1000), "v": [0] * 1000}), tmp_path / "d")
     result = upsert(ds).execute(spark.range(0, 2000, 1, 4).selectExpr("id as k", "id as v"))
     assert (result.num_updated_rows, result.num_inserted_rows) == (1000, 1000)

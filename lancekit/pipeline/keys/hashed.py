@@ -23,7 +23,7 @@ from lancekit.pipeline.keys.probe import KeyTable
 __all__ = ["HashedKeys", "hashed_keys"]
 
 #: below this Arrow's hash table is faster, and small enough
-_LEAST_KEYS = 500_000
+_LEAST_KEYS = 100_000
 #: target rows that are looked up at a time
 _BLOCK = 1 << 16
 
@@ -89,16 +89,18 @@ def hashed_keys(table: KeyTable) -> HashedKeys | None:
     if len(table.columns[0]) < _LEAST_KEYS:
         return None
     columns = [comparable(column) for column in table.columns]
-    rows = known_rows(columns)
-    if not len(rows):
+    nulls = any(ak.null_count(column) for column in columns)
+    rows = known_rows(columns) if nulls else None
+    if rows is not None and not len(rows):
         return None
     for seed in count():
-        hashes = hash_rows(columns, seed)[rows]
+        hashes = hash_rows(columns, seed)
+        hashes = hashes if rows is None else hashes[rows]
         order = np.argsort(hashes)
         hashes = hashes[order]
         if (hashes[1:] != hashes[:-1]).all():
             break
-    rows = rows[order]
+    rows = order if rows is None else rows[order]
     kept = tuple(ak.take(column, pa.array(rows)) for column in columns)
     small = np.int32 if len(columns[0]) < 1 << 31 else np.int64
     return HashedKeys(table.names, kept, hashes, seed, rows.astype(small))

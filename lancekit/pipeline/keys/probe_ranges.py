@@ -6,20 +6,22 @@ pays to read the keys of small fragments together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancekit.pipeline.keys.hashed import HashedKeys
-from lancekit.pipeline.keys.probe import KeyTable, Matches
-from lancekit.pipeline.keys.sorted import SortedKeys
+from lancekit.pipeline.keys.hashed import HashedKeys, hashed_keys
+from lancekit.pipeline.keys.probe import KeyTable, Matches, probe
+from lancekit.pipeline.keys.sorted import SortedKeys, sorted_keys
+from lancekit.progress import step
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource
 
-__all__ = ["Keys", "probe_ranges"]
+__all__ = ["Keys", "compact_keys", "narrowed", "probe_compactly", "probe_ranges"]
 
 Indices = npt.NDArray[np.int64]
 Range = tuple[FragmentSource, int, int]
@@ -27,6 +29,66 @@ Keys: TypeAlias = KeyTable | SortedKeys | HashedKeys
 
 #: target rows whose keys are looked up at a time
 _ROWS = 4 << 20
+#: the same where several threads of one process do so, which is to need little memory
+_FEW_ROWS = 1 << 17
+
+
+def compact_keys(table: KeyTable) -> Keys:
+    """Return keys, each once, in the form that takes the least memory: sorted, hashed, or as is."""
+    return sorted_keys(table) or hashed_keys(table) or table
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A range of a fragment, in which keys are looked up."""
+
+    rows: Range
+    keys: Keys
+
+    @property
+    def num_rows(self) -> int:
+        _, start, stop = self.rows
+        return stop - start
+
+
+def probe_compactly(
+    target: Sequence[FragmentSource], keys: Keys, map_tasks: Callable[..., list[Any]]
+) -> list[Matches]:
+    """Do what `probe` does, in threads of this process, with little memory beside the keys.
+
+    Parameters
+    ----------
+    target, keys
+        The target's fragments, and what to look for.
+    map_tasks
+        A runner's ``map``.
+    """
+    if isinstance(keys, KeyTable):
+        return probe(target, keys, map_tasks)
+    ranges = [
+        (source, start, min(start + _FEW_ROWS, source.fragment.physical_rows))
+        for source in target
+        for start in range(0, source.fragment.physical_rows, _FEW_ROWS)
+    ]
+    found = map_tasks(_probe_range, [_Task(rows, keys) for rows in ranges])
+    return [match for of_range in found for match in of_range]
+
+
+def _probe_range(task: _Task) -> list[Matches]:
+    found = [narrowed(match) for match in probe_ranges([task.rows], task.keys)]
+    step(task.num_rows)
+    return found
+
+
+def narrowed(found: Matches) -> Matches:
+    """Return pairs in half the bytes: they are kept, and nobody computes with them so."""
+    small = not len(found.source_rows) or found.source_rows.max() < 1 << 31
+    source_rows = found.source_rows.astype(np.int32) if small else found.source_rows
+    return Matches(
+        fragment_id=found.fragment_id,
+        offsets=cast(Indices, found.offsets.astype(np.uint32)),
+        source_rows=cast(Indices, source_rows),
+    )
 
 
 def probe_ranges(ranges: Sequence[Range], keys: Keys) -> list[Matches]:

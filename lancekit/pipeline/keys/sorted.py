@@ -20,7 +20,7 @@ from lancekit.pipeline.keys.probe import KeyTable
 __all__ = ["SortedKeys", "sorted_keys"]
 
 #: below this a table of slots is faster, and small enough
-_LEAST_KEYS = 1_000_000
+_LEAST_KEYS = 100_000
 #: values that are sorted at a time: they stay in the processor's cache
 _BLOCK = 1 << 16
 
@@ -95,5 +95,7 @@ def sorted_keys(table: KeyTable) -> SortedKeys | None:
         if not len(rows):
             return None
         numbers = numbers[rows]
-    order: npt.NDArray[np.integer] = np.argsort(numbers).astype(small)
-    return SortedKeys(table.names, numbers[order], order if rows is None else rows[order])
+    order: npt.NDArray[np.integer] = np.argsort(numbers)
+    values = numbers[order]
+    first_rows: npt.NDArray[np.integer] = order.astype(small)
+    return SortedKeys(table.names, values, first_rows if rows is None else rows[order])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lancekit import arrow_kernels as ak
 from lancekit.format.paths import parse_path, pick
-from lancekit.pipeline.keys.hash import comparable, hash_rows, known_rows
+from lancekit.pipeline.keys.hash import Hashes, comparable, hash_rows, known_rows
 from lancekit.pipeline.keys.probe import KeyTable, Matches, key_values
 from lancekit.pipeline.keys.repeated import repeated_in_source
 from lancekit.scan.fragments.category_keys import joined
@@ -25,7 +25,7 @@ Indices = npt.NDArray[np.int64]
 Kept = Literal["first", "last"]
 
 #: rows of which those that may have a key in common are found first
-_MANY = 500_000
+_MANY = 100_000
 
 
 def key_columns(rows: pa.Table | pa.RecordBatch, on: Sequence[str]) -> list[pa.Array]:
@@ -127,6 +127,11 @@ class SourceKeys:
         """The number of source rows that are left out, because others have their keys."""
         return 0 if self.kept is None else self.rows - len(self.kept)
 
+    def without_values(self) -> SourceKeys:
+        """Return which rows take part, and no keys."""
+        none = KeyTable(self.table.names, ())
+        return replace(self, given=(pa.nulls(self.rows),), table=none)
+
     def unmatched(self, matched: Sequence[Indices]) -> npt.NDArray[np.bool_]:
         """Tell of each source row whether it takes part and has no match."""
         alone = np.ones(self.rows, bool) if self.kept is None else np.zeros(self.rows, bool)
@@ -160,16 +165,22 @@ def _suspects(columns: Sequence[pa.Array]) -> Indices | None:
     if len(columns[0]) < _MANY:
         return None
     comparables = [comparable(column) for column in columns]
-    hashes = hash_rows(comparables)
     rows = None
     if any(ak.null_count(column) for column in comparables):
         rows = known_rows(comparables)
-        hashes = hashes[rows]
-    ascending = np.sort(hashes)
-    twice = ascending[1:][ascending[1:] == ascending[:-1]]
-    del ascending
-    found = np.flatnonzero(np.isin(hashes, twice)) if len(twice) else np.empty(0, np.int64)
+    hashes = _hashes(comparables, rows)
+    hashes.sort()  # in place, and made once more if there are repeated ones, which is seldom
+    twice = hashes[1:][hashes[1:] == hashes[:-1]]
+    if not len(twice):
+        return np.empty(0, np.int64)
+    found = np.flatnonzero(np.isin(_hashes(comparables, rows), twice))
     return found if rows is None else rows[found]
+
+
+def _hashes(columns: Sequence[pa.Array], rows: Indices | None) -> Hashes:
+    """Return the hashes of some rows, or of all."""
+    hashes = hash_rows(columns)
+    return hashes if rows is None else hashes[rows]
 
 
 def _ranks(order: pa.Array | pa.ChunkedArray, rows: Indices) -> Indices:

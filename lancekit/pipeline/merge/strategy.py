@@ -25,6 +25,8 @@ from lancekit.scan.indexed.choice import RowChoice
 
 __all__ = [
     "CLOSURE_BYTES",
+    "SENT_BYTES",
+    "WIDE_BYTES",
     "MatchPlan",
     "Strategy",
     "choose_match",
@@ -33,18 +35,22 @@ __all__ = [
 
 #: ``driver``: the target's keys are read in this process.  ``index``: so are those of rows that no
 #: index covers, and of rows that may match.  ``closure``, ``file``: the source's keys are sent to
-#: tasks that read the target's, with the function or through a file in the dataset's folder.
+#: tasks that read the target's, with the function or, beyond `SENT_BYTES` always, through a file
+#: in the dataset's folder.
 #: ``broadcast``: the target's keys are sent to the tasks that hold the source.  ``shuffle``: both
 #: sides are sorted and joined.
 Strategy = Literal["driver", "index", "closure", "file", "broadcast", "shuffle"]
 
-#: keys, or other bytes, that are sent along with a function; more fail on Spark Connect.  More keys
-#: than these do not come to this process either, where each takes some 200 bytes: Spark joins them,
-#: and its tasks tell the rows that match in two bytes each
+#: bytes that are sent along with a function; more fail on Spark Connect.  More keys than these do
+#: not come to this process either: Spark joins them, and its tasks tell the rows that match in two
+#: bytes each
 CLOSURE_BYTES = 64 << 20
-#: keys that are sent along with a function if there is a choice: on its way there they are copied
-#: three times in this process, and each task unpacks them, where a file is read once by a process
-_SENT_BYTES = 16 << 20
+#: the same for keys of more than so many bytes each: they are held twice here, where numbers are
+#: sorted, and a row of a merge is to take no more than 40 bytes of this process
+WIDE_BYTES, _NARROW = 16 << 20, 9
+#: keys that are sent along with a function: on its way there they are copied three times in this
+#: process, and each task unpacks them, where a file is read once by a process
+SENT_BYTES = 8 << 20
 #: as many addresses and keys fit into every task's memory
 _BROADCAST_ROWS, _ADDRESS_BYTES = 1_000_000, 8
 #: to look a key up in an index takes as long as to look through so many bytes of keys, about,
@@ -139,17 +145,22 @@ def choose_match(
     )
 
 
-def keys_travel(key_bytes: int, most_key_bytes: int) -> bool:
+def keys_travel(source_rows: int, key_bytes: int, most_key_bytes: int) -> bool:
     """Return whether the source's keys are brought to this process, and maybe sent on from it."""
     if options.merge_match != "auto":
         return options.merge_match in {"driver", "closure", "file"}
-    return key_bytes <= most_key_bytes
+    return _few(source_rows, key_bytes, most_key_bytes)
+
+
+def _few(source_rows: int, key_bytes: int, most_key_bytes: int) -> bool:
+    narrow = key_bytes <= _NARROW * source_rows
+    return key_bytes <= (most_key_bytes if narrow else min(most_key_bytes, WIDE_BYTES))
 
 
 def _by_size(
     source_rows: int, key_bytes: int, target_rows: int, most_key_bytes: int, lent_bytes: int
 ) -> Strategy:
-    if key_bytes > most_key_bytes:
+    if not _few(source_rows, key_bytes, most_key_bytes):
         width = key_bytes // max(source_rows, 1) + _ADDRESS_BYTES + lent_bytes
         few = target_rows <= _BROADCAST_ROWS and target_rows * width <= most_key_bytes
         return "broadcast" if few else "shuffle"
@@ -157,7 +168,7 @@ def _by_size(
     small = source_rows <= options.merge_driver_rows
     if small and target_rows <= options.spark_threshold_rows:
         return "driver"
-    return "closure" if key_bytes <= _SENT_BYTES else "file"
+    return "closure" if key_bytes <= SENT_BYTES else "file"
 
 
 _WHY: dict[Strategy, str] = {

@@ -11,6 +11,7 @@ from __future__ import annotations
 import pickle
 import threading
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
@@ -169,11 +170,19 @@ def collect(
             left=_REMOVED if written_to else left,
         )
         order = np.argsort(rows["partition"].to_numpy(), kind="stable")
-        found = list(read_answers((_answer(rows, at) for at in order), place))
-        failures = [found[at] for at in np.flatnonzero(rows["failed"].to_numpy()[order])]
+        failed = rows["failed"].to_numpy()[order]
+        sent_back = deque(_answer(rows, at) for at in order)
+        del rows  # each answer goes when it is read
+        found = list(read_answers(_drained(sent_back), place))
+        failures = [found[at] for at in np.flatnonzero(failed)]
         if failures:
             raise failures[0]
     return found
+
+
+def _drained(answers: deque[Answer]) -> Iterator[Answer]:
+    while answers:
+        yield answers.popleft()
 
 
 def _answer(rows: pa.Table, at: int) -> Answer:

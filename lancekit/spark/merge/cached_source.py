@@ -29,7 +29,7 @@ from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.keys.hash import comparable, hash_rows, known_rows
 from lancekit.pipeline.keys.source_keys import key_columns, key_schema
 from lancekit.pipeline.merge.plan import MergeClauses
-from lancekit.pipeline.merge.strategy import CLOSURE_BYTES
+from lancekit.pipeline.merge.strategy import WIDE_BYTES
 from lancekit.spark.frames.types import restore
 from lancekit.spark.frames.wire_rows import gathered, subschema
 from lancekit.spark.jobs.answers import answer_room, check_answers
@@ -200,7 +200,7 @@ class SourceSummary:
     key_bytes: int
     _frame: DataFrame
     _maker: _Maker
-    _few: tuple[bytes | None, ...]
+    _few: list[bytes | None]
 
     @property
     def rows(self) -> int:
@@ -223,12 +223,15 @@ class SourceSummary:
         """
         packed: list[bytes] | list[pa.Buffer]
         packed = [part for part in self._few if part is not None]
-        if len(packed) < len(self._few):
+        all_here = len(packed) == len(self.sums)
+        self._few.clear()  # who asks keeps the keys, and they are here once
+        if not all_here:
             what = f"The keys of {self.rows:,} rows"
             check_answers(self._frame.sparkSession, self.key_bytes, what)
             packed = _fetch(self._frame, self._maker)
         tables = [pa.ipc.open_stream(part).read_all() for part in packed]
         table = pa.concat_tables([self._maker.schema.empty_table(), *tables])
+        del packed, tables
         if table.num_rows != self.rows:
             raise other_rows()
         count = len(self._maker.on)
@@ -280,9 +283,9 @@ def survey(held: CachedSource, plan: CastPlan, clauses: MergeClauses) -> SourceS
     frame, own = held.select(names)
     casts = CastPlan(source=plan.source, target=subschema(plan.target, names))
     maker = _Maker(own, casts, clauses.on, clauses.dedupe_by)
-    # of all partitions together no more than keys that travel: a thousand answer at once
+    # of all partitions together no more than any keys that travel: a thousand answer at once
     most = most_tasks(frame.sparkSession)
-    at_once = min(_AT_ONCE, CLOSURE_BYTES // most, answer_room(frame.sparkSession, most).most)
+    at_once = min(_AT_ONCE, WIDE_BYTES // most, answer_room(frame.sparkSession, most).most)
 
     def work(batches: Iterable[pa.RecordBatch]) -> _Part:
         rows, size, key_sum, few = 0, 0, KeySum(), list[pa.RecordBatch]()
@@ -302,7 +305,7 @@ def survey(held: CachedSource, plan: CastPlan, clauses: MergeClauses) -> SourceS
         key_bytes=sum(part.key_bytes for part in parts),
         _frame=frame,
         _maker=maker,
-        _few=tuple(part.keys for part in parts),
+        _few=[part.keys for part in parts],
     )
 
 

@@ -7,12 +7,12 @@ a piece of the target: ranges of rows, so that a large fragment is shared by sev
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,13 +21,19 @@ import pyarrow as pa
 from lancekit import arrow_kernels as ak
 from lancekit.format import row_address
 from lancekit.pipeline.engine.engine import LocalRunner
-from lancekit.pipeline.keys.hashed import HashedKeys, hashed_keys
+from lancekit.pipeline.keys.hashed import HashedKeys
 from lancekit.pipeline.keys.indexed import key_choice
 from lancekit.pipeline.keys.probe import KeyTable, Matches, probe
-from lancekit.pipeline.keys.probe_ranges import Keys, probe_ranges
-from lancekit.pipeline.keys.sorted import SortedKeys, sorted_keys
+from lancekit.pipeline.keys.probe_ranges import (
+    Keys,
+    compact_keys,
+    narrowed,
+    probe_compactly,
+    probe_ranges,
+)
+from lancekit.pipeline.keys.sorted import SortedKeys
 from lancekit.pipeline.keys.source_keys import SourceKeys
-from lancekit.pipeline.merge.strategy import CLOSURE_BYTES, MatchPlan
+from lancekit.pipeline.merge.strategy import SENT_BYTES, MatchPlan
 from lancekit.pipeline.rows.new_files import WriteTarget
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.source import FragmentSource
@@ -37,6 +43,7 @@ from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import collect
 from lancekit.spark.jobs.shipment import Shipment, shipped
 from lancekit.storage import Store
+from lancekit.storage.base import Bytes
 from lancekit.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -46,6 +53,8 @@ __all__ = ["RowRouting", "find_pairs", "forget_keys", "orders", "send_orders"]
 
 Indices = npt.NDArray[np.int64]
 
+#: arrays that were sent begin at a multiple of so many bytes
+_WORD = 64
 #: orders that are sent to each task, whose own is one of many
 _ORDER_BYTES = 8 << 20
 
@@ -72,49 +81,66 @@ def find_pairs(
     snapshot
         The version; its folder takes keys that are too many to be sent otherwise.
     """
-    if match.strategy in {"driver", "index"}:
-        asked = key_choice(snapshot, keys.table) if match.strategy == "index" else None
-        found = probe(target, keys.table, LocalRunner().map, asked)
+    found: Iterable[Matches]
+    if match.strategy == "index":
+        found = probe(target, keys.table, LocalRunner().map, key_choice(snapshot, keys.table))
+    elif match.strategy == "driver":
+        found = probe_compactly(target, compact_keys(keys.table), LocalRunner().map)
     else:
-        most = CLOSURE_BYTES if match.strategy == "closure" else 0
-        with shipped(_packed(keys.table), snapshot.store, most) as sent:
+        most = SENT_BYTES if match.strategy == "closure" else 0
+        with shipped(_packed(compact_keys(keys.table)), snapshot.store, most) as sent:
             found = _on_workers(session, sent, keys.table.names, target, snapshot.store)
     return [keys.restored(part) for part in found if len(part.offsets)]
 
 
-def _packed(keys: KeyTable) -> list[pa.Buffer]:
-    """Return the keys as tasks get them: sorted or hashed if they are very many, else as they are.
+def _packed(keys: Keys) -> Iterator[Bytes]:
+    """Yield the keys as tasks get them: what they are, then their arrays, without a copy."""
+    if isinstance(keys, SortedKeys):
+        yield _head(keys, 0, keys.first_rows.dtype)
+        yield pa.py_buffer(keys.values)
+        yield pa.py_buffer(keys.first_rows)
+    elif isinstance(keys, HashedKeys):
+        yield _head(keys, keys.seed, keys.first_rows.dtype)
+        yield pa.py_buffer(keys.hashes)
+        yield from map(_stream, keys.columns)
+        yield pa.py_buffer(keys.first_rows)
+    else:
+        yield _head(keys, 0, None)
+        yield from map(_stream, keys.columns)
 
-    From how many on it pays, `sorted_keys` and `hashed_keys` know.
-    """
-    ascending = sorted_keys(keys)
-    hashed = hashed_keys(keys) if ascending is None else None
-    columns = {f"k{at}": column for at, column in enumerate((hashed or keys).columns)}
-    table, seed = pa.table(columns), 0
-    if ascending is not None:
-        table = pa.table({"sorted": ascending.values, "rows": ascending.first_rows})
-    elif hashed is not None:
-        table = pa.table({"hashes": hashed.hashes, "rows": hashed.first_rows, **columns})
-        seed = hashed.seed
-    table = table.replace_schema_metadata({"seed": str(seed)})
+
+def _head(keys: Keys, seed: int, rows: np.dtype[Any] | None) -> bytes:
+    """Return what a task has to know of the arrays, as long as words are: they lie behind it."""
+    head = pickle.dumps((type(keys), keys.names, seed, rows))
+    return head.ljust(-(-len(head) // _WORD) * _WORD, b"\0")
+
+
+def _stream(column: pa.Array) -> pa.Buffer:
+    table = pa.table({"k": column})
     sink = pa.BufferOutputStream(pa.system_memory_pool())  # others keep the room of large buffers
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return [sink.getvalue()]
+    return sink.getvalue()
 
 
 @lru_cache(maxsize=1)
-def _unpacked(sent: Shipment, names: tuple[str, ...]) -> Keys:
+def _unpacked(sent: Shipment) -> Keys:
     """Return the keys that were sent; a process that has several tasks unpacks them once."""
-    table = pa.ipc.open_stream(sent.part(0)).read_all()
-    columns = [ak.combine_chunks(column) for column in table.columns]
-    if table.column_names[0] == "sorted":
-        return SortedKeys(names, columns[0].to_numpy(), columns[1].to_numpy())
-    if table.column_names[0] == "hashes":
-        hashes, rows = (column.to_numpy() for column in columns[:2])
-        seed = int((table.schema.metadata or {})[b"seed"])
-        return HashedKeys(names, tuple(columns[2:]), hashes, seed, rows)
-    return KeyTable(names, tuple(columns))
+    kind, names, seed, rows = pickle.loads(sent.part(0))  # noqa: S301  # made by the driver
+    parts = [sent.part(number) for number in range(1, len(sent))]
+    if kind is SortedKeys:
+        values, first_rows = parts
+        return SortedKeys(names, np.frombuffer(values, np.int64), np.frombuffer(first_rows, rows))
+    if kind is HashedKeys:
+        hashes, *packed, first_rows = parts
+        columns = tuple(map(_column, packed))
+        numbers = np.frombuffer(hashes, np.uint64), seed, np.frombuffer(first_rows, rows)
+        return HashedKeys(names, columns, *numbers)
+    return KeyTable(names, tuple(map(_column, parts)))
+
+
+def _column(packed: memoryview) -> pa.Array:
+    return ak.combine_chunks(pa.ipc.open_stream(packed).read_all().column(0))
 
 
 def forget_keys() -> None:
@@ -137,29 +163,18 @@ def _on_workers(
     packed = [pickle.dumps(piece.ranges) for piece in pieces]
 
     def probe(batches: Iterable[pa.RecordBatch]) -> list[Matches]:
-        keys = _unpacked(sent, names)
+        keys = _unpacked(sent)
         found: list[Matches] = []
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 ranges = pickle.loads(packed[number])  # noqa: S301  # made above
-                found += map(_narrowed, probe_ranges(ranges, keys))
+                found += map(narrowed, probe_ranges(ranges, keys))
         return found
 
     numbers = session.range(0, len(packed), 1, len(packed))
     place = WriteTarget(store)
     parts = collect(numbers, probe, written_to=[place], tasks=len(packed), what="matching keys")
     return [match for part in parts for match in part]
-
-
-def _narrowed(found: Matches) -> Matches:
-    """Return pairs in half the bytes; only `_by_row` computes with them, in 64 bits."""
-    small = not len(found.source_rows) or found.source_rows.max() < 1 << 31
-    source_rows = found.source_rows.astype(np.int32) if small else found.source_rows
-    return Matches(
-        fragment_id=found.fragment_id,
-        offsets=cast(Indices, found.offsets.astype(np.uint32)),
-        source_rows=cast(Indices, source_rows),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +196,21 @@ class RowRouting:
     skipped: Indices
     key_sum: int
 
+    def parts(self) -> Iterator[Bytes]:
+        """Yield it in as many parts as `read` takes, the long ones without a copy."""
+        yield pickle.dumps((self.rows.dtype, self.skipped, self.key_sum))
+        yield pa.py_buffer(self.rows)
+        yield pa.py_buffer(self.addresses)
+
+    @classmethod
+    def read(cls, sent: Shipment, partition: int) -> RowRouting:
+        """Return what a partition's task was sent."""
+        head, rows, addresses = (sent.part(3 * partition + part) for part in range(3))
+        kind, skipped, key_sum = pickle.loads(head)  # noqa: S301  # made by the driver
+        # copies: in a file numbers begin anywhere
+        pairs = np.array(np.frombuffer(rows, kind)), np.array(np.frombuffer(addresses, np.int64))
+        return cls(*pairs, skipped, key_sum)
+
     def skipped_between(self, start: int, stop: int) -> Indices:
         """Return the rows of a range that are left out."""
         return self.skipped[slice(*np.searchsorted(self.skipped, (start, stop)))]
@@ -190,40 +220,47 @@ def orders(
     matches: list[Matches], keys: SourceKeys, starts: Indices, sums: Sequence[int]
 ) -> list[RowRouting]:
     """Return what each partition's task is to do; ``matches`` is empty then: it may be large."""
-    rows, addresses = _by_row(matches, keys.rows)
     left_out = np.empty(0, np.int64)
     if keys.kept is not None:
         mask = np.ones(keys.rows, bool)
         mask[keys.kept] = False
         left_out = np.flatnonzero(mask)
-    told = (slice(*cut) for cut in pairwise(np.searchsorted(rows, starts)))
-    skipped = (slice(*cut) for cut in pairwise(np.searchsorted(left_out, starts)))
-    out = []
-    for start, mine, some, key_sum in zip(starts[:-1], told, skipped, sums, strict=True):
-        rows[mine] -= int(start)  # in place: copies of all parts would double the memory
-        out.append(RowRouting(rows[mine], addresses[mine], left_out[some] - start, key_sum))
-    return out
+    skipped = (
+        left_out[slice(*cut)] - start
+        for start, cut in zip(starts, pairwise(np.searchsorted(left_out, starts)), strict=False)
+    )
+    told = zip(_pairs(matches, keys.rows, starts), skipped, sums, strict=True)
+    return [RowRouting(*pairs, some, key_sum) for pairs, some, key_sum in told]
 
 
-def _by_row(matches: list[Matches], count: int) -> tuple[npt.NDArray[np.integer[Any]], Indices]:
-    """Return the pairs of ``count`` source rows and the addresses that they match, by row."""
+def _pairs(
+    matches: list[Matches], count: int, starts: Indices
+) -> Iterator[tuple[npt.NDArray[np.integer[Any]], Indices]]:
+    """Yield the pairs of each partition, by row; rows count from the partition's first.
+
+    What is made of all ``count`` rows together is an address for each, if no row has two.
+    """
     small: type[np.integer[Any]] = np.int32 if count < 1 << 31 else np.int64
     pairs, known = sum(len(match.offsets) for match in matches), np.zeros(count, bool)
     for match in matches:
         known[match.source_rows] = True
     if np.count_nonzero(known) == pairs:
-        # no row has two, and nothing is to be sorted
         address_of = np.empty(count, np.int64)
         while matches:
             match = matches.pop()
             address_of[match.source_rows] = _addresses(match)
-        rows = np.flatnonzero(known).astype(small)
-        return rows, address_of if pairs == count else address_of[known]
+        for start, stop in pairwise(starts):
+            own, mine = known[start:stop], address_of[start:stop]
+            yield np.flatnonzero(own).astype(small), mine if own.all() else mine[own]
+        return
     rows = np.concatenate([match.source_rows for match in matches])
     by_row = np.argsort(rows, kind="stable")
     addresses = np.concatenate([*map(_addresses, matches)])[by_row]
+    rows = rows[by_row]
     matches.clear()
-    return rows[by_row].astype(small), addresses
+    for start, stop in pairwise(starts):
+        part = slice(*np.searchsorted(rows, (start, stop)))
+        yield (rows[part] - start).astype(small), addresses[part]
 
 
 def _addresses(match: Matches) -> Indices:
@@ -232,4 +269,4 @@ def _addresses(match: Matches) -> Indices:
 
 def send_orders(orders: Iterable[RowRouting], store: Store) -> AbstractContextManager[Shipment]:
     """Make orders available to tasks, by the numbers of their partitions."""
-    return shipped(map(pickle.dumps, orders), store, _ORDER_BYTES)
+    return shipped((part for order in orders for part in order.parts()), store, _ORDER_BYTES)

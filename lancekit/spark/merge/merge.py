@@ -40,6 +40,7 @@ from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.spark.frames.runner import SparkRunner
 from lancekit.spark.frames.wire_rows import subschema
+from lancekit.spark.jobs.client import most_tasks
 from lancekit.spark.jobs.collect import collect
 from lancekit.spark.merge.cached_source import CachedSource, SourceSummary
 from lancekit.spark.merge.join import join_frame
@@ -53,7 +54,7 @@ from lancekit.spark.merge.merge_task import (
     lent_columns,
 )
 from lancekit.spark.merge.rewrite_columns import rewrite_fragments
-from lancekit.spark.merge.routed_source import ordered_frame
+from lancekit.spark.merge.routed_source import ordered_frame, piece_bounds
 from lancekit.spark.merge.row_set import RowSet
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ __all__ = ["merge_by_join", "merge_by_pairs"]
 def merge_by_pairs(
     held: CachedSource,
     found: SourceSummary,
-    keys: SourceKeys,
+    take_keys: Callable[[], SourceKeys],
     job: MergeJob,
     match: MatchPlan,
 ) -> MergeWork:
@@ -73,14 +74,17 @@ def merge_by_pairs(
 
     Parameters
     ----------
-    held, found, keys
-        The source's rows, their partitions, and their keys.
+    held, found
+        The source's rows, and their partitions.
+    take_keys
+        Returns their keys, which nobody else holds then.
     job
         What to do.
     match
         Where the keys are matched.
     """
     clauses, target, store = job.clauses, job.target, job.task.store
+    keys = take_keys()
     if clauses.by_address:
         matches = addressed(keys.given[0])
     else:
@@ -90,6 +94,7 @@ def merge_by_pairs(
         named = pa.table(list(keys.given), names=list(clauses.on))
         rows = np.concatenate([match.source_rows for match in matches])
         raise matched_rows(clauses.on, key_values(named, clauses.on, rows), len(matched))
+    keys = keys.without_values()
     work = _work(job)
     alone = int(keys.unmatched([match.source_rows for match in matches]).sum())
     parts: list[TaskResult] = []
@@ -98,9 +103,11 @@ def merge_by_pairs(
         sums = [key_sum.ordered for key_sum in found.sums]
         del matches
         told = orders(replaced, keys, found.starts, sums)
+        sort = job.keeps_ids and not job.patches
+        cuts = piece_bounds(told, work, most_tasks(held.frame.sparkSession), sort=sort)
         with send_orders(told, store) as sent:
-            sort = job.keeps_ids and not job.patches
-            frame, read = ordered_frame(held, job.casts, told, sent, target, work, sort=sort)
+            told.clear()  # the tasks have them
+            frame, read = ordered_frame(held, job.casts, cuts, sent, target, work)
             if job.patches:
                 return rewrite_fragments(frame, read, work, target, match, keys.skipped)
             parts = _run(frame, read, work)

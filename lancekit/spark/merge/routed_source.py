@@ -38,7 +38,6 @@ from lancekit.spark.frames.wire_rows import (
     failure_row,
     raise_failure,
 )
-from lancekit.spark.jobs.client import most_tasks
 from lancekit.spark.jobs.collect import map_batches
 from lancekit.spark.jobs.shipment import Shipment
 from lancekit.spark.merge.cached_source import CachedSource, KeySum, other_rows
@@ -48,7 +47,7 @@ from lancekit.spark.merge.merge_task import ADDRESS, MatchedRows, MergeTask
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["ordered_frame"]
+__all__ = ["ordered_frame", "piece_bounds"]
 
 Indices = npt.NDArray[np.int64]
 Read = Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]]
@@ -63,12 +62,10 @@ _TOLD = 1 << 12
 def ordered_frame(
     held: CachedSource,
     plan: CastPlan,
-    orders: Sequence[RowRouting],
+    bounds: Indices | None,
     sent: Shipment,
     target: Sequence[FragmentSource],
     work: MergeTask,
-    *,
-    sort: bool,
 ) -> tuple[DataFrame, Read]:
     """Return the source's rows that are to be written, and how a task reads them.
 
@@ -76,20 +73,19 @@ def ordered_frame(
     ----------
     held, plan
         The source, and the casts to the dataset's types.
-    orders, sent
-        What each partition is told, here and as it was sent to the tasks.
+    bounds
+        Where the rows are cut into pieces by `piece_bounds`.
+    sent
+        What each partition is told.
     target
         The target's fragments.
     work
         What is done with the rows.
-    sort
-        Whether a task needs updated rows first, by their addresses.
     """
     frame, own = held.select(plan.target.names)
     follow = _Follow(own, plan, sent, work)
-    if not work.lent.names and not sort:
+    if bounds is None:
         return frame, follow
-    bounds = _bounds(orders, most_tasks(frame.sparkSession))
     wire = wire_schema(work.source, exact=True)
     out = pa.schema(
         [*by_place("s", wire), (ADDRESS, pa.int64()), (_PIECE, pa.int32()), (FAILURE, pa.binary())]
@@ -101,8 +97,26 @@ def ordered_frame(
     return laid, _Lend(work, _fragments_of(target, bounds))
 
 
-def _bounds(orders: Sequence[RowRouting], most: int) -> Indices:
-    """Return the addresses at which all pairs are cut into pieces of about as many each."""
+def piece_bounds(
+    orders: Sequence[RowRouting], work: MergeTask, most: int, *, sort: bool
+) -> Indices | None:
+    """Return the addresses at which all pairs are cut into pieces of about as many each.
+
+    ``None`` if the rows are written where they are.
+
+    Parameters
+    ----------
+    orders
+        What each partition is told.
+    work
+        What is done with the rows.
+    most
+        The number of pieces, at most.
+    sort
+        Whether a task needs updated rows first, by their addresses.
+    """
+    if not work.lent.names and not sort:
+        return None
     pairs = sum(len(order.addresses) for order in orders)
     count = max(min(most, pairs // _LENT_ROWS), 1)
     # some tell where to cut, and need little memory
@@ -135,7 +149,7 @@ class _Follow:
         forget_keys()
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
-        order: RowRouting = pickle.loads(self.sent.part(partition))  # noqa: S301  # made by the driver
+        order = RowRouting.read(self.sent, partition)
         clauses, names = self.work.clauses, self.work.source.names
         updates = clauses.matched == "update"
         key_sum, start = KeySum(), 0
