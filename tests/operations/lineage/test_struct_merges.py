@@ -117,6 +117,7 @@ def cases() -> Iterator[Any]:
     yield pytest.param("renamed", "the struct", "theirs", "2.2", "row ids")
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize(("part", "other", "side", "version", "verb"), [*cases()])
 def test_a_changed_part_beside_changed_rows(
     tmp_path: Path, part: str, other: str, side: str, version: str, verb: str
