@@ -21,6 +21,12 @@ CLUSTER = "local-cluster[2,1,1024]"
 """Two executors of their own."""
 
 
+@pytest.fixture
+def place_of_tasks(whole: bool) -> str:
+    """Where Spark tries a task again, and cancels it; what is killed needs a process of its own."""
+    return CLUSTER if whole else "local[2,4]"
+
+
 @pytest.fixture(scope="module")
 def on_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
     """Run a program in a process that keeps its session."""
@@ -100,9 +106,10 @@ print(sorted(path.name for path in marks.iterdir()))
 )
 
 
-def test_a_task_that_fails_is_tried_again(tmp_path, on_cluster) -> None:
+@pytest.mark.torture
+def test_a_task_that_fails_is_tried_again(tmp_path, on_cluster, place_of_tasks) -> None:
     place, marks = places(tmp_path)
-    written, merged, failed = on_cluster(RETRY, place, marks, CLUSTER).splitlines()
+    written, merged, failed = on_cluster(RETRY, place, marks, place_of_tasks).splitlines()
     assert written == "2 8000 4000"
     assert merged.startswith("3 12000 8000 {'num_inserted_rows': 4000, 'num_updated_rows': 4000")
     assert failed == "['merge-0', 'merge-1', 'write-0', 'write-1']"
@@ -255,10 +262,13 @@ with lk.options(engine="spark"):
 
 
 @pytest.mark.torture
-def test_a_cell_that_is_cancelled(tmp_path, on_cluster, whole) -> None:
-    """A source's and lancekit's own functions at work; at full length in every operation."""
-    asked = ["write", "merge", "update", "compact"] if whole else ["write", "compact"]
-    check_cancelled(on_cluster, tmp_path, CLUSTER, asked)
+def test_a_cell_that_is_cancelled(tmp_path, on_cluster, place_of_tasks, whole) -> None:
+    """Lancekit's own functions at work; at full length in every operation.
+
+    A short run cancels a source's own function over Connect (test_connect.py).
+    """
+    asked = ["write", "merge", "update", "compact"] if whole else ["compact"]
+    check_cancelled(on_cluster, tmp_path, place_of_tasks, asked)
 
 
 def check_cancelled(
