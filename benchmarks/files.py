@@ -32,9 +32,10 @@ from benchmarks.markdown import ms, ratios, table
 from benchmarks.plan import Plan
 from benchmarks.tables import CASES, make
 from lancekit.errors import LancekitError
-from lancekit.file import FileReader, FileWriter
-from lancekit.storage import open_store
+from lancekit.file.reader import FileReader
+from lancekit.file.writer import FileWriter
 from lancekit.storage.local import LocalStore
+from lancekit.storage.places import open_store
 
 __all__ = ["Result", "document", "lines", "measure", "measure_case"]
 

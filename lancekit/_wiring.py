@@ -17,7 +17,7 @@ from lancekit.progress import Show, register_bars
 from lancekit.provenance import Provenance, register_finders
 
 if TYPE_CHECKING:
-    from lancekit.storage import Store
+    from lancekit.storage.base import Store
 
 __all__ = ["connect"]
 

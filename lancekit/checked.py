@@ -152,6 +152,7 @@ NOT_SUCH = (
     pa.ArrowException,
 )
 Tests = list[tuple[Callable[[Any], bool], str]]
+Check = Callable[[tuple[Any, ...], dict[str, Any]], None]
 
 
 def _tests(annotation: Any) -> Tests:
@@ -262,6 +263,32 @@ def _checks(signature: inspect.Signature) -> Callable[[Mapping[str, Any]], None]
     return check
 
 
+def _check_of(function: Callable[..., Any]) -> Check:
+    """Return the check of a function's arguments, as they are passed."""
+    signature = inspect.signature(function)
+    check_values = _checks(signature)
+    bind, known = _binder(signature), signature.parameters
+    takes_more = any(one.kind is one.VAR_KEYWORD for one in known.values())
+
+    def check(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        try:
+            given = bind(args, kwargs)
+        except TypeError as error:
+            called = _name(function, args)
+            elsewhere = [name for name in kwargs.keys() - known.keys() if name in TAKEN_ELSEWHERE]
+            if elsewhere and not takes_more:
+                raise not_taken_here(called, elsewhere[0]) from None
+            raise InvalidTypeError(
+                f"{called}(): {error}.",
+                hint="It takes " + ", ".join(n for n in known if n not in ("self", "cls")) + "."
+                if kwargs.keys() - known.keys()
+                else "",
+            ) from None
+        check_values(given)
+
+    return check
+
+
 def check_arguments(signature: inspect.Signature, given: Mapping[str, Any]) -> None:
     """Check arguments of a function that is not called with them.
 
@@ -289,27 +316,14 @@ def checked(function: F) -> F:
     Traceback (most recent call last):
     lancekit.errors.InvalidTypeError: number is '4'. Pass a whole number.
     """
-    signature = inspect.signature(function)
-    check_values = _checks(signature)
-    bind, known = _binder(signature), signature.parameters
-    takes_more = any(one.kind is one.VAR_KEYWORD for one in known.values())
     mark, explain = interrupts.mark, interrupts.explain  # the wrapper has other globals
+    made: Check | None = None
 
     def check(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        try:
-            given = bind(args, kwargs)
-        except TypeError as error:
-            called = _name(function, args)
-            elsewhere = [name for name in kwargs.keys() - known.keys() if name in TAKEN_ELSEWHERE]
-            if elsewhere and not takes_more:
-                raise not_taken_here(called, elsewhere[0]) from None
-            raise InvalidTypeError(
-                f"{called}(): {error}.",
-                hint="It takes " + ", ".join(n for n in known if n not in ("self", "cls")) + "."
-                if kwargs.keys() - known.keys()
-                else "",
-            ) from None
-        check_values(given)
+        nonlocal made
+        if made is None:  # most functions of a process are never called
+            made = _check_of(function)
+        made(args, kwargs)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         check(args, kwargs)

@@ -19,7 +19,8 @@ from lancekit.api.optimizer import (
     RewriteResult,
 )
 from lancekit.api.row_id_sequence import RowIdSequence
-from lancekit.file import LanceFileMetadata, stable_version
+from lancekit.file.file_metadata import LanceFileMetadata
+from lancekit.file.lance_file import stable_version
 from lancekit.operations.cleanup.plan import CleanupStats
 from lancekit.operations.cleanup.run import CleanupExplanation
 from lancekit.scan.statistics import ScanStatistics

@@ -6,7 +6,6 @@ version's transaction, under `PREFIX`.  Who knows them is registered by the pack
 
 from __future__ import annotations
 
-import getpass
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -146,6 +145,8 @@ def _found() -> Provenance:
 
 def _user() -> str:
     try:
+        import getpass
+
         return getpass.getuser()
     except (KeyError, OSError, ImportError):  # nobody that the system knows
         return ""

@@ -16,13 +16,16 @@ import pytest
 import lancekit as lk
 from lancekit import cache, machine
 from lancekit.errors import CorruptFileError, InvalidTypeError
-from lancekit.file import FileReader, FileWriter
 from lancekit.file.concatenated import join_files
+from lancekit.file.reader import FileReader
+from lancekit.file.writer import FileWriter
 from lancekit.options import Options
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.spark.jobs.worker import enter_worker
-from lancekit.storage import LocalStore, identity, open_store
+from lancekit.storage import identity
+from lancekit.storage.local import LocalStore
 from lancekit.storage.mapped import MappedFile
+from lancekit.storage.places import open_store
 from tests.support.worker_options import options_stay
 
 

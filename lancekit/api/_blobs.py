@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lancekit.api._handle import Handle
-from lancekit.api.blob_values import READ_AHEAD, BlobFile
 from lancekit.api.pylance.arguments import check_count, check_hints
 from lancekit.checked import checked_methods
-from lancekit.choice import check_choice
+from lancekit.defaults import READ_AHEAD
 from lancekit.errors import InvalidArgumentError
-from lancekit.format.field_marks import holds_blobs
-from lancekit.format.paths import find_field
-from lancekit.scan.fragments.blobs import BlobPlace, blob_view, read_blobs
-from lancekit.scan.fragments.source import fragment_sources
-from lancekit.scan.row_lookup import Numbers, blob_places, row_addresses
+
+if TYPE_CHECKING:
+    from lancekit.api.blob_values import BlobFile
+    from lancekit.scan.fragments.blobs import BlobPlace
+    from lancekit.scan.row_lookup import Numbers
 
 __all__ = ["Blobs"]
 
@@ -58,6 +57,8 @@ class Blobs(Handle):
             A blob lies outside of the dataset's folder, in a place that
             ``lancekit.options.trusted_bases`` does not list.
         """
+        from lancekit.api.blob_values import BlobFile
+
         rows = _chosen(ids=ids, addresses=addresses, indices=indices)
         _, places = self._places(blob_column, *rows)
         return [None if place is None else BlobFile(place, buffer_size) for place in places]
@@ -76,6 +77,8 @@ class Blobs(Handle):
 
         The two further ones are hints that change no result.
         """
+        from lancekit.scan.fragments.blobs import read_blobs
+
         _check_hints(io_buffer_size, preserve_order)
         rows = _chosen(ids=ids, addresses=addresses, indices=indices)
         found, places = self._places(blob_column, *rows)
@@ -101,6 +104,9 @@ class Blobs(Handle):
         io_buffer_size, preserve_order
             Hints that change no result.
         """
+        from lancekit.api.blob_values import BlobFile
+        from lancekit.choice import check_choice
+
         _check_hints(io_buffer_size, preserve_order)
         check_choice("selector", selector, ("ids", "addresses", "indices"))
         found, places = self._places(blob_column, selector, [row for row, _, _ in requests])
@@ -111,6 +117,12 @@ class Blobs(Handle):
         return parts
 
     def _places(self, path: str, kind: str, rows: Any) -> tuple[Numbers, list[BlobPlace | None]]:
+        from lancekit.format.field_marks import holds_blobs
+        from lancekit.format.paths import find_field
+        from lancekit.scan.fragments.blobs import blob_view
+        from lancekit.scan.fragments.source import fragment_sources
+        from lancekit.scan.row_lookup import blob_places, row_addresses
+
         schema = self._snapshot.manifest.schema
         field = find_field(schema, path)[-1]
         if not holds_blobs(field.metadata):

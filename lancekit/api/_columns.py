@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lancekit.api._handle import Handle
-from lancekit.api.column import DatasetColumn
 from lancekit.api.pylance.arguments import check_count
-from lancekit.api.pylance.typed_dicts import AlterColumn
 from lancekit.checked import checked_methods
+from lancekit.defaults import CONFLICT_RETRIES, RETRY_TIMEOUT
 from lancekit.errors import InvalidTypeError
 from lancekit.legible import shown
-from lancekit.operations.columns.add import NewColumns, add_columns, merge_rows
-from lancekit.operations.columns.alter import alter_columns, check_alterations, drop_columns
-from lancekit.operations.columns.replace import replace_columns
-from lancekit.operations.common.results import UpdateResult
-from lancekit.operations.common.retry import CONFLICT_RETRIES, RETRY_TIMEOUT, RetryPolicy
+
+if TYPE_CHECKING:
+    from lancekit.api.column import DatasetColumn
+    from lancekit.api.pylance.typed_dicts import AlterColumn
+    from lancekit.operations.common.results import UpdateResult
 
 __all__ = ["Columns"]
 
@@ -38,6 +37,8 @@ class Columns(Handle):
         ColumnNotFoundError
             There is no column, or field of a struct, of that name or path.
         """
+        from lancekit.api.column import DatasetColumn
+
         if not isinstance(column, str):
             raise InvalidTypeError(
                 f"ds[...] got {shown(column)}.",
@@ -97,6 +98,8 @@ class Columns(Handle):
         >>> ds.to_table().to_pylist()
         [{'x': 1, 'double': 2, 'note': None}, {'x': 2, 'double': 4, 'note': None}]
         """
+        from lancekit.operations.columns.add import NewColumns, add_columns
+
         if on is not None:
             self.merge(transforms, on, schema=reader_schema)
             return
@@ -153,6 +156,8 @@ class Columns(Handle):
         >>> ds.to_table().to_pylist()
         [{'id': 1, 'name': None}, {'id': 2, 'name': 'bob'}]
         """
+        from lancekit.operations.columns.add import merge_rows
+
         self._move(
             lambda snapshot: (merge_rows(snapshot, data_obj, schema, left_on, right_on), None)
         )
@@ -216,6 +221,10 @@ class Columns(Handle):
         >>> ds.to_table().to_pylist()
         [{'x': 10, 'y': 'c'}, {'x': 20, 'y': 'd'}]
         """
+        from lancekit.operations.columns.add import NewColumns
+        from lancekit.operations.columns.replace import replace_columns
+        from lancekit.operations.common.retry import RetryPolicy
+
         rows = None if batch_size is None else check_count("batch_size", batch_size, least=1)
         new = NewColumns(
             transforms=transforms,
@@ -242,6 +251,8 @@ class Columns(Handle):
         InvalidArgumentError
             No column would be left.
         """
+        from lancekit.operations.columns.alter import drop_columns
+
         self._move(lambda snapshot: (drop_columns(snapshot, columns), None))
 
     def alter_columns(self, *alterations: AlterColumn) -> None:
@@ -270,5 +281,7 @@ class Columns(Handle):
         >>> ds.schema.field("n").type
         DataType(int8)
         """
+        from lancekit.operations.columns.alter import alter_columns, check_alterations
+
         checked = check_alterations(alterations)
         self._move(lambda snapshot: (alter_columns(snapshot, checked), None))

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from lancekit.api._handle import Handle
 from lancekit.api.pylance.arguments import (
@@ -17,17 +17,18 @@ from lancekit.api.pylance.arguments import (
     refuse,
 )
 from lancekit.checked import checked_methods
-from lancekit.commit.protocol import COMMIT_TIMEOUT, MAX_RETRIES
+from lancekit.defaults import COMMIT_TIMEOUT, MAX_RETRIES
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, type_name
 from lancekit.format.data_file import DataFile
 from lancekit.format.names import ManifestNaming
-from lancekit.format.operations import Operation
-from lancekit.format.transaction import COMMIT_MESSAGE, Transaction
 from lancekit.legible import shown
-from lancekit.operations.checks.operation import described_file
-from lancekit.operations.commit import CommitSettings, commit_operation, merged_appends
 from lancekit.versions.line import Line, check_same_place, open_line
 from lancekit.versions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from lancekit.format.operations import Operation
+    from lancekit.format.transaction import Transaction
+    from lancekit.operations.commit import CommitSettings
 
 __all__ = ["Commits"]
 
@@ -40,6 +41,8 @@ class Commits(Handle):
 
     def _described_file(self, path: str, base_id: int | None) -> DataFile:
         """Answer `DataFile.create`."""
+        from lancekit.operations.checks.operation import described_file
+
         return described_file(self._snapshot, path, base_id)[0]
 
     @classmethod
@@ -111,6 +114,9 @@ class Commits(Handle):
         >>> ds.config(), ds.read_transaction(2).commit_message
         ({'a': '1'}, 'settings')
         """
+        from lancekit.format.transaction import Transaction
+        from lancekit.operations.commit import commit_operation
+
         refuse(
             "commit",
             namespace_client_managed_versioning=namespace_client_managed_versioning or None,
@@ -161,6 +167,8 @@ class Commits(Handle):
         InvalidArgumentError
             There is no transaction, or one that does something else; otherwise as in `commit`.
         """
+        from lancekit.operations.commit import commit_operation, merged_appends
+
         refuse("commit_batch", base_store_params=base_store_params)
         merged = merged_appends(_transactions(transactions))
         settings = _settings(enable_v2_manifest_paths, detached, max_retries, commit_timeout, None)
@@ -196,6 +204,9 @@ def _transaction(
     message: str | None,
     properties: Mapping[str, str] | None,
 ) -> Transaction:
+    from lancekit.format.operations import Operation
+    from lancekit.format.transaction import COMMIT_MESSAGE, Transaction
+
     if isinstance(operation, Transaction):
         if message is not None or properties:
             raise InvalidArgumentError(
@@ -216,6 +227,8 @@ def _transaction(
 
 
 def _transactions(given: Any) -> list[Transaction]:
+    from lancekit.format.transaction import Transaction
+
     transactions = check_list("transactions", given, "transactions")
     for transaction in transactions:
         if not isinstance(transaction, Transaction):
@@ -234,6 +247,8 @@ def _settings(
     timeout: timedelta | None,
     stable_row_ids: bool | None,
 ) -> CommitSettings:
+    from lancekit.operations.commit import CommitSettings
+
     if timeout is not None and not isinstance(timeout, timedelta):
         raise InvalidTypeError(
             f"commit_timeout is {shown(timeout)}.",

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pyroaring import BitMap
 
-from lancekit.api.lance_schema import LanceSchema
 from lancekit.checked import checked_methods
 from lancekit.errors import InvalidArgumentError, ReadOnlyError
-from lancekit.format.items import Numbers
 from lancekit.format.manifest import BasePath
-from lancekit.format.paths import paths_by_id
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot
+
+if TYPE_CHECKING:
+    from lancekit.api.lance_schema import LanceSchema
 
 __all__ = ["Handle"]
 
@@ -95,6 +95,8 @@ class Handle:
     @property
     def lance_schema(self) -> LanceSchema:
         """The schema with field ids."""
+        from lancekit.api.lance_schema import LanceSchema
+
         return LanceSchema(self._snapshot.manifest.schema)
 
     @property
@@ -151,6 +153,8 @@ class Handle:
         >>> lk.write_dataset({"x": [1]}, "memory://indices-example").list_indices()
         []
         """
+        from lancekit.format.items import Numbers
+
         return [
             {
                 "name": index.name,
@@ -165,6 +169,8 @@ class Handle:
         ]
 
     def _paths(self, ids: Iterable[int]) -> list[str]:
+        from lancekit.format.paths import paths_by_id
+
         paths = paths_by_id(self._snapshot.manifest.schema)
         return [paths.get(id_, f"field {id_}") for id_ in ids]
 

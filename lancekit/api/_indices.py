@@ -4,44 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
 import pyarrow as pa
 
 from lancekit.api._handle import Handle
-from lancekit.api.index_config import (
-    IndexConfig,
-    index_parameters,
-    no_fragments,
-    one_column,
-    parsed_uuid,
-    uuid_of,
-)
-from lancekit.api.index_requests import scalar_request
-from lancekit.api.lance_operation import Index
 from lancekit.api.pylance.arguments import (
     check_hints,
     check_items,
     refuse,
 )
-from lancekit.api.table_indices import TableIndices
 from lancekit.checked import checked_methods
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
-from lancekit.index.kinds import INVERTED
-from lancekit.index.search.reuse import reuse_of
 from lancekit.legible import shown
-from lancekit.operations.common.retry import RetryPolicy
-from lancekit.operations.index.by_parts import commit_parts, make_part, merge_parts
-from lancekit.operations.index.create import create_index, drop_index
-from lancekit.operations.index.describe import (
-    IndexDescription,
-    describe_indices,
-    index_statistics,
-)
-from lancekit.operations.index.prewarm import prewarm_index
-from lancekit.operations.index.staged import merge_staged, stage_part
-from lancekit.progress import IndexProgress, told_of_rows
+
+if TYPE_CHECKING:
+    from lancekit.api.index_config import IndexConfig
+    from lancekit.api.lance_operation import Index
+    from lancekit.api.table_indices import TableIndices
+    from lancekit.operations.index.describe import IndexDescription
+    from lancekit.progress import IndexProgress
 
 __all__ = ["Indices"]
 
@@ -62,6 +45,8 @@ class Indices(Handle):
         >>> ds.indices["id_idx"].share
         1.0
         """
+        from lancekit.api.table_indices import TableIndices
+
         return TableIndices(partial(getattr, self, "_snapshot"))
 
     def create_scalar_index(
@@ -129,6 +114,14 @@ class Indices(Handle):
         >>> ds.index_columns
         {'id_idx': ('id',)}
         """
+        from lancekit.api.index_config import no_fragments
+        from lancekit.api.index_requests import scalar_request
+        from lancekit.index.kinds import INVERTED
+        from lancekit.operations.common.retry import RetryPolicy
+        from lancekit.operations.index.create import create_index
+        from lancekit.operations.index.staged import stage_part
+        from lancekit.progress import told_of_rows
+
         request = scalar_request(
             column,
             index_type,
@@ -191,6 +184,9 @@ class Indices(Handle):
         >>> len(ds.commit_existing_index_segments("x_idx", "x", parts).list_indices())
         2
         """
+        from lancekit.api.index_config import index_parameters, one_column, uuid_of
+        from lancekit.operations.index.by_parts import make_part
+
         if fragment_ids is None:
             raise InvalidArgumentError(
                 "create_index_uncommitted needs fragment_ids.",
@@ -216,6 +212,9 @@ class Indices(Handle):
         InvalidArgumentError
             They are not of one column and kind, or share a fragment.
         """
+        from lancekit.api.lance_operation import Index
+        from lancekit.operations.index.by_parts import merge_parts
+
         of = "what create_index_uncommitted gave"
         return merge_parts(self._snapshot, check_items("segments", segments, Index, of))
 
@@ -261,6 +260,10 @@ class Indices(Handle):
         >>> ds.to_table(full_text_query="late")["t"].to_pylist()
         ['late snow']
         """
+        from lancekit.api.index_config import parsed_uuid
+        from lancekit.index.kinds import INVERTED
+        from lancekit.operations.index.staged import merge_staged
+
         refuse("merge_index_metadata", progress_callback=progress_callback)
         check_hints(batch_readhead=batch_readhead)
         if index_type.upper() != INVERTED.name:
@@ -286,6 +289,9 @@ class Indices(Handle):
         CommitConflictError
             Fragments that they cover were rewritten since.
         """
+        from lancekit.api.lance_operation import Index
+        from lancekit.operations.index.by_parts import commit_parts
+
         of = "what create_index_uncommitted gave"
         parts = check_items("segments", segments, Index, of)
         self._move(lambda snapshot: (commit_parts(snapshot, index_name, column, parts), None))
@@ -325,6 +331,9 @@ class Indices(Handle):
         >>> ds.create_scalar_index("id", "BTREE")
         >>> ds.prewarm_index("id_idx")
         """
+        from lancekit.api.index_config import parsed_uuid
+        from lancekit.operations.index.prewarm import prewarm_index
+
         asked = index_segments
         prewarm_index(
             self._snapshot,
@@ -347,6 +356,8 @@ class Indices(Handle):
         >>> found.name, found.index_type, found.field_names, found.num_rows_indexed
         ('x_idx', 'Bitmap', ('x',), 2)
         """
+        from lancekit.operations.index.describe import describe_indices
+
         return describe_indices(self._snapshot)
 
     def remap_row_addrs(self, addrs: pa.Array) -> pa.Array | None:
@@ -379,6 +390,8 @@ class Indices(Handle):
         >>> ds.remap_row_addrs(pa.array([1 << 32], pa.uint64())).to_pylist()
         [8589934594]
         """
+        from lancekit.index.search.reuse import reuse_of
+
         if not isinstance(addrs, pa.Array) or addrs.type != pa.uint64():
             raise InvalidTypeError(
                 f"addrs must be an array of uint64, got {shown(addrs)}.",
@@ -394,6 +407,8 @@ class Indices(Handle):
 
     def index_statistics(self, index_name: str) -> dict[str, Any]:
         """Tell what ``ds.stats.index_stats`` tells, of which this is an older name."""
+        from lancekit.operations.index.describe import index_statistics
+
         return index_statistics(self._snapshot, index_name)
 
     def drop_index(self, name: str) -> None:
@@ -413,4 +428,7 @@ class Indices(Handle):
         >>> ds.has_index
         False
         """
+        from lancekit.operations.common.retry import RetryPolicy
+        from lancekit.operations.index.create import drop_index
+
         self._move(lambda snapshot: (drop_index(snapshot, name, RetryPolicy()), None))

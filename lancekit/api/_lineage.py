@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancekit.api._handle import Handle
-from lancekit.api.bisect import Bisection, bisect_versions
-from lancekit.api.blame import blame_of
-from lancekit.api.changes import ChangeFeed
-from lancekit.api.column_history import ColumnHistory, column_history_of
-from lancekit.api.diff import DatasetDiff, diff_of
-from lancekit.api.duplicates import Duplicates, duplicates_of
-from lancekit.api.row_history import RowHistory, row_history_of
 from lancekit.api.time_travel import Ref, snapshot_at
 from lancekit.checked import checked_methods
 from lancekit.errors import InvalidTypeError
 from lancekit.legible import shown
-from lancekit.operations.constraints.evaluate import condition_of, holds
 from lancekit.versions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+
+    from lancekit.api.bisect import Bisection
+    from lancekit.api.changes import ChangeFeed
+    from lancekit.api.column_history import ColumnHistory
+    from lancekit.api.diff import DatasetDiff
+    from lancekit.api.duplicates import Duplicates
+    from lancekit.api.row_history import RowHistory
 
 __all__ = ["Lineage"]
 
@@ -78,6 +79,8 @@ class Lineage(Handle):
         >>> ds.diff(1).counts.deleted
         1
         """
+        from lancekit.api.diff import diff_of
+
         return diff_of(
             snapshot_at(self._line, old),
             self._snapshot if new is None else snapshot_at(self._line, new),
@@ -118,6 +121,8 @@ class Lineage(Handle):
         VersionNotFoundError, TagNotFoundError, BranchNotFoundError
             There is no such version.
         """
+        from lancekit.api.changes import ChangeFeed
+
         end = self._snapshot if until is None else snapshot_at(self._line, until)
         return ChangeFeed(snapshot_at(self._line, since), end, on, filter, columns)
 
@@ -179,6 +184,9 @@ class Lineage(Handle):
         >>> ds.bisect(lambda past: past.count_rows() < 4).version
         3
         """
+        from lancekit.api.bisect import bisect_versions
+        from lancekit.operations.constraints.evaluate import condition_of
+
         last = self._snapshot if bad is None else snapshot_at(self._line, bad)
         if isinstance(condition, str):
             condition_of(last, condition)  # what is no condition at all is an error by itself
@@ -216,6 +224,8 @@ class Lineage(Handle):
         >>> found.rows, found.keys, found.to_table()["id"].to_pylist()
         (2, 1, [1, 1])
         """
+        from lancekit.api.duplicates import duplicates_of
+
         return duplicates_of(self._snapshot, [on] if isinstance(on, str) else on)
 
     def row_history(self, rows: Mapping[str, Any] | str | pc.Expression | int) -> RowHistory:
@@ -256,6 +266,8 @@ class Lineage(Handle):
         >>> last.kind, last.version, last.operation, last.cells
         ('died', 2, 'Delete', {'v': (6, None)})
         """
+        from lancekit.api.row_history import row_history_of
+
         return row_history_of(self._snapshot, rows)
 
     def blame(
@@ -298,6 +310,8 @@ class Lineage(Handle):
         >>> ds.blame(columns=["id", "v"]).select(["id", "_changed_in"]).to_pylist()
         [{'id': 1, '_changed_in': 1}, {'id': 2, '_changed_in': 2}]
         """
+        from lancekit.api.blame import blame_of
+
         return blame_of(self._snapshot, filter, columns)
 
     def column_history(self, column: str) -> ColumnHistory:
@@ -321,9 +335,13 @@ class Lineage(Handle):
         ColumnNotFoundError
             No version that can be read has such a column.
         """
+        from lancekit.api.column_history import column_history_of
+
         return column_history_of(self._snapshot, column)
 
     def _asked(self, condition: str | Callable[[Self], Any]) -> Callable[[Snapshot], Any]:
+        from lancekit.operations.constraints.evaluate import holds
+
         if isinstance(condition, str):
             return lambda snapshot: holds(snapshot, condition)
         if callable(condition):

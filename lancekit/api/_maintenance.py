@@ -8,33 +8,23 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lancekit.api._handle import Handle
-from lancekit.api.optimizer import DatasetOptimizer
 from lancekit.api.pylance.arguments import check_count, check_flag, check_hints, check_place
-from lancekit.api.stats import LanceStats
-from lancekit.call import Call
 from lancekit.checked import checked_methods
 from lancekit.errors import InvalidArgumentError
 from lancekit.legible import shown
-from lancekit.operations.cleanup.plan import CleanupRequest, CleanupStats, cleanup_request
-from lancekit.operations.cleanup.run import CleanupExplanation, clean_up, explain_cleanup
-from lancekit.operations.common.retry import RetryPolicy
-from lancekit.operations.maintenance.deepen import DeepenResult, deepen
-from lancekit.operations.maintenance.drop import drop_dataset
-from lancekit.operations.maintenance.inventory import (
-    ALL_FILES,
-    TRACKED_FILES,
-    all_files,
-    tracked_files,
-)
-from lancekit.operations.maintenance.sources import validate_sources
-from lancekit.operations.maintenance.validate import validate_version
 from lancekit.versions.line import open_line
-from lancekit.versions.migrate_names import migrate_names
+
+if TYPE_CHECKING:
+    from lancekit.api.optimizer import DatasetOptimizer
+    from lancekit.api.stats import LanceStats
+    from lancekit.operations.cleanup.plan import CleanupRequest, CleanupStats
+    from lancekit.operations.cleanup.run import CleanupExplanation
+    from lancekit.operations.maintenance.deepen import DeepenResult
 
 __all__ = ["Maintenance"]
 
@@ -79,6 +69,8 @@ class Maintenance(Handle):
     @property
     def optimize(self) -> DatasetOptimizer:
         """The maintenance of the dataset's files."""
+        from lancekit.api.optimizer import DatasetOptimizer
+
         return DatasetOptimizer(self)
 
     def cleanup_old_versions(
@@ -129,6 +121,8 @@ class Maintenance(Handle):
         >>> ds.cleanup_old_versions(retain_versions=1).old_versions
         1
         """
+        from lancekit.operations.cleanup.run import clean_up
+
         request = _cleanup(
             older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, versions
         )
@@ -164,6 +158,9 @@ class Maintenance(Handle):
         include_files, max_files
             Whether to list files, and how many at most.
         """
+        from lancekit.call import Call
+        from lancekit.operations.cleanup.run import explain_cleanup
+
         check_hints(delete_rate_limit=delete_rate_limit)  # nothing is removed
         request = _cleanup(
             older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, versions
@@ -192,6 +189,8 @@ class Maintenance(Handle):
         >>> ds.stats.dataset_stats()
         {'num_deleted_rows': 0, 'num_fragments': 1, 'num_small_files': 1}
         """
+        from lancekit.api.stats import LanceStats
+
         return LanceStats(self._snapshot)
 
     def all_files(self) -> pa.RecordBatchReader:
@@ -202,6 +201,8 @@ class Maintenance(Handle):
         pyarrow.RecordBatchReader
             ``base_uri`` (the folder), ``path`` (in it), ``size_bytes`` and ``last_modified``.
         """
+        from lancekit.operations.maintenance.inventory import ALL_FILES, all_files
+
         return pa.RecordBatchReader.from_batches(ALL_FILES, all_files(self._line))
 
     def tracked_files(
@@ -232,6 +233,8 @@ class Maintenance(Handle):
         >>> ds.tracked_files().read_all()["type"].to_pylist()
         ['manifest', 'transaction file', 'data file']
         """
+        from lancekit.operations.maintenance.inventory import TRACKED_FILES, tracked_files
+
         first = 0 if min_version is None else check_count("min_version", min_version)
         batches = tracked_files(self._line, first, progress)
         return pa.RecordBatchReader.from_batches(TRACKED_FILES, batches)
@@ -260,6 +263,9 @@ class Maintenance(Handle):
         >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://validate-example")
         >>> ds.validate(deep=True)
         """
+        from lancekit.operations.maintenance.sources import validate_sources
+        from lancekit.operations.maintenance.validate import validate_version
+
         if check_flag("sources", sources):
             validate_sources(self._snapshot)
         validate_version(self._snapshot, deep=check_flag("deep", deep))
@@ -296,6 +302,9 @@ class Maintenance(Handle):
         >>> clone.count_rows("x > 1")
         1
         """
+        from lancekit.operations.common.retry import RetryPolicy
+        from lancekit.operations.maintenance.deepen import deepen
+
         return self._move(lambda snapshot: deepen(snapshot, RetryPolicy()))
 
     def migrate_manifest_paths_v2(self) -> None:
@@ -306,6 +315,8 @@ class Maintenance(Handle):
         an old name that comes at the same time may have to be done again.  A migration that was
         interrupted is finished by the next one.
         """
+        from lancekit.versions.migrate_names import migrate_names
+
         migrate_names(self._line)
 
     @_Removal
@@ -343,6 +354,8 @@ class Maintenance(Handle):
         >>> lk.LanceDataset.drop("memory://drop-example")
         >>> lk.LanceDataset.drop("memory://drop-example", ignore_not_found=True)
         """
+        from lancekit.operations.maintenance.drop import drop_dataset
+
         line = open_line(check_place(base_uri), storage_options)
         missing = check_flag("ignore_not_found", ignore_not_found or False)
         drop_dataset(line, ignore_not_found=missing)
@@ -351,6 +364,8 @@ class Maintenance(Handle):
 def _cleanup(
     older_than: Any, retain_versions: Any, unverified: Any, tagged: Any, versions: Any
 ) -> CleanupRequest:
+    from lancekit.operations.cleanup.plan import cleanup_request
+
     check_flag("delete_unverified", unverified)
     check_flag("error_if_tagged_old_versions", tagged)
     return cleanup_request(older_than, retain_versions, unverified, tagged, versions)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lancekit.api._handle import Handle
 from lancekit.api.pylance.arguments import check_items
 from lancekit.checked import checked_methods
-from lancekit.format.mem_wal.details import ShardingSpec, details_of
-from lancekit.operations.mem_wal.initialize import Sharding, initialize
-from lancekit.operations.mem_wal.settings import given_settings
-from lancekit.operations.mem_wal.shards import Shards, shard_infos
-from lancekit.operations.unmerged.waiting_rows import waiting_rows
+
+if TYPE_CHECKING:
+    from lancekit.format.mem_wal.details import ShardingSpec
+    from lancekit.operations.mem_wal.shards import Shards
 
 __all__ = ["MemWal"]
 
@@ -89,6 +88,9 @@ class MemWal(Handle):
         >>> ds.mem_wal_index_details()["num_shards"]
         4
         """
+        from lancekit.operations.mem_wal.initialize import Sharding, initialize
+        from lancekit.operations.mem_wal.settings import given_settings
+
         settings = given_settings(locals())
         sharding = Sharding(
             bucket_column=bucket_column,
@@ -117,6 +119,8 @@ class MemWal(Handle):
         >>> ds.mem_wal_index_details() is None
         True
         """
+        from lancekit.format.mem_wal.details import details_of
+
         details = details_of(self._snapshot.indices)
         if details is None:
             return None
@@ -141,6 +145,9 @@ class MemWal(Handle):
         >>> len(ds.mem_wal_shards())
         0
         """
+        from lancekit.operations.mem_wal.shards import shard_infos
+        from lancekit.operations.unmerged.waiting_rows import waiting_rows
+
         found = shard_infos(self._snapshot)
         found.waiting = replace(waiting_rows(self._snapshot), refused=self._merge_refused)
         return found

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from lancekit.api._handle import Handle
-from lancekit.api.lsm_scanner import LsmScanner
 from lancekit.checked import checked_methods
-from lancekit.operations.mem_wal.reader.sources import newest_read_set
+
+if TYPE_CHECKING:
+    from lancekit.api.lsm_scanner import LsmScanner
 
 __all__ = ["MemWalReading"]
 
@@ -35,5 +37,8 @@ class MemWalReading(Handle):
         >>> ds.lsm_scanner().project(["id"]).limit(1).count_rows()
         1
         """
+        from lancekit.api.lsm_scanner import LsmScanner
+        from lancekit.operations.mem_wal.reader.sources import newest_read_set
+
         self._check_shards()
         return LsmScanner(self._snapshot, partial(newest_read_set, self._line))

@@ -4,33 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 from uuid import UUID
 
 from lancekit.api._handle import Handle
-from lancekit.api.mem_wal_quarantine import MemWalQuarantine
-from lancekit.api.mem_wal_set_aside import MemWalSetAside
 from lancekit.api.pylance.arguments import check_callback, check_count, check_wait
 from lancekit.checked import checked_methods
-from lancekit.choice import check_choice
-from lancekit.format.mem_wal.details import details_of
-from lancekit.operations.common.results import MemWalMergeResult
-from lancekit.operations.common.retry import CONFLICT_RETRIES, RETRY_TIMEOUT, RetryPolicy
-from lancekit.operations.mem_wal.cleanup import (
-    GRACE,
-    MemWalCleanupStats,
-    clean_quarantine,
-    clean_shards,
-)
-from lancekit.operations.mem_wal.damaged_quarantine import repair_quarantine
-from lancekit.operations.mem_wal.flush_logs import flush_logs, flush_own_writers
-from lancekit.operations.mem_wal.initialize import details_beside
-from lancekit.operations.mem_wal.merge import ROWS_PER_COMMIT, is_refusal, merge_generations
-from lancekit.operations.mem_wal.merge_step import OnError
-from lancekit.operations.mem_wal.repair import repair_logs
-from lancekit.operations.mem_wal.set_aside import MemWalRepair
-from lancekit.operations.mem_wal.shards import chosen_shards
+from lancekit.defaults import CONFLICT_RETRIES, GRACE, RETRY_TIMEOUT, ROWS_PER_COMMIT
 from lancekit.versions.listing import latest_snapshot
+
+if TYPE_CHECKING:
+    from lancekit.api.mem_wal_quarantine import MemWalQuarantine
+    from lancekit.api.mem_wal_set_aside import MemWalSetAside
+    from lancekit.operations.common.results import MemWalMergeResult
+    from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
+    from lancekit.operations.mem_wal.merge_step import OnError
+    from lancekit.operations.mem_wal.set_aside import MemWalRepair
 
 __all__ = ["MemWalUpkeep"]
 
@@ -108,6 +97,13 @@ class MemWalUpkeep(Handle):
         >>> dict(ds.merge_mem_wal())["num_merged_generations"]
         0
         """
+        from lancekit.choice import check_choice
+        from lancekit.operations.common.retry import RetryPolicy
+        from lancekit.operations.mem_wal.flush_logs import flush_logs, flush_own_writers
+        from lancekit.operations.mem_wal.merge import is_refusal, merge_generations
+        from lancekit.operations.mem_wal.merge_step import OnError
+        from lancekit.operations.mem_wal.shards import chosen_shards
+
         policy = RetryPolicy(conflict_retries, retry_timeout)
         rows = check_count("rows_per_commit", rows_per_commit, least=1)
         told = check_callback("progress", progress)
@@ -154,6 +150,8 @@ class MemWalUpkeep(Handle):
         >>> sorted(ds.to_table()["v"].to_pylist())
         [1, 5, 7]
         """
+        from lancekit.api.mem_wal_quarantine import MemWalQuarantine
+
         return MemWalQuarantine._of(self)
 
     def cleanup_mem_wal(
@@ -189,6 +187,11 @@ class MemWalUpkeep(Handle):
         >>> ds.cleanup_mem_wal().generations_removed
         0
         """
+        from lancekit.format.mem_wal.details import details_of
+        from lancekit.operations.mem_wal.cleanup import clean_quarantine, clean_shards
+        from lancekit.operations.mem_wal.initialize import details_beside
+        from lancekit.operations.mem_wal.shards import chosen_shards
+
         check_wait("grace", grace)
         chosen = chosen_shards(self._snapshot, shards)
         details_beside(self._snapshot, chosen)
@@ -251,6 +254,11 @@ class MemWalUpkeep(Handle):
         >>> len(ds.repair_mem_wal())
         0
         """
+        from lancekit.operations.mem_wal.damaged_quarantine import repair_quarantine
+        from lancekit.operations.mem_wal.repair import repair_logs
+        from lancekit.operations.mem_wal.set_aside import MemWalRepair
+        from lancekit.operations.mem_wal.shards import chosen_shards
+
         self._check_movable()
         newest = latest_snapshot(self._snapshot.line)
         found = repair_logs(newest, chosen_shards(newest, shards, lost=True))
@@ -286,4 +294,6 @@ class MemWalUpkeep(Handle):
         >>> ds.mem_wal_set_aside()
         0 rows moved aside by a repair
         """
+        from lancekit.api.mem_wal_set_aside import MemWalSetAside
+
         return MemWalSetAside._of(self, shards)

@@ -6,38 +6,28 @@ import os
 import threading
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pyarrow as pa
 
 from lancekit.api._handle import Handle
 from lancekit.api.pylance.arguments import check_wait
-from lancekit.api.shard_writer import ShardWriter
 from lancekit.checked import checked_methods
-from lancekit.commit.protocol import check_not_replaced
+from lancekit.defaults import CLAIM_TIMEOUT, PUT_TIMEOUT
 from lancekit.errors import (
     IndexExistsError,
     InvalidArgumentError,
     SchemaMismatchError,
     ShardError,
 )
-from lancekit.format.mem_wal.details import mem_wal_entry
 from lancekit.legible import shown
-from lancekit.operations.mem_wal.initialize import initialize, initialized
-from lancekit.operations.mem_wal.kept_routers import keep_router, kept_router
-from lancekit.operations.mem_wal.open_writer import open_writer
-from lancekit.operations.mem_wal.router import (
-    CLAIM_TIMEOUT,
-    Acknowledged,
-    Router,
-    columns_changed,
-)
-from lancekit.operations.mem_wal.settings import given_settings, writer_settings
-from lancekit.operations.mem_wal.writer import PUT_TIMEOUT
-from lancekit.operations.mem_wal.writer_messages import put_begun
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from lancekit.api.shard_writer import ShardWriter
+    from lancekit.operations.mem_wal.router import Acknowledged, Router
 
 __all__ = ["ShardWrites"]
 
@@ -108,6 +98,11 @@ class ShardWrites(Handle):
         >>> with ds.mem_wal_writer("00000000-0000-0000-0000-000000000001") as writer:
         ...     writer.put({"id": [2, 3]})
         """
+        from lancekit.api.shard_writer import ShardWriter
+        from lancekit.operations.mem_wal.initialize import initialized
+        from lancekit.operations.mem_wal.open_writer import open_writer
+        from lancekit.operations.mem_wal.settings import given_settings, writer_settings
+
         given = given_settings(locals())
         self._check_movable()
         shard = _shard(shard_id)
@@ -170,6 +165,9 @@ class ShardWrites(Handle):
         >>> sum(shard.rows for shard in ds.mem_wal_upsert({"id": [2, 3, 4]}).values())
         3
         """
+        from lancekit.operations.mem_wal.router import columns_changed
+        from lancekit.operations.mem_wal.writer_messages import put_begun
+
         for name, wait in (("timeout", timeout), ("claim_timeout", claim_timeout)):
             check_wait(name, wait)
         put_begun()
@@ -213,6 +211,13 @@ class ShardWrites(Handle):
 
         Those that are `stale` are replaced if the newest version has other columns.
         """
+        from lancekit.commit.protocol import check_not_replaced
+        from lancekit.format.mem_wal.details import mem_wal_entry
+        from lancekit.operations.mem_wal.initialize import initialized
+        from lancekit.operations.mem_wal.kept_routers import keep_router, kept_router
+        from lancekit.operations.mem_wal.router import Router
+        from lancekit.operations.mem_wal.settings import writer_settings
+
         # of threads that come first at once each would make one, and these take shards away; after
         # a fork nobody releases a lock that another thread held
         with self.__dict__.setdefault(f"_making_{os.getpid()}", threading.Lock()):
@@ -249,6 +254,8 @@ class ShardWrites(Handle):
 
     def _initialized(self) -> Snapshot:
         """Return the newest version, which may have logs now; the handle moves to it."""
+        from lancekit.operations.mem_wal.initialize import initialize
+
         with suppress(IndexExistsError):  # another process was first
             # the handle's own version may have logs that the newest one has no more
             newest = latest_snapshot(self._line)

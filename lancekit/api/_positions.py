@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,9 @@ from lancekit.api._handle import Handle
 from lancekit.api.pylance.arguments import check_count, check_hints
 from lancekit.checked import TAKEN_ELSEWHERE, checked_methods, not_taken_here
 from lancekit.errors import InvalidArgumentError
-from lancekit.format.extensions import resolved
-from lancekit.scan.fragments.blobs import blob_view
-from lancekit.scan.fragments.source import FragmentSources, fragment_sources
-from lancekit.scan.row_lookup import row_positions
-from lancekit.scan.take import parse_positions, take_rows
+
+if TYPE_CHECKING:
+    from lancekit.scan.fragments.source import FragmentSources
 
 __all__ = ["Positions"]
 
@@ -51,6 +49,8 @@ class Positions(Handle):
         >>> ds.take([2, 0])["x"].to_pylist()
         [30, 10]
         """
+        from lancekit.scan.take import parse_positions
+
         positions = parse_positions(indices, self._snapshot.manifest.num_rows)
         return self._take(lambda _: positions, columns)
 
@@ -81,6 +81,8 @@ class Positions(Handle):
         RowNotFoundError
             Ids are addresses, and there never was a row at one.
         """
+        from lancekit.scan.row_lookup import row_positions
+
         check_hints(ignore_deletions=ignore_deletions)
         hidden = {"_rowid": with_row_id, "_rowaddr": with_row_address}
         more = [name for name, wanted in hidden.items() if wanted and name not in (columns or ())]
@@ -96,6 +98,11 @@ class Positions(Handle):
         positions: Callable[[FragmentSources], npt.NDArray[np.int64]],
         columns: list[str] | dict[str, str] | None,
     ) -> pa.Table:
+        from lancekit.format.extensions import resolved
+        from lancekit.scan.fragments.blobs import blob_view
+        from lancekit.scan.fragments.source import fragment_sources
+        from lancekit.scan.take import take_rows
+
         schema = blob_view(self._snapshot.manifest.schema)
         sources = fragment_sources(self._snapshot, schema)
         table = take_rows(sources, sources.ends, columns, positions(sources), schema)

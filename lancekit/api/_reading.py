@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lancekit.api._handle import Handle
-from lancekit.api.fragment import LanceFragment
 from lancekit.api.pylance.arguments import check_count
-from lancekit.api.scan_options import Columns, ScanOptions
-from lancekit.api.scanner import LanceScanner, scan_of, shown_schema
-from lancekit.api.sql import SqlQueryBuilder
 from lancekit.checked import checked_methods
 from lancekit.errors import InvalidArgumentError
 from lancekit.ipython import hints_are_seen, show_hint
-from lancekit.operations.unmerged.waiting_rows import waiting_rows
-from lancekit.scan.fragments.source import fragment_sources
-from lancekit.scan.statistics import ScanStatistics
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from lancekit.api.fragment import LanceFragment
+    from lancekit.api.scan_options import Columns, ScanOptions
+    from lancekit.api.scanner import LanceScanner
+    from lancekit.api.sql import SqlQueryBuilder
+    from lancekit.scan.statistics import ScanStatistics
 
 __all__ = ["Scans"]
 
@@ -33,10 +32,15 @@ class Scans(Handle):
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of this version, or of what `default_scan_options` show of it."""
+        from lancekit.api.scanner import shown_schema
+
         return shown_schema(self)
 
     def get_fragments(self, filter: Any = None) -> list[LanceFragment]:  # noqa: A002
         """Return the fragments in row order."""
+        from lancekit.api.fragment import LanceFragment
+        from lancekit.scan.fragments.source import fragment_sources
+
         if filter is not None:
             raise InvalidArgumentError(
                 "get_fragments(filter=...) is not offered.", hint="Use scanner(filter=...)."
@@ -148,9 +152,11 @@ class Scans(Handle):
         NotOfferedError
             An argument that lancekit does not offer was passed.
         """
-        return self._scan(ScanOptions.said(locals()))
+        return self._scan(_said(locals()))
 
     def _scan(self, options: ScanOptions) -> LanceScanner:
+        from lancekit.api.scanner import scan_of
+
         options = options.over(self._scan_defaults)
         self._check_shards(asked=options.include_mem_wal)
         return scan_of(self._snapshot, options)
@@ -192,7 +198,7 @@ class Scans(Handle):
         >>> ds.to_table(filter="x >= 2", limit=1).to_pydict()
         {'x': [2]}
         """
-        return self._scan(ScanOptions.said(locals())).to_table()
+        return self._scan(_said(locals())).to_table()
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Return the rows as a stream of Arrow's C interface, as `scanner` without arguments."""
@@ -227,7 +233,7 @@ class Scans(Handle):
         **kwargs: Any,
     ) -> Iterator[pa.RecordBatch]:
         """Read rows batch by batch; arguments as in `scanner`."""
-        options = ScanOptions.said(locals(), "kwargs")
+        options = _said(locals(), "kwargs")
         return self._scan(options.with_more(kwargs)).to_batches()
 
     def to_pandas(
@@ -264,11 +270,13 @@ class Scans(Handle):
         Whole numbers beyond 2**53 beside nulls become ``Int64`` or ``UInt64``, as a double would
         round them.
         """
-        options = ScanOptions.said(locals(), "blob_mode", "kwargs")
+        options = _said(locals(), "blob_mode", "kwargs")
         return self._scan(options).to_pandas(blob_mode=blob_mode, **kwargs)
 
     def head(self, num_rows: int = 5, **kwargs: Any) -> pa.Table:
         """Read the first rows; ``kwargs`` as in `scanner`."""
+        from lancekit.api.scan_options import ScanOptions
+
         rows = check_count("num_rows", num_rows)
         return self._scan(ScanOptions.of({**kwargs, "limit": rows})).to_table()
 
@@ -288,6 +296,9 @@ class Scans(Handle):
         if filter is None and not kwargs:
             self._hint_at_waiting_rows()
             return self._snapshot.manifest.num_rows
+        from lancekit.api.scan_options import ScanOptions
+        from lancekit.api.scanner import scan_of
+
         options = ScanOptions.of({"columns": [], "filter": filter, **kwargs})
         if not options.include_mem_wal:
             self._hint_at_waiting_rows()
@@ -297,6 +308,8 @@ class Scans(Handle):
     def _hint_at_waiting_rows(self) -> None:
         if self._read_only or not hints_are_seen():
             return
+        from lancekit.operations.unmerged.waiting_rows import waiting_rows
+
         if waiting := waiting_rows(self._snapshot):
             calls = ["ds.count_rows(include_mem_wal=True) counts"]
             calls += [f"{waiting.merge_call} merges"] if waiting.merge_call else []
@@ -327,5 +340,14 @@ class Scans(Handle):
         >>> ds.sql("SELECT sum(x) AS total FROM dataset").build().to_batch_records()[0].to_pydict()
         {'total': [6]}
         """
+        from lancekit.api.sql import SqlQueryBuilder
+
         self._check_shards(asked=include_mem_wal)
         return SqlQueryBuilder(self, sql, include_mem_wal=include_mem_wal)
+
+
+def _said(arguments: Mapping[str, Any], *others: str) -> ScanOptions:
+    # in a function of its own: a method that imports has more among its locals than its arguments
+    from lancekit.api.scan_options import ScanOptions
+
+    return ScanOptions.said(arguments, *others)

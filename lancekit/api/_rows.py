@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lancekit.api._handle import Handle
-from lancekit.api.merge_builder import MergeInsertBuilder
 from lancekit.api.pylance.arguments import (
     check_names,
 )
 from lancekit.checked import checked_methods
+from lancekit.defaults import CONFLICT_RETRIES, RETRY_TIMEOUT
 from lancekit.errors import InvalidArgumentError
-from lancekit.format.paths import find_field, spelled
-from lancekit.format.storage_version import check_storage_version
-from lancekit.operations.common.results import DeleteResult, UpdateResult
-from lancekit.operations.common.retry import CONFLICT_RETRIES, RETRY_TIMEOUT, RetryPolicy
-from lancekit.operations.delete import delete_rows
-from lancekit.operations.update import check_updates, check_where, update_columns
+
+if TYPE_CHECKING:
+    from lancekit.api.merge_builder import MergeInsertBuilder
+    from lancekit.operations.common.results import DeleteResult, UpdateResult
 
 __all__ = ["Rows"]
 
@@ -50,6 +48,9 @@ class Rows(Handle):
         RetriesExhaustedError
             Others changed the same rows before every attempt.
         """
+        from lancekit.operations.common.retry import RetryPolicy
+        from lancekit.operations.delete import delete_rows
+
         policy = RetryPolicy(conflict_retries, retry_timeout)
         return self._move(lambda snapshot: delete_rows(snapshot, predicate, policy))
 
@@ -98,6 +99,10 @@ class Rows(Handle):
         >>> ds.to_table(filter="x = 20").to_pylist()
         [{'x': 20, 'y': 2}]
         """
+        from lancekit.format.storage_version import check_storage_version
+        from lancekit.operations.common.retry import RetryPolicy
+        from lancekit.operations.update import check_updates, check_where, update_columns
+
         changes, condition = check_updates(updates), check_where(where)
         policy = RetryPolicy(conflict_retries, retry_timeout)
         version = check_storage_version("data_storage_version", data_storage_version)
@@ -107,6 +112,9 @@ class Rows(Handle):
 
     def truncate_table(self) -> None:
         """Delete all rows, and move the handle; the schema stays."""
+        from lancekit.operations.common.retry import RetryPolicy
+        from lancekit.operations.delete import delete_rows
+
         self._move(lambda snapshot: delete_rows(snapshot, "true", RetryPolicy()))
 
     def merge_insert(
@@ -129,6 +137,9 @@ class Rows(Handle):
         InvalidArgumentError
             No column was named, and the dataset has no primary key.
         """
+        from lancekit.api.merge_builder import MergeInsertBuilder
+        from lancekit.format.paths import find_field, spelled
+
         schema = self._snapshot.manifest.schema
         names = tuple(spelled(schema, name) for name in check_names("on", on))
         names = names or tuple(f.name for f in schema.primary_key)

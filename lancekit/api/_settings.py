@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from lancekit.api._handle import Handle
-from lancekit.api.constraints import Constraints
 from lancekit.api.pylance.arguments import check_list, check_mapping
-from lancekit.api.pylance.session import Session
 from lancekit.checked import checked_methods
-from lancekit.file import LanceFileSession
 from lancekit.format.manifest import BasePath
-from lancekit.format.operation_parts import UpdateMap
-from lancekit.format.operations import UpdateConfig
 from lancekit.legible import warn
-from lancekit.operations.settings import Changes, add_base_paths, update_settings
-from lancekit.operations.settings import field_updates as _by_id
+
+if TYPE_CHECKING:
+    from lancekit.api.constraints import Constraints
+    from lancekit.api.pylance.session import Session
+    from lancekit.file.file_session import LanceFileSession
+    from lancekit.format.operations import UpdateConfig
+    from lancekit.operations.settings import Changes
 
 __all__ = ["Settings"]
 
@@ -27,13 +27,19 @@ class Settings(Handle):
 
     def session(self) -> Session:
         """Return what stands for the process's cache; it may be passed to `dataset`."""
+        from lancekit.api.pylance.session import Session
+
         return Session()
 
     def new_file_session(self) -> LanceFileSession:
         """Return what reads and writes files in the dataset's folder, with its options."""
+        from lancekit.file.file_session import LanceFileSession
+
         return LanceFileSession(self._uri, self._line.storage_options)
 
     def _configure(self, operation: UpdateConfig) -> None:
+        from lancekit.operations.settings import update_settings
+
         self._move(lambda snapshot: (update_settings(snapshot, operation), None))
 
     def update_config(self, values: Changes, *, replace: bool = False) -> dict[str, str]:
@@ -60,6 +66,9 @@ class Settings(Handle):
         >>> ds.update_config({"stage": None})
         {'owner': 'ada'}
         """
+        from lancekit.format.operation_parts import UpdateMap
+        from lancekit.format.operations import UpdateConfig
+
         check_mapping("values", values)
         self._configure(UpdateConfig(config_updates=UpdateMap(values, replace)))
         return dict(self._snapshot.manifest.config)
@@ -83,16 +92,24 @@ class Settings(Handle):
         ...     print(error.context["sample"])
         [{'delay': -500}]
         """
+        from lancekit.api.constraints import Constraints
+
         return Constraints(self)
 
     def update_metadata(self, values: Changes, *, replace: bool = False) -> dict[str, str]:
         """Change the table's own metadata; arguments as in `update_config`."""
+        from lancekit.format.operation_parts import UpdateMap
+        from lancekit.format.operations import UpdateConfig
+
         check_mapping("values", values)
         self._configure(UpdateConfig(table_metadata_updates=UpdateMap(values, replace)))
         return dict(self._snapshot.manifest.table_metadata)
 
     def update_schema_metadata(self, values: Changes, *, replace: bool = False) -> dict[str, str]:
         """Change the schema's metadata; arguments as in `update_config`."""
+        from lancekit.format.operation_parts import UpdateMap
+        from lancekit.format.operations import UpdateConfig
+
         check_mapping("values", values)
         self._configure(UpdateConfig(schema_metadata_updates=UpdateMap(values, replace)))
         return dict(self._snapshot.manifest.schema.metadata)
@@ -117,6 +134,9 @@ class Settings(Handle):
         InvalidArgumentError
             The mark of a primary-key column would change.
         """
+        from lancekit.format.operations import UpdateConfig
+        from lancekit.operations.settings import field_updates as _by_id
+
         schema = self._snapshot.manifest.schema
         updates = _by_id(schema, field_updates, replace=replace)
         self._configure(UpdateConfig(field_metadata_updates=updates))
@@ -152,6 +172,8 @@ class Settings(Handle):
         InvalidArgumentError
             A name or a path is taken.
         """
+        from lancekit.operations.settings import add_base_paths
+
         bases = tuple(check_list("new_bases", new_bases, "DatasetBasePath"))
         properties = dict(check_mapping("transaction_properties", transaction_properties or {}))
         self._move(lambda snapshot: (add_base_paths(snapshot, bases, properties), None))

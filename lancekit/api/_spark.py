@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lancekit.api._handle import Handle
-from lancekit.api.fragment import LanceFragment
-from lancekit.api.scan_options import Columns, ScanOptions
-from lancekit.api.spark_frames import frame_of, frame_over
 from lancekit.checked import checked_methods
 from lancekit.errors import InvalidTypeError
-from lancekit.pipeline.engine.engine import spark_engine
 from lancekit.versions.references import parse_reference, resolve
+
+if TYPE_CHECKING:
+    from lancekit.api.fragment import LanceFragment
+    from lancekit.api.scan_options import Columns
 
 __all__ = ["SparkFrames"]
 
@@ -78,7 +78,11 @@ class SparkFrames(Handle):
         >>> delayed = ds.to_spark(["carrier", "dep_delay"], "dep_delay > 60")  # doctest: +SKIP
         >>> delayed.groupBy("carrier").count().show()  # doctest: +SKIP
         """
-        options = ScanOptions.said(locals())
+        given = dict(locals())  # before an import adds to them
+        from lancekit.api.scan_options import ScanOptions
+        from lancekit.api.spark_frames import frame_over
+
+        options = ScanOptions.said(given)
         options.check()
         self._check_shards(asked=include_mem_wal)
         return frame_over(self, options)
@@ -114,6 +118,10 @@ class SparkFrames(Handle):
         ...     SELECT id, before.price, now.price FROM now JOIN before USING (id)
         ...     WHERE now.price > before.price''').show()  # doctest: +SKIP
         """
+        from lancekit.api.scan_options import ScanOptions
+        from lancekit.api.spark_frames import frame_of
+        from lancekit.pipeline.engine.engine import spark_engine
+
         if not isinstance(name, str):
             raise InvalidTypeError(f"The name of the view is {name!r}.", hint="Pass text.")
         snapshot = self._snapshot

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
 from lancekit.api._handle import Handle
-from lancekit.api.index_models import IvfModel
-from lancekit.api.index_requests import vector_request
 from lancekit.checked import checked_methods
 from lancekit.errors import InvalidArgumentError
-from lancekit.operations.common.retry import RetryPolicy
-from lancekit.operations.index.create import create_index
-from lancekit.operations.index.vectors import name_of_vectors, vector_segments
-from lancekit.progress import IndexProgress
+
+if TYPE_CHECKING:
+    from lancekit.api.index_models import IvfModel
+    from lancekit.progress import IndexProgress
 
 __all__ = ["VectorIndices"]
 
@@ -122,6 +120,10 @@ class VectorIndices(Handle):
         >>> ds.to_table(nearest={"column": "v", "q": [1, 1, 1, 1], "k": 1})["v"].to_pylist()
         [[60.0, 61.0, 62.0, 63.0]]
         """
+        from lancekit.api.index_requests import vector_request
+        from lancekit.operations.common.retry import RetryPolicy
+        from lancekit.operations.index.create import create_index
+
         request = vector_request(
             column,
             index_type,
@@ -164,6 +166,9 @@ class VectorIndices(Handle):
         InvalidArgumentError
             It is none of vectors, or has no vectors yet.
         """
+        from lancekit.api.index_models import IvfModel
+        from lancekit.operations.index.vectors import vector_segments
+
         found = vector_segments(self._snapshot, index_name)
         if not found:
             raise InvalidArgumentError(f"Index {index_name!r} has no vectors yet.")
@@ -189,6 +194,8 @@ class VectorIndices(Handle):
         >>> ds.create_index("v", "IVF_FLAT", num_partitions=1).centroids(column="v").to_pylist()
         [[2.0, 3.0]]
         """
+        from lancekit.operations.index.vectors import name_of_vectors
+
         if index_name is None:
             if column is None:
                 raise InvalidArgumentError("Pass index_name or column.")

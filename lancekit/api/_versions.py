@@ -6,33 +6,28 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from lancekit.api._handle import Handle
-from lancekit.api.branches import Branches
-from lancekit.api.delta import DatasetDelta
-from lancekit.api.history import History, Version, describe_version
 from lancekit.api.pylance.arguments import check_count
-from lancekit.api.tags import Tags
 from lancekit.api.time_travel import Ref, snapshot_as_of, snapshot_at
 from lancekit.checked import checked_methods
-from lancekit.commit.protocol import Clock
-from lancekit.commit.refs import clone_line, create_branch
 from lancekit.display import interactive
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
-from lancekit.format.transaction import Transaction
 from lancekit.legible import shown
-from lancekit.operations.common.results import ApplyResult
-from lancekit.operations.common.retry import RetryPolicy
-from lancekit.operations.lineage.changed import check_how
-from lancekit.operations.lineage.conflicts import Resolve
-from lancekit.operations.lineage.one_version import revert_version
-from lancekit.operations.lineage.three_way_plan import By
-from lancekit.operations.maintenance.clone import copy_line
-from lancekit.operations.restore import restore_version, undo_version
 from lancekit.versions.listing import latest_snapshot, list_versions
 from lancekit.versions.references import parse_reference, resolve
 from lancekit.versions.snapshot import load_snapshot
+
+if TYPE_CHECKING:
+    from lancekit.api.branches import Branches
+    from lancekit.api.delta import DatasetDelta
+    from lancekit.api.history import History, Version
+    from lancekit.api.tags import Tags
+    from lancekit.format.transaction import Transaction
+    from lancekit.operations.common.results import ApplyResult
+    from lancekit.operations.lineage.conflicts import Resolve
+    from lancekit.operations.lineage.three_way_plan import By
 
 __all__ = ["Versions"]
 
@@ -53,6 +48,8 @@ class Versions(Handle):
 
     def versions(self) -> History:
         """Return the versions of the handle's branch, oldest first; each is read when looked at."""
+        from lancekit.api.history import History
+
         return History(self._line)
 
     def version_refs(self) -> list[dict[str, int]]:
@@ -61,6 +58,8 @@ class Versions(Handle):
 
     def get_version(self) -> Version:
         """Return the version that the handle is at."""
+        from lancekit.api.history import describe_version
+
         return describe_version(self._snapshot)
 
     def checkout_version(self, version: Ref) -> Self:
@@ -130,6 +129,8 @@ class Versions(Handle):
 
     def restore(self) -> None:
         """Make the handle's version the newest one, as a new version; the handle moves there."""
+        from lancekit.operations.restore import restore_version
+
         self._move(lambda snapshot: (restore_version(snapshot), None))
 
     def undo(self) -> None:
@@ -156,6 +157,8 @@ class Versions(Handle):
         >>> ds.count_rows()
         2
         """
+        from lancekit.operations.restore import undo_version
+
         self._move(lambda snapshot: (undo_version(snapshot), None))
 
     def revert(
@@ -201,6 +204,10 @@ class Versions(Handle):
         >>> sorted(ds.to_table()["id"].to_pylist())
         [1, 2, 3]
         """
+        from lancekit.operations.common.retry import RetryPolicy
+        from lancekit.operations.lineage.changed import check_how
+        from lancekit.operations.lineage.one_version import revert_version
+
         how = check_how("revert", on, by, conflicts)
         number = check_count("version", version, least=1)
         return self._move(lambda ours: revert_version(ours, number, how, RetryPolicy()))
@@ -245,6 +252,8 @@ class Versions(Handle):
         InvalidArgumentError
             Neither the one nor both of the others were given.
         """
+        from lancekit.api.delta import DatasetDelta
+
         both = [v for v in (begin_version, end_version) if v is not None]
         if compared_against is not None and both:
             raise InvalidArgumentError(
@@ -301,11 +310,15 @@ class Versions(Handle):
     @property
     def tags(self) -> Tags:
         """The dataset's tags."""
+        from lancekit.api.tags import Tags
+
         return Tags(self)
 
     @property
     def branches(self) -> Branches:
         """The dataset's branches."""
+        from lancekit.api.branches import Branches
+
         return Branches(self)
 
     def create_branch(
@@ -333,6 +346,9 @@ class Versions(Handle):
         InvalidArgumentError
             The name cannot be used.
         """
+        from lancekit.commit.protocol import Clock
+        from lancekit.commit.refs import create_branch
+
         if storage_options and storage_options != self._line.storage_options:
             raise InvalidArgumentError(
                 "create_branch() was given other storage_options than the dataset.",
@@ -369,6 +385,9 @@ class Versions(Handle):
         DatasetExistsError
             There is a dataset already.
         """
+        from lancekit.commit.protocol import Clock
+        from lancekit.commit.refs import clone_line
+
         _no_more("shallow_clone", kwargs)
         source = resolve(self._line, parse_reference(reference, self._line))
         clone = clone_line(source, target_path, storage_options, Clock())
@@ -403,6 +422,9 @@ class Versions(Handle):
         CorruptFileError
             A file that the version needs is missing.
         """
+        from lancekit.commit.protocol import Clock
+        from lancekit.operations.maintenance.clone import copy_line
+
         _no_more("deep_clone", kwargs)
         source = resolve(self._line, parse_reference(reference, self._line))
         clone = copy_line(source, target_path, storage_options, Clock())

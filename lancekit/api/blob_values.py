@@ -12,6 +12,7 @@ import pyarrow as pa
 from lancekit.api.blob_type import BlobType, known_blob_type
 from lancekit.api.pylance.arguments import check_count
 from lancekit.checked import checked, checked_methods
+from lancekit.defaults import READ_AHEAD
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, type_name
 from lancekit.legible import discreet_repr, shown
 from lancekit.scan.fragments.blobs import BlobPlace
@@ -20,9 +21,6 @@ from lancekit.storage.base import RandomAccess
 __all__ = ["Blob", "BlobColumn", "BlobFile", "BlobType", "blob_array", "blob_field"]
 
 _THRESHOLDS = "lance-encoding:blob-{}-size-threshold"
-
-#: bytes that a `BlobFile` reads ahead
-READ_AHEAD = 512 * 1024
 
 
 # ---- to write

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lancekit.api.pylance.arguments import check_hints
 from lancekit.checked import checked_methods
-from lancekit.operations.explain.explanation import Explanation
-from lancekit.operations.explain.operations import explain_scan
 from lancekit.scan.scan import Scan
-from lancekit.scan.statistics import ScanStatistics, WatchedScan
 from lancekit.versions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from lancekit.operations.explain.explanation import Explanation
+    from lancekit.scan.statistics import ScanStatistics
 
 __all__ = ["ExplainedScan"]
 
@@ -36,6 +37,8 @@ class ExplainedScan:
         >>> told.engine, told.reads.columns, told.reads.fragments
         ('local', ('x', 'y'), 1)
         """
+        from lancekit.operations.explain.operations import explain_scan
+
         order = [ordering.column_name for ordering in self._order]
         return explain_scan(self._snapshot, self._scan, order_by=order)
 
@@ -52,6 +55,8 @@ class ExplainedScan:
         count_rows
             Count the rows as `count_rows` does, instead of making batches of them.
         """
+        from lancekit.scan.statistics import WatchedScan
+
         found: list[ScanStatistics] = []
         watched = WatchedScan(**vars(self._scan), report=found.append)
         started = time.monotonic()

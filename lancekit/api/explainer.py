@@ -60,7 +60,7 @@ from lancekit.operations.maintenance.compact_plan import CompactionOptions
 from lancekit.operations.mem_wal.merge_step import OnError
 from lancekit.operations.mem_wal.shards import chosen_shards
 from lancekit.operations.update import check_updates, check_where
-from lancekit.storage.clients import check_options
+from lancekit.storage.uris import check_options
 from lancekit.versions.references import parse_reference, resolve
 
 __all__ = ["Explainer"]

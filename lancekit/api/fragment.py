@@ -29,6 +29,7 @@ from lancekit.api.scanner import shown_schema
 from lancekit.api.write_options import check_told, write_settings
 from lancekit.checked import checked_methods
 from lancekit.commit.rules.verdict import listed
+from lancekit.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, RowOutOfRangeError
 from lancekit.format.data_file import DataFile, DeletionFile, RowDatasetVersionMeta, RowIdMeta
@@ -41,7 +42,6 @@ from lancekit.operations.delete import delete_in_fragment
 from lancekit.operations.maintenance.validate import validate_fragment
 from lancekit.operations.write import open_rows, plan_write
 from lancekit.pipeline.rows.delete import find_rows_asking
-from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.progress import FragmentWriteProgress
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.blobs import blob_view

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lancekit.api._blobs import Blobs
 from lancekit.api._columns import Columns
@@ -22,65 +22,20 @@ from lancekit.api._settings import Settings
 from lancekit.api._spark import SparkFrames
 from lancekit.api._vector_indices import VectorIndices
 from lancekit.api._versions import Versions
-from lancekit.api.bisect import Bisection, Evaluation, Flip
-from lancekit.api.branches import Branches
-from lancekit.api.changes import ChangeFeed, ChangeStep
-from lancekit.api.column import Bin, ColumnSummary, DatasetColumn
-from lancekit.api.column_history import ColumnChange, ColumnHistory
-from lancekit.api.constraints import Constraint, ConstraintResult, ConstraintRun, Constraints
-from lancekit.api.delta import DatasetDelta
-from lancekit.api.diff import ChangedRow, DatasetDiff, DiffCounts, SchemaChanges
-from lancekit.api.duplicates import Duplicates
-from lancekit.api.explainer import Explainer
-from lancekit.api.fragment import FragmentMetadata, LanceFragment
-from lancekit.api.lance_operation import Index, LanceOperation
-from lancekit.api.merge_builder import MergeInsertBuilder
-from lancekit.api.plots import Plots
 from lancekit.api.pylance.arguments import check_hints, check_place, refuse
 from lancekit.api.pylance.not_offered import PartOfPylance
-from lancekit.api.pylance.typed_dicts import AlterColumn, AutoCleanupConfig
-from lancekit.api.row_history import RowChange, RowHistory
-from lancekit.api.scanner import LanceScanner
-from lancekit.api.scanner_builder import ScannerBuilder
-from lancekit.api.sql import SqlQuery, SqlQueryBuilder
-from lancekit.api.stats import LanceStats
-from lancekit.api.table_indices import TableIndices
-from lancekit.api.tags import Tags
 from lancekit.api.time_travel import Ref
-from lancekit.api.write_options import WriteOptions, write_to
 from lancekit.checked import checked_methods
 from lancekit.display import Displayed
-from lancekit.format.transaction import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
-from lancekit.format.transaction import Transaction
-from lancekit.operations.index.coverage import IndexCoverage, Uncovered
-from lancekit.operations.maintenance.deepen import DeepenResult
-from lancekit.operations.maintenance.inventory import DataStatistics, FieldStatistics
-from lancekit.picture import Picture
-from lancekit.pipeline.diff.statistics import ColumnStatistics
-from lancekit.scan.order_by import ColumnOrdering
 from lancekit.versions.line import open_line
 from lancekit.versions.manifest_writers import ManifestStore
 from lancekit.versions.references import parse_reference, resolve
 
-__all__ = [
-    "LANCE_COMMIT_MESSAGE_KEY",
-    "AlterColumn",
-    "AutoCleanupConfig",
-    "ColumnOrdering",
-    "LanceDataset",
-]
-# pylance has these here too
-__all__ += ["Bin", "ColumnChange", "ColumnHistory", "ColumnStatistics"]
-__all__ += ["ColumnSummary", "DatasetColumn"]
-__all__ += ["Bisection", "Duplicates", "Evaluation", "Flip", "RowChange", "RowHistory"]
-__all__ += ["Branches", "DataStatistics", "DatasetDelta", "Explainer", "FieldStatistics"]
-__all__ += ["Constraint", "ConstraintResult", "ConstraintRun", "Constraints", "DeepenResult"]
-__all__ += ["IndexCoverage", "TableIndices", "Uncovered"]
-__all__ += ["ChangeFeed", "ChangeStep", "ChangedRow", "DatasetDiff", "DiffCounts", "SchemaChanges"]
-__all__ += ["FragmentMetadata", "Index", "LanceFragment", "LanceOperation", "LanceScanner"]
-__all__ += ["LanceStats", "Picture", "Plots"]
-__all__ += ["MergeInsertBuilder", "ScannerBuilder", "SqlQuery", "SqlQueryBuilder", "Tags"]
-__all__ += ["Transaction"]
+if TYPE_CHECKING:
+    from lancekit.api.explainer import Explainer
+    from lancekit.api.plots import Plots
+
+__all__ = ["LanceDataset"]
 
 
 @checked_methods
@@ -185,16 +140,22 @@ class LanceDataset(
     @property
     def explain(self) -> Explainer:
         """What operations would do, where and why: ``ds.explain.update({"x": "x + 1"})``."""
+        from lancekit.api.explainer import Explainer
+
         return Explainer(self)
 
     @property
     def plot(self) -> Plots:
         """Pictures: ``ds.plot.history()``, ``.graph()``, ``.fragments()``, ``.columns(1)``, ..."""
+        from lancekit.api.plots import Plots
+
         return Plots(self)
 
     # ---- changing rows
 
     def insert(self, data: Any, *, mode: str = "append", **kwargs: Any) -> None:
         """Write rows and move the handle; arguments as in `write_dataset`."""
+        from lancekit.api.write_options import WriteOptions, write_to
+
         self._check_movable()
         self._snapshot = write_to(self, data, WriteOptions.of({"mode": mode, **kwargs}))

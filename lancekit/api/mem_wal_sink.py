@@ -12,13 +12,13 @@ from typing import Any
 from lancekit.api.closing import Closing
 from lancekit.api.pylance.arguments import check_count, check_place, check_wait
 from lancekit.checked import checked, checked_methods
+from lancekit.defaults import CLAIM_TIMEOUT, PUT_TIMEOUT
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, ShardError
 from lancekit.format.mem_wal.details import ShardingSpec
 from lancekit.operations.mem_wal.initialize import initialized
-from lancekit.operations.mem_wal.router import CLAIM_TIMEOUT, Acknowledged, Router, sharding_of
+from lancekit.operations.mem_wal.router import Acknowledged, Router, sharding_of
 from lancekit.operations.mem_wal.settings import WriterSettings, writer_settings
-from lancekit.operations.mem_wal.writer import PUT_TIMEOUT
 from lancekit.operations.mem_wal.writer_messages import put_begun
 from lancekit.options import Options, options
 from lancekit.pipeline.engine.inputs import is_spark_dataframe

@@ -5,23 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.api.pylance.arguments import check_place
-from lancekit.api.pylance.typed_dicts import AutoCleanupConfig
 from lancekit.api.time_travel import Ref, snapshot_as_of
-from lancekit.api.write_options import WriteOptions, write_to
 from lancekit.checked import checked
+from lancekit.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.errors import InvalidArgumentError
 from lancekit.legible import shown
-from lancekit.operations.write import open_rows, vacated, write_rows
-from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
-from lancekit.progress import FragmentWriteProgress
 from lancekit.versions.line import open_line
 from lancekit.versions.manifest_writers import ManifestStore
+
+if TYPE_CHECKING:
+    from lancekit.api.pylance.typed_dicts import AutoCleanupConfig
+    from lancekit.progress import FragmentWriteProgress
 
 __all__ = ["dataset", "write_dataset"]
 
@@ -234,6 +234,9 @@ def write_dataset(
     >>> lk.write_dataset({"id": [3], "name": ["eve"]}, ds, mode="append").count_rows()
     3
     """
+    from lancekit.api.write_options import WriteOptions, write_to
+    from lancekit.operations.write import open_rows, vacated, write_rows
+
     options = WriteOptions(
         schema=schema,
         mode=mode,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lancekit.api.fulltext import full_text_search
-from lancekit.api.nearest import nearest_search
 from lancekit.api.pylance.arguments import (
     check_count,
     check_flag,
@@ -21,20 +19,21 @@ from lancekit.api.pylance.arguments import (
 from lancekit.checked import checked, is_whole
 from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError
 from lancekit.legible import shown
-from lancekit.operations.mem_wal.reader.merge_on_read import merged_scan
-from lancekit.operations.mem_wal.reader.sources import ReadSet, newest_read_set
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest, default_batch_rows
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources, sources_for
-from lancekit.scan.fulltext.search import FullTextSearch
-from lancekit.scan.indexed.choice import row_choice
-from lancekit.scan.nearest.search import NearestSearch
 from lancekit.scan.outputs import plan_columns
 from lancekit.scan.scan import Scan
-from lancekit.scan.statistics import ScanStatistics, WatchedScan
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from lancekit.operations.mem_wal.reader.sources import ReadSet
+    from lancekit.scan.fulltext.search import FullTextSearch
+    from lancekit.scan.indexed.choice import RowChoice
+    from lancekit.scan.nearest.search import NearestSearch
+    from lancekit.scan.statistics import ScanStatistics
 
 __all__ = [
     "Columns",
@@ -198,6 +197,8 @@ def planned_with_shards(line: Line, options: ScanOptions) -> tuple[ReadSet, Scan
 
     That reads keys of generations, which may be merged and cleaned up meanwhile.
     """
+    from lancekit.operations.mem_wal.reader.sources import newest_read_set
+
     of = newest_read_set(line)
     for _ in range(_ATTEMPTS):
         try:
@@ -211,6 +212,8 @@ def planned_with_shards(line: Line, options: ScanOptions) -> tuple[ReadSet, Scan
 
 def planned_over(of: ReadSet, options: ScanOptions) -> Scan:
     """Plan a scan of a version and of the rows of shards that are read with it."""
+    from lancekit.operations.mem_wal.reader.merge_on_read import merged_scan
+
     return merged_scan(planned(of.base, options), of, options.blob_handling)
 
 
@@ -249,10 +252,14 @@ def _search(snapshot: Snapshot, options: ScanOptions) -> NearestSearch | FullTex
             hint="Search by one of them, and filter its rows by what they hold.",
         )
     if options.full_text_query is not None:
+        from lancekit.api.fulltext import full_text_search
+
         return full_text_search(
             options.full_text_query, snapshot, prefilter=early, indexed_only=indexed_only
         )
     if options.nearest is not None:
+        from lancekit.api.nearest import nearest_search
+
         return nearest_search(
             options.nearest,
             snapshot,
@@ -300,7 +307,7 @@ def _make_scan(
     choice = None
     if sources is None:
         if indexed and not late and not with_deleted:
-            choice = row_choice(snapshot, predicate, indexed_only=indexed_only)
+            choice = _choice(snapshot, predicate, indexed_only)
         sources = sources_for(fragment_sources(snapshot, schema), None if late else predicate)
     else:
         sources = [replace(source, schema=schema) for source in sources]
@@ -332,7 +339,21 @@ def _make_scan(
         search=search,
         choice=choice,
     )
-    return scan if report is None else WatchedScan(**vars(scan), report=report)
+    if report is None:
+        return scan
+    from lancekit.scan.statistics import WatchedScan
+
+    return WatchedScan(**vars(scan), report=report)
+
+
+def _choice(
+    snapshot: Snapshot, predicate: Predicate | None, indexed_only: bool
+) -> RowChoice | None:
+    if predicate is None or not isinstance(predicate.source, str) or not snapshot.indices:
+        return None
+    from lancekit.scan.indexed.choice import row_choice
+
+    return row_choice(snapshot, predicate, indexed_only=indexed_only)
 
 
 def _wanted(value: Any) -> Any:

@@ -10,13 +10,6 @@ import pyarrow as pa
 
 from lancekit.api._handle import Handle
 from lancekit.api.explained_scan import ExplainedScan
-from lancekit.api.frames import (
-    BLOB_ADDRESS,
-    blob_columns,
-    check_blob_mode,
-    frame_with_blobs,
-    pandas_frame,
-)
 from lancekit.api.pylance.arguments import check_count
 from lancekit.api.pylance.not_offered import PartOfPylance
 from lancekit.api.scan_options import ScanOptions, planned, planned_with_shards
@@ -25,7 +18,6 @@ from lancekit.display import Displayed
 from lancekit.errors import CorruptFileError, ShardError
 from lancekit.format.extensions import has_extensions, resolved, resolved_schema
 from lancekit.scan.fragments.rebatch import exact_batches, small_batches
-from lancekit.scan.order_by import parse_orderings, sorted_table
 from lancekit.scan.outputs import Output, plan_columns
 from lancekit.scan.scan import Scan
 from lancekit.versions.line import Line
@@ -33,6 +25,8 @@ from lancekit.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from lancekit.scan.order_by import ColumnOrdering
 
 __all__ = ["LanceScanner", "scan_of", "shown_schema"]
 
@@ -72,7 +66,7 @@ class LanceScanner(ExplainedScan, Displayed, PartOfPylance):
         )
         self._snapshot = snapshot
         self._dataset_schema = snapshot.manifest.schema
-        self._order = parse_orderings(order_by)
+        self._order = () if order_by is None else _orderings(order_by)
         known = set(scan.request.schema.names)
         self._sorted_by = [o.column_name for o in self._order if o.column_name not in known]
 
@@ -109,6 +103,8 @@ class LanceScanner(ExplainedScan, Displayed, PartOfPylance):
                 + plan_columns(self._dataset_schema, self._sorted_by, made=self._made),
             )
         whole = replace(self._scan, request=request, limit=None, offset=0).to_table()
+        from lancekit.scan.order_by import sorted_table
+
         ordered = sorted_table(whole, self._order)
         return ordered.slice(self._scan.offset, self._scan.limit).select(names)
 
@@ -138,6 +134,13 @@ class LanceScanner(ExplainedScan, Displayed, PartOfPylance):
 
         ``blob_mode`` says what blobs are: files (``"lazy"``), ``"bytes"`` or ``"descriptions"``.
         """
+        from lancekit.api.frames import (
+            blob_columns,
+            check_blob_mode,
+            frame_with_blobs,
+            pandas_frame,
+        )
+
         check_blob_mode(blob_mode)
         blobs = blob_columns(self._scan.request.outputs, self._dataset_schema)
         if blob_mode == "descriptions" or not blobs:
@@ -148,6 +151,8 @@ class LanceScanner(ExplainedScan, Displayed, PartOfPylance):
         )
 
     def _with_addresses(self) -> pa.Table:
+        from lancekit.api.frames import BLOB_ADDRESS
+
         request = self._scan.request
         address = Output(pa.field(BLOB_ADDRESS, pa.uint64()), path="_rowaddr")
         outputs = (*request.outputs, address)
@@ -168,6 +173,12 @@ class LanceScanner(ExplainedScan, Displayed, PartOfPylance):
 
     def _plain(self) -> str:
         return f"LanceScanner({self._snapshot.called})"
+
+
+def _orderings(order_by: Any) -> tuple[ColumnOrdering, ...]:
+    from lancekit.scan.order_by import parse_orderings
+
+    return parse_orderings(order_by)
 
 
 def scan_of(snapshot: Snapshot, options: ScanOptions) -> LanceScanner:

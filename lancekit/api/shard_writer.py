@@ -14,12 +14,13 @@ from lancekit.api.lsm_scanner import LsmScanner
 from lancekit.api.pylance.arguments import check_items, check_wait
 from lancekit.api.shard_snapshot import ShardSnapshot
 from lancekit.checked import checked_methods
+from lancekit.defaults import PUT_TIMEOUT
 from lancekit.display import Displayed
 from lancekit.errors import InvalidTypeError, SchemaMismatchError
 from lancekit.operations.mem_wal.reader.sources import ReadSet, newest_read_set
 from lancekit.operations.mem_wal.shard_rows import ShardRows
 from lancekit.operations.mem_wal.stats import Memory
-from lancekit.operations.mem_wal.writer import PUT_TIMEOUT, Writer
+from lancekit.operations.mem_wal.writer import Writer
 from lancekit.operations.mem_wal.writer_messages import put_begun
 from lancekit.versions.snapshot import Snapshot
 

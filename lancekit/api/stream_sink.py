@@ -10,8 +10,8 @@ from lancekit.api.pylance.arguments import check_names, check_place
 from lancekit.api.write_options import write_settings
 from lancekit.checked import checked
 from lancekit.choice import check_choice
+from lancekit.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.errors import InvalidArgumentError
-from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.provenance import recorded
 from lancekit.versions.line import open_line
 

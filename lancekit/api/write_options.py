@@ -20,6 +20,7 @@ from lancekit.api.pylance.arguments import (
 from lancekit.api.pylance.typed_dicts import AutoCleanupConfig
 from lancekit.checked import checked_methods
 from lancekit.choice import check_choice
+from lancekit.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.names import ManifestNaming
 from lancekit.format.storage_version import check_storage_version
@@ -28,7 +29,6 @@ from lancekit.operations.cleanup.auto import auto_cleanup_config
 from lancekit.operations.common.new_keys import KeyCheck
 from lancekit.operations.write import WriteMode, WriteSettings, open_rows, write_rows
 from lancekit.options import check_goal
-from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.progress import FragmentWriteProgress
 from lancekit.versions.line import check_same_place
 from lancekit.versions.manifest_writers import ManifestStore

@@ -9,8 +9,7 @@ from pyroaring import BitMap
 
 from lancekit.format.deletions import choose_kind, encode_deletions
 from lancekit.format.fragment import DeletionFile, DeletionKind
-from lancekit.storage import Store
-from lancekit.storage.base import Bytes
+from lancekit.storage.base import Bytes, Store
 
 __all__ = ["is_other_file", "write_deletions"]
 

@@ -20,6 +20,7 @@ from lancekit.commit.rules.gaps import judge_gap, passes_gaps
 from lancekit.commit.rules.pending import Pending
 from lancekit.commit.rules.table import judge
 from lancekit.commit.rules.verdict import Context
+from lancekit.defaults import COMMIT_TIMEOUT, MAX_RETRIES
 from lancekit.errors import (
     CommitUnknownError,
     IncompatibleConflictError,
@@ -39,13 +40,9 @@ from lancekit.versions.listing import Newest, newest_version
 from lancekit.versions.row_sequences import sequence_of
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["COMMIT_TIMEOUT", "MAX_RETRIES", "Audit"]
+__all__ = ["Audit"]
 __all__ += ["Clock", "check_not_replaced", "check_writable", "commit"]
 
-#: how often the race for a version number may be lost, and how long it is run; the defaults of all
-#: public calls
-MAX_RETRIES = 20
-COMMIT_TIMEOUT = timedelta(minutes=30)
 _LONGEST_PAUSE = 5.0
 
 

@@ -20,7 +20,7 @@ from lancekit.format.transaction import Transaction, encode_transaction
 from lancekit.interrupts import Told, attempted
 from lancekit.legible import clean
 from lancekit.provenance import recorded
-from lancekit.storage import Store
+from lancekit.storage.base import Store
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot, remember_put, snapshot_of
 

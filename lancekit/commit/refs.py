@@ -37,7 +37,8 @@ from lancekit.format.refs import (
 from lancekit.format.transaction import Transaction
 from lancekit.interrupts import attempting, outcome
 from lancekit.legible import clean, warn
-from lancekit.storage import Store, leads_away
+from lancekit.storage.base import Store
+from lancekit.storage.folders import leads_away
 from lancekit.versions.borrowers import borrowers
 from lancekit.versions.line import Line, check_new_place, open_line
 from lancekit.versions.listing import dataset_exists, latest_snapshot

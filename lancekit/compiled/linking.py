@@ -14,7 +14,7 @@ import struct
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = ["IS_QUICK", "KNOWN", "Code", "linked"]
 
@@ -47,8 +47,7 @@ class _NotKnownError(Exception):
     """An object file that is left to llvmlite."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
+class _Section(NamedTuple):
     kind: int
     flags: int
     data: bytes

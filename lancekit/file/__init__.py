@@ -11,34 +11,45 @@ know neither pages nor files and raise the two exceptions of `kernels.faults`, w
 place.
 
 A format of 2.1 and later is the rule; modules of 2.0 are called ``v20_*``.
+
+The package gives away pylance's names, when they are asked for; the rooms above import modules.
 """
 
-from lancekit.file.columns.blocks import BlockBounds
-from lancekit.file.columns.physical import FileColumn, file_columns
-from lancekit.file.file_metadata import LanceFileMetadata
-from lancekit.file.file_session import LanceFileSession, ListResult
-from lancekit.file.kernels.row_selection import Rows
-from lancekit.file.lance_file import LanceFileReader, LanceFileWriter, ReaderResults, stable_version
-from lancekit.file.layouts.blob_decode import as_descriptors
-from lancekit.file.open_files import OpenFiles
-from lancekit.file.reader import FileReader
-from lancekit.file.writer import FileSummary, FileWriter
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lancekit.file.file_metadata import LanceFileMetadata
+    from lancekit.file.file_session import LanceFileSession, ListResult
+    from lancekit.file.lance_file import (
+        LanceFileReader,
+        LanceFileWriter,
+        ReaderResults,
+        stable_version,
+    )
 
 __all__ = [
-    "BlockBounds",
-    "FileColumn",
-    "FileReader",
-    "FileSummary",
-    "FileWriter",
     "LanceFileMetadata",
     "LanceFileReader",
     "LanceFileSession",
     "LanceFileWriter",
     "ListResult",
-    "OpenFiles",
     "ReaderResults",
-    "Rows",
-    "as_descriptors",
-    "file_columns",
     "stable_version",
 ]
+
+_HOMES = {
+    "LanceFileMetadata": "file_metadata",
+    "LanceFileSession": "file_session",
+    "ListResult": "file_session",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'lance_file')}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -40,8 +40,9 @@ def join_files(readers: Sequence[FileReader]) -> FileReader:
     Examples
     --------
     >>> import pyarrow as pa
-    >>> from lancekit.file import FileReader, FileWriter
-    >>> from lancekit.storage import open_store
+    >>> from lancekit.file.reader import FileReader
+    >>> from lancekit.file.writer import FileWriter
+    >>> from lancekit.storage.places import open_store
     >>> store, readers = open_store("memory://"), []
     >>> for name in ("a", "b"):
     ...     writer = FileWriter(store.create(name), pa.schema({"x": pa.string()}))

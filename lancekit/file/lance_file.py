@@ -29,7 +29,8 @@ from lancekit.format.schema import LanceSchema
 from lancekit.format.storage_version import STORAGE_VERSIONS
 from lancekit.legible import shown, without_secrets
 from lancekit.options import check_goal, options
-from lancekit.storage import Store, open_store
+from lancekit.storage.base import Store
+from lancekit.storage.places import open_store
 
 __all__ = ["LanceFileReader", "LanceFileWriter", "ReaderResults", "no_namespace", "stable_version"]
 

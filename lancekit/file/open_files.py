@@ -15,14 +15,17 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from itertools import count
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from lancekit.cache import cache_limit, when_cleared
-from lancekit.file.reader import FileReader
 from lancekit.options import options
-from lancekit.storage import LocalStore, Store
-from lancekit.storage.mapped import MappedFile
+from lancekit.storage.base import Store
+from lancekit.storage.local import LocalStore
+
+if TYPE_CHECKING:
+    from lancekit.file.reader import FileReader
+    from lancekit.storage.mapped import MappedFile
 
 __all__ = ["OpenFiles"]
 
@@ -42,8 +45,8 @@ class OpenFiles:
     Examples
     --------
     >>> import pyarrow as pa
-    >>> from lancekit.file import FileWriter
-    >>> from lancekit.storage import open_store
+    >>> from lancekit.file.writer import FileWriter
+    >>> from lancekit.storage.places import open_store
     >>> store = open_store("memory://")
     >>> writer = FileWriter(store.create("a.lance"), pa.schema({"n": pa.int8()}))
     >>> writer.write(pa.record_batch({"n": pa.array([1, 2], pa.int8())}))
@@ -81,6 +84,8 @@ class OpenFiles:
         is_kept = isinstance(store, LocalStore) and not options.verify_checksums
         identity = store.identity(name) if is_kept else None
         if identity is None:  # a file that was written a moment ago, too
+            from lancekit.file.reader import FileReader
+
             return FileReader.open(store.open(name, size), compared=compared and is_kept)
         self._last_used = monotonic()
         # the memory decides what a page may be decoded to
@@ -90,6 +95,9 @@ class OpenFiles:
             if kept is not None and kept[1].seen <= cache_limit() * _SEEN_SHARE:
                 self._kept.move_to_end(key)
                 return kept[0]
+        from lancekit.file.reader import FileReader
+        from lancekit.storage.mapped import MappedFile
+
         mapped = store.open(name, size)
         reader = FileReader.open(mapped, compared=compared)
         if isinstance(mapped, MappedFile) and mapped.identity == identity:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -18,11 +19,13 @@ from lancekit.file.container.legacy_tables import LEGACY
 from lancekit.file.container.prefetch import PrefetchedSource, shelved
 from lancekit.file.kernels.faults import Unsupported, located
 from lancekit.file.kernels.row_selection import Rows, parse_rows
-from lancekit.file.legacy.field_reader import LegacyFieldReader
 from lancekit.file.structure.assemble import aligned, joined
 from lancekit.format.schema import LanceSchema, schema_from_pb
 from lancekit.lazy import cached_property
 from lancekit.storage.base import RandomAccess
+
+if TYPE_CHECKING:
+    from lancekit.file.legacy.field_reader import LegacyFieldReader
 
 __all__ = ["FileReader"]
 
@@ -41,8 +44,9 @@ class FileReader:
     Examples
     --------
     >>> import pyarrow as pa
-    >>> from lancekit.file import FileReader, FileWriter
-    >>> from lancekit.storage import open_store
+    >>> from lancekit.file.reader import FileReader
+    >>> from lancekit.file.writer import FileWriter
+    >>> from lancekit.storage.places import open_store
     >>> store = open_store("memory://")
     >>> batch = pa.record_batch({"n": [1, 2, None]})
     >>> writer = FileWriter(store.create("a.lance"), batch.schema)
@@ -244,11 +248,17 @@ class FileReader:
         key = (column.columns, column.field)
         known = self._fields.get(key)
         if known is None:
-            make = LegacyFieldReader if self.version == LEGACY else FieldReader
-            known = make(self._container, column.field, column.columns)
+            known = self._reader_of_fields()(self._container, column.field, column.columns)
             if keep:
                 self._fields[key] = known
         return known
+
+    def _reader_of_fields(self) -> type[FieldReader | LegacyFieldReader]:
+        if self.version != LEGACY:
+            return FieldReader
+        from lancekit.file.legacy.field_reader import LegacyFieldReader
+
+        return LegacyFieldReader
 
 
 class _Stream:

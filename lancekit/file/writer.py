@@ -27,7 +27,7 @@ from lancekit.file.columns.written import FORMATS, WrittenColumn, columns_of
 from lancekit.file.container.checksums import ChecksumWriter
 from lancekit.file.container.footer import ALIGNMENT, FOOTER, MAGIC
 from lancekit.file.kernels.arrow_buffers import Encoded
-from lancekit.file.layouts import blob_encode as blobs
+from lancekit.file.layouts.blob_descriptors import descriptor_field
 from lancekit.format.field_marks import (
     PACKED,
     is_blob_v2,
@@ -334,7 +334,7 @@ def _as_stored(schema: LanceSchema, version: str) -> LanceSchema:
 
     def walk(field: LanceField) -> LanceField:
         if is_blob_v2(field.metadata):
-            return blobs.descriptor_field(field)
+            return descriptor_field(field)
         if not field.children:
             return field
         field = replace(field, children=tuple(map(walk, field.children)))

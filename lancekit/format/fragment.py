@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +33,11 @@ from lancekit.format.fragment_columns import (
 )
 from lancekit.format.items import Items
 from lancekit.format.pb import table_pb2 as pb
-from lancekit.format.row_id_bounds import RowIdBounds, row_id_bounds
 from lancekit.format.unknown_fields import parse, put_unknown, take_unknown
 from lancekit.legible import shown
+
+if TYPE_CHECKING:
+    from lancekit.format.row_id_bounds import RowIdBounds
 
 __all__ = [
     "DataFile",
@@ -316,6 +318,8 @@ class FragmentList(Sequence[Fragment]):
     @property
     def row_id_bounds(self) -> RowIdBounds:
         """Between which numbers the row ids of each fragment lie."""
+        from lancekit.format.row_id_bounds import row_id_bounds
+
         if self._id_bounds is None:
             self._id_bounds = row_id_bounds(self.encoded)
         return self._id_bounds

@@ -12,13 +12,15 @@ import pyarrow as pa
 from lancekit import arrow_kernels as ak
 from lancekit.cache import VALUES, found_or_seen, keep, look_up, remembered
 from lancekit.errors import CorruptFileError
-from lancekit.file import FileColumn, FileReader, OpenFiles
+from lancekit.file.columns.physical import FileColumn
 from lancekit.file.kernels.row_selection import Rows
+from lancekit.file.open_files import OpenFiles
+from lancekit.file.reader import FileReader
 from lancekit.format.index import IndexMetadata
 from lancekit.format.names import INDICES
 from lancekit.index.kinds import IndexKind
 from lancekit.lazy import cached_property
-from lancekit.storage import Store
+from lancekit.storage.base import Store
 
 __all__ = ["IndexFileReader", "Segment", "held_bytes", "open_index_file"]
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from lancekit.commit.first_version import put_first_manifest
 from lancekit.commit.manifest.build import build_manifest
-from lancekit.commit.protocol import COMMIT_TIMEOUT, MAX_RETRIES, Clock
+from lancekit.commit.protocol import Clock
 from lancekit.commit.rules.pending import Pending
+from lancekit.defaults import COMMIT_TIMEOUT, MAX_RETRIES
 from lancekit.errors import DatasetNotFoundError, InvalidArgumentError
 from lancekit.format import operations as ops
 from lancekit.format.fragment import DataFile

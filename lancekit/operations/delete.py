@@ -26,7 +26,7 @@ from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.scan.indexed.choice import row_choice
-from lancekit.storage import Store
+from lancekit.storage.base import Store
 from lancekit.versions.at_once import at_once
 from lancekit.versions.snapshot import Snapshot
 

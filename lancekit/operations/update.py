@@ -12,6 +12,7 @@ from typing import Any
 
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.pending import Pending
+from lancekit.defaults import MAX_ROWS_PER_FILE
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.field_marks import holds_blobs
 from lancekit.format.schema import LanceField, LanceSchema
@@ -26,7 +27,6 @@ from lancekit.operations.delete import apply_deletions
 from lancekit.pipeline.engine.engine import Runner, choose_runner
 from lancekit.pipeline.join_files import join_small_files
 from lancekit.pipeline.rows.update import UpdateTask, rows_to_look_at, update_rows
-from lancekit.pipeline.rows.write import MAX_ROWS_PER_FILE
 from lancekit.scan.expressions.assignment import Assignment, compile_assignment
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.blobs import blob_view

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.commit.rules.pending import Pending
+from lancekit.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.errors import (
     ColumnNotFoundError,
     DatasetExistsError,
@@ -33,14 +34,10 @@ from lancekit.operations.common.write_targets import bases_of, chosen_places
 from lancekit.operations.unmerged.waiting import check_merged
 from lancekit.options import options
 from lancekit.pipeline.casts.plan import CastPlan, normalise_new_schema, plan_cast, with_new_blobs
-from lancekit.pipeline.rows.write import (
-    MAX_BYTES_PER_FILE,
-    MAX_ROWS_PER_FILE,
-    WriteTask,
-)
+from lancekit.pipeline.rows.write import WriteTask
 from lancekit.pipeline.source import Source, open_source
 from lancekit.progress import FragmentWriteProgress
-from lancekit.storage import begun_anew, is_in_memory
+from lancekit.storage.places import begun_anew, is_in_memory
 from lancekit.versions.line import Line, check_new_place
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot

@@ -26,7 +26,7 @@ from lancekit.pipeline.rows.new_files import WriteTarget
 from lancekit.pipeline.rows.write import WriteTask, delete_fragments, write_fragments
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.storage import Store
+from lancekit.storage.base import Store
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import FileLocation
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +20,11 @@ from lancekit.scan.fragment_rows import ScanRequest, block_rows, project, select
 from lancekit.scan.fragments.joint_reader import open_together, together
 from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
 from lancekit.scan.fragments.source import FragmentSource, FragmentSources
-from lancekit.scan.indexed.choice import RowChoice
-from lancekit.scan.indexed.found import ChosenRows
 from lancekit.scan.selection import Selection
+
+if TYPE_CHECKING:
+    from lancekit.scan.indexed.choice import RowChoice
+    from lancekit.scan.indexed.found import ChosenRows
 
 __all__ = ["IndexedRows", "LookedAt", "divided", "looked_at", "projected", "select_chosen"]
 
@@ -65,6 +68,8 @@ class IndexedRows:
 
         Without a filter, or where indices know, all that were chosen and are still there.
         """
+        from lancekit.scan.indexed.found import ChosenRows
+
         reader = open_together(self.sources)
         starts = starts_of(np.array([source.fragment.physical_rows for source in self.sources]))
         parts = zip(self.chosen, starts.tolist(), strict=False)

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
 
 import pyarrow as pa
 
@@ -34,9 +34,11 @@ from lancekit.scan.fragments.reader import (
 )
 from lancekit.scan.fragments.rebatch import combined, cut_at, no_rows
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.scan.indexed.choice import RowChoice
 from lancekit.scan.indexed_rows import IndexedRows, divided, projected
 from lancekit.scan.selection import Selection, projections
+
+if TYPE_CHECKING:
+    from lancekit.scan.indexed.choice import RowChoice
 
 __all__ = [
     "Scan",
@@ -191,8 +193,7 @@ class Scan:
             yield from _read_ahead(jobs, self.request)
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(NamedTuple):
     """Fragments that are read together, or one and the live rows wanted of it."""
 
     sources: tuple[FragmentSource, ...]
@@ -216,8 +217,7 @@ class _Job:
         step(len(self.live_rows))
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
+class _Block(NamedTuple):
     """Physical rows of an open fragment: no more of a large one is held than is read ahead."""
 
     reader: FragmentReader
@@ -241,8 +241,7 @@ class _Block:
         yield read_block(self.reader, request, self.start, self.stop)
 
 
-@dataclass(frozen=True, slots=True)
-class _Chosen:
+class _Chosen(NamedTuple):
     """Rows that indices have chosen; where these are not exact, a filter chooses among them."""
 
     of: IndexedRows

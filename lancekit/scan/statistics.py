@@ -14,7 +14,7 @@ from lancekit.display import Displayed
 from lancekit.legible import warn
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.scan import Scan
-from lancekit.storage import RandomAccess, Store
+from lancekit.storage.base import RandomAccess, Store
 
 __all__ = ["ScanStatistics", "WatchedScan"]
 

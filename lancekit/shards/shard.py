@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from lancekit.format.mem_wal.names import LOGS
-from lancekit.storage import Store
+from lancekit.storage.base import Store
 
 __all__ = ["Shard", "shard_of", "shards_of"]
 

@@ -14,15 +14,16 @@ modules whose classes are Spark's are imported there themselves.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
-
-from lancekit.spark.jobs.worker import freeze_worker
-from lancekit.spark.prepare import WarmUp, warm_up
-from lancekit.spark.session.info import SessionInfo, SettingDifference, session_info
-from lancekit.spark.session.session import spark_session, stop_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from lancekit.spark.jobs.worker import freeze_worker
+    from lancekit.spark.prepare import WarmUp, warm_up
+    from lancekit.spark.session.info import SessionInfo, SettingDifference, session_info
+    from lancekit.spark.session.session import spark_session, stop_spark
 
 __all__ = [
     "SessionInfo",
@@ -45,3 +46,26 @@ def register(spark: SparkSession) -> None:
     from lancekit.spark.datasource import datasource
 
     datasource.register(spark)
+
+
+#: where names are that come when they are asked for: a task of a worker needs none of them
+_HOMES = {
+    "SessionInfo": "session.info",
+    "SettingDifference": "session.info",
+    "WarmUp": "prepare",
+    "freeze_worker": "jobs.worker",
+    "session_info": "session.info",
+    "spark_session": "session.session",
+    "stop_spark": "session.session",
+    "warm_up": "prepare",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,21 +12,19 @@ from datetime import timedelta
 from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote
 
 from obstore.exceptions import BaseError, UnknownConfigurationKeyError
 from obstore.store import MemoryStore, from_url
 
-from lancekit.errors import InvalidArgumentError, InvalidTypeError, type_name
+from lancekit.errors import InvalidArgumentError
 from lancekit.storage.object_errors import redacted
+from lancekit.storage.uris import split
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-__all__ = ["SCHEMES", "check_options", "check_uri", "client_for", "split"]
-
-SCHEMES = ("memory", "s3", "s3a", "gs", "az", "abfs", "abfss", "adl", "azure")
-"""The URI schemes of object stores; ``memory`` is one store for the whole process."""
+__all__ = ["check_uri", "client_for"]
 
 # Options of the HTTP client and of its retries, as pylance names them; all others describe
 # the store.  obstore takes the three kinds apart and stops the process on a mix-up.
@@ -65,14 +63,6 @@ _numbers = count(1)
 _begun: dict[str, str] = {}
 
 
-def split(uri: str) -> SplitResult:
-    """Return the parts of a URI; ``InvalidArgumentError`` for one that has none."""
-    try:
-        return urlsplit(uri)
-    except ValueError as error:  # such as brackets that hold no address
-        raise InvalidArgumentError(f"{uri} is not a URI: {error}.") from None
-
-
 def check_uri(uri: str) -> str:
     """Return an object-store URI without trailing slashes, if it names one plain place."""
     parts = split(uri)
@@ -90,24 +80,6 @@ def check_uri(uri: str) -> str:
             f"{parts.scheme}://{parts.hostname or ''}{parts.path} cannot be opened: {problem}."
         )
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
-
-
-def check_options(options: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
-    """Return storage options as sorted pairs with lower-case names; values must be strings."""
-    # what is wrong is not shown: it may be a credential in the wrong place
-    if options is not None and not isinstance(options, Mapping):
-        raise InvalidTypeError(
-            f"storage_options is a {type_name(options)}.", hint="Pass a dictionary of strings."
-        )
-    pairs: dict[Any, Any] = dict(options or {})
-    for name, value in pairs.items():
-        if not isinstance(name, str) or not isinstance(value, str):
-            what = repr(name) if isinstance(name, str) else f"with a {type_name(name)} for a name"
-            raise InvalidTypeError(
-                f"storage option {what} is a {type_name(value)}.",
-                hint="Names and values of storage options are strings.",
-            )
-    return tuple(sorted((name.lower(), value) for name, value in pairs.items()))
 
 
 def memory_root(uri: str) -> str:

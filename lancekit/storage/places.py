@@ -13,9 +13,8 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError, UntrustedBas
 from lancekit.legible import shown
 from lancekit.options import options
 from lancekit.storage.base import Store
-from lancekit.storage.clients import SCHEMES, begin_anew, check_options, split
 from lancekit.storage.local import LocalStore
-from lancekit.storage.objects import ObstoreStore
+from lancekit.storage.uris import SCHEMES, check_options, split
 
 __all__ = [
     "begun_anew",
@@ -35,7 +34,11 @@ ALIASES = {"s3a": "s3", "abfs": "az", "abfss": "az", "azure": "az", "adl": "az"}
 
 def is_in_memory(store: Store) -> bool:
     """Return whether a store lives as long as this process."""
-    return isinstance(store, ObstoreStore) and _scheme(store.uri) == "memory"
+    if _scheme(store.uri) != "memory":
+        return False
+    from lancekit.storage.objects import ObstoreStore
+
+    return isinstance(store, ObstoreStore)
 
 
 def begun_anew(store: Store) -> Store:
@@ -43,6 +46,8 @@ def begun_anew(store: Store) -> Store:
 
     It is what is opened there from now on; stores that are open keep what they have.
     """
+    from lancekit.storage.clients import begin_anew
+
     begin_anew(store.uri)
     return open_store(store.uri)
 
@@ -88,6 +93,8 @@ def open_store(
     if scheme == "file":
         return LocalStore(_local_path(text))
     if scheme in SCHEMES:
+        from lancekit.storage.objects import ObstoreStore
+
         return ObstoreStore(text, storage_options)
     raise InvalidArgumentError(
         f"there is no store for {scheme}:// URIs.",

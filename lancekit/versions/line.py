@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
-from lancekit.file import OpenFiles
+from lancekit.file.open_files import OpenFiles
 from lancekit.format.names import branch_folder
 from lancekit.format.refs import MAIN
 from lancekit.legible import shown
-from lancekit.storage import Store, open_base, open_store
+from lancekit.storage.base import Store
+from lancekit.storage.places import open_base, open_store
 from lancekit.versions.manifest_writers import (
     CommitLock,
     Committer,

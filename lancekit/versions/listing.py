@@ -16,7 +16,7 @@ from datetime import datetime
 from lancekit.errors import DatasetNotFoundError, VersionNotFoundError
 from lancekit.format import names
 from lancekit.format.names import ManifestNaming
-from lancekit.storage import Store
+from lancekit.storage.base import Store
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 

@@ -15,8 +15,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from lancekit.errors import CorruptFileError, InvalidTypeError
 from lancekit.legible import shown
-from lancekit.storage import Store
-from lancekit.storage.base import Bytes
+from lancekit.storage.base import Bytes, Store
 
 __all__ = [
     "CommitLock",

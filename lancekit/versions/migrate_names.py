@@ -5,7 +5,7 @@ from __future__ import annotations
 from lancekit.errors import CorruptFileError
 from lancekit.format import names
 from lancekit.format.names import ManifestNaming
-from lancekit.storage import Store
+from lancekit.storage.base import Store
 from lancekit.versions.line import Line
 
 __all__ = ["migrate_names"]

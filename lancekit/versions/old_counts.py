@@ -6,13 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lancekit.errors import CorruptFileError
-from lancekit.file import FileReader
-from lancekit.format.deletions import decode_deletions
 from lancekit.format.fragment import Fragment
 from lancekit.format.manifest import Manifest
 from lancekit.format.names import DATA
-from lancekit.storage import Store
-from lancekit.storage.base import METADATA_BYTES
+from lancekit.storage.base import METADATA_BYTES, Store
 
 __all__ = ["counted"]
 
@@ -36,6 +33,9 @@ def counted(store: Store, manifest: Manifest) -> Manifest:
 
 
 def _counted(store: Store, manifest: Manifest) -> Iterator[Fragment]:
+    from lancekit.file.reader import FileReader
+    from lancekit.format.deletions import decode_deletions
+
     for fragment in manifest.fragments:
         rows, deletion = fragment.physical_rows, fragment.deletion_file
         if rows and (deletion is None or deletion.num_deleted_rows):

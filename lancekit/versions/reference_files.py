@@ -28,7 +28,7 @@ from lancekit.format.refs import (
     tag_file,
 )
 from lancekit.legible import warn
-from lancekit.storage import Store
+from lancekit.storage.base import Store
 from lancekit.versions.at_once import at_once, timed
 
 __all__ = [

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
 from lancekit.errors import CorruptFileError
-from lancekit.file import FileColumn, FileReader
+from lancekit.file.columns.physical import FileColumn
+from lancekit.file.reader import FileReader
 from lancekit.format.column_sequences import LINEAGE_FIELDS
 from lancekit.format.external_sequences import column_sequences, external_sequence, lineage_column
 from lancekit.format.fragment import Fragment

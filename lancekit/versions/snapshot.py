@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyroaring import BitMap
@@ -16,10 +17,7 @@ from lancekit.errors import (
     VersionNotFoundError,
 )
 from lancekit.format import names
-from lancekit.format.deletions import decode_deletions
-from lancekit.format.extensions import resolved_schema
 from lancekit.format.fragment import DataFile, DeletionFile, Fragment
-from lancekit.format.index import IndexMetadata, parse_index_section
 from lancekit.format.manifest import (
     FOOTER_BYTES,
     Manifest,
@@ -28,17 +26,14 @@ from lancekit.format.manifest import (
     read_section,
 )
 from lancekit.format.names import ManifestNaming
-from lancekit.format.transaction import (
-    Transaction,
-    TransactionSummary,
-    parse_transaction,
-    summarize_transaction,
-)
 from lancekit.lazy import cached_property
-from lancekit.storage import Store
-from lancekit.storage.base import METADATA_BYTES, too_large
+from lancekit.storage.base import METADATA_BYTES, Store, too_large
 from lancekit.versions.line import Line
 from lancekit.versions.old_counts import counted
+
+if TYPE_CHECKING:
+    from lancekit.format.index import IndexMetadata
+    from lancekit.format.transaction import Transaction, TransactionSummary
 
 __all__ = [
     "FileLocation",
@@ -123,6 +118,8 @@ class Snapshot:
     @property
     def row_schema(self) -> pa.Schema:
         """The schema of rows as users have them, with the extension types of this process."""
+        from lancekit.format.extensions import resolved_schema
+
         return resolved_schema(self.manifest.schema.to_arrow())
 
     @property
@@ -197,18 +194,24 @@ class Snapshot:
         """The segments of every index."""
         if self.manifest.index_section is None:
             return ()
+        from lancekit.format.index import parse_index_section
+
         data = read_section(self._whole(), self.manifest.index_section, self.manifest_name)
         return parse_index_section(bytes(data), self.manifest_name)
 
     @cached_property
     def transaction(self) -> Transaction | None:
         """What the version's commit did; ``None`` if nothing is recorded."""
+        from lancekit.format.transaction import parse_transaction
+
         encoded = self._encoded_transaction()
         return None if encoded is None else parse_transaction(*encoded)
 
     @property
     def transaction_summary(self) -> TransactionSummary | None:
         """What a list of versions shows of it, at a third of the cost."""
+        from lancekit.format.transaction import summarize_transaction
+
         encoded = self._encoded_transaction()
         return None if encoded is None else summarize_transaction(*encoded)
 
@@ -260,6 +263,8 @@ def read_deletions(location: FileLocation, fragment: Fragment, version: int) -> 
 def _read_deletions(
     location: FileLocation, file: DeletionFile, fragment: Fragment, version: int
 ) -> BitMap:
+    from lancekit.format.deletions import decode_deletions
+
     try:
         data = location.store.read(location.name, _most(file, fragment))
     except FileNotFoundError as error:

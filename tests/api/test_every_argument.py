@@ -19,9 +19,9 @@ import lancekit.api.stats
 import lancekit.file
 import lancekit.fragment
 import lancekit.vector
-from lancekit.commit.protocol import COMMIT_TIMEOUT, MAX_RETRIES
+from lancekit.defaults import COMMIT_TIMEOUT, CONFLICT_RETRIES, MAX_RETRIES, RETRY_TIMEOUT
 from lancekit.operations.commit import CommitSettings
-from lancekit.operations.common.retry import CONFLICT_RETRIES, RETRY_TIMEOUT, RetryPolicy
+from lancekit.operations.common.retry import RetryPolicy
 from tests.support.argument_checks import Method, Value, outcome, shared
 from tests.support.arguments_of_branches import BRANCHES
 from tests.support.arguments_of_explaining import EXPLAINED

@@ -20,7 +20,7 @@ from lancekit import errors
 from lancekit.commit import protocol
 from lancekit.commit.rules.pending import Pending
 from lancekit.format import operations as ops
-from lancekit.storage import LocalStore
+from lancekit.storage.local import LocalStore
 from lancekit.versions.line import open_line
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot, load_snapshot

@@ -21,7 +21,7 @@ ROWS = pa.table({"x": [0]})
 WRITER = """
 import contextlib, fcntl, sys
 import lancekit as lk
-from lancekit.storage import LocalStore
+from lancekit.storage.local import LocalStore
 
 def forbidden(self, name, data):
     raise AssertionError("this store has no conditional put")

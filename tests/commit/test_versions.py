@@ -21,7 +21,8 @@ from lancekit import errors
 from lancekit.api.history import Version
 from lancekit.format import names
 from lancekit.format.names import ManifestNaming
-from lancekit.storage import LocalStore, ObstoreStore
+from lancekit.storage.local import LocalStore
+from lancekit.storage.objects import ObstoreStore
 from lancekit.versions import listing as versions
 from lancekit.versions.line import open_line
 from lancekit.versions.listing import Newest, list_versions, newest_version

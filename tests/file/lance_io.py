@@ -8,7 +8,8 @@ from typing import Any
 import lance.file
 import pyarrow as pa
 
-from lancekit.file import FileReader, FileWriter
+from lancekit.file.reader import FileReader
+from lancekit.file.writer import FileWriter
 from tests.support.memory_file import MemoryFile, MemorySink
 
 

@@ -14,9 +14,9 @@ import pytest
 import lancekit as lk
 from lancekit.cache import _cache
 from lancekit.errors import CorruptFileError
-from lancekit.file import FileReader
 from lancekit.file.columns import blocks
 from lancekit.file.kernels.memory import arrow_of, owned, scratch, set_aside
+from lancekit.file.reader import FileReader
 from lancekit.storage.objects import MERGED_GAP_BYTES
 from tests.file.columns import NULLS, VERSIONS, assert_same, columns, with_nulls
 from tests.file.lance_io import write_ours, write_reference

@@ -7,10 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lancekit.file import FileReader, FileWriter
 from lancekit.file.copied_pages import encoded, pages_of
+from lancekit.file.reader import FileReader
+from lancekit.file.writer import FileWriter
 from lancekit.options import options
-from lancekit.storage import LocalStore
+from lancekit.storage.local import LocalStore
 
 
 def put(store: LocalStore, name: str, rows: pa.RecordBatch, version: str = "2.1") -> FileReader:

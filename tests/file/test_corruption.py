@@ -17,7 +17,8 @@ from lancekit.errors import (
     LancekitError,
     UnsupportedFeatureError,
 )
-from lancekit.file import FileColumn, FileWriter
+from lancekit.file.columns.physical import FileColumn
+from lancekit.file.writer import FileWriter
 from tests.file.columns import VERSIONS, columns, with_nulls
 from tests.file.lance_io import MemorySink, open_ours, write_ours, write_reference
 

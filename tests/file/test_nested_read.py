@@ -16,9 +16,11 @@ import pyarrow as pa
 import pytest
 
 from lancekit.errors import CorruptFileError, FormatError, UnsupportedFeatureError
-from lancekit.file import FileColumn, FileReader, as_descriptors
+from lancekit.file.columns.physical import FileColumn
 from lancekit.file.container.page import Page
+from lancekit.file.layouts.blob_decode import as_descriptors
 from lancekit.file.layouts.fullzip.decode import FullZipPage
+from lancekit.file.reader import FileReader
 from lancekit.file.structure import field_tree
 from lancekit.file.structure.assemble import nest
 from lancekit.format.pb import encodings_v21_pb2 as pb
@@ -447,8 +449,8 @@ def test_lists_inside_of_fixed_size_lists_are_not_guessed(tmp_path: Path) -> Non
 READ_ALL = """
 import sys
 import numpy as np
-from lancekit.file import FileReader
-from lancekit.storage import open_store
+from lancekit.file.reader import FileReader
+from lancekit.storage.places import open_store
 for name in sys.argv[2:]:
     reader = FileReader.open(open_store(sys.argv[1]).open(name))
     reader.read(reader.columns)

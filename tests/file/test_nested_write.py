@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import lancekit as lk
 from lancekit.errors import UnsupportedTypeError
-from lancekit.file import FileWriter
+from lancekit.file.writer import FileWriter
 from lancekit.format.schema import LanceSchema
 from tests.file.columns import VERSIONS
 from tests.file.lance_io import open_ours, read_reference, write_ours

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from lancekit.errors import CorruptFileError
-from lancekit.file import FileReader
 from lancekit.file.container.prefetch import PrefetchedSource
+from lancekit.file.reader import FileReader
 from lancekit.options import options
 from tests.file.columns import VERSIONS
 from tests.file.lance_io import write_ours

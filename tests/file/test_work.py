@@ -14,8 +14,8 @@ import pytest
 import lancekit as lk
 from lancekit import options
 from lancekit.errors import CorruptFileError, MemoryLimitError
-from lancekit.file import FileReader
 from lancekit.file.columns import work
+from lancekit.file.reader import FileReader
 from lancekit.storage import identity
 from tests.file.columns import NULLS, assert_same, columns, with_nulls
 from tests.file.lance_io import write_ours, write_reference

@@ -14,7 +14,7 @@ from lancekit.errors import (
     SchemaMismatchError,
     UnsupportedTypeError,
 )
-from lancekit.file import FileWriter
+from lancekit.file.writer import FileWriter
 from lancekit.format.schema import LanceSchema
 from tests.file.columns import VERSIONS, assert_same
 from tests.file.lance_io import open_ours, write_ours

@@ -22,7 +22,8 @@ from lancekit.pipeline.join_files import join_small_files, new_sources
 from lancekit.pipeline.rows.new_files import WriteTarget
 from lancekit.pipeline.rows.write import WriteTask, write_fragments
 from lancekit.scan.fragments.reader import FragmentReader
-from lancekit.storage import Store, open_store
+from lancekit.storage.base import Store
+from lancekit.storage.places import open_store
 from tests.support.arrow_columns import columns
 
 

@@ -12,7 +12,7 @@ from lancekit.pipeline.rows.new_files import (
     new_job,
     remove_job_files,
 )
-from lancekit.storage import open_store
+from lancekit.storage.places import open_store
 
 
 def test_names_end_with_the_digits_of_the_job() -> None:

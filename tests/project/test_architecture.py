@@ -88,7 +88,7 @@ FLOORS = """
     progress  provenance
     cache
     options  machine
-    call  checked  choice  picture
+    call  checked  choice  defaults  picture
     arrow_kernels  errors  fragment_progress  interrupts  ipython  lazy  _version
     display  extras  own_files  user_cache
     legible
@@ -118,6 +118,8 @@ DOORS = (
     "util",
     "vector",
 )
+#: modules that load others by a table of their names
+TABLES = {"lancekit.index.search.asked"}
 
 
 @cache
@@ -138,7 +140,10 @@ def _folder(name: str) -> str:
 
 @cache
 def _imports() -> dict[str, set[str]]:
-    """Return what each module imports of the package, for its types or lazily too."""
+    """Return what each module imports of the package, for its types or lazily too.
+
+    A table of modules, by their whole names, imports them.
+    """
     return {name: set(_imported(name, path)) - {name} for name, path in _modules().items()}
 
 
@@ -148,6 +153,8 @@ def _imported(name: str, path: Path) -> Iterator[str]:
             whole = [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Import):
             whole = [alias.name for alias in node.names if alias.name.startswith("lancekit")]
+        elif name in TABLES and isinstance(node, ast.Constant) and node.value in _modules():
+            whole = [str(node.value)]
         else:
             continue
         yield from map(_module_of, whole)
@@ -223,6 +230,49 @@ def test_only_the_spark_room_imports_pyspark() -> None:
         if _folder(name).split("/")[0] != "spark":
             assert "import pyspark" not in text, path
             assert "from pyspark" not in text, path
+
+
+#: modules whose functions import what one call needs and most do not: docs/architecture.md
+GATES = """
+    _wiring
+    api._blobs  api._columns  api._commits  api._handle  api._indices  api._lineage
+    api._maintenance  api._mem_wal  api._mem_wal_reading  api._mem_wal_upkeep
+    api._mem_wal_writing  api._positions  api._reading  api._rows  api._settings  api._spark
+    api._vector_indices  api._versions  api.explained_scan  api.lance_dataset  api.mem_wal_sink
+    api.open  api.pylance.arguments  api.scan_options  api.scanner  api.stream_sink
+    compiled.state
+    file.columns.decoders  file.encodings.bitpacking  file.encodings.byte_stream_split
+    file.encodings.fixed_size_list  file.encodings.flat  file.encodings.fsst
+    file.encodings.general  file.encodings.packed_struct  file.encodings.rle
+    file.encodings.variable  file.open_files  file.reader
+    format.fragment
+    lancekit
+    notebook.explorer.explorer
+    operations.explain.advice
+    scan.expressions.predicate  scan.fragments.reader  scan.indexed.choice  scan.indexed_rows
+    spark  spark.datasource.datasource  spark.session.preflight
+    statements.run
+    storage.places
+    versions.old_counts  versions.snapshot
+"""
+
+
+def _imports_in_functions(path: Path) -> bool:
+    functions = (node for node in ast.walk(ast.parse(path.read_text())) if _is_function(node))
+    return any(
+        isinstance(node, ast.ImportFrom) and (node.module or "").startswith("lancekit")
+        for function in functions
+        for node in ast.walk(function)
+    )
+
+
+def _is_function(node: ast.AST) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+
+
+def test_only_gates_import_inside_of_functions() -> None:
+    found = {name for name, path in _modules().items() if _imports_in_functions(path)}
+    assert {name.removeprefix("lancekit.") for name in found} == set(GATES.split())
 
 
 def test_lancekit_never_imports_the_reference() -> None:

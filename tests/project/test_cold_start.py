@@ -19,8 +19,14 @@ HEAVY = """
 #: the packages that each call may load besides
 PACKAGES = {
     "import": {"cloudpickle", "numpy", "pyarrow"},
-    "count": {"cloudpickle", "google", "numpy", "obstore", "pyarrow", "pyroaring", "xxhash"},
-    "filter": {"cloudpickle", "google", "numpy", "obstore", "pyarrow", "pyroaring", "xxhash"},
+    "count": {"cloudpickle", "google", "numpy", "pyarrow", "pyroaring"},
+    "filter": {"cloudpickle", "google", "numpy", "pyarrow", "pyroaring", "xxhash"},
+}
+#: the most modules, dataclasses and bytes of bytecode
+MOST = {
+    "import": (30, 10, 0.3e6),
+    "count": (120, 45, 1.2e6),
+    "filter": (235, 100, 2.5e6),
 }
 
 
@@ -45,5 +51,14 @@ def test_a_first_call_loads_no_other_packages(call: str, found: dict[str, Loaded
     assert not (found[call].packages | found[call].parts) & set(HEAVY.split())
 
 
-def test_an_import_loads_no_kernels_of_arrow(found: dict[str, Loaded]) -> None:
-    assert not found["import"].parts
+@pytest.mark.parametrize("call", ["import", "count"])
+def test_a_call_without_rows_loads_no_kernels_of_arrow(call: str, found: dict[str, Loaded]) -> None:
+    assert not found[call].parts
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_first_call_loads_no_more_than_it_may(call: str, found: dict[str, Loaded]) -> None:
+    modules, dataclasses, bytecode = MOST[call]
+    assert len(found[call].modules) <= modules
+    assert found[call].dataclasses <= dataclasses
+    assert found[call].bytecode <= bytecode

@@ -21,7 +21,7 @@ from lancekit.scan.fragments.joint_reader import JointReader, together
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.scan.outputs import plan_columns
 from lancekit.scan.scan import Scan
-from lancekit.storage import open_store
+from lancekit.storage.places import open_store
 
 HIDDEN = ("_rowid", "_rowaddr", "_rowoffset")
 

@@ -18,7 +18,7 @@ from lancekit.shards.entry import Entry, encode_entry, encode_sentinel, read_ent
 from lancekit.shards.log import positions, put_entry, replayable, tip
 from lancekit.shards.schema import wal_schema
 from lancekit.shards.shard import Shard, shard_of
-from lancekit.storage import LocalStore
+from lancekit.storage.local import LocalStore
 from tests.support.shards import SHARD, newest, opened, rows, with_shards
 
 MANIFEST = ShardManifest(shard=UUID(int=7), version=1, writer_epoch=1)

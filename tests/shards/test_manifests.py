@@ -21,7 +21,8 @@ from lancekit.format.mem_wal.shard_manifest import (
 from lancekit.shards import manifests
 from lancekit.shards.manifests import change, latest, put_next
 from lancekit.shards.shard import Shard, shard_of
-from lancekit.storage import LocalStore, open_store
+from lancekit.storage.local import LocalStore
+from lancekit.storage.places import open_store
 from tests.support.shards import SHARD, newest, opened, rows, with_shards
 
 FIRST = ShardManifest(shard=UUID(int=7), version=1, writer_epoch=1)

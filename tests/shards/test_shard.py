@@ -9,7 +9,9 @@ import pytest
 
 from lancekit.format.mem_wal.names import LOGS
 from lancekit.shards.shard import shard_of, shards_of
-from lancekit.storage import LocalStore, Store, open_store
+from lancekit.storage.base import Store
+from lancekit.storage.local import LocalStore
+from lancekit.storage.places import open_store
 from tests.support.shards import SHARD, rows, with_shards
 
 

@@ -10,7 +10,7 @@ import lancekit as lk
 from lancekit.errors import CorruptFileError
 from lancekit.pipeline.rows.new_files import WriteTarget
 from lancekit.spark.jobs.answers import AnswerRoom, read_answers
-from lancekit.storage import open_store
+from lancekit.storage.places import open_store
 from tests.spark.programs import run
 
 pytestmark = [pytest.mark.classic, pytest.mark.spark]

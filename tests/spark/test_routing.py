@@ -12,7 +12,7 @@ from lancekit.pipeline.keys.probe import Matches
 from lancekit.pipeline.keys.source_keys import SourceKeys
 from lancekit.spark.jobs.shipment import shipped
 from lancekit.spark.merge.match_keys import orders
-from lancekit.storage import open_store
+from lancekit.storage.places import open_store
 
 
 def matches(fragment: int, pairs: dict[int, int]) -> Matches:

@@ -7,7 +7,8 @@ import uuid
 import pytest
 
 from lancekit.errors import StorageError
-from lancekit.storage import Store, open_store
+from lancekit.storage.base import Store
+from lancekit.storage.places import open_store
 from tests.storage.contract import StoreContract
 from tests.support.faults import MODES, Crash, Faults, FaultyStore, Mode
 

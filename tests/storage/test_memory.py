@@ -4,7 +4,8 @@ import uuid
 import pytest
 
 from lancekit.errors import StorageError
-from lancekit.storage import ObstoreStore, begun_anew, open_store
+from lancekit.storage.objects import ObstoreStore
+from lancekit.storage.places import begun_anew, open_store
 from tests.storage.contract import StoreContract
 
 

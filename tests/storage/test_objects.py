@@ -7,8 +7,8 @@ import uuid
 
 import pytest
 
-from lancekit.storage import open_store
 from lancekit.storage.objects import MERGED_BYTES, MERGED_GAP_BYTES, merged
+from lancekit.storage.places import open_store
 
 
 @pytest.mark.parametrize(

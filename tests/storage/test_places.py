@@ -2,8 +2,8 @@ import pytest
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, UntrustedBaseError
 from lancekit.options import options
-from lancekit.storage import (
-    LocalStore,
+from lancekit.storage.local import LocalStore
+from lancekit.storage.places import (
     check_trusted_file,
     is_below,
     is_trusted_base,

@@ -16,8 +16,16 @@ import pyarrow as pa
 
 import lancekit.versions.line as line_module
 from lancekit.errors import StorageError
-from lancekit.storage import Listing, ObjectInfo, RandomAccess, Sink, Store
-from lancekit.storage.base import METADATA_BYTES, Bytes, temporary_name
+from lancekit.storage.base import (
+    METADATA_BYTES,
+    Bytes,
+    Listing,
+    ObjectInfo,
+    RandomAccess,
+    Sink,
+    Store,
+    temporary_name,
+)
 
 __all__ = ["MODES", "Call", "Crash", "Faults", "FaultyStore", "Mode", "attempt_on_copy", "injected"]
 

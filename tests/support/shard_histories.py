@@ -49,7 +49,7 @@ from lancekit.progress import _current
 from lancekit.shards.log import positions
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard, shard_of
-from lancekit.storage import LocalStore
+from lancekit.storage.local import LocalStore
 from tests.support.faults import Call, Crash, Faults, FaultyStore, Mode
 from tests.support.shard_state import newest_rows
 from tests.support.shards import LEFT_OPEN_MS, keyed

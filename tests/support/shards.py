@@ -13,7 +13,7 @@ from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.format.schema import PRIMARY_KEY
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard, shard_of
-from lancekit.storage import LocalStore
+from lancekit.storage.local import LocalStore
 
 SHARD = str(uuid.UUID(int=7))
 #: how often a writer of pylance that a test leaves open looks for rows to flush: it does so until

@@ -13,7 +13,7 @@ import pytest
 import lancekit as lk
 from lancekit.errors import StorageError
 from lancekit.operations.cleanup import run as cleanup
-from lancekit.storage import LocalStore
+from lancekit.storage.local import LocalStore
 from tests.support.hostile_files import (
     NOW,
     OPERATIONS,

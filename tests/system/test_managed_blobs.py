@@ -12,7 +12,7 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import CorruptFileError, InvalidArgumentError, NotOfferedError
-from lancekit.file import FileReader
+from lancekit.file.reader import FileReader
 from lancekit.scan.fragments.blobs import _place
 from lancekit.scan.fragments.source import fragment_sources
 from tests.support.interplay import NOW

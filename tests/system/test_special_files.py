@@ -22,8 +22,9 @@ from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.format.fragment import DeletionKind, Fragment, FragmentList
 from lancekit.format.manifest import encode_manifest_file
 from lancekit.format.refs import REFERENCE_BYTES
-from lancekit.storage import LocalStore, Store, open_store
-from lancekit.storage.base import METADATA_BYTES
+from lancekit.storage.base import METADATA_BYTES, Store
+from lancekit.storage.local import LocalStore
+from lancekit.storage.places import open_store
 from tests.support.hostile_files import FILES, ROWS, copied, make_received
 from tests.support.plants import SPECIALS
 

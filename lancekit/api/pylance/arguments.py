@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from lancekit.api.pylance.session import Session
 from lancekit.checked import TAKEN_ELSEWHERE, is_flag, is_whole, not_taken_here
 from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
@@ -181,6 +180,8 @@ def check_mapping(name: str, value: Any) -> Mapping[Any, Any]:
 
 
 def _check_session(name: str, value: Any) -> None:
+    from lancekit.api.pylance.session import Session
+
     if not isinstance(value, Session):
         raise InvalidTypeError(
             f"{name} is {shown(value)}.", hint="Pass what ds.session() gives.", argument=name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -11,15 +11,17 @@ from lancekit.file.container.footer import StoredPage
 from lancekit.file.container.page import Page
 from lancekit.file.kernels.faults import Damaged, Unsupported
 from lancekit.file.kernels.row_selection import Rows, grouped
-from lancekit.file.layouts.blob_decode import DESCRIPTOR, BlobPage
+from lancekit.file.layouts.blob_descriptors import DESCRIPTOR
 from lancekit.file.layouts.constant_decode import ConstantPage
 from lancekit.file.layouts.fullzip.decode import FullZipPage
 from lancekit.file.layouts.miniblock.decode import MiniBlockPages
-from lancekit.file.layouts.v20_decode import ArrayPage
 from lancekit.file.structure.assemble import nest
 from lancekit.file.structure.field_tree import Path
 from lancekit.file.structure.leaf import PageDecoder
 from lancekit.file.structure.repdef import Layers
+
+if TYPE_CHECKING:
+    from lancekit.file.layouts.v20_decode import ArrayPage
 
 __all__ = ["array_page", "checked_rows", "decoder_of"]
 
@@ -49,6 +51,8 @@ def decoder_of(pages: Sequence[StoredPage], path: Path) -> Callable[[Rows], pa.A
 def _decoder(page: Page, encoding: Any, kind: pa.DataType) -> PageDecoder:
     name = encoding.WhichOneof("layout") or "unknown"
     if name == "blob":
+        from lancekit.file.layouts.blob_decode import BlobPage
+
         descriptors = _decoder(page, encoding.blob.inner_layout, DESCRIPTOR)
         return BlobPage(page, descriptors, Layers.of(encoding.blob.layers), kind)
     make = _LAYOUTS.get(name)
@@ -67,5 +71,7 @@ def checked_rows(array: pa.Array, rows: Rows, kind: pa.DataType) -> pa.Array:
 
 def array_page(stored: StoredPage, kind: pa.DataType) -> ArrayPage:
     """Return the decoder of one page of a 2.0 file."""
+    from lancekit.file.layouts.v20_decode import ArrayPage
+
     encoding: Any = stored.encoding
     return ArrayPage(stored.page, encoding, kind)

@@ -231,8 +231,7 @@ def _unwrap(stored: bytes, type_url: str, into: Any) -> None:
     into.ParseFromString(wrapper.value)
 
 
-@dataclass(frozen=True, slots=True)
-class _Tail:
+class _Tail(NamedTuple):
     """The end of the file in memory, with a way to what lies before it."""
 
     source: RandomAccess

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,6 @@ from lancekit.file.encodings.buffers import (
     require_flat,
     word_type,
 )
-from lancekit.file.encodings.chunk_buffers import Part, chunk_counts, interleave
-from lancekit.file.encodings.request import EncodedValues
 from lancekit.file.kernels.bitpacking import (
     BLOCK,
     pack,
@@ -39,6 +37,10 @@ from lancekit.file.kernels.faults import require
 from lancekit.file.kernels.memory import Bytes, Ints, gather, scratch, starts_of, view
 from lancekit.file.kernels.values import DecodedValues, Fixed
 from lancekit.format.pb import encodings_v21_pb2 as pb
+
+if TYPE_CHECKING:
+    from lancekit.file.encodings.chunk_buffers import Part
+    from lancekit.file.encodings.request import EncodedValues
 
 __all__ = [
     "decode_block",
@@ -191,6 +193,8 @@ def decode_out_of_line(
     encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints
 ) -> DecodedValues:
     """Blocks of 1024 values of one width that the message names, then a tail, raw or packed."""
+    from lancekit.file.encodings.chunk_buffers import Part, interleave
+
     message = encoding.out_of_line_bitpacking
     bits_per_value = int(message.uncompressed_bits_per_value)
     dtype = word_type(bits_per_value)
@@ -279,6 +283,9 @@ def packed_size(widths: Ints, itemsize: int) -> int:
 
 def encode(values: NDArray[Any], widths: Ints) -> EncodedValues:
     """Pack unsigned integers, every block of 1024 to its width or a little more."""
+    from lancekit.file.encodings.chunk_buffers import Part, chunk_counts
+    from lancekit.file.encodings.request import EncodedValues
+
     dtype = values.dtype
     counts = chunk_counts(len(values), BLOCK)
     widths = _shared(widths)
@@ -337,6 +344,8 @@ def _blocks(packed: Bytes, dtype: Any, width: int) -> NDArray[Any]:
 
 def encode_out_of_line(levels: Bytes, borders: Ints, width: int) -> list[Part]:
     """Encode 16-bit levels between borders, all of one width."""
+    from lancekit.file.encodings.chunk_buffers import Part, interleave
+
     starts, counts = borders[:-1], np.diff(borders)
     whole = counts // BLOCK * BLOCK
     tails = counts - whole

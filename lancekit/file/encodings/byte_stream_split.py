@@ -6,17 +6,19 @@ See docs/format/data-files.md, 11.8.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lancekit.file.encodings import flat
 from lancekit.file.encodings.buffers import ChunkBuffers, narrowed, only, require_flat
-from lancekit.file.encodings.chunk_buffers import Part, chunk_counts
-from lancekit.file.encodings.request import EncodedValues
 from lancekit.file.kernels.faults import Unsupported
 from lancekit.file.kernels.memory import Bytes, Ints
 from lancekit.file.kernels.values import DecodedValues, Fixed
 from lancekit.format.pb import encodings_v21_pb2 as pb
+
+if TYPE_CHECKING:
+    from lancekit.file.encodings.request import EncodedValues
 
 __all__ = ["decode_chunks", "encode"]
 
@@ -48,6 +50,9 @@ def decode_chunks(
 
 def encode(data: Bytes, width: int, chunk: int) -> EncodedValues:
     """Encode values of ``width`` bytes, ``chunk`` of them in each chunk."""
+    from lancekit.file.encodings.chunk_buffers import Part, chunk_counts
+    from lancekit.file.encodings.request import EncodedValues
+
     rows = len(data) // width
     counts = chunk_counts(rows, chunk)
     full = (len(counts) - 1) * chunk

@@ -31,7 +31,6 @@ _MAX_ITEMS = 100_000
 
 #: How many values are looked at to see whether many are equal.
 _SAMPLE = 4096
-_JITTER = np.random.default_rng(0).random(_SAMPLE)
 
 #: A dictionary page takes at most so much of the bytes of the plain values.
 _WORTH = 0.7
@@ -90,7 +89,8 @@ def _places(size: int, rows: int) -> Ints:
 
     Not at even distances: values that repeat in a cycle would not be seen to.
     """
-    return ((np.arange(size) + _JITTER[:size]) * (rows / size)).astype(np.int64)
+    jitter = np.random.default_rng(0).random(_SAMPLE)[:size]
+    return ((np.arange(size) + jitter) * (rows / size)).astype(np.int64)
 
 
 def _again(values: pa.Array, size: int, distinct: int) -> bool:

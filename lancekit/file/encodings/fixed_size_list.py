@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lancekit.file.encodings import flat
 from lancekit.file.encodings.buffers import TOO_SHORT, ChunkBuffers
-from lancekit.file.encodings.chunk_buffers import chunk_counts
-from lancekit.file.encodings.request import (
-    CHUNK,
-    EncodedValues,
-    EncodingRequest,
-    chunk_size,
-    split,
-)
 from lancekit.file.kernels import bits
-from lancekit.file.kernels.arrow_buffers import ListParts, taken_apart
 from lancekit.file.kernels.bounds import claim
 from lancekit.file.kernels.faults import require
 from lancekit.file.kernels.memory import Bytes, Ints
 from lancekit.format.pb import encodings_v21_pb2 as pb
+
+if TYPE_CHECKING:
+    from lancekit.file.encodings.request import EncodedValues, EncodingRequest
+    from lancekit.file.kernels.arrow_buffers import ListParts
 
 __all__ = ["encode", "message", "take_validity"]
 
@@ -56,6 +52,10 @@ def take_validity(
 
 def encode(values: pa.Array, request: EncodingRequest) -> EncodedValues:
     """Encode lists, which may nest."""
+    from lancekit.file.encodings.chunk_buffers import chunk_counts
+    from lancekit.file.encodings.request import CHUNK, EncodedValues, chunk_size, split
+    from lancekit.file.kernels.arrow_buffers import taken_apart
+
     parts = taken_apart(values)
     size = chunk_size(parts.bits_per_row / 8, CHUNK[request.large], request.max_values)
     counts = chunk_counts(len(values), size)

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancekit.file.encodings.buffers import TOO_SHORT, ChunkBuffers, cut, located, narrowed, only
-from lancekit.file.encodings.chunk_buffers import chunk_counts
-from lancekit.file.encodings.request import (
-    CHUNK,
-    EncodedValues,
-    EncodingRequest,
-    chunk_size,
-    split,
-)
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.faults import Unsupported, require
 from lancekit.file.kernels.memory import Bytes, Ints, view
 from lancekit.file.kernels.values import Bits, DecodedValues, Fixed
 from lancekit.format.pb import encodings_v21_pb2 as pb
+
+if TYPE_CHECKING:
+    from lancekit.file.encodings.request import EncodedValues, EncodingRequest
 
 __all__ = [
     "check",
@@ -110,6 +105,9 @@ def decode_chunk(
 
 def encode(data: Bytes, rows: int, bits_per_row: int, request: EncodingRequest) -> EncodedValues:
     """Encode values as they are."""
+    from lancekit.file.encodings.chunk_buffers import chunk_counts
+    from lancekit.file.encodings.request import CHUNK, EncodedValues, chunk_size, split
+
     size = chunk_size(bits_per_row / 8, CHUNK[request.large], request.max_values)
     counts = chunk_counts(rows, size)
     part = split(data, counts, bits_per_row)

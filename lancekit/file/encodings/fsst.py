@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from lancekit.file.encodings import variable
 from lancekit.file.encodings.buffers import ChunkBuffers, kind_of
-from lancekit.file.encodings.request import CHUNK, EncodedValues, EncodingRequest
 from lancekit.file.kernels.faults import Unsupported
 from lancekit.file.kernels.fsst_decode import symbol_table
-from lancekit.file.kernels.fsst_encode import train
 from lancekit.file.kernels.memory import Bytes, Ints
 from lancekit.file.kernels.values import DecodedValues
 from lancekit.format.pb import encodings_v21_pb2 as pb
+
+if TYPE_CHECKING:
+    from lancekit.file.encodings.request import EncodedValues, EncodingRequest
 
 __all__ = ["check", "decode_chunk", "decode_chunks", "encode", "encode_each"]
 
@@ -49,6 +50,8 @@ def decode_chunk(
 
 def encode(offsets: NDArray[Any], data: Bytes, request: EncodingRequest) -> EncodedValues:
     """Encode strings in chunks, by symbols learned from them."""
+    from lancekit.file.encodings.request import CHUNK
+
     borders, codes, table = _coded(offsets, data)
     limit = CHUNK[request.large]
     stored = variable.encode(borders, codes, limit, 2 * limit, request)
@@ -64,6 +67,8 @@ def encode_each(
 
 
 def _coded(offsets: NDArray[Any], data: Bytes) -> tuple[NDArray[Any], Bytes, bytes]:
+    from lancekit.file.kernels.fsst_encode import train
+
     encoder = train(data, offsets)
     codes, borders = encoder.encode(data, offsets)
     return borders.astype(offsets.dtype), codes, encoder.table()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from lancekit.file.encodings.buffers import ChunkBuffers, kind_of
-from lancekit.file.encodings.chunk_buffers import Part, interleave
-from lancekit.file.encodings.request import EncodedValues
 from lancekit.file.kernels.bitpacking import BLOCK
 from lancekit.file.kernels.compression import (
     SCHEMES,
@@ -21,6 +20,9 @@ from lancekit.file.kernels.compression import (
 from lancekit.file.kernels.faults import Unsupported
 from lancekit.file.kernels.memory import Ints, starts_of
 from lancekit.format.pb import encodings_v21_pb2 as pb
+
+if TYPE_CHECKING:
+    from lancekit.file.encodings.request import EncodedValues
 
 __all__ = ["MIN_COMPRESSED", "check", "compressed", "compressed_unit", "decompressed", "message"]
 
@@ -79,6 +81,8 @@ def compressed(
 
     Nor are buffers compressed that have less than ``least`` bytes on average.
     """
+    from lancekit.file.encodings.chunk_buffers import Part, interleave
+
     first = values.buffers[0]
     lengths: Ints = np.sum([part.lengths for part in first], axis=0, dtype=np.int64)
     if lengths.sum() < least * len(lengths):

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from lancekit.file.encodings import flat
-from lancekit.file.encodings.request import EncodedValues, EncodingRequest
 from lancekit.file.kernels import values as raw
-from lancekit.file.kernels.arrow_buffers import packed_rows
 from lancekit.file.kernels.faults import Damaged, Unsupported
 from lancekit.file.kernels.memory import Bytes, as_bytes
 from lancekit.format.pb import encodings_v21_pb2 as pb
+
+if TYPE_CHECKING:
+    from lancekit.file.encodings.request import EncodedValues, EncodingRequest
 
 __all__ = ["encode", "message", "struct_array", "values_to_arrow", "width_of"]
 
@@ -32,6 +34,8 @@ def message(widths: Sequence[int]) -> pb.CompressiveEncoding:
 
 def encode(values: pa.Array, request: EncodingRequest) -> EncodedValues:
     """Encode structs whose fields are all of fixed width."""
+    from lancekit.file.kernels.arrow_buffers import packed_rows
+
     table, widths = packed_rows(values)
     stored = flat.encode(table.reshape(-1), len(values), table.shape[1] * 8, request)
     return replace(stored, encoding=message(widths))

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancekit.file.encodings import flat
 from lancekit.file.encodings.buffers import ChunkBuffers, cut, located, narrowed, require_flat
-from lancekit.file.encodings.chunk_buffers import Part, chunk_counts
-from lancekit.file.encodings.request import EncodedValues
 from lancekit.file.kernels.faults import Unsupported, require
 from lancekit.file.kernels.memory import Bytes, Ints, starts_of
 from lancekit.file.kernels.runs import repeated
 from lancekit.file.kernels.values import DecodedValues, Fixed
 from lancekit.format.pb import encodings_v21_pb2 as pb
+
+if TYPE_CHECKING:
+    from lancekit.file.encodings.chunk_buffers import Part
+    from lancekit.file.encodings.request import EncodedValues
 
 __all__ = [
     "CHUNK_VALUES",
@@ -117,6 +119,9 @@ def encode(values: NDArray[Any], starts: Ints, chunk: int) -> EncodedValues:
 
     Runs end with their chunk; those of more than `LONGEST_RUN` values are several.
     """
+    from lancekit.file.encodings.chunk_buffers import Part, chunk_counts
+    from lancekit.file.encodings.request import EncodedValues
+
     counts = chunk_counts(len(values), chunk)
     firsts = starts_of(counts)
     starts = _union(starts, firsts[:-1])
@@ -130,6 +135,8 @@ def encode(values: NDArray[Any], starts: Ints, chunk: int) -> EncodedValues:
 
 def encode_blocks(levels: Bytes, borders: Ints, at_most: int) -> list[Part] | None:
     """Encode 16-bit levels between borders; ``None`` if that takes more bytes than it may."""
+    from lancekit.file.encodings.chunk_buffers import Part
+
     changes = np.flatnonzero(levels[1:] != levels[:-1]) + 1
     if 3 * len(changes) > at_most:
         return None

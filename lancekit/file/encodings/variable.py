@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancekit.file.encodings import flat
 from lancekit.file.encodings.buffers import TOO_SHORT, ChunkBuffers, located, only, require_flat
-from lancekit.file.encodings.chunk_buffers import Part, chunk_counts
-from lancekit.file.encodings.request import EncodedValues, EncodingRequest, chunk_size
 from lancekit.file.kernels.faults import Unsupported, require
 from lancekit.file.kernels.memory import Bytes, Ints, gather, starts_of, view
 from lancekit.file.kernels.values import DecodedValues, Variable
 from lancekit.format.pb import encodings_v21_pb2 as pb
+
+if TYPE_CHECKING:
+    from lancekit.file.encodings.request import EncodedValues, EncodingRequest
 
 __all__ = [
     "check",
@@ -131,6 +132,9 @@ def encode(
     offsets: NDArray[Any], data: Bytes, limit: int, most: int, request: EncodingRequest
 ) -> EncodedValues:
     """Encode offsets relative to their chunk, then bytes; no chunk above ``most`` if possible."""
+    from lancekit.file.encodings.chunk_buffers import Part, chunk_counts
+    from lancekit.file.encodings.request import EncodedValues, chunk_size
+
     rows = len(offsets) - 1
     width = offsets.dtype.itemsize
     size = chunk_size(mean_size(offsets), limit, request.max_values, smallest=2)

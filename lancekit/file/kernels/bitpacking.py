@@ -8,9 +8,8 @@ little-endian bit string.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from math import gcd
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,8 +112,7 @@ def bits_needed(largest: int) -> int:
     return int(largest).bit_length()
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(NamedTuple):
     """How to unpack one width.
 
     Every row of the result comes from one *word row*: a row of words as stored, or, for a value

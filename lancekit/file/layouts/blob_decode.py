@@ -20,16 +20,14 @@ from lancekit.file.kernels.faults import Unsupported, require
 from lancekit.file.kernels.memory import numbers_of, starts_of
 from lancekit.file.kernels.row_selection import Rows
 from lancekit.file.kernels.values import storage_type, with_validity
+from lancekit.file.layouts.blob_descriptors import DESCRIPTOR
 from lancekit.file.structure.leaf import Leaf, PageDecoder
 from lancekit.file.structure.repdef import Layers, Levels
 from lancekit.format.arrow_parts import child_of
 from lancekit.format.field_marks import is_blob, texts
 from lancekit.storage.base import RandomAccess
 
-__all__ = ["DESCRIPTOR", "BlobPage", "as_descriptors", "resolve"]
-
-#: Where a value lies in its file, and its size, in bytes.
-DESCRIPTOR = pa.struct([("position", pa.uint64()), ("size", pa.uint64())])
+__all__ = ["BlobPage", "as_descriptors", "resolve"]
 
 
 def as_descriptors(field: pa.Field) -> pa.Field:

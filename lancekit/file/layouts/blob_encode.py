@@ -17,19 +17,16 @@ from lancekit.file.encodings.choose import EncodedValues
 from lancekit.file.encodings.chunk_buffers import Part, chunk_counts, interleave
 from lancekit.file.kernels.arrow_buffers import Encoded, null_flags, string_buffers
 from lancekit.file.kernels.memory import Bytes, Ints, starts_of
+from lancekit.file.layouts.blob_descriptors import DESCRIPTOR_V2
 from lancekit.file.layouts.choose import encode_page_of
 from lancekit.file.layouts.miniblock.encode import mini_block
 from lancekit.file.layouts.v20_encode import encode_page
 from lancekit.file.structure.repdef_build import Shredded, shred
-from lancekit.format import field_marks as marks
 from lancekit.format.arrow_parts import child_of
 from lancekit.format.extensions import BLOB_INPUT
 from lancekit.format.pb import encodings_v21_pb2 as pb
-from lancekit.format.schema import LanceField
 
 __all__ = [
-    "DESCRIPTOR_V2",
-    "descriptor_field",
     "encode_blobs",
     "encode_blobs_20",
     "encode_blobs_v2",
@@ -44,29 +41,8 @@ _ROWS_PER_CHUNK = 512
 #: Kinds of descriptors: the bytes are in this file, or at a place outside of the dataset.
 _INLINE, _EXTERNAL = 0, 3
 
-_PARTS = (
-    ("kind", "uint8", pa.uint8()),
-    ("position", "uint64", pa.uint64()),
-    ("size", "uint64", pa.uint64()),
-    ("blob_id", "uint32", pa.uint32()),
-    ("blob_uri", "string", pa.string()),
-)
-
-#: The parts of a descriptor of 2.2, as Arrow fields.
-DESCRIPTOR_V2 = pa.struct([pa.field(name, kind, nullable=False) for name, _, kind in _PARTS])
-
 #: Writes bytes to an aligned place of the file, and returns it.
 Place = Callable[[Bytes], int]
-
-
-def descriptor_field(field: LanceField) -> LanceField:
-    """Return the field that a file stores for blobs of 2.2."""
-    parts = tuple(
-        LanceField(id=-1, name=name, logical_type=logical, nullable=False)
-        for name, logical, _ in _PARTS
-    )
-    metadata = {marks.BLOB: "true", marks.PACKED[0]: "true"}
-    return replace(field, metadata=metadata, children=parts)
 
 
 def unified(array: pa.Array) -> pa.Array:
@@ -143,11 +119,11 @@ def _descriptors(values: pa.Array, place: Place) -> pa.StructArray:
         np.zeros(len(values), np.int64),
         uri.fill_null(""),
     ]
-    arrays = [
-        column if isinstance(column, pa.Array) else pa.array(column).cast(kind)
-        for column, (_, _, kind) in zip(columns, _PARTS, strict=True)
-    ]
     fields = list(DESCRIPTOR_V2)
+    arrays = [
+        column if isinstance(column, pa.Array) else pa.array(column).cast(field.type)
+        for column, field in zip(columns, fields, strict=True)
+    ]
     mask = None if null is None else pa.array(null)
     return pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
 

@@ -19,7 +19,8 @@ from lancekit.file.kernels.faults import Damaged, Unsupported, require
 from lancekit.file.kernels.fsst_decode import symbol_table
 from lancekit.file.kernels.memory import Bytes, Ints, arrow_of, as_bytes, gather, starts_of
 from lancekit.file.kernels.row_selection import Rows
-from lancekit.file.layouts.blob_decode import DESCRIPTOR, resolve
+from lancekit.file.layouts.blob_decode import resolve
+from lancekit.file.layouts.blob_descriptors import DESCRIPTOR
 from lancekit.format.pb import encodings_v20_pb2 as pb
 from lancekit.lazy import cached_property
 

@@ -25,7 +25,7 @@ from lancekit.file.kernels.bounds import claim, nulls
 from lancekit.file.kernels.faults import Unsupported, require
 from lancekit.file.kernels.memory import Bytes, Ints, arrow_of, numbers_of, starts_of
 from lancekit.file.kernels.row_selection import Rows, grouped
-from lancekit.file.layouts.blob_decode import DESCRIPTOR
+from lancekit.file.layouts.blob_descriptors import DESCRIPTOR
 from lancekit.file.layouts.v20_decode import without_null_items
 from lancekit.file.legacy.pages import Pages, read_pieces
 from lancekit.file.structure.assemble import nested_in, struct_of

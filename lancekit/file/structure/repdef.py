@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -277,8 +277,7 @@ def _items(
     return shapes
 
 
-@dataclass(frozen=True, slots=True)
-class _Split:
+class _Split(NamedTuple):
     """A list layer without its items, and the entries of what is around it."""
 
     lists: Lists
@@ -289,8 +288,7 @@ class _Split:
     definition: Words | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Entries:
+class _Entries(NamedTuple):
     """The entries of a list layer, whose items have definitions up to ``visible``."""
 
     repetition: Words

@@ -9,12 +9,12 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from lancekit.file import FileWriter
+from lancekit.file.writer import FileWriter
 from lancekit.format.index import IndexFile
 from lancekit.format.names import INDICES
 from lancekit.format.schema import LanceSchema
 from lancekit.index.segment import IndexFileReader
-from lancekit.storage import Sink, Store
+from lancekit.storage.base import Sink, Store
 
 __all__ = [
     "NewFile",

@@ -31,7 +31,7 @@ from lancekit.index.build.zones import (
 from lancekit.index.kinds import BTREE, VECTORS, IndexKind
 from lancekit.index.row_sets import SetForm, decoded_set, decoded_sets
 from lancekit.index.segment import IndexFileReader, Segment
-from lancekit.storage import Store
+from lancekit.storage.base import Store
 
 __all__ = ["OpenSegment", "bare_btree", "missing_files"]
 

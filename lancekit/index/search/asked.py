@@ -4,38 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from lancekit.index.kinds import BITMAP, BLOOM_FILTER, BTREE, LABEL_LIST, NGRAM, ZONE_MAP
-from lancekit.index.search import bitmap, bloom, btree, label_list, ngram, zonemap
-from lancekit.index.search.row_sets import Rows
-from lancekit.index.segment import Segment
+
+if TYPE_CHECKING:
+    from lancekit.index.search.row_sets import Rows
+    from lancekit.index.segment import Segment
 
 __all__ = ["ASKED", "Asked"]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What can be done with segments of a kind.
+    """What can be done with segments of a kind, and in which modules that is.
 
-    Attributes
-    ----------
-    search
-        Returns the rows of a segment for a question; ``None`` if it does not pay to ask.
-    load
-        Remembers what of a segment every question needs.
+    The modules are loaded when an index of the kind is first asked.
     """
 
-    search: Callable[..., Rows | None]
-    load: Callable[[Segment], Any]
+    module: str
+    loader: tuple[str, str]
 
+    def search(self) -> Callable[..., Rows | None]:
+        """Return what gives the rows of a segment for a question; ``None`` if it does not pay."""
+        return _function(self.module, "search")
+
+    def load(self) -> Callable[[Segment], Any]:
+        """Return what remembers of a segment what every question needs."""
+        return _function(*self.loader)
+
+
+def _function(module: str, name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] = getattr(import_module(module), name)
+    return found
+
+
+_BITMAP = "lancekit.index.search.bitmap"
+_BLOOM = "lancekit.index.search.bloom"
+_BTREE = "lancekit.index.search.btree"
+_LABEL_LIST = "lancekit.index.search.label_list"
+_NGRAM = "lancekit.index.search.ngram"
+_ZONE_MAP = "lancekit.index.search.zonemap"
 
 #: by the names of kinds
 ASKED: Mapping[str, Asked] = {
-    BTREE.name: Asked(btree.search, btree.load),
-    BITMAP.name: Asked(bitmap.search, bitmap.load),
-    ZONE_MAP.name: Asked(zonemap.search, zonemap.load),
-    BLOOM_FILTER.name: Asked(bloom.search, bloom.load),
-    LABEL_LIST.name: Asked(label_list.search, bitmap.keys_of),
-    NGRAM.name: Asked(ngram.search, ngram.load),
+    BTREE.name: Asked(_BTREE, (_BTREE, "load")),
+    BITMAP.name: Asked(_BITMAP, (_BITMAP, "load")),
+    ZONE_MAP.name: Asked(_ZONE_MAP, (_ZONE_MAP, "load")),
+    BLOOM_FILTER.name: Asked(_BLOOM, (_BLOOM, "load")),
+    LABEL_LIST.name: Asked(_LABEL_LIST, (_BITMAP, "keys_of")),
+    NGRAM.name: Asked(_NGRAM, (_NGRAM, "load")),
 }

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lancekit.errors import FormatError, InvalidArgumentError
-from lancekit.file import FileReader
 from lancekit.file.columns.physical import column_owners
+from lancekit.file.reader import FileReader
 from lancekit.format.field_marks import is_blob
 from lancekit.format.fragment import DataFile
 from lancekit.format.schema import LanceField, LanceSchema

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lancekit.legible import clean, warn
 from lancekit.options import options
-from lancekit.storage import is_below
+from lancekit.storage.places import is_below
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["PREFIX", "agree", "is_agreed"]

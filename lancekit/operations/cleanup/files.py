@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from lancekit.commit.refs import holds_branch
 from lancekit.format import names
-from lancekit.storage import ObjectInfo, Store
-from lancekit.storage.base import is_temporary
+from lancekit.storage.base import ObjectInfo, Store, is_temporary
 from lancekit.storage.names import is_name
 from lancekit.versions.line import Line
 from lancekit.versions.reference_files import all_branches

@@ -25,7 +25,7 @@ from lancekit.operations.cleanup.blobs import NamedBlobs, is_blob_file, named_bl
 from lancekit.operations.cleanup.files import file_key, list_files
 from lancekit.operations.cleanup.merge_bases import column_versions_among, merge_bases_among
 from lancekit.pipeline.engine.engine import LocalRunner
-from lancekit.storage import ObjectInfo
+from lancekit.storage.base import ObjectInfo
 from lancekit.versions.borrowers import borrowers
 from lancekit.versions.line import Line
 from lancekit.versions.listing import list_versions

@@ -31,7 +31,8 @@ from lancekit.operations.cleanup.plan import (
     references,
 )
 from lancekit.progress import tracking
-from lancekit.storage import Store, leads_away
+from lancekit.storage.base import Store
+from lancekit.storage.folders import leads_away
 from lancekit.versions.line import Line
 from lancekit.versions.listing import list_versions
 from lancekit.versions.reference_files import all_branches, all_tags

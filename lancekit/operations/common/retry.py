@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from lancekit.commit.protocol import Clock, check_not_replaced
+from lancekit.defaults import CONFLICT_RETRIES, RETRY_TIMEOUT
 from lancekit.errors import (
     CorruptFileError,
     InvalidArgumentError,
@@ -20,11 +21,8 @@ from lancekit.errors import (
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["CONFLICT_RETRIES", "RETRY_TIMEOUT", "RetryPolicy", "retried"]
+__all__ = ["RetryPolicy", "retried"]
 
-#: how often, and for how long, a change is worked out anew; the defaults of all public calls
-CONFLICT_RETRIES = 10
-RETRY_TIMEOUT = timedelta(seconds=30)
 
 T = TypeVar("T")
 

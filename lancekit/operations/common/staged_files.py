@@ -6,16 +6,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from lancekit.commit.manifest.draft import check_format
+from lancekit.defaults import MAX_BYTES_PER_FILE
 from lancekit.errors import CommitUnknownError, LancekitError
 from lancekit.format.fragment import Fragment
 from lancekit.options import options
 from lancekit.pipeline.rows.new_files import WriteTarget
-from lancekit.pipeline.rows.write import (
-    MAX_BYTES_PER_FILE,
-    WriteTask,
-    delete_fragments,
-)
-from lancekit.storage import Store
+from lancekit.pipeline.rows.write import WriteTask, delete_fragments
+from lancekit.storage.base import Store
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["removed_unless_landed", "write_task"]

@@ -68,7 +68,7 @@ def _load(snapshot: Snapshot, index: IndexMetadata) -> None:
     if kind is VECTORS:
         open_vectors(snapshot, index)
         return
-    load = _load_texts if kind is INVERTED else ASKED[kind.name].load
+    load = _load_texts if kind is INVERTED else ASKED[kind.name].load()
     load(_segment(snapshot, index, kind))
 
 

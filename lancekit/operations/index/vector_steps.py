@@ -28,7 +28,7 @@ from lancekit.operations.index.segments import (
     read_rows,
     write_segment,
 )
-from lancekit.storage import Store
+from lancekit.storage.base import Store
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [

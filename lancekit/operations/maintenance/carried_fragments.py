@@ -15,7 +15,7 @@ from lancekit.format.field_marks import is_blob_v2
 from lancekit.format.fragment import DataFile, Fragment
 from lancekit.format.manifest import BasePath
 from lancekit.operations.maintenance.copies import Copy, managed_files, side_files
-from lancekit.storage import Store
+from lancekit.storage.base import Store
 from lancekit.versions.snapshot import FileLocation, Snapshot
 
 __all__ = ["carried_fragments", "referred_fragments", "remove_copies"]

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 from uuid import UUID
 
+from lancekit.defaults import MAX_BYTES_PER_FILE
 from lancekit.errors import InvalidArgumentError, NotOfferedError
 from lancekit.format.fragment import Fragment
 from lancekit.format.index import IndexMetadata
@@ -16,7 +17,6 @@ from lancekit.legible import shown
 from lancekit.operations.index.remap import is_in_the_way
 from lancekit.operations.index.rows import covered_fragments
 from lancekit.operations.maintenance.compact_categories import Apart, kept_apart
-from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [

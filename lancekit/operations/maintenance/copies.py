@@ -6,13 +6,14 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from lancekit.errors import CorruptFileError
-from lancekit.file import FileReader
+from lancekit.file.reader import FileReader
 from lancekit.format import names
 from lancekit.format.index import IndexMetadata
 from lancekit.progress import step
 from lancekit.scan.fragments.managed_blobs import managed_blobs
 from lancekit.scan.fragments.source import fragment_sources
-from lancekit.storage import Store, check_trusted_file
+from lancekit.storage.base import Store
+from lancekit.storage.places import check_trusted_file
 from lancekit.versions.snapshot import FileLocation, Snapshot, missing_file
 
 __all__ = ["Copy", "carry_out", "index_files", "managed_files", "side_files"]

@@ -32,7 +32,7 @@ from lancekit.operations.maintenance.copies import (
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.scan.fragments.managed_blobs import managed_blobs
 from lancekit.scan.fragments.source import fragment_sources
-from lancekit.storage import ObjectInfo, Store
+from lancekit.storage.base import ObjectInfo, Store
 from lancekit.versions.snapshot import FileLocation, Snapshot, missing_file
 
 __all__ = ["DeepenResult", "deepen"]

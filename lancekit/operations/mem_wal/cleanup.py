@@ -30,14 +30,12 @@ from lancekit.operations.unmerged.quarantined import EMPTIED, quarantine_ids
 from lancekit.shards.entry import read_entry
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard
-from lancekit.storage import ObjectInfo
+from lancekit.storage.base import ObjectInfo
 from lancekit.versions.listing import list_versions
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["GRACE", "MemWalCleanupStats", "clean_quarantine", "clean_shards"]
+__all__ = ["MemWalCleanupStats", "clean_quarantine", "clean_shards"]
 
-#: how long readers may go on with what they have planned
-GRACE = timedelta(hours=1)
 
 #: so many of the newest manifests stay, however old they are: who is about to put the next one
 #: must not find the name free because it was put, and removed

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lancekit.errors import CorruptFileError, LancekitError, UnsupportedFeatureError
-from lancekit.file import FileReader
+from lancekit.file.reader import FileReader
 from lancekit.format.mem_wal.names import generation_number
 from lancekit.format.mem_wal.shard_manifest import ShardManifest, SsTable
 from lancekit.format.names import INDICES

@@ -13,14 +13,14 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from lancekit.errors import CorruptFileError, LancekitError
-from lancekit.file import FileReader
+from lancekit.file.reader import FileReader
 from lancekit.format.mem_wal.names import ASIDE
 from lancekit.format.schema import LanceSchema
 from lancekit.operations.maintenance.validate import validate_version
 from lancekit.operations.mem_wal.generation import OF_DAMAGE
 from lancekit.options import options
 from lancekit.shards.schema import TOMBSTONE, primary_key
-from lancekit.storage import Store
+from lancekit.storage.base import Store
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Left", "Rows", "copied_aside", "fault_of_table", "left_in"]

@@ -41,7 +41,7 @@ from lancekit.options import options
 from lancekit.pipeline.rows.write import WriteTask, write_fragments
 from lancekit.shards.schema import generation_schema, primary_key
 from lancekit.shards.shard import Shard
-from lancekit.storage import Store
+from lancekit.storage.base import Store
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot, snapshot_of
 

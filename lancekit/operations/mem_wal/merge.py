@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
 
+from lancekit.defaults import ROWS_PER_COMMIT
 from lancekit.errors import (
     CorruptFileError,
     LancekitError,
@@ -35,18 +36,8 @@ from lancekit.shards.shard import Shard
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = [
-    "ROWS_PER_COMMIT",
-    "PlannedMerge",
-    "Progress",
-    "drain",
-    "is_refusal",
-    "merge_generations",
-    "planned_merge",
-]
+__all__ = ["PlannedMerge", "Progress", "drain", "is_refusal", "merge_generations", "planned_merge"]
 
-#: rows of generations that one commit merges, about; one generation at least
-ROWS_PER_COMMIT = 1_000_000
 #: and how many of their bytes, whatever the rows
 _BYTES = 1 << 30
 

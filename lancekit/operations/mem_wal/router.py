@@ -16,6 +16,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from lancekit.defaults import CLAIM_TIMEOUT
 from lancekit.errors import (
     FencedError,
     InvalidArgumentError,
@@ -42,13 +43,11 @@ from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.shards.shard import shard_of
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["CLAIM_TIMEOUT", "Acknowledged", "Router", "beside_each_other", "columns_changed"]
+__all__ = ["Acknowledged", "Router", "beside_each_other", "columns_changed"]
 __all__ += ["sharding_of"]
 
 T = TypeVar("T")
 
-#: how long a shard is taken again that other writers take
-CLAIM_TIMEOUT = timedelta(seconds=30)
 #: how many shards are written to at the same time
 _THREADS = 16
 

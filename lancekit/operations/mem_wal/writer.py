@@ -18,6 +18,7 @@ from time import monotonic, perf_counter
 
 import pyarrow as pa
 
+from lancekit.defaults import PUT_TIMEOUT
 from lancekit.errors import LancekitError
 from lancekit.interrupts import LOOK_SECONDS, Postponed, attempting, heed
 from lancekit.operations.mem_wal import writer_messages as messages
@@ -34,10 +35,8 @@ from lancekit.progress import context_of_its_own
 from lancekit.shards.shard import Shard
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["PUT_TIMEOUT", "Writer"]
+__all__ = ["Writer"]
 
-#: how long a put waits for memory
-PUT_TIMEOUT = timedelta(minutes=2)
 
 LOGGER = logging.getLogger(__name__)
 

@@ -26,7 +26,8 @@ from lancekit.shards.entry import count_entry_rows
 from lancekit.shards.log import check_reach, positions, replayable
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard, shards_of
-from lancekit.storage import LocalStore, Store
+from lancekit.storage.base import Store
+from lancekit.storage.local import LocalStore
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 

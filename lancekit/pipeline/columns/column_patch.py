@@ -21,7 +21,7 @@ from lancekit.format.fragment import TOMBSTONE, Fragment
 from lancekit.pipeline.columns.write import ColumnsTask, write_columns
 from lancekit.pipeline.rows.write import WriteTask, delete_fragments
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.storage import Store
+from lancekit.storage.base import Store
 
 __all__ = ["Patch", "Patched", "added_files", "all_patched", "superseded", "try_patch"]
 

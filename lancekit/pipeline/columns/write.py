@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError, type_name
-from lancekit.file import FileWriter
+from lancekit.file.writer import FileWriter
 from lancekit.format.fragment import Fragment
 from lancekit.format.names import DATA
 from lancekit.format.schema import LanceSchema
@@ -34,7 +34,7 @@ from lancekit.scan.fragments.reader import FragmentReader, Offsets
 from lancekit.scan.fragments.rebatch import combined
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.outputs import plan_columns
-from lancekit.storage import Store
+from lancekit.storage.base import Store
 
 __all__ = [
     "Calls",

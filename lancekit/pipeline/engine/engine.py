@@ -21,7 +21,7 @@ from lancekit.options import options
 from lancekit.progress import Stopped, Tracker, known_rows, result_of, tracking, what_is
 
 if TYPE_CHECKING:
-    from lancekit.storage import Store
+    from lancekit.storage.base import Store
 
 __all__ = [
     "Choice",

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lancekit.file import FileReader
 from lancekit.file.columns.physical import owning_fields
 from lancekit.file.container.footer import StoredPage
 from lancekit.file.copied_pages import pages_of
+from lancekit.file.reader import FileReader
 from lancekit.format.field_marks import holds_blobs, is_blob_v2
 from lancekit.format.fragment import columns_of_files
 from lancekit.format.schema import LanceField
@@ -19,7 +19,7 @@ from lancekit.options import DEFAULT_GOAL
 from lancekit.pipeline.rows.write import WriteTask
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.storage import LocalStore
+from lancekit.storage.local import LocalStore
 
 __all__ = ["LARGE_PAGE", "Pages", "columns_to_copy"]
 

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from lancekit.format.names import DATA, data_file_name
-from lancekit.storage import Store
+from lancekit.storage.base import Store
 
 __all__ = ["WriteTarget", "begin_job", "new_data_file", "new_job", "remove_job_files"]
 

@@ -11,9 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
+from lancekit.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.errors import InvalidArgumentError
-from lancekit.file import FileSummary, FileWriter
 from lancekit.file.kernels.arrow_buffers import Encoded
+from lancekit.file.writer import FileSummary, FileWriter
 from lancekit.format.field_marks import is_blob_v2, texts
 from lancekit.format.fragment import DataFile, Fragment
 from lancekit.format.schema import LanceSchema
@@ -21,8 +22,7 @@ from lancekit.format.storage_version import check_written
 from lancekit.options import DEFAULT_GOAL
 from lancekit.pipeline.rows.new_files import WriteTarget, new_data_file
 from lancekit.progress import FragmentWriteProgress
-from lancekit.storage import Store
-from lancekit.storage.base import Sink
+from lancekit.storage.base import Sink, Store
 
 __all__ = [
     "NewFiles",
@@ -33,10 +33,6 @@ __all__ = [
     "write_fragments",
     "write_with_pages",
 ]
-
-#: the reference's defaults
-MAX_ROWS_PER_FILE = 1 << 20
-MAX_BYTES_PER_FILE = 90 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

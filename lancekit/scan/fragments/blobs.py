@@ -18,15 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit.errors import CorruptFileError, InvalidArgumentError
-from lancekit.file import FileReader
-from lancekit.file.layouts.blob_encode import DESCRIPTOR_V2, descriptor_field
+from lancekit.file.layouts.blob_descriptors import DESCRIPTOR_V2, descriptor_field
+from lancekit.file.reader import FileReader
 from lancekit.format.arrow_parts import child_of, items_of
 from lancekit.format.field_marks import BLOB, holds_blobs, is_blob, is_blob_v2
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.options import options
-from lancekit.storage import check_trusted_file
 from lancekit.storage.base import RandomAccess
 from lancekit.storage.names import is_name
+from lancekit.storage.places import check_trusted_file
 from lancekit.versions.snapshot import FileLocation
 
 if TYPE_CHECKING:

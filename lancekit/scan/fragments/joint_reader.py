@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-from lancekit.file import FileReader
 from lancekit.file.concatenated import join_files
 from lancekit.file.kernels.memory import starts_of
+from lancekit.file.reader import FileReader
 from lancekit.lazy import cached_property
 from lancekit.machine import decoding_threads
 from lancekit.scan.fragments.blobs import has_blobs

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +17,14 @@ from pyroaring import BitMap
 
 from lancekit import arrow_kernels as ak
 from lancekit.errors import CorruptFileError
-from lancekit.file import BlockBounds, FileColumn, FileReader
-from lancekit.file.columns.physical import column_owners
+from lancekit.file.columns.blocks import BlockBounds
+from lancekit.file.columns.physical import FileColumn, column_owners
 from lancekit.file.kernels.memory import arrow_of
+from lancekit.file.reader import FileReader
 from lancekit.format import row_address
 from lancekit.format.deletions import to_offsets
 from lancekit.format.fragment import columns_of_files
 from lancekit.format.paths import parse_path, path_field, pick, pruned
-from lancekit.format.row_ids import RowIds, RowVersions, read_row_ids, read_row_versions
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.lazy import cached_property
 from lancekit.progress import step
@@ -38,8 +38,10 @@ from lancekit.scan.fragments.blobs import (
 from lancekit.scan.fragments.rebatch import taken
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.fragments.split_fields import as_stored, joined, stored_part
-from lancekit.versions.row_sequences import read_sequence
 from lancekit.versions.snapshot import missing_file, read_deletions
+
+if TYPE_CHECKING:
+    from lancekit.format.row_ids import RowIds, RowVersions
 
 __all__ = ["META_COLUMNS", "FragmentReader", "as_offsets"]
 
@@ -52,8 +54,7 @@ _SCATTERED_SHARE = 1 / 16
 _MANY_ROWS = 1 << 27
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """What one file holds of a top-level field; `as_is` if that is what the field asks for."""
 
     held: LanceField
@@ -299,6 +300,8 @@ class FragmentReader:
         """The row ids, where they are not the addresses."""
         if not self.source.stable_row_ids:
             return None
+        from lancekit.format.row_ids import read_row_ids
+
         encoded = self._sequence("row_ids")
         if encoded is None:
             return None
@@ -328,10 +331,14 @@ class FragmentReader:
         return self._versions("last_updated_at")
 
     def _versions(self, name: str) -> RowVersions:
+        from lancekit.format.row_ids import read_row_versions
+
         return read_row_versions(self._sequence(name), self.physical_rows, self.source.where)
 
     def _sequence(self, name: str) -> bytes | None:
         """Return an encoded sequence over the rows, read from the file that holds it if need be."""
+        from lancekit.versions.row_sequences import read_sequence
+
         source = self.source
         return read_sequence(
             source.fragment, name, open_file=self.file, line=source.line, version=source.version

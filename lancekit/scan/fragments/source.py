@@ -16,7 +16,7 @@ from lancekit.format.manifest import BasePath
 from lancekit.format.schema import LanceSchema
 from lancekit.lazy import cached_property
 from lancekit.scan.expressions.predicate import Predicate
-from lancekit.storage import LocalStore
+from lancekit.storage.local import LocalStore
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import FileLocation, Snapshot
 

@@ -135,7 +135,7 @@ class RowChoice:
         covered = self._covered(segment)
         if not covered:
             return None
-        search = ASKED[segment.kind.name].search
+        search = ASKED[segment.kind.name].search()
         try:
             rows = search(segment, question, always=self.indexed_only)
             if rows is None:

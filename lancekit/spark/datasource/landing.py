@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lancekit.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.format.fragment import Fragment
 from lancekit.format.storage_version import check_storage_version
 from lancekit.operations.write import WriteMode, WritePlan, WriteSettings, commit_rows, plan_write
 from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.join_files import join_small_files
-from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, WriteTask
+from lancekit.pipeline.rows.write import WriteTask
 from lancekit.spark.datasource.options import SourceOptions
 from lancekit.spark.datasource.writer import LanceWriter
 from lancekit.spark.frames.types import arrow_schema

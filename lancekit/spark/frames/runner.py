@@ -17,7 +17,7 @@ from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import LEFT, collect, pack
 from lancekit.spark.session.preflight import check_workers
 from lancekit.spark.session.session import spark_session
-from lancekit.storage import Store
+from lancekit.storage.base import Store
 
 __all__ = ["TASKS_PER_CORE", "SparkRunner"]
 

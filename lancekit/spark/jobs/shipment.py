@@ -13,8 +13,7 @@ from itertools import islice
 
 from lancekit.format.names import DATA, data_file_name
 from lancekit.pipeline.merge.strategy import CLOSURE_BYTES
-from lancekit.storage import Store
-from lancekit.storage.base import Bytes
+from lancekit.storage.base import Bytes, Store
 
 __all__ = ["Shipment", "shipped"]
 

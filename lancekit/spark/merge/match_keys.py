@@ -42,8 +42,7 @@ from lancekit.spark.frames.scan import cut_pieces, whole_ranges
 from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import collect
 from lancekit.spark.jobs.shipment import Shipment, shipped
-from lancekit.storage import Store
-from lancekit.storage.base import Bytes
+from lancekit.storage.base import Bytes, Store
 from lancekit.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from lancekit.errors import CorruptFileError, LancekitError, MemoryLimitError
-from lancekit.file import FileReader
 from lancekit.file.legacy import field_reader
+from lancekit.file.reader import FileReader
 from lancekit.format.pb import schema_pb2
 from lancekit.options import options
 from tests.file.lance_io import open_ours

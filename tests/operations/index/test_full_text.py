@@ -24,7 +24,7 @@ from lancekit.errors import (
 )
 from lancekit.file import LanceFileReader
 from lancekit.indices import IndexConfig
-from lancekit.storage import LocalStore
+from lancekit.storage.local import LocalStore
 
 WORDS = [f"w{number}" for number in range(30)] + ["snow", "late"]
 WEIGHTS = [100 / (number + 1) for number in range(30)] + [6, 4]

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.file import FileWriter
+from lancekit.file.writer import FileWriter
 from lancekit.index.kinds import BTREE
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.index import create, groups

@@ -23,7 +23,7 @@ from lancekit.errors import (
     InvalidTypeError,
     NotOfferedError,
 )
-from lancekit.file import OpenFiles
+from lancekit.file.open_files import OpenFiles
 from lancekit.index.ivf.segment import VectorSegment
 from lancekit.index.kinds import VECTORS
 from lancekit.index.segment import open_index_file

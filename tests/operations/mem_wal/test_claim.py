@@ -21,7 +21,7 @@ from lancekit.shards.log import positions, put_entry, replayable
 from lancekit.shards.manifests import change, latest
 from lancekit.shards.schema import wal_schema
 from lancekit.shards.shard import Shard
-from lancekit.storage import LocalStore
+from lancekit.storage.local import LocalStore
 from tests.support.shards import SHARD, newest, opened, rows, with_shards
 
 

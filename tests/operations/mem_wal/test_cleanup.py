@@ -19,7 +19,7 @@ from lancekit.operations.mem_wal import cleanup
 from lancekit.shards.entry import read_entry
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard, shard_of
-from lancekit.storage import LocalStore
+from lancekit.storage.local import LocalStore
 from tests.support.faults import Call, Faults, injected
 from tests.support.mem_wal_model import table_of, write_with_pylance
 from tests.support.shards import LEFT_OPEN_MS

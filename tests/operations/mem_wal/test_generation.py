@@ -21,7 +21,7 @@ from lancekit.operations.mem_wal.generation import KEYS, open_generation, write_
 from lancekit.shards.manifests import change
 from lancekit.shards.schema import wal_schema
 from lancekit.shards.shard import Shard, shard_of
-from lancekit.storage import LocalStore
+from lancekit.storage.local import LocalStore
 from tests.support.faults import Faults, FaultyStore
 from tests.support.shards import SHARD, keyed, newest, opened, rows, with_shards
 

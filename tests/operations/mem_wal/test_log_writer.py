@@ -19,7 +19,7 @@ from lancekit.shards.entry import encode_sentinel, read_entry
 from lancekit.shards.log import positions, put_entry
 from lancekit.shards.schema import wal_schema
 from lancekit.shards.shard import Shard
-from lancekit.storage import LocalStore
+from lancekit.storage.local import LocalStore
 from tests.support.faults import Faults, FaultyStore, Mode
 
 SCHEMA = wal_schema(LanceSchema.from_arrow(pa.schema({"id": pa.int64()})))

@@ -16,7 +16,7 @@ from lancekit.operations.mem_wal.newest_rows import NewestRows, newest_rows, see
 from lancekit.shards.manifests import latest
 from lancekit.shards.schema import generation_schema
 from lancekit.shards.shard import shard_of
-from lancekit.storage import LocalStore
+from lancekit.storage.local import LocalStore
 from lancekit.versions.line import open_line
 from lancekit.versions.snapshot import load_snapshot
 from tests.support.mem_wal_model import SCHEMA, table_of, write_with_pylance

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -45,8 +44,7 @@ _KEY_BYTES = 80  # of a page, as what it is remembered by
 _MAX_LOG = 15  # values of a chunk other than the last: at most 32,768
 
 
-@dataclass(frozen=True, slots=True)
-class _Chunks:
+class _Chunks(NamedTuple):
     """The chunks of all pages: bytes from `starts` to `stops` of the file."""
 
     starts: Ints
@@ -85,8 +83,7 @@ class _Chunks:
         return alone & (self.rows[wanted] > np.append(0, self.ended)[wanted])
 
 
-@dataclass(frozen=True, slots=True)
-class _Chunk:
+class _Chunk(NamedTuple):
     """A single chunk: its page, its bytes in the file, how many values it has, those wanted."""
 
     page: int
@@ -96,8 +93,7 @@ class _Chunk:
     wanted: range
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
+class _Parts(NamedTuple):
     """The buffers of several chunks."""
 
     #: levels of each chunk

@@ -13,15 +13,14 @@ from typing import cast
 import pyarrow as pa
 
 from lancekit.errors import CorruptFileError
-from lancekit.file import FileWriter
+from lancekit.file.writer import FileWriter
 from lancekit.format.fragment import DataFile, Fragment
 from lancekit.format.schema import LanceSchema
 from lancekit.format.storage_version import DEFAULT_VERSION
 from lancekit.pipeline.rows.write import data_file
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.shards.schema import generation_schema
-from lancekit.storage import Store
-from lancekit.storage.base import Bytes
+from lancekit.storage.base import Bytes, Store
 from lancekit.versions.snapshot import FileLocation, Snapshot
 
 __all__ = ["held_file", "held_fragment"]

@@ -20,9 +20,10 @@ import pyarrow.compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.cache import remembered
 from lancekit.errors import CorruptFileError, LancekitError
-from lancekit.file import FileReader, OpenFiles
 from lancekit.file.kernels.bits import flags_of
 from lancekit.file.kernels.memory import owned
+from lancekit.file.open_files import OpenFiles
+from lancekit.file.reader import FileReader
 from lancekit.format.mem_wal.names import entry_name
 from lancekit.format.mem_wal.shard_manifest import ShardManifest, SsTable
 from lancekit.format.paths import paths_by_id

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
@@ -244,12 +243,16 @@ def _as_bytes(value: Any) -> bytes:
 
 def _digest(name: str) -> Function:
     def call(value: Any) -> bytes:
+        import hashlib
+
         return hashlib.new(name, _as_bytes(value)).digest()
 
     return unary(per_value(call, pa.binary()), "")
 
 
 def _md5(value: Any) -> str:
+    import hashlib
+
     return hashlib.md5(_as_bytes(value), usedforsecurity=False).hexdigest()
 
 
