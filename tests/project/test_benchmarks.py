@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import diffs, histories, indices, nearest, walks
+from benchmarks import cold_start, diffs, histories, indices, nearest, walks
 from benchmarks.commits import commit_measurements
 from benchmarks.files import lines, measure_case
 from benchmarks.operations import Tables, chosen, measurements
@@ -88,6 +88,15 @@ def test_questions_of_a_history_are_measured(tmp_path: Path) -> None:
     assert written.pop("merge 1 % cells by 1 % cells")
     assert set(written.values()) == {0}
     assert len(written) == 3
+
+
+@pytest.mark.torture
+def test_first_calls_are_measured(whole: bool) -> None:
+    if not whole or find_spec("duckdb") is None:
+        pytest.skip("only in a whole run: it starts a hundred processes; needs the extra bench")
+    found = cold_start.measure(pairs=1)
+    assert found["after a count"].keys() == cold_start.VERBS.keys()
+    assert cold_start.document(found).count("| count |") == 2
 
 
 def test_walks_are_counted() -> None:
