@@ -248,8 +248,9 @@ GATES = """
     format.fragment
     lancekit
     notebook.explorer.explorer
-    operations.explain.advice
-    scan.expressions.predicate  scan.fragments.reader  scan.indexed.choice  scan.indexed_rows
+    operations.explain.advice  operations.mem_wal.reader.merge_on_read
+    scan.expressions.condition  scan.expressions.predicate  scan.fragments.reader
+    scan.indexed.choice  scan.indexed_rows
     spark  spark.datasource.datasource  spark.session.preflight
     statements.run
     storage.places
