@@ -105,12 +105,12 @@ def upsert(ds):
     return ds.merge_insert("k").when_matched_update_all().when_not_matched_insert_all()
 
 
-@pytest.mark.parametrize("strategy", ["driver", "closure", "shuffle"])
+@pytest.mark.parametrize("strategy", ["driver", "closure", "broadcast", "shuffle"])
 def test_a_random_source_is_one_and_the_same(spark, tmp_path, strategy):
     """Its keys and its values are those that were read first, in every pass."""
     before = persistent(spark)
     ds = lk.write_dataset(pa.table({"k": range(1000), "v": [-1] * 1000}), tmp_path / "d")
-    frame = spark.range(0, 400, 1, 3).selectExpr(
+    frame = spark.range(0, 400, 1, 4).selectExpr(
         "id * 1000 + cast(rand() * 900 as long) as k", "cast(rand() * 1e9 as long) as v"
     )
     with lk.options(merge_match=strategy):

@@ -84,7 +84,10 @@ def join_frame(
     # Spark thinks that a scan has as many rows as tasks, and would broadcast any target.
     joined = source.join(keys.hint("broadcast" if broadcast else "merge"), names, "left")
     s, t = by_place("s", work.source).names, by_place("t", work.lent).names
-    return gathered(joined.select(*s, *t, FAILURE, ADDRESS)), _Reader(work.source, work.lent)
+    rows = joined.select(*s, *t, FAILURE, ADDRESS)
+    # the source's partitions were gathered; to gather them again would give tasks other numbers,
+    # by which `check` knows a partition
+    return rows if broadcast else gathered(rows), _Reader(work.source, work.lent)
 
 
 def _largest(source: DataFrame, work: MergeTask, by: str) -> DataFrame:
