@@ -18,6 +18,7 @@ def is_cast_null(expression: ComputedColumn) -> bool:
 
     Examples
     --------
+    >>> import pyarrow as pa
     >>> from lancekit.scan.expressions.predicate import compile_expression
     >>> texts = ["CAST(NULL AS int)", "NULL", "CAST(1 AS int)"]
     >>> [is_cast_null(compile_expression(text, pa.schema([]))) for text in texts]
@@ -36,6 +37,7 @@ def computes_fractions_of_integers(expression: ComputedColumn) -> bool:
 
     Examples
     --------
+    >>> import pyarrow as pa
     >>> from lancekit.scan.expressions.predicate import compile_expression
     >>> columns = pa.schema({"n": pa.int32()})
     >>> texts = ["n * 1.5", "n * 2", "CAST(n AS double) * 1.5"]

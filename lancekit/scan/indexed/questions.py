@@ -37,6 +37,7 @@ def questions_of(predicate: Predicate) -> Questions | None:
 
     Examples
     --------
+    >>> import pyarrow as pa
     >>> schema = pa.schema({"x": pa.int8(), "y": pa.int8()})
     >>> asked = questions_of(Predicate.parse("NOT (x < 3 OR x > 5) AND x + y > 4", schema))
     >>> [part.column for part in asked.parts], asked.parts[0].reach.intervals, asked.whole
