@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -65,12 +66,13 @@ def may_hold(expr: Expr, column: str, least: pa.Array, greatest: pa.Array) -> np
     return may
 
 
-def comparisons(expr: Expr, column: str) -> list[Comparison]:
+@lru_cache(maxsize=64)  # each fragment asks
+def comparisons(expr: Expr, column: str) -> tuple[Comparison, ...]:
     """Return the comparisons of a column in a filter that is looked at; none in any other."""
     found = [_comparison(part) for part in _conditions(expr)]
     if None in found:
-        return []
-    return [one for one in found if one is not None and one.column == column]
+        return ()
+    return tuple(one for one in found if one is not None and one.column == column)
 
 
 class Comparison(NamedTuple):

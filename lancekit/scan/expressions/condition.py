@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -22,9 +21,6 @@ from lancekit.scan.expressions.nodes import negation
 from lancekit.scan.expressions.parser import parse
 from lancekit.scan.expressions.predicate import ComputedColumn, Predicate, time_of, with_hidden
 from lancekit.scan.expressions.syntax import Syntax
-
-if TYPE_CHECKING:
-    from lancekit.scan.expressions.scope import Bound
 
 __all__ = ["Condition", "parse_condition"]
 
@@ -152,7 +148,7 @@ def _of_table(text: str, tree: Syntax, calls: Sequence[Syntax], schema: pa.Schem
 
 
 def _broken(text: str, tree: Syntax, schema: pa.Schema) -> Predicate:
-    met = Predicate.of(text, _bound(text, tree, schema).expr, schema)
+    met = Predicate.of(text, _bound(text, tree, schema), schema)
     return replace(met, expr=negation(met.expr))
 
 
@@ -167,22 +163,21 @@ def _aggregate(text: str, call: Syntax, schema: pa.Schema) -> Aggregate:
         raise failure(text, f"DISTINCT goes with count, not with {name}:", call.start)
     if any(piece.kind == "aggregate" for part in call.parts for piece in part.walk()):
         raise failure(text, "an aggregate stands in another one:", call.start)
-    arguments = [ComputedColumn.of(_text(text, p), _bound(text, p, schema)) for p in parts]
+    arguments = [_bound(text, part, schema) for part in parts]
     where = None
     if filtered:
-        rows = call.parts[-1]
-        where = Predicate.of(_text(text, rows), _bound(text, rows, schema).expr, schema)
-    return Aggregate.of(_text(text, call), name, arguments, distinct=distinct, where=where)
+        rows = _bound(text, call.parts[-1], schema)
+        where = Predicate.of(rows.sql, rows, schema)
+    return Aggregate.of(
+        text[call.start : call.end], name, arguments, distinct=distinct, where=where
+    )
 
 
-def _text(text: str, tree: Syntax) -> str:
-    return text[tree.start : tree.end]
-
-
-def _bound(text: str, tree: Syntax, schema: pa.Schema) -> Bound:
+def _bound(text: str, tree: Syntax, schema: pa.Schema) -> ComputedColumn:
     from lancekit.scan.expressions.bind import bind  # loads all kernels
 
-    return bind(tree, text, with_hidden(schema), time_of(text))
+    found = bind(tree, text, with_hidden(schema), time_of(text))
+    return ComputedColumn.of(text[tree.start : tree.end], found)
 
 
 def _stored(text: str, columns: frozenset[str]) -> frozenset[str]:

@@ -7,8 +7,8 @@ is a literal.  A tree can be pickled: functions are named, and each process has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -30,8 +30,8 @@ __all__ = [
 ]
 
 
-#: how many parts an expression has, what makes it of these, and what else that takes
-_Shell: TypeAlias = "tuple[int, Callable[..., Expr], tuple[Any, ...]]"
+#: the kind of an expression, what it has besides its parts, and how many parts it has
+_Alone: TypeAlias = "tuple[type[Expr], dict[str, Any], int]"
 
 
 class Place(NamedTuple):
@@ -61,21 +61,9 @@ class Expr:
         """The expressions that it is computed from."""
         return ()
 
-    def shell(self) -> _Shell:
-        """Return what makes the same of its parts: their number, a function, and what it takes."""
-        raise NotImplementedError
-
     def __reduce__(self) -> tuple[Any, ...]:
         # flat: a tree may be deeper than what is pickled one within the other
-        return _unpickled, ([part.shell() for part in walk(self)],)
-
-
-def _unpickled(shells: list[_Shell]) -> Expr:
-    made: list[Expr] = []
-    for count, make, arguments in reversed(shells):
-        first = len(made) - count
-        made[first:] = [make(*arguments, *made[first:])]
-    return made[0]
+        return _joined, ([_alone(part) for part in walk(self)],)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,28 +72,12 @@ class Literal(Expr):
 
     value: pa.Scalar
 
-    def shell(self) -> _Shell:
-        """Return what makes the same."""
-        return 0, _literal, (self.at, pa.repeat(self.value, 1))  # scalars import pandas
-
-
-def _literal(at: Place, values: pa.Array) -> Literal:
-    return Literal(values.type, values[0], at=at)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FieldRef(Expr):
     """A column, or a field within it, by its path; with the type that it is stored with."""
 
     path: str
-
-    def shell(self) -> _Shell:
-        """Return what makes the same."""
-        return 0, _field_ref, (self.at, self.type, self.path)
-
-
-def _field_ref(at: Place, kind: pa.DataType, path: str) -> FieldRef:
-    return FieldRef(kind, path, at=at)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,16 +104,6 @@ class Call(Expr):
         """The expressions that it is computed from."""
         return self.args
 
-    def shell(self) -> _Shell:
-        """Return what makes the same of its arguments."""
-        return len(self.args), _call, (self.at, self.type, self.function, self.options)
-
-
-def _call(
-    at: Place, kind: pa.DataType, function: str, options: tuple[Any, ...], *args: Expr
-) -> Call:
-    return Call(kind, function, args, options, at=at)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InList(Expr):
@@ -166,20 +128,6 @@ class InList(Expr):
         """The expressions that it is computed from."""
         return (self.arg,)
 
-    def shell(self) -> _Shell:
-        """Return what makes the same of what is looked up."""
-        return 1, _in_list, (self.at, self.type, self.sets, self.has_null)
-
-
-def _in_list(
-    at: Place,
-    kind: pa.DataType,
-    sets: tuple[pa.Array, ...],
-    has_null: bool,
-    arg: Expr,
-) -> InList:
-    return InList(kind, arg, sets, has_null, at=at)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrowExpr(Expr):
@@ -196,10 +144,6 @@ class ArrowExpr(Expr):
     expression: pc.Expression
     reads: tuple[str, ...]
 
-    def shell(self) -> _Shell:
-        """Return what makes the same."""
-        return 0, ArrowExpr, (self.type, self.expression, self.reads)
-
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """Yield an expression and all within it: each before its parts, these from the last on."""
@@ -208,6 +152,33 @@ def walk(expr: Expr) -> Iterator[Expr]:
         part = waiting.pop()
         yield part
         waiting += part.parts
+
+
+def _alone(expr: Expr) -> _Alone:
+    own = {one.name: getattr(expr, one.name) for one in fields(expr)}
+    match expr:
+        case Literal():
+            own["value"] = pa.repeat(expr.value, 1)  # unpickling a scalar imports pandas
+        case Call():
+            del own["args"]
+        case InList():
+            del own["arg"]
+    return type(expr), own, len(expr.parts)
+
+
+def _joined(nodes: list[_Alone]) -> Expr:
+    made: list[Expr] = []
+    for kind, own, count in reversed(nodes):
+        first = len(made) - count
+        parts = tuple(made[first:])
+        if kind is Literal:
+            own["value"] = own["value"][0]
+        elif kind is Call:
+            own["args"] = parts
+        elif kind is InList:
+            (own["arg"],) = parts
+        made[first:] = [kind(**own)]
+    return made[0]
 
 
 def columns_of(expr: Expr) -> frozenset[str]:

@@ -69,20 +69,16 @@ def time_of(sql: str) -> int:
 _LONG = 1 << 14
 
 
-def _bind(sql: str, schema: pa.Schema, now: int) -> Bound:
+def _bind(sql: str, schema: pa.Schema, now: int) -> ComputedColumn:
     from lancekit.scan.expressions.bind import bind  # loads all kernels
     from lancekit.scan.expressions.parser import parse
 
     with not_too_deep(sql):
-        return bind(parse(sql), sql, with_hidden(schema), now)
+        return ComputedColumn.of(sql, bind(parse(sql), sql, with_hidden(schema), now))
 
 
+# what was bound not long ago
 _SHORT_TEXTS, _LONG_TEXTS = lru_cache(maxsize=256)(_bind), lru_cache(maxsize=8)(_bind)
-
-
-def _bound(sql: str, schema: pa.Schema) -> Bound:
-    """Bind a text, or return what was bound of it not long ago."""
-    return (_SHORT_TEXTS if len(sql) < _LONG else _LONG_TEXTS)(sql, schema, time_of(sql))
 
 
 def _columns_of(expression: pc.Expression, schema: pa.Schema) -> frozenset[str]:
@@ -196,7 +192,7 @@ def compile_expression(sql: str, schema: pa.Schema) -> ComputedColumn:
     >>> twice.evaluate(pa.record_batch({"x": [1, None]})).to_pylist()
     [2, None]
     """
-    return ComputedColumn.of(sql, _bound(sql, schema))
+    return (_SHORT_TEXTS if len(sql) < _LONG else _LONG_TEXTS)(sql, schema, time_of(sql))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,25 +242,26 @@ class Predicate:
         """
         if isinstance(source, pc.Expression):
             expr = _of_arrow(source, schema)
+            found = ComputedColumn(sql=str(source), expr=expr, columns=columns_of(expr))
         elif isinstance(source, str):
-            expr = _bound(source, schema).expr
+            found = compile_expression(source, schema)
         else:
             raise InvalidTypeError(
                 f"a filter is SQL text or a pyarrow expression, not {type(source).__name__}."
             )
-        return cls.of(source, expr, schema)
+        return cls.of(source, found, schema)
 
     @classmethod
-    def of(cls, source: str | pc.Expression, expr: Expr, schema: pa.Schema) -> Predicate:
+    def of(cls, source: str | pc.Expression, found: ComputedColumn, schema: pa.Schema) -> Predicate:
         """Return the filter that an expression is; ``PredicateError`` if it is no condition."""
-        if expr.type != pa.bool_():
-            what = f"the filter gives {expr.type}, not true or false"
+        if found.type != pa.bool_():
+            what = f"the filter gives {found.type}, not true or false"
             hint = "Compare it with something: `x > 0`."
             if isinstance(source, str):
                 raise failure(source, f"{what}:", 0, hint)
             raise PredicateError(f"{what}: {source}.", hint=hint)
-        columns = columns_of(expr)
-        return cls(source=source, expr=expr, schema=_only(schema, columns), columns=columns)
+        needed = _only(schema, found.columns)
+        return cls(source=source, expr=found.expr, schema=needed, columns=found.columns)
 
     def also(self, other: Predicate) -> Predicate:
         """Return the filter for the rows that both filters want."""
