@@ -112,6 +112,14 @@ def test_a_cut_runtime_in_java_home_starts_too(monkeypatch):
 
 
 @pytest.mark.usefixtures("no_java")
+def test_the_launcher_in_java_home_is_found_again(monkeypatch):
+    """As in a program that a program with a session starts."""
+    java = find_java()
+    monkeypatch.setenv("JAVA_HOME", str(java.home))
+    assert find_java().home == java.home
+
+
+@pytest.mark.usefixtures("no_java")
 def test_the_launcher_passes_arguments_on(tmp_path):
     java = find_java()
     launcher = java.home / "bin/java"

@@ -104,21 +104,30 @@ def _inspect(executable: Path, source: str) -> Java | None:
     if not os.access(executable, os.X_OK):
         return None
     home = executable.resolve().parent.parent
-    release = home / "release"
-    if release.is_file():
-        # Reading this file takes no time; starting a JVM to ask it takes a quarter of a second.
-        text = release.read_text()
-        found = re.search(r'^JAVA_VERSION="([\d.]+)', text, re.MULTILINE)
-        if found:
-            modules = re.search(r'^MODULES="(.*)"', text, re.MULTILINE)
-            is_cut = modules is not None and _MODULE not in modules[1].split()
-            return Java(home=_shim(home) if is_cut else home, version=found[1], source=source)
+    # Reading a file takes no time; starting a JVM to ask it takes a quarter of a second.
+    if version := re.match(r"\d[\d.]*", _released(home, "JAVA_VERSION")):
+        return Java(home=_startable(home), version=version[0], source=source)
     return _ask(executable, source)
+
+
+def _released(home: Path, name: str) -> str:
+    """Return one value of a runtime's ``release`` file, or an empty text."""
+    release = home / "release"
+    if not release.is_file():
+        return ""
+    found = re.search(f'^{name}="(.*)"', release.read_text(), re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _startable(home: Path) -> Path:
+    """Return a runtime's home, or that of a launcher for one that Spark could not start."""
+    modules = _released(home, "MODULES").split()
+    return _shim(home) if modules and _MODULE not in modules else home
 
 
 @cache
 def _ask(executable: Path, source: str) -> Java | None:
-    """Ask a launcher script (jenv, sdkman) or an unusual runtime which Java it stands for."""
+    """Ask a launcher script (jenv, sdkman, our own) or an unusual runtime which Java it is."""
     try:
         answer = subprocess.run(
             [str(executable), "-XshowSettings:properties", "-version"],
@@ -135,7 +144,7 @@ def _ask(executable: Path, source: str) -> Java | None:
         return None
     home = re.search(r"^\s*java\.home = (.+)$", said, re.MULTILINE)
     where = Path(home[1].strip()) if home else executable.resolve().parent.parent
-    return Java(home=where, version=version[1], source=source)
+    return Java(home=_startable(where), version=version[1], source=source)
 
 
 def _shim(runtime: Path) -> Path:
