@@ -35,7 +35,7 @@ __all__ = ["JoinTask", "join_files", "join_small_files", "new_sources"]
 #: a file is small below this part of what a file should have
 _SMALL = 8
 #: so many bytes are joined in this process, through which no table of a cluster is to pass
-_HERE = 16 << 20
+_HERE = 4 << 20
 #: rows that are read at a time
 _STEP = 1 << 16
 
