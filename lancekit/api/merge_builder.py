@@ -34,7 +34,7 @@ from lancekit.operations.merge.merge_insert import check_clauses, merge_rows, me
 from lancekit.operations.merge.preview import MergePlan, preview_merge
 from lancekit.pipeline.engine.engine import Choice, choose_source
 from lancekit.pipeline.engine.held_rows import owned
-from lancekit.pipeline.engine.inputs import is_spark_dataframe
+from lancekit.pipeline.engine.inputs import as_reader, is_spark_dataframe
 from lancekit.pipeline.keys.source_keys import Kept
 from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.pipeline.source import Source, open_source
@@ -280,9 +280,9 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         Parameters
         ----------
         data_obj
-            The rows, whose keys are looked at; a reader is read to its end.  Without them, or of a
-            Spark DataFrame, which no job computes for it, is told what can be without knowing how
-            many rows there are.
+            The rows, whose keys are looked at; a reader is read to its end.  Without rows, or
+            where the merge would run on Spark, no keys are looked at and no job runs: the
+            explanation has what is known without the number of rows.
         schema
             As in `execute`; of rows that are not given yet, too.
 
@@ -293,11 +293,14 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         """
         snapshot = self._handle._snapshot
         clauses = check_clauses(snapshot.manifest.schema, self._clauses)
+        choice = _choice(data_obj)
         if data_obj is None:
-            return explain_unknown_merge(snapshot, clauses, schema, _choice(None))
+            return explain_unknown_merge(snapshot, clauses, schema, choice)
+        if choice.engine == "spark" and not is_spark_dataframe(data_obj):
+            known = as_reader(data_obj, schema, snapshot.row_schema).schema
+            return explain_unknown_merge(snapshot, clauses, known, choice)
         with self._rows(data_obj, schema) as source:
-            choice = _choice(data_obj)
-            if is_spark_dataframe(data_obj):
+            if choice.engine == "spark":
                 return explain_unknown_merge(snapshot, clauses, source.schema, choice)
             return explain_merge(snapshot, source, clauses, choice)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import lancekit as lk
@@ -63,6 +64,11 @@ def test_an_explanation_starts_no_job(spark: Any, tmp_path: Path) -> None:
     assert len(jobs(spark)) == before
     assert told.engine == "spark"
     assert "how keys are matched is chosen when the number of rows is known" in told.notes
+    table = pa.table({"id": [1], "x": [2.5]})
+    with lk.options(engine="spark"):  # as for rows that are too many for this process
+        told = ds.merge_insert("id").when_matched_update_all().explain(table)
+    assert len(jobs(spark)) == before
+    assert told.engine == "spark"
     wrong = spark.createDataFrame([("a",)], "id string")
     with pytest.raises(lk.errors.SchemaMismatchError):
         ds.merge_insert("id").when_matched_update_all().explain(wrong)
