@@ -95,7 +95,9 @@ def sorted_keys(table: KeyTable) -> SortedKeys | None:
         if not len(rows):
             return None
         numbers = numbers[rows]
-    order: npt.NDArray[np.integer] = np.argsort(numbers)
-    values = numbers[order]
-    first_rows: npt.NDArray[np.integer] = order.astype(small)
-    return SortedKeys(table.names, values, first_rows if rows is None else rows[order])
+    order: npt.NDArray[np.integer] = np.argsort(numbers).astype(small, copy=False)
+    values = np.empty_like(numbers)
+    for start in range(0, len(order), _BLOCK):  # at once, NumPy would widen the whole order again
+        part = slice(start, start + _BLOCK)
+        values[part] = numbers[order[part]]
+    return SortedKeys(table.names, values, order if rows is None else rows[order])
