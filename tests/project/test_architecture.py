@@ -249,8 +249,9 @@ GATES = """
     lancekit
     notebook.explorer.explorer
     operations.explain.advice  operations.mem_wal.reader.merge_on_read
-    scan.expressions.condition  scan.expressions.predicate  scan.fragments.reader
-    scan.indexed.choice  scan.indexed_rows
+    scan.expressions.bind  scan.expressions.columns  scan.expressions.condition
+    scan.expressions.evaluate  scan.expressions.predicate  scan.fragments.reader
+    scan.indexed.choice  scan.indexed.conditions  scan.indexed_rows
     spark  spark.datasource.datasource  spark.session.preflight
     statements.run
     storage.places

@@ -16,7 +16,6 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from lancekit.format.arrow_parts import unit_and_zone
-from lancekit.scan.expressions.calls import array, call_function, cast_number
 from lancekit.scan.expressions.columns import COLUMN_RULES
 from lancekit.scan.expressions.evaluate import FAILURES
 from lancekit.scan.expressions.kernels.casts import DIGITS, cast, decimal
@@ -24,7 +23,7 @@ from lancekit.scan.expressions.kernels.operators import COMPARISONS, family
 from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.literals import exact_moment, moment, natural, negated
 from lancekit.scan.expressions.membership import among, items_of
-from lancekit.scan.expressions.scope import Bound, Scope, constant
+from lancekit.scan.expressions.scope import Bound, Scope, cast_number, constant
 from lancekit.scan.expressions.syntax import Syntax
 
 __all__ = ["bind"]
@@ -281,10 +280,22 @@ def _concat(tree: Syntax, scope: Scope) -> Bound:
     return scope.call("||", [*map(scope.compile, tree.parts)])
 
 
+def _call(tree: Syntax, scope: Scope) -> Bound:
+    from lancekit.scan.expressions.calls import call_function  # loads all functions
+
+    return call_function(tree, scope)
+
+
+def _list(tree: Syntax, scope: Scope) -> Bound:
+    from lancekit.scan.expressions.calls import array  # loads all functions
+
+    return array(tree, scope)
+
+
 _RULES: Mapping[str, _Rule] = {
     **COLUMN_RULES,
     "literal": _literal,
-    "list": array,
+    "list": _list,
     "NEGATE": _negate,
     "CAST": _cast,
     "TRY_CAST": _cast,
@@ -301,7 +312,7 @@ _RULES: Mapping[str, _Rule] = {
     **dict.fromkeys(("+", "-", "*", "/", "%"), _arithmetic),
     **dict.fromkeys(("<<", ">>"), _shift),
     "||": _concat,
-    "call": call_function,
+    "call": _call,
 }
 
 

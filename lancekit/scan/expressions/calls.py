@@ -5,10 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
 
 import pyarrow as pa
-from pyarrow import types as pt
 
 from lancekit.format.arrow_parts import item_field
 from lancekit.scan.expressions.columns import pick_part
@@ -18,11 +16,11 @@ from lancekit.scan.expressions.kernels.functions import FUNCTIONS
 from lancekit.scan.expressions.kernels.operators import family
 from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.kernels.temporal import CLOCK
-from lancekit.scan.expressions.literals import exact_decimal, natural
-from lancekit.scan.expressions.scope import Bound, Scope, constant
+from lancekit.scan.expressions.literals import natural
+from lancekit.scan.expressions.scope import Bound, Scope, cast_number, constant
 from lancekit.scan.expressions.syntax import Syntax
 
-__all__ = ["BY_SYNTAX", "array", "call_function", "cast_number", "one_type"]
+__all__ = ["BY_SYNTAX", "array", "call_function", "one_type"]
 
 
 def array(tree: Syntax, scope: Scope) -> Bound:
@@ -60,24 +58,6 @@ def call_function(tree: Syntax, scope: Scope) -> Bound:
         item = replace(args[0], example=pa.nulls(0, item_field(args[0].type).type))
         args = [args[0], scope.beside(args[1], item)]
     return scope.call(name, args, tree)
-
-
-def cast_number(
-    node: Bound, kind: pa.DataType, tree: Syntax, scope: Scope, *, tries: bool
-) -> Bound | None:
-    """Cast a number in the text to a decimal by its digits, not by the double next to it.
-
-    ``None`` if this is another cast.
-    """
-    if not pt.is_decimal(kind) or not node.literal or type(node.literal[0]) not in (int, Decimal):
-        return None
-    (value,) = node.literal
-    try:
-        return constant(exact_decimal(value, kind))
-    except pa.ArrowInvalid as error:
-        if tries:
-            return constant(scalar_of(None, kind))
-        raise scope.fail(tree, f"{value} is not a value of type {kind}.") from error
 
 
 def _arrow_cast(function: str) -> Callable[[Syntax, Scope], Bound]:

@@ -11,7 +11,6 @@ from pyarrow import types as pt
 
 from lancekit.format.paths import parse_path, show_path
 from lancekit.scan.expressions.kernels.operators import family
-from lancekit.scan.expressions.kernels.temporal import CLOCK
 from lancekit.scan.expressions.nodes import FieldRef
 from lancekit.scan.expressions.scope import Bound, Scope, constant
 from lancekit.scan.expressions.syntax import Syntax
@@ -56,13 +55,21 @@ def _child(tree: Syntax, scope: Scope, parent: Bound, name: str) -> Bound:
     return Bound(expr=FieldRef(node.type, path), example=node.example)
 
 
+def _clock(names: Sequence[str], scope: Scope) -> pa.Scalar | None:
+    """Return the time that a name stands for, where no column has the name."""
+    from lancekit.scan.expressions.kernels.temporal import CLOCK  # loads functions of times
+
+    word, *fields = (name.lower() for name in names)
+    if fields or word not in CLOCK or word in {name.lower() for name in scope.fields}:
+        return None
+    return CLOCK[word](scope.now)
+
+
 def _column(tree: Syntax, scope: Scope) -> Bound:
     names = tree.value
     word = names[0].lower()
-    if len(names) == 1 and word.startswith("current_") and word in CLOCK:
-        known = {name.lower() for name in scope.fields}
-        if word not in known:
-            return constant(CLOCK[word](scope.now))
+    if word.startswith("current_") and (value := _clock(names, scope)) is not None:
+        return constant(value)
     node = _field(tree, scope, names[0])
     for name in names[1:]:
         node = _child(tree, scope, node, name)

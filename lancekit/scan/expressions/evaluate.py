@@ -16,8 +16,6 @@ from lancekit.scan.expressions.error_position import TooLargeError, as_class, fa
 from lancekit.scan.expressions.kernels.casts import cast as cast_values
 from lancekit.scan.expressions.kernels.casts import try_cast
 from lancekit.scan.expressions.kernels.function import Function, Refused, TooLarge
-from lancekit.scan.expressions.kernels.functions import FUNCTIONS
-from lancekit.scan.expressions.kernels.lists import array_element
 from lancekit.scan.expressions.kernels.members import is_among
 from lancekit.scan.expressions.kernels.operators import (
     COMPARISONS,
@@ -32,8 +30,6 @@ from lancekit.scan.expressions.kernels.operators import (
     subtract,
 )
 from lancekit.scan.expressions.kernels.scalars import scalar_of
-from lancekit.scan.expressions.kernels.sizes import joined as joined_size
-from lancekit.scan.expressions.kernels.text import like
 from lancekit.scan.expressions.nodes import ArrowExpr, Call, Expr, FieldRef, InList, Literal
 
 __all__ = ["FAILURES", "KERNELS", "Rows", "evaluate", "kernel_of", "mask", "reason", "value_of"]
@@ -112,6 +108,8 @@ def kernel_of(expr: Call | InList) -> Callable[..., Value]:
         return partial(is_among, sets=expr.sets, has_null=expr.has_null)
     kernel = KERNELS.get(expr.function)
     if kernel is None:
+        from lancekit.scan.expressions.kernels.functions import FUNCTIONS
+
         return partial(FUNCTIONS[expr.function].run, expr.function)
     return partial(kernel, *expr.options) if expr.options else kernel
 
@@ -176,9 +174,7 @@ def project(expression: pc.Expression, table: pa.Table) -> pa.Array:
     return ak.combine_chunks(plan.to_table(use_threads=False).column(0))
 
 
-# ---- kernels
-
-_CONCAT = Function(concat, ("",), 2, 2, size=joined_size)
+# ---- kernels: those of functions are loaded by the first call of one, which `bind` makes
 
 
 def _aligned(kernel: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
@@ -194,7 +190,21 @@ def _plain(value: Value) -> Value:
 
 
 def _like(ignore_case: bool, escape: str, value: Value, pattern: Value) -> Value:
+    from lancekit.scan.expressions.kernels.text import like
+
     return like(value, pattern, ignore_case=ignore_case, escape=escape)
+
+
+def _element(lists: pa.Array, place: Value) -> Value:
+    from lancekit.scan.expressions.kernels.lists import array_element
+
+    return array_element(lists, place)
+
+
+def _concat(left: Value, right: Value) -> Value:
+    from lancekit.scan.expressions.kernels.sizes import joined
+
+    return Function(concat, ("",), 2, 2, size=joined).run("||", left, right)
 
 
 #: operators, and what is written in a form of its own, by name: options come first
@@ -215,10 +225,10 @@ KERNELS: Mapping[str, Callable[..., Value]] = {
     "%": _aligned(modulo),
     "<<": pc.shift_left,
     ">>": pc.shift_right,
-    "||": lambda *texts: _CONCAT.run("||", *texts),
+    "||": _concat,
     "CAST": lambda kind, value: cast_values(value, kind),
     "TRY_CAST": lambda kind, value: try_cast(value, kind),
     "FIELD": lambda name, value: pc.struct_field(value, [name]),
-    "ELEMENT": array_element,
+    "ELEMENT": _element,
     "PLAIN": _plain,
 }

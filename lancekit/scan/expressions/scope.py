@@ -18,7 +18,7 @@ from lancekit.scan.expressions.kernels.function import Refused
 from lancekit.scan.expressions.kernels.operators import Value, family
 from lancekit.scan.expressions.kernels.operators import plain as as_plain
 from lancekit.scan.expressions.kernels.scalars import scalar_of
-from lancekit.scan.expressions.literals import as_type, loosely
+from lancekit.scan.expressions.literals import as_type, exact_decimal, loosely
 from lancekit.scan.expressions.nodes import (
     Call,
     Expr,
@@ -30,7 +30,7 @@ from lancekit.scan.expressions.nodes import (
 )
 from lancekit.scan.expressions.syntax import Syntax
 
-__all__ = ["Bound", "Scope", "constant"]
+__all__ = ["Bound", "Scope", "cast_number", "constant"]
 
 
 #: the type of a call before it was tried
@@ -242,3 +242,21 @@ class Scope:
 def constant(value: pa.Scalar, *literal: Any) -> Bound:
     """Return what gives the same value for all rows."""
     return Bound(expr=Literal(value.type, value), example=value, literal=literal)
+
+
+def cast_number(
+    node: Bound, kind: pa.DataType, tree: Syntax, scope: Scope, *, tries: bool
+) -> Bound | None:
+    """Cast a number in the text to a decimal by its digits, not by the double next to it.
+
+    ``None`` if this is another cast.
+    """
+    if not pt.is_decimal(kind) or not node.literal or type(node.literal[0]) not in (int, Decimal):
+        return None
+    (value,) = node.literal
+    try:
+        return constant(exact_decimal(value, kind))
+    except pa.ArrowInvalid as error:
+        if tries:
+            return constant(scalar_of(None, kind))
+        raise scope.fail(tree, f"{value} is not a value of type {kind}.") from error

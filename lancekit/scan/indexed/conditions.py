@@ -22,7 +22,6 @@ from lancekit.index.search.order import INFINITIES, float_ranks, ranks_of
 from lancekit.index.search.question import Flags, Holds, Question
 from lancekit.index.search.reach import Interval, Reach, common, either
 from lancekit.scan.expressions.evaluate import value_of
-from lancekit.scan.expressions.kernels.functions import FUNCTIONS
 from lancekit.scan.expressions.kernels.operators import Value, as_array, plain
 from lancekit.scan.expressions.kernels.scalars import array_of, scalar_of
 from lancekit.scan.expressions.nodes import Call, Expr, InList, Literal, columns_of, field_of
@@ -247,6 +246,8 @@ def _one_for_each(_expr: Call, value: pa.Array) -> tuple[Holds, ...]:
 
 
 def _has(item: pa.Scalar, lists: pa.Array) -> Value:
+    from lancekit.scan.expressions.kernels.functions import FUNCTIONS  # of lists alone
+
     return FUNCTIONS["array_has"].run("array_has", lists, item)
 
 
