@@ -1,12 +1,28 @@
-"""What an object works out when it is first asked for, and keeps."""
+"""What is loaded or worked out when it is first asked for."""
 
 from __future__ import annotations
 
 import functools
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["cached_property"]
+__all__ = ["cached_property", "loaded"]
+
+
+def loaded(name: str) -> Any:
+    """Return what a module of lancekit has; the module is loaded if it is not.
+
+    For tables that name what they choose among: a table of objects would load all of them.
+
+    Examples
+    --------
+    >>> loaded("errors.LancekitError").__name__
+    'LancekitError'
+    """
+    module, _, attribute = name.rpartition(".")
+    return getattr(import_module(f"lancekit.{module}"), attribute)
+
 
 if TYPE_CHECKING or sys.version_info >= (3, 12):
     from functools import cached_property

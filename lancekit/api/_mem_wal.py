@@ -146,7 +146,7 @@ class MemWal(Handle):
         0
         """
         from lancekit.operations.mem_wal.shards import shard_infos
-        from lancekit.operations.unmerged.waiting_rows import waiting_rows
+        from lancekit.operations.unmerged.counts import waiting_rows
 
         found = shard_infos(self._snapshot)
         found.waiting = replace(waiting_rows(self._snapshot), refused=self._merge_refused)

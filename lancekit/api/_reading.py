@@ -308,7 +308,7 @@ class Scans(Handle):
     def _hint_at_waiting_rows(self) -> None:
         if self._read_only or not hints_are_seen():
             return
-        from lancekit.operations.unmerged.waiting_rows import waiting_rows
+        from lancekit.operations.unmerged.counts import waiting_rows
 
         if waiting := waiting_rows(self._snapshot):
             calls = ["ds.count_rows(include_mem_wal=True) counts"]

@@ -346,7 +346,7 @@ class Versions(Handle):
         InvalidArgumentError
             The name cannot be used.
         """
-        from lancekit.commit.protocol import Clock
+        from lancekit.commit.clock import Clock
         from lancekit.commit.refs import create_branch
 
         if storage_options and storage_options != self._line.storage_options:
@@ -385,7 +385,7 @@ class Versions(Handle):
         DatasetExistsError
             There is a dataset already.
         """
-        from lancekit.commit.protocol import Clock
+        from lancekit.commit.clock import Clock
         from lancekit.commit.refs import clone_line
 
         _no_more("shallow_clone", kwargs)
@@ -422,7 +422,7 @@ class Versions(Handle):
         CorruptFileError
             A file that the version needs is missing.
         """
-        from lancekit.commit.protocol import Clock
+        from lancekit.commit.clock import Clock
         from lancekit.operations.maintenance.clone import copy_line
 
         _no_more("deep_clone", kwargs)

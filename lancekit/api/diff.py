@@ -20,10 +20,6 @@ from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.extensions import resolved, resolved_schema
 from lancekit.lazy import cached_property
-from lancekit.operations.common.results import ApplyResult
-from lancekit.operations.common.retry import RetryPolicy
-from lancekit.operations.explain.explanation import Explanation, explanation, reads
-from lancekit.operations.lineage.apply_changes import apply_changes
 from lancekit.operations.lineage.changed import Changed, check_how, said_of
 from lancekit.operations.lineage.conflicts import Resolve
 from lancekit.operations.lineage.contained_columns import known_columns
@@ -40,6 +36,9 @@ from lancekit.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from lancekit.operations.common.results import ApplyResult
+    from lancekit.operations.explain.explanation import Explanation
 
 __all__ = [
     "ChangedRow",
@@ -302,6 +301,9 @@ class DatasetDiff(Displayed):
         >>> other.to_table()["id"].to_pylist()
         [2]
         """
+        from lancekit.operations.common.retry import RetryPolicy
+        from lancekit.operations.lineage.apply_changes import apply_changes
+
         plan = self._plan
         if plan.condition is not None or not plan.whole:
             raise InvalidArgumentError(
@@ -385,6 +387,8 @@ def _schema_changes(pairs: Sequence[ColumnPair], dropped: Sequence[str]) -> Sche
 
 
 def _explained(plan: DiffPlan) -> Explanation:
+    from lancekit.operations.explain.explanation import explanation, reads
+
     parts = plan.shared
     apart = [*(pair.new for pair in parts.pairs), *parts.new]
     return explanation(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import pyarrow as pa
 
@@ -28,10 +28,7 @@ from lancekit.format.transaction import Transaction
 from lancekit.legible import shown
 from lancekit.operations.common.results import MergeResult
 from lancekit.operations.common.retry import RetryPolicy
-from lancekit.operations.explain.explanation import Explanation
-from lancekit.operations.merge.explain import explain_merge, explain_unknown_merge
 from lancekit.operations.merge.merge_insert import check_clauses, merge_rows, merge_uncommitted
-from lancekit.operations.merge.preview import MergePlan, preview_merge
 from lancekit.pipeline.engine.engine import Choice, choose_source
 from lancekit.pipeline.engine.held_rows import owned
 from lancekit.pipeline.engine.inputs import as_reader, is_spark_dataframe
@@ -39,6 +36,10 @@ from lancekit.pipeline.keys.source_keys import Kept
 from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.pipeline.source import Source, open_source
 from lancekit.versions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from lancekit.operations.explain.explanation import Explanation
+    from lancekit.operations.merge.preview import MergePlan
 
 __all__ = ["MergeInsertBuilder"]
 
@@ -291,6 +292,8 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         SchemaMismatchError, DuplicateKeysError
             As in `execute`.
         """
+        from lancekit.operations.merge.explain import explain_merge, explain_unknown_merge
+
         snapshot = self._handle._snapshot
         clauses = check_clauses(snapshot.manifest.schema, self._clauses)
         choice = _choice(data_obj)
@@ -342,6 +345,8 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         clauses = check_clauses(snapshot.manifest.schema, self._clauses)
         source = self._rows(owned(data_obj, schema, snapshot.row_schema), schema)
         choice = _choice(data_obj)
+        from lancekit.operations.merge.preview import preview_merge
+
         return preview_merge(snapshot, source, clauses, self._policy, self._handle._move, choice)
 
     def interactive(self, data_obj: Any, *, schema: pa.Schema | None = None) -> Any:

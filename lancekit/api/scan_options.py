@@ -19,7 +19,6 @@ from lancekit.api.pylance.arguments import (
 from lancekit.checked import checked, is_whole
 from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError
 from lancekit.legible import shown
-from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest, default_batch_rows
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources, sources_for
@@ -30,6 +29,7 @@ from lancekit.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from lancekit.operations.mem_wal.reader.sources import ReadSet
+    from lancekit.scan.expressions.predicate import Predicate
     from lancekit.scan.fulltext.search import FullTextSearch
     from lancekit.scan.indexed.choice import RowChoice
     from lancekit.scan.nearest.search import NearestSearch
@@ -301,7 +301,7 @@ def _make_scan(
     made = () if search is None else search.made
     late = search is not None and not search.prefilter
     known = pa.schema([*schema.to_arrow(), *(made if late else ())])
-    predicate = None if filter is None else Predicate.parse(filter, known)
+    predicate = None if filter is None else _parsed(filter, known)
     if search is not None:
         columns = search.columns(columns, schema.names, scored=scored)
     choice = None
@@ -344,6 +344,12 @@ def _make_scan(
     from lancekit.scan.statistics import WatchedScan
 
     return WatchedScan(**vars(scan), report=report)
+
+
+def _parsed(condition: Any, known: pa.Schema) -> Predicate:
+    from lancekit.scan.expressions.predicate import Predicate  # many reads have no filter
+
+    return Predicate.parse(condition, known)
 
 
 def _choice(

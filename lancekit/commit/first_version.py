@@ -5,8 +5,8 @@ See docs/format/operations.md, 0.2.
 
 from __future__ import annotations
 
+from lancekit.commit.clock import Clock
 from lancekit.commit.manifest.build import Built, build_manifest, first_manifest
-from lancekit.commit.protocol import Clock
 from lancekit.commit.put_version import StagedTransaction, put_version
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import DatasetExistsError

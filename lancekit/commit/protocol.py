@@ -5,21 +5,16 @@ See docs/format/operations.md, 0.2.
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 
+from lancekit.commit.clock import Clock
 from lancekit.commit.manifest.build import Built, build_manifest
 from lancekit.commit.put_version import StagedTransaction, is_transaction, put_version
 from lancekit.commit.rebase import RowConflict, rebase
-from lancekit.commit.rules.conflict_error import conflict_error, gap_error
-from lancekit.commit.rules.gaps import judge_gap, passes_gaps
 from lancekit.commit.rules.pending import Pending
-from lancekit.commit.rules.table import judge
-from lancekit.commit.rules.verdict import Context
 from lancekit.defaults import COMMIT_TIMEOUT, MAX_RETRIES
 from lancekit.errors import (
     CommitUnknownError,
@@ -41,23 +36,13 @@ from lancekit.versions.row_sequences import sequence_of
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["Audit"]
-__all__ += ["Clock", "check_not_replaced", "check_writable", "commit"]
+__all__ += ["check_not_replaced", "check_writable", "commit"]
 
 _LONGEST_PAUSE = 5.0
 
 
 #: is given the version that an attempt is built on, the manifest to put, and the operation
 Audit = Callable[[Snapshot, Manifest, ops.Operation], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """Time and chance, passed in so that tests can be reproduced."""
-
-    now_ns: Callable[[], int] = time.time_ns
-    elapsed: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-    random: random.Random = field(default_factory=random.Random)
 
 
 def check_writable(snapshot: Snapshot) -> None:
@@ -290,6 +275,8 @@ def _load_theirs(read: Snapshot, version: int, newest: Newest, pending: Pending)
     try:
         return load_snapshot(read.line, version, newest.naming, newest.mark_of(version))
     except VersionNotFoundError:
+        from lancekit.commit.rules.gaps import passes_gaps
+
         # what follows goes on top of the newest version, which has to be there
         if version < newest.version and passes_gaps(pending):
             return None
@@ -305,6 +292,9 @@ def _load_theirs(read: Snapshot, version: int, newest: Newest, pending: Pending)
 
 def _check_gap(read: Snapshot, after: Snapshot, pending: Pending, gap: Sequence[int]) -> None:
     """Refuse a change that versions which are gone exclude, as the one after them shows."""
+    from lancekit.commit.rules.conflict_error import gap_error
+    from lancekit.commit.rules.gaps import judge_gap
+
     verdict = judge_gap(pending, read.manifest, after.manifest)
     if not verdict.lands:
         raise gap_error(read, after, pending, verdict, gap)
@@ -312,6 +302,10 @@ def _check_gap(read: Snapshot, after: Snapshot, pending: Pending, gap: Sequence[
 
 def _check(read: Snapshot, theirs: Snapshot, pending: Pending) -> Transaction:
     """Return their transaction, if mine can go on top of it."""
+    from lancekit.commit.rules.conflict_error import conflict_error
+    from lancekit.commit.rules.table import judge
+    from lancekit.commit.rules.verdict import Context
+
     transaction = theirs.transaction or Transaction(
         read_version=0, uuid="", operation=ops.UnknownOperation()
     )
@@ -333,6 +327,8 @@ def _attempt(
     try:
         rebased = rebase(pending, read, latest, theirs)
     except RowConflict as overlap:
+        from lancekit.commit.rules.conflict_error import conflict_error
+
         winner = load_snapshot(read.line, overlap.version, read.naming)
         raise conflict_error(read, winner, pending, overlap.verdict) from None
     moves = isinstance(rebased.operation, ops.Delete | ops.Update)

@@ -10,9 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
-from lancekit.commit.first_version import put_first_manifest
-from lancekit.commit.manifest.build import build_manifest
-from lancekit.commit.protocol import Clock
+from lancekit.commit.clock import Clock
 from lancekit.errors import (
     CorruptFileError,
     DatasetExistsError,
@@ -377,6 +375,9 @@ def check_free(line: Line) -> None:
 def _put_clone(
     source: Snapshot, target: Line, branch: str | None, ref_name: str | None, clock: Clock
 ) -> Snapshot:
+    from lancekit.commit.first_version import put_first_manifest
+    from lancekit.commit.manifest.build import build_manifest
+
     operation = ops.Clone(
         is_shallow=True,
         ref_name=ref_name,

@@ -9,13 +9,11 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -64,6 +62,8 @@ def _release(package: str) -> str:
     if found is not None and found.origin is not None:
         with suppress(OSError):
             return Path(found.origin).with_name("_version.py").read_text(encoding="utf-8")
+    from importlib.metadata import version  # a sixth of what a first filter loads
+
     return version(package)
 
 
@@ -91,6 +91,8 @@ def build(*, wait: bool = False, again: bool = False) -> bool:
     again
         Compile them even if they are there.
     """
+    import subprocess
+
     try:
         path = file_of_kernels()
         with locked(path, wait=wait) as lock:
@@ -104,6 +106,8 @@ def build(*, wait: bool = False, again: bool = False) -> bool:
 
 
 def _compile(path: Path, lock: int) -> None:
+    import subprocess
+
     done = subprocess.run(
         [sys.executable, "-P", "-c", PROGRAM, str(path), *homes()],
         stdin=subprocess.DEVNULL,

@@ -12,12 +12,19 @@ import pyarrow as pa
 
 from lancekit.errors import ColumnNotFoundError, InvalidArgumentError
 
-__all__ = ["RESERVED_NAMES", "check_column_name", "check_distinct", "column_not_found"]
+__all__ = [
+    "RESERVED_NAMES",
+    "ROW_ADDRESS",
+    "check_column_name",
+    "check_distinct",
+    "column_not_found",
+]
 
+ROW_ADDRESS = "_rowaddr"
 #: the columns that a scan makes and no file stores
 RESERVED_NAMES = (
     "_rowid",
-    "_rowaddr",
+    ROW_ADDRESS,
     "_rowoffset",
     "_row_created_at_version",
     "_row_last_updated_at_version",

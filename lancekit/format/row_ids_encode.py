@@ -8,14 +8,22 @@ What is written for a set of ids is what pylance writes for it, byte by byte.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
+from lancekit.format.fragment import Fragment
 from lancekit.format.pb import rowids_pb2 as pb
 from lancekit.format.unknown_fields import parse
 
-__all__ = ["append_row_ids", "encode_row_ids", "encode_row_versions", "uniform_versions"]
+__all__ = [
+    "append_row_ids",
+    "encode_row_ids",
+    "encode_row_versions",
+    "uniform_versions",
+    "with_row_ids",
+]
 
 U64Array = npt.NDArray[np.uint64]
 
@@ -24,6 +32,8 @@ _OVERHEAD = 24
 
 #: the last id; no range has it, because ranges name what is behind their end
 _LAST = 2**64 - 1
+
+_NONE = np.empty(0, np.uint64)
 
 
 def encode_row_ids(*parts: range | U64Array) -> bytes:
@@ -159,3 +169,45 @@ def encode_row_versions(versions: U64Array, lengths: Iterable[int] | None = None
         sequence.runs.append(pb.RowDatasetVersionRun(span=span, version=version))
         row += length
     return sequence.SerializeToString()
+
+
+def with_row_ids(
+    fragments: Iterable[Fragment],
+    ids: U64Array,
+    created: U64Array = _NONE,
+) -> list[Fragment]:
+    """Give the first rows of new fragments the ids they had where they were moved from.
+
+    The commit takes the rows behind them, which have no ids, for new ones.  ``created`` are the
+    versions that created the last of the rows with ids: the table has these rows no more.
+    """
+    out, start = [], 0
+    versions = _NONE
+    if len(created):
+        versions = np.concatenate([np.zeros(len(ids) - len(created), np.uint64), created])
+    for fragment in fragments:
+        part = slice(start, start + fragment.physical_rows)
+        start = part.stop
+        ids_of = encode_row_ids(*_ascending(ids[part])) if len(ids[part]) else fragment.row_ids
+        since = encode_row_versions(versions[part]) if versions[part].any() else fragment.created_at
+        out.append(replace(fragment, row_ids=ids_of, created_at=since))
+    return out
+
+
+def _ascending(ids: U64Array) -> list[U64Array]:
+    """Cut ids into ascending pieces, which take less room, where these are few."""
+    descents = np.flatnonzero(ids[1:] <= ids[:-1]) + 1
+    if len(descents) * 16 >= len(ids):
+        return [ids]
+    return [near for piece in np.split(ids, descents) for near in _near(piece)]
+
+
+def _near(ids: U64Array) -> list[U64Array]:
+    """Cut ascending ids where 16 bits tell them apart no more, unless few stay together.
+
+    Such a piece takes two bytes an id, and the manifest lists the ids of all rows that moved.
+    """
+    if not len(ids):
+        return [ids]
+    cuts = np.flatnonzero(np.diff((ids - ids[0]) >> np.uint64(16))) + 1
+    return np.split(ids, cuts) if len(cuts) * 512 < len(ids) else [ids]

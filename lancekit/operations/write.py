@@ -31,7 +31,6 @@ from lancekit.operations.cleanup.auto import commit, create
 from lancekit.operations.common.new_keys import KeyCheck, check_new_keys
 from lancekit.operations.common.staged_files import removed_unless_landed
 from lancekit.operations.common.write_targets import bases_of, chosen_places
-from lancekit.operations.unmerged.waiting import check_merged
 from lancekit.options import options
 from lancekit.pipeline.casts.plan import CastPlan, normalise_new_schema, plan_cast, with_new_blobs
 from lancekit.pipeline.rows.write import WriteTask
@@ -204,6 +203,8 @@ def plan_write(schema: pa.Schema, target: Line | Snapshot, settings: WriteSettin
             check_writable(current)
             return _append(schema, current, settings)
         case "overwrite":
+            from lancekit.operations.unmerged.waiting import check_merged
+
             check_writable(current)
             # the commit would say so, too, but only when all is written
             check_merged(current, "To overwrite the table")

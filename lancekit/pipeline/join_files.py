@@ -19,9 +19,9 @@ import pyarrow as pa
 from lancekit.format.field_marks import holds_blobs
 from lancekit.format.fragment import Fragment
 from lancekit.format.row_ids import count_row_ids, parse_row_ids
+from lancekit.format.row_ids_encode import with_row_ids
 from lancekit.options import options
 from lancekit.pipeline.engine.engine import LocalRunner, Runner, spark_engine
-from lancekit.pipeline.merge.plan import with_row_ids
 from lancekit.pipeline.rows.new_files import WriteTarget
 from lancekit.pipeline.rows.write import WriteTask, delete_fragments, write_fragments
 from lancekit.scan.fragments.reader import FragmentReader

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import pyarrow as pa
 
@@ -18,21 +18,20 @@ from lancekit.format.fragment import Fragment
 from lancekit.options import options
 from lancekit.pipeline.casts.batches import cast_all
 from lancekit.pipeline.casts.plan import CastPlan, plan_cast
-from lancekit.pipeline.columns.write import ColumnsTask, Joined, write_beside
 from lancekit.pipeline.engine.engine import EngineName, LocalRunner, choose_source, spark_engine
 from lancekit.pipeline.engine.held_rows import in_memory
 from lancekit.pipeline.engine.inputs import as_reader, checked_schema, is_spark_dataframe, scan_of
-from lancekit.pipeline.keys.indexed import key_choice
-from lancekit.pipeline.keys.source_keys import SourceKeys, key_columns
-from lancekit.pipeline.merge.local import merge_locally
-from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
-from lancekit.pipeline.merge.rewrite_columns import rewrite_locally
-from lancekit.pipeline.merge.spooled_source import KeptRows, keep_rows
-from lancekit.pipeline.merge.strategy import MatchPlan, choose_match
 from lancekit.pipeline.rows.write import WriteTask, write_fragments
 from lancekit.progress import FragmentWriteProgress, step, tracking, users_code
-from lancekit.scan.indexed.choice import RowChoice
-from lancekit.versions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from lancekit.pipeline.columns.write import ColumnsTask
+    from lancekit.pipeline.keys.source_keys import SourceKeys
+    from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
+    from lancekit.pipeline.merge.spooled_source import KeptRows
+    from lancekit.pipeline.merge.strategy import MatchPlan
+    from lancekit.scan.indexed.choice import RowChoice
+    from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["LocalSource", "Source", "open_source"]
 
@@ -141,6 +140,8 @@ class LocalSource:
         self, plan: CastPlan, clauses: MergeClauses, on: tuple[str, ...] | None = None
     ) -> None:
         """Raise ``DuplicateKeysError`` if a key, without a null, occurs more than once."""
+        from lancekit.pipeline.keys.source_keys import SourceKeys, key_columns
+
         keys = self._keys_of(plan, clauses)
         if on is not None:
             columns = key_columns(self._rows(plan), on)
@@ -151,6 +152,8 @@ class LocalSource:
 
     def match(self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot) -> MatchPlan:
         """Return how a merge of the cast rows into a version would find its keys."""
+        from lancekit.pipeline.merge.strategy import choose_match
+
         keys = self._keys_of(plan, clauses)
         return choose_match(
             engine=self.engine,
@@ -165,12 +168,17 @@ class LocalSource:
         self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot
     ) -> RowChoice | None:
         """Return what asks the indices of a version for the keys, if there are any to ask."""
+        from lancekit.pipeline.keys.indexed import key_choice
+
         keys = self._keys_of(plan, clauses)
         asked = clauses.use_index and not clauses.by_address
         return key_choice(snapshot, keys.table) if asked else None
 
     def merge(self, job: MergeJob) -> MergeWork:
         """Work out a merge; the keys are held in memory, the rows as `keep_rows` keeps them."""
+        from lancekit.pipeline.merge.local import merge_locally
+        from lancekit.pipeline.merge.rewrite_columns import rewrite_locally
+
         rows, keys = self._rows(job.casts), self._keys_of(job.casts, job.clauses)
         match = self.match(job.casts, job.clauses, job.snapshot)
         work = rewrite_locally if job.patches else merge_locally
@@ -180,6 +188,8 @@ class LocalSource:
         self, plan: CastPlan, tasks: Sequence[ColumnsTask], left_on: str, right_on: str
     ) -> list[Fragment]:
         """Write columns beside the fragments; of several rows with one key the last counts."""
+        from lancekit.pipeline.columns.write import Joined, write_beside
+
         maker = Joined.by(self._rows(plan), left_on, right_on)
         return write_beside([replace(task, maker=maker) for task in tasks], LocalRunner())
 
@@ -196,6 +206,8 @@ class LocalSource:
         self.close()
 
     def _rows(self, plan: CastPlan) -> pa.Table:
+        from lancekit.pipeline.merge.spooled_source import keep_rows
+
         if self._kept is None:
             cast = cast_all(plan, self._reader)
             self._kept = keep_rows(cast, plan.target, self._memory_bytes)
@@ -207,6 +219,8 @@ class LocalSource:
         return pa.Table.from_batches(cast_all(again, table.to_batches()), plan.target)
 
     def _keys_of(self, plan: CastPlan, clauses: MergeClauses) -> SourceKeys:
+        from lancekit.pipeline.keys.source_keys import SourceKeys, key_columns
+
         about = (clauses.on, clauses.dedupe, clauses.dedupe_by, *plan.target.types)
         if about not in self._keys:
             rows = self._rows(plan)

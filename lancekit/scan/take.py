@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.errors import FormatError, InvalidTypeError, RowOutOfRangeError
+from lancekit.format.column_names import RESERVED_NAMES
 from lancekit.format.fragment import columns_of_files
 from lancekit.format.paths import parse_path, pruned, top_of
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.legible import shown
-from lancekit.scan.expressions.predicate import HIDDEN_COLUMNS
 from lancekit.scan.fragment_rows import project
 from lancekit.scan.fragments.joint_reader import open_together, together
 from lancekit.scan.fragments.reader import rows_without_columns
@@ -111,7 +111,7 @@ def _with_repeats(found: pa.Table, columns: Sequence[str]) -> pa.Table:
     """Repeat what tells a row as often as it was asked for, as the reference does."""
     names: list[str] = []
     for top in map(top_of, columns):
-        if top not in names or top in HIDDEN_COLUMNS:
+        if top not in names or top in RESERVED_NAMES:
             names.append(top)
     return found if len(names) == found.num_columns else found.select(names)
 

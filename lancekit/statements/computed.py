@@ -15,11 +15,12 @@ from typing import Any
 import pyarrow as pa
 
 from lancekit.api.lance_dataset import LanceDataset
+from lancekit.format.column_names import ROW_ADDRESS
 from lancekit.operations.common.results import MergeResult
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.merge.merge_insert import merge_computed
 from lancekit.operations.merge.preview import preview_merge
-from lancekit.pipeline.merge.plan import ADDRESS, MergeClauses
+from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.pipeline.source import Source, open_source
 from lancekit.statements.kinds import BIGINT, family
 from lancekit.statements.pushdown import push_down
@@ -76,7 +77,7 @@ class Changes:
 
 def address_of(target: Seen) -> Expr:
     """Return the address of a row, as a column that no user sees."""
-    return target.expr(Column(ADDRESS, BIGINT), 0)
+    return target.expr(Column(ROW_ADDRESS, BIGINT), 0)
 
 
 def all_of(*conditions: Expr | None) -> Expr:
@@ -135,12 +136,12 @@ def _clauses(changes: Changes, deleting: str | None) -> MergeClauses:
     deletes = any(step.values is None for step in steps)
     used: Mapping[str, int] = changes.target.relation.used  # type: ignore[union-attr]
     return MergeClauses(
-        on=(ADDRESS,),
+        on=(ROW_ADDRESS,),
         matched="update" if updates or deleting else "delete" if deletes else "keep",
         insert=any(step.new for step in steps),
         deleting=deleting,
         known_by=changes.known_by,
-        worked_from=tuple(name for name in used if name != ADDRESS),
+        worked_from=tuple(name for name in used if name != ROW_ADDRESS),
         rules=changes.rules,
     )
 
@@ -153,7 +154,7 @@ def _columns(changes: Changes) -> list[str]:
 
 def _select(changes: Changes, deleting: str | None, scope: Scope) -> Select:
     steps, target = changes.steps, changes.target
-    outputs = [Output(ADDRESS, address_of(target))]
+    outputs = [Output(ROW_ADDRESS, address_of(target))]
     if deleting is not None:
         gone = [Expr("literal", (), pa.bool_(), step.values is None) for step in steps]
         outputs.append(Output(deleting, _chosen(steps, gone)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -14,7 +14,6 @@ from lancekit.api.lance_dataset import LanceDataset
 from lancekit.api.open import dataset
 from lancekit.checked import is_whole
 from lancekit.errors import InvalidTypeError
-from lancekit.operations.mem_wal.reader.sources import ReadSet, newest_read_set
 from lancekit.statements.dialect import branch_of, is_path
 from lancekit.statements.expressions import compile_expression, parameter
 from lancekit.statements.literals import is_constant, number, retyped
@@ -22,6 +21,9 @@ from lancekit.statements.meeting import meet
 from lancekit.statements.scope import Scope
 from lancekit.statements.tables import Table
 from lancekit.statements.tree import Expr
+
+if TYPE_CHECKING:
+    from lancekit.operations.mem_wal.reader.sources import ReadSet
 
 __all__ = ["handle_of", "rows_of", "table_of", "version_of"]
 
@@ -63,6 +65,8 @@ def table_of(tree: Any, scope: Scope) -> Table:
 
 def _read_set(source: LanceDataset, scope: Scope) -> ReadSet:
     """Return the newest version of a dataset and the rows of its shards, once a statement."""
+    from lancekit.operations.mem_wal.reader.sources import newest_read_set
+
     source._check_shards()
     known = scope.text.read_sets
     place = source._line.store.uri

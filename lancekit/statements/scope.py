@@ -6,16 +6,18 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lancekit.errors import PredicateError
-from lancekit.operations.mem_wal.reader.sources import ReadSet
 from lancekit.scan.expressions.error_position import failure
 from lancekit.statements.places import start_of
 from lancekit.statements.tables import Names, WithShards
 from lancekit.statements.tree import Expr, Leaf, Query, Relation
+
+if TYPE_CHECKING:
+    from lancekit.operations.mem_wal.reader.sources import ReadSet
 
 __all__ = ["Column", "Scope", "Seen", "Text", "matching"]
 

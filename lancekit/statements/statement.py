@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlglot import exp
 
-from lancekit.statements.changes import delete, insert, update
+from lancekit.lazy import loaded
 from lancekit.statements.dialect import STATEMENTS, Optimize, Restore
-from lancekit.statements.merging import merge
 from lancekit.statements.pushdown import limited
 from lancekit.statements.queries import compile_query
 from lancekit.statements.scope import Scope, Text
 from lancekit.statements.select import run_query
 from lancekit.statements.tables import Names, WithShards
-from lancekit.statements.upkeep import alter, history, optimize, restore
 
 __all__ = ["check_preview", "run_statement"]
 
-_STATEMENTS: Mapping[type, Callable[..., Any]] = {
-    exp.Update: update,
-    exp.Delete: delete,
-    exp.Insert: insert,
-    exp.Merge: merge,
-    exp.Alter: alter,
-    exp.Describe: history,
-    Restore: restore,
-    Optimize: optimize,
+#: the functions of statements that are no queries
+_STATEMENTS: Mapping[type, str] = {
+    exp.Update: "changes.update",
+    exp.Delete: "changes.delete",
+    exp.Insert: "changes.insert",
+    exp.Merge: "merging.merge",
+    exp.Alter: "upkeep.alter",
+    exp.Describe: "upkeep.history",
+    Restore: "upkeep.restore",
+    Optimize: "upkeep.optimize",
 }
 
 
@@ -88,4 +87,4 @@ def run_statement(
     run = _STATEMENTS.get(type(tree))
     if run is None:
         raise text.fail(tree, "there is no such statement:", STATEMENTS)
-    return run(tree, scope, preview=preview)
+    return loaded(f"statements.{run}")(tree, scope, preview=preview)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -15,13 +15,16 @@ from lancekit.api.scanner import LanceScanner, scan_of
 from lancekit.api.spark_frames import frame_of
 from lancekit.checked import checked
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
-from lancekit.operations.mem_wal.reader.sources import ReadSet
-from lancekit.operations.unmerged.waiting_rows import WaitingRows, waiting_rows
+from lancekit.format.column_names import ROW_ADDRESS
+from lancekit.operations.unmerged.counts import waiting_rows
+from lancekit.operations.unmerged.waiting_rows import WaitingRows
 from lancekit.pipeline.engine.engine import spark_engine
 from lancekit.pipeline.engine.inputs import as_reader, is_spark_dataframe
-from lancekit.pipeline.merge.plan import ADDRESS
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.spark.frames.types import arrow_schema, to_spark_batch, wire_schema
+
+if TYPE_CHECKING:
+    from lancekit.operations.mem_wal.reader.sources import ReadSet
 
 __all__ = ["Names", "Table", "WithShards", "quoted", "register"]
 
@@ -231,9 +234,9 @@ def _options(
 
 def _asked(columns: Sequence[str]) -> list[str] | dict[str, str]:
     """Return what a scan is asked for; addresses come as numbers that all engines have."""
-    if ADDRESS not in columns:
+    if ROW_ADDRESS not in columns:
         return list(columns)
-    return {n: f"CAST({n} AS bigint)" if n == ADDRESS else quoted(n) for n in columns}
+    return {n: f"CAST({n} AS bigint)" if n == ROW_ADDRESS else quoted(n) for n in columns}
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,8 +118,12 @@ DOORS = (
     "util",
     "vector",
 )
-#: modules that load others by a table of their names
-TABLES = {"lancekit.index.search.asked"}
+#: modules that load others, or functions of others, by a table of names; what all names begin with
+TABLES = {
+    "lancekit.index.search.asked": "",
+    "lancekit.notebook.cards": "lancekit.notebook.cards.",
+    "lancekit.statements.statement": "lancekit.statements.",
+}
 
 
 @cache
@@ -142,7 +146,7 @@ def _folder(name: str) -> str:
 def _imports() -> dict[str, set[str]]:
     """Return what each module imports of the package, for its types or lazily too.
 
-    A table of modules, by their whole names, imports them.
+    A table of names of modules imports them.
     """
     return {name: set(_imported(name, path)) - {name} for name, path in _modules().items()}
 
@@ -153,8 +157,9 @@ def _imported(name: str, path: Path) -> Iterator[str]:
             whole = [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Import):
             whole = [alias.name for alias in node.names if alias.name.startswith("lancekit")]
-        elif name in TABLES and isinstance(node, ast.Constant) and node.value in _modules():
-            whole = [str(node.value)]
+        elif name in TABLES and isinstance(node, ast.Constant):
+            told = f"{TABLES[name]}{node.value}"
+            whole = [told] if {told, told.rpartition(".")[0]} & _modules().keys() - {name} else []
         else:
             continue
         yield from map(_module_of, whole)
@@ -238,8 +243,10 @@ GATES = """
     api._blobs  api._columns  api._commits  api._handle  api._indices  api._lineage
     api._maintenance  api._mem_wal  api._mem_wal_reading  api._mem_wal_upkeep
     api._mem_wal_writing  api._positions  api._reading  api._rows  api._settings  api._spark
-    api._vector_indices  api._versions  api.explained_scan  api.lance_dataset  api.mem_wal_sink
-    api.open  api.pylance.arguments  api.scan_options  api.scanner  api.stream_sink
+    api._vector_indices  api._versions  api.diff  api.explained_scan  api.lance_dataset
+    api.mem_wal_sink  api.merge_builder  api.open  api.pylance.arguments  api.scan_options
+    api.scanner  api.stream_sink
+    commit.protocol  commit.refs
     compiled.state
     file.columns.decoders  file.encodings.bitpacking  file.encodings.byte_stream_split
     file.encodings.fixed_size_list  file.encodings.flat  file.encodings.fsst
@@ -248,12 +255,15 @@ GATES = """
     format.fragment
     lancekit
     notebook.explorer.explorer
-    operations.explain.advice  operations.mem_wal.reader.merge_on_read
+    operations.cleanup.auto  operations.common.new_keys  operations.explain.advice
+    operations.mem_wal.reader.merge_on_read  operations.unmerged.audit
+    operations.unmerged.counts  operations.write
+    pipeline.source
     scan.expressions.bind  scan.expressions.columns  scan.expressions.condition
     scan.expressions.evaluate  scan.expressions.predicate  scan.fragments.reader
     scan.indexed.choice  scan.indexed.conditions  scan.indexed_rows
     spark  spark.datasource.datasource  spark.session.preflight
-    statements.run
+    statements.relations  statements.run
     storage.places
     versions.old_counts  versions.snapshot
 """

@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 
 import lancekit as lk
-from lancekit.commit.protocol import Clock
+from lancekit.commit.clock import Clock
 
 __all__ = ["SETUPS"]
 
@@ -281,7 +281,7 @@ def _lines(names: Names) -> None:
     ds.insert({"id": [next(ids)], "x": [0]})
     trial.delete("id = 101")
     later = Clock(now_ns=lambda: time.time_ns() + 10**10)  # the newest branch stands first
-    with patch("lancekit.commit.protocol.Clock", lambda: later):
+    with patch("lancekit.commit.clock.Clock", lambda: later):
         study = ds.create_branch("study/delays", "spring")
     study.delete("id = 101")
     ds.create_scalar_index("x", "BITMAP")

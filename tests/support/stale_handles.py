@@ -21,7 +21,8 @@ from lance.file import LanceFileWriter
 from lance.fragment import DataFile, write_fragments
 
 from lancekit import errors
-from lancekit.commit.protocol import Clock, commit
+from lancekit.commit.clock import Clock
+from lancekit.commit.protocol import commit
 from lancekit.commit.rules.pending import Pending
 from lancekit.format.transaction import Operation
 from lancekit.versions.line import open_line

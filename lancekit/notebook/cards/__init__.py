@@ -1,199 +1,89 @@
-"""From objects to cards: one function for each type, found in a table."""
+"""From objects to cards: one function for each type, found in a table by names.
+
+A card loads its own module alone: the first card of a notebook is to be there at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
-from lancekit.api.bisect import Bisection
-from lancekit.api.branch_comparison import BranchComparison
-from lancekit.api.branches import Branches
-from lancekit.api.changes import ChangeFeed
-from lancekit.api.column import ColumnSummary, DatasetColumn
-from lancekit.api.column_history import ColumnHistory
-from lancekit.api.constraints import ConstraintRun, Constraints
-from lancekit.api.delta import DatasetDelta
-from lancekit.api.diff import DatasetDiff
-from lancekit.api.duplicates import Duplicates
-from lancekit.api.fragment import LanceFragment
-from lancekit.api.history import History, Version
-from lancekit.api.lance_dataset import LanceDataset
-from lancekit.api.lsm_planners import LsmPointLookupPlanner, LsmVectorSearchPlanner
-from lancekit.api.lsm_scanner import LsmScanner
-from lancekit.api.mem_wal_quarantine import MemWalQuarantine
-from lancekit.api.mem_wal_set_aside import MemWalSetAside
-from lancekit.api.mem_wal_sink import MemWalSink
-from lancekit.api.merge_builder import MergeInsertBuilder
-from lancekit.api.pylance.session import Session
-from lancekit.api.row_history import RowHistory
-from lancekit.api.scanner import LanceScanner
-from lancekit.api.scanner_builder import ScannerBuilder
-from lancekit.api.shard_writer import ShardWriter
-from lancekit.api.sql import SqlQuery, SqlQueryBuilder
-from lancekit.api.stats import LanceStats
-from lancekit.api.table_indices import TableIndices
-from lancekit.api.tags import Tags
-from lancekit.cache import CacheInfo
-from lancekit.errors import CommitConflictError, LancekitError
-from lancekit.format.transaction import Transaction
-from lancekit.notebook.cards.bisect import bisection_card
-from lancekit.notebook.cards.cache import cache_card, session_of_pylance_card
-from lancekit.notebook.cards.column import column_card, summary_card
-from lancekit.notebook.cards.column_history import column_history_card
-from lancekit.notebook.cards.conflict import conflict_card
-from lancekit.notebook.cards.constraints import constraint_run_card, constraints_card
-from lancekit.notebook.cards.dataset import dataset_card
-from lancekit.notebook.cards.diff import diff_card, feed_card
-from lancekit.notebook.cards.duplicates import duplicates_card
-from lancekit.notebook.cards.explanations import explanation_card
-from lancekit.notebook.cards.failure import failure_card
-from lancekit.notebook.cards.fragment import fragment_card
-from lancekit.notebook.cards.indices import coverage_card, index_card, indices_card
-from lancekit.notebook.cards.mem_wal import (
-    mem_wal_cleanup_card,
-    mem_wal_merge_card,
-    mem_wal_quarantine_card,
-    mem_wal_repair_card,
-    mem_wal_set_aside_card,
-    mem_wal_sink_card,
-    shard_writer_card,
-    shards_card,
-)
-from lancekit.notebook.cards.merge_plan import merge_plan_card
-from lancekit.notebook.cards.refs import branches_card, tags_card
-from lancekit.notebook.cards.results import (
-    apply_card,
-    branch_plan_card,
-    cleanup_card,
-    cleanup_plan_card,
-    compaction_card,
-    comparison_card,
-    conflicts_card,
-    deepen_card,
-    delete_card,
-    merge_card,
-    update_card,
-)
-from lancekit.notebook.cards.row_history import row_history_card
-from lancekit.notebook.cards.scans import (
-    lookup_planner_card,
-    lsm_scanner_card,
-    merge_builder_card,
-    query_builder_card,
-    query_card,
-    scanner_builder_card,
-    scanner_card,
-    vector_planner_card,
-)
-from lancekit.notebook.cards.session import session_card
-from lancekit.notebook.cards.sql import sql_card
-from lancekit.notebook.cards.statistics import (
-    column_statistics_card,
-    data_statistics_card,
-    scan_statistics_card,
-    stats_card,
-)
-from lancekit.notebook.cards.transaction import delta_card, transaction_card
-from lancekit.notebook.cards.versions import history_card, version_card
-from lancekit.notebook.render.controls import Interactive
+from lancekit.lazy import loaded
 from lancekit.notebook.render.models import Card
-from lancekit.operations.cleanup.plan import CleanupStats
-from lancekit.operations.cleanup.run import CleanupExplanation
-from lancekit.operations.common.results import (
-    ApplyResult,
-    CompactionMetrics,
-    DeleteResult,
-    MemWalMergeResult,
-    MergeResult,
-    UpdateResult,
-)
-from lancekit.operations.explain.explanation import Explanation
-from lancekit.operations.index.coverage import IndexCoverage
-from lancekit.operations.index.describe import IndexDescription
-from lancekit.operations.lineage.branch_merge import BranchMergePlan
-from lancekit.operations.lineage.conflicts import Conflicts
-from lancekit.operations.maintenance.deepen import DeepenResult
-from lancekit.operations.maintenance.inventory import DataStatistics
-from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
-from lancekit.operations.mem_wal.set_aside import MemWalRepair
-from lancekit.operations.mem_wal.shards import Shards
-from lancekit.operations.merge.preview import MergePlan
-from lancekit.pipeline.diff.statistics import ColumnStatistics
-from lancekit.scan.statistics import ScanStatistics
-from lancekit.spark.session.info import SessionInfo
-from lancekit.statements.results import SqlResult
 
 __all__ = ["CARDS", "card"]
 
-CARDS: dict[type, Callable[[Any, datetime], Card]] = {
-    LanceDataset: dataset_card,
-    History: history_card,
-    Version: version_card,
-    Transaction: transaction_card,
-    DatasetDelta: delta_card,
-    DatasetDiff: diff_card,
-    ChangeFeed: feed_card,
-    Bisection: bisection_card,
-    Duplicates: duplicates_card,
-    RowHistory: row_history_card,
-    ColumnHistory: column_history_card,
-    Tags: tags_card,
-    Branches: branches_card,
-    TableIndices: indices_card,
-    IndexCoverage: coverage_card,
-    IndexDescription: index_card,
-    LanceFragment: fragment_card,
-    LanceScanner: scanner_card,
-    ScannerBuilder: scanner_builder_card,
-    LsmScanner: lsm_scanner_card,
-    LsmPointLookupPlanner: lookup_planner_card,
-    LsmVectorSearchPlanner: vector_planner_card,
-    MergeInsertBuilder: merge_builder_card,
-    SqlQueryBuilder: query_builder_card,
-    SqlQuery: query_card,
-    LanceStats: stats_card,
-    DataStatistics: data_statistics_card,
-    ColumnStatistics: column_statistics_card,
-    ScanStatistics: scan_statistics_card,
-    Session: session_of_pylance_card,
-    DatasetColumn: column_card,
-    ColumnSummary: summary_card,
-    Constraints: constraints_card,
-    ConstraintRun: constraint_run_card,
-    MergeResult: merge_card,
-    MemWalMergeResult: mem_wal_merge_card,
-    MemWalCleanupStats: mem_wal_cleanup_card,
-    MemWalQuarantine: mem_wal_quarantine_card,
-    MemWalRepair: mem_wal_repair_card,
-    MemWalSetAside: mem_wal_set_aside_card,
-    Shards: shards_card,
-    DeleteResult: delete_card,
-    UpdateResult: update_card,
-    ApplyResult: apply_card,
-    BranchComparison: comparison_card,
-    BranchMergePlan: branch_plan_card,
-    Conflicts: conflicts_card,
-    CompactionMetrics: compaction_card,
-    DeepenResult: deepen_card,
-    CleanupStats: cleanup_card,
-    CleanupExplanation: cleanup_plan_card,
-    Explanation: explanation_card,
-    MergePlan: merge_plan_card,
-    SqlResult: sql_card,
-    SessionInfo: session_card,
-    CacheInfo: cache_card,
-    ShardWriter: shard_writer_card,
-    MemWalSink: mem_wal_sink_card,
-    CommitConflictError: conflict_card,
-    Interactive: lambda value, now: value._card(now),
-    LancekitError: failure_card,
+#: by a class, below `lancekit`: the function that makes its card, below this package
+CARDS: Mapping[str, str] = {
+    "api.lance_dataset.LanceDataset": "dataset.dataset_card",
+    "api.history.History": "versions.history_card",
+    "api.history.Version": "versions.version_card",
+    "format.transaction.Transaction": "transaction.transaction_card",
+    "api.delta.DatasetDelta": "transaction.delta_card",
+    "api.diff.DatasetDiff": "diff.diff_card",
+    "api.changes.ChangeFeed": "diff.feed_card",
+    "api.bisect.Bisection": "bisect.bisection_card",
+    "api.duplicates.Duplicates": "duplicates.duplicates_card",
+    "api.row_history.RowHistory": "row_history.row_history_card",
+    "api.column_history.ColumnHistory": "column_history.column_history_card",
+    "api.tags.Tags": "refs.tags_card",
+    "api.branches.Branches": "refs.branches_card",
+    "api.table_indices.TableIndices": "indices.indices_card",
+    "operations.index.coverage.IndexCoverage": "indices.coverage_card",
+    "operations.index.describe.IndexDescription": "indices.index_card",
+    "api.fragment.LanceFragment": "fragment.fragment_card",
+    "api.scanner.LanceScanner": "scans.scanner_card",
+    "api.scanner_builder.ScannerBuilder": "scans.scanner_builder_card",
+    "api.lsm_scanner.LsmScanner": "scans.lsm_scanner_card",
+    "api.lsm_planners.LsmPointLookupPlanner": "scans.lookup_planner_card",
+    "api.lsm_planners.LsmVectorSearchPlanner": "scans.vector_planner_card",
+    "api.merge_builder.MergeInsertBuilder": "scans.merge_builder_card",
+    "api.sql.SqlQueryBuilder": "scans.query_builder_card",
+    "api.sql.SqlQuery": "scans.query_card",
+    "api.stats.LanceStats": "statistics.stats_card",
+    "operations.maintenance.inventory.DataStatistics": "statistics.data_statistics_card",
+    "pipeline.diff.statistics.ColumnStatistics": "statistics.column_statistics_card",
+    "scan.statistics.ScanStatistics": "statistics.scan_statistics_card",
+    "api.pylance.session.Session": "cache.session_of_pylance_card",
+    "api.column.DatasetColumn": "column.column_card",
+    "api.column.ColumnSummary": "column.summary_card",
+    "api.constraints.Constraints": "constraints.constraints_card",
+    "api.constraints.ConstraintRun": "constraints.constraint_run_card",
+    "operations.common.results.MergeResult": "results.merge_card",
+    "operations.common.results.MemWalMergeResult": "mem_wal.mem_wal_merge_card",
+    "operations.mem_wal.cleanup.MemWalCleanupStats": "mem_wal.mem_wal_cleanup_card",
+    "api.mem_wal_quarantine.MemWalQuarantine": "mem_wal.mem_wal_quarantine_card",
+    "operations.mem_wal.set_aside.MemWalRepair": "mem_wal.mem_wal_repair_card",
+    "api.mem_wal_set_aside.MemWalSetAside": "mem_wal.mem_wal_set_aside_card",
+    "operations.mem_wal.shards.Shards": "mem_wal.shards_card",
+    "operations.common.results.DeleteResult": "results.delete_card",
+    "operations.common.results.UpdateResult": "results.update_card",
+    "operations.common.results.ApplyResult": "results.apply_card",
+    "api.branch_comparison.BranchComparison": "results.comparison_card",
+    "operations.lineage.branch_merge.BranchMergePlan": "results.branch_plan_card",
+    "operations.lineage.conflicts.Conflicts": "results.conflicts_card",
+    "operations.common.results.CompactionMetrics": "results.compaction_card",
+    "operations.maintenance.deepen.DeepenResult": "results.deepen_card",
+    "operations.cleanup.plan.CleanupStats": "results.cleanup_card",
+    "operations.cleanup.run.CleanupExplanation": "results.cleanup_plan_card",
+    "operations.explain.explanation.Explanation": "explanations.explanation_card",
+    "operations.merge.preview.MergePlan": "merge_plan.merge_plan_card",
+    "statements.results.SqlResult": "sql.sql_card",
+    "spark.session.info.SessionInfo": "session.session_card",
+    "cache.CacheInfo": "cache.cache_card",
+    "api.shard_writer.ShardWriter": "mem_wal.shard_writer_card",
+    "api.mem_wal_sink.MemWalSink": "mem_wal.mem_wal_sink_card",
+    "errors.CommitConflictError": "conflict.conflict_card",
+    "notebook.render.controls.Interactive": "common.own_card",
+    "errors.LancekitError": "failure.failure_card",
 }
 
 
 def card(value: object, now: datetime) -> Card:
     """Return the card of an object; only metadata is read for it."""
     for kind in type(value).__mro__:
-        if kind in CARDS:
-            return CARDS[kind](value, now)
+        name = CARDS.get(f"{kind.__module__}.{kind.__qualname__}".removeprefix("lancekit."))
+        if name is not None:
+            made: Card = loaded(f"notebook.cards.{name}")(value, now)
+            return made
     raise TypeError(f"{type(value).__name__} has no card")

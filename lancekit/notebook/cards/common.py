@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from lancekit.api.history import Version
-from lancekit.api.lance_dataset import LanceDataset
-from lancekit.api.tags import Tags
 from lancekit.format.refs import MAIN
 from lancekit.legible import code
-from lancekit.notebook.render.models import Column, Fact, Row, Table
+from lancekit.notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit.notebook.render.words import (
     age,
     clean,
@@ -23,7 +20,13 @@ from lancekit.notebook.render.words import (
     plural,
     size,
 )
-from lancekit.operations.unmerged.waiting_rows import WaitingRows
+
+if TYPE_CHECKING:
+    from lancekit.api.history import Version
+    from lancekit.api.lance_dataset import LanceDataset
+    from lancekit.api.tags import Tags
+    from lancekit.notebook.render.controls import Interactive
+    from lancekit.operations.unmerged.waiting_rows import WaitingRows
 
 __all__ = [
     "COMMIT_COLUMNS",
@@ -44,6 +47,7 @@ __all__ = [
     "operation",
     "operation_word",
     "origin",
+    "own_card",
     "place_of",
     "ref",
     "table",
@@ -126,6 +130,11 @@ def operation(version: Version) -> str:
     """Return the word for what made a version, in brackets if it left the rows as they are."""
     word = operation_word(version.operation, first=version.read_version == 0)
     return f"({word})" if is_quiet(version.operation) else word
+
+
+def own_card(value: Interactive, now: datetime) -> Card:
+    """Return the card of what makes its own."""
+    return value._card(now)
 
 
 def origin(version: Version) -> str:

@@ -26,7 +26,7 @@ from lancekit.notebook.cards.common import (
 )
 from lancekit.notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit.notebook.render.words import age, clean, listing, moment, place, plural
-from lancekit.operations.unmerged.waiting_rows import rows_without_logs, waiting_rows
+from lancekit.operations.unmerged.counts import rows_without_logs, waiting_rows
 from lancekit.options import options
 
 __all__ = ["dataset_card", "type_of"]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lancekit.commit.first_version import create_first_version
 from lancekit.commit.protocol import commit as commit_only
@@ -22,12 +22,13 @@ from lancekit.format.names import is_detached
 from lancekit.format.operations import Operation, Overwrite, UpdateConfig
 from lancekit.legible import shown, warn
 from lancekit.operations.cleanup.consent import PREFIX, agree, is_agreed
-from lancekit.operations.cleanup.plan import CleanupRequest
-from lancekit.operations.cleanup.run import clean_up
-from lancekit.operations.constraints.audit import Audit
+from lancekit.operations.constraints.stored import has_constraints
 from lancekit.operations.unmerged.audit import check_shards
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from lancekit.operations.constraints.audit import Audit
 
 __all__ = ["SETTINGS", "AutoCleanup", "auto_cleanup_config", "commit", "create"]
 
@@ -106,14 +107,20 @@ def commit(read: Snapshot, pending: Pending, **settings: Any) -> Snapshot:
     Arguments, results and errors are those of `lancekit.commit.protocol.commit`, and the errors of
     `Audit` and `check_shards`.  A cleanup that fails is a warning: the version has landed.
     """
-    audit = Audit()
+    audits: list[Audit] = []  # one, over all attempts, if the table has constraints
 
     def check(latest: Snapshot, manifest: Manifest, operation: Operation) -> None:
         check_shards(latest, manifest, operation)
-        audit(latest, manifest, operation)
+        if not audits and any(has_constraints(of.config) for of in (manifest, latest.manifest)):
+            from lancekit.operations.constraints.audit import Audit
+
+            audits.append(Audit())
+        for audit in audits:
+            audit(latest, manifest, operation)
 
     landed = commit_only(read, pending, audit=check, **settings)
-    audit.landed()
+    for audit in audits:
+        audit.landed()
     if PREFIX + "interval" in landed.manifest.config and not is_detached(landed.version):
         if _sets(pending.operation) & set(SETTINGS):
             agree(landed)
@@ -152,6 +159,9 @@ def _clean_after(landed: Snapshot) -> None:
     settings = AutoCleanup.of(landed.manifest.config)
     if settings is None or landed.version % settings.interval or not is_agreed(landed):
         return
+    from lancekit.operations.cleanup.plan import CleanupRequest
+    from lancekit.operations.cleanup.run import clean_up
+
     request = CleanupRequest(
         older_than=settings.older_than,
         retain_versions=settings.retain_versions,

@@ -11,9 +11,6 @@ from lancekit.format.fragment import Fragment
 from lancekit.format.paths import paths_by_id
 from lancekit.legible import count, literals, warn
 from lancekit.pipeline.join_files import new_sources
-from lancekit.pipeline.keys.key_counter import KeyCounter, example_of
-from lancekit.pipeline.keys.repeated import repeated_in_write
-from lancekit.pipeline.keys.source_keys import key_columns
 from lancekit.pipeline.rows.write import WriteTask
 from lancekit.scan.fragments.reader import FragmentReader
 
@@ -42,6 +39,8 @@ def check_new_keys(task: WriteTask, fragments: Sequence[Fragment], check: KeyChe
     total = sum(fragment.physical_rows for fragment in fragments)
     if check == "ignore" or not key or total < 2:
         return
+    from lancekit.pipeline.keys.key_counter import KeyCounter, example_of
+
     readers = [FragmentReader(source) for source in new_sources(task, fragments)]
     with KeyCounter() as counter:
         for columns in _keys(readers, key):
@@ -56,6 +55,8 @@ def check_new_keys(task: WriteTask, fragments: Sequence[Fragment], check: KeyChe
         f"with another row of this write: for example, more than one row has {told}."
     )
     if check == "error":
+        from lancekit.pipeline.keys.repeated import repeated_in_write
+
         raise repeated_in_write(message, key, example)
     warn(
         f"{message} Merges, diffs and branch merges need keys that stand once: ds.duplicates() "
@@ -64,6 +65,8 @@ def check_new_keys(task: WriteTask, fragments: Sequence[Fragment], check: KeyChe
 
 
 def _keys(readers: Sequence[FragmentReader], key: Sequence[str]) -> Iterator[list[pa.Array]]:
+    from lancekit.pipeline.keys.source_keys import key_columns
+
     for reader in readers:
         for start in range(0, reader.physical_rows, _STEP):
             rows = range(start, min(start + _STEP, reader.physical_rows))

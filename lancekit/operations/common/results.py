@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
 
 from lancekit.display import Displayed
 from lancekit.lazy import cached_property
 from lancekit.operations.unmerged.waiting_rows import WaitingRows
 from lancekit.pipeline.engine.engine import EngineName
-from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.versions.line import Line
+
+if TYPE_CHECKING:
+    from lancekit.pipeline.merge.strategy import MatchPlan
 
 __all__ = [
     "ApplyResult",

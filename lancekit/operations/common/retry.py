@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
-from lancekit.commit.protocol import Clock, check_not_replaced
+from lancekit.commit.clock import Clock
+from lancekit.commit.protocol import check_not_replaced
 from lancekit.defaults import CONFLICT_RETRIES, RETRY_TIMEOUT
 from lancekit.errors import (
     CorruptFileError,

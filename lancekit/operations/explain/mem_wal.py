@@ -9,7 +9,8 @@ from lancekit.operations.explain.explanation import Explanation, Writes, explana
 from lancekit.operations.explain.operations import explain_metadata
 from lancekit.operations.mem_wal.merge import planned_merge
 from lancekit.operations.mem_wal.merge_step import engine_of
-from lancekit.operations.unmerged.waiting_rows import WaitingRows, waiting_rows
+from lancekit.operations.unmerged.counts import waiting_rows
+from lancekit.operations.unmerged.waiting_rows import WaitingRows
 from lancekit.shards.shard import Shard
 from lancekit.versions.snapshot import Snapshot
 

@@ -16,6 +16,7 @@ from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
 from lancekit.format.operations import Update
+from lancekit.format.row_ids_encode import with_row_ids
 from lancekit.operations.common.key_guard import key_filter, key_paths
 from lancekit.operations.common.staged_files import write_task
 from lancekit.operations.delete import apply_deletions
@@ -34,7 +35,7 @@ from lancekit.pipeline.diff.parts import chosen, common_parts
 from lancekit.pipeline.diff.row_values import row_values, rows_at_a_time
 from lancekit.pipeline.diff.side import Addresses, Side
 from lancekit.pipeline.diff.values import differing
-from lancekit.pipeline.merge.plan import MergeClauses, guard_hashes, with_row_ids
+from lancekit.pipeline.merge.plan import MergeClauses, guard_hashes
 from lancekit.pipeline.rows.delete import DeletedRows
 from lancekit.pipeline.rows.write import write_fragments
 from lancekit.scan.fragments.category_keys import fitted, joined

@@ -8,7 +8,7 @@ from lancekit.errors import ShardError
 from lancekit.format.mem_wal.details import MemWalDetails, details_of, mem_wal_entry
 from lancekit.format.mem_wal.names import LOGS, QUARANTINE
 from lancekit.operations.unmerged.dropped import end_of_logs
-from lancekit.operations.unmerged.waiting_rows import rows_in_shards
+from lancekit.operations.unmerged.rows_in_shards import rows_in_shards
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["DroppedLogs", "dropped_logs", "left_rows"]

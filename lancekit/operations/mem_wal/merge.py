@@ -27,8 +27,8 @@ from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.mem_wal.initialize import details_beside
 from lancekit.operations.mem_wal.merge_step import Landed, OnError, Step, WaitingGeneration
 from lancekit.operations.mem_wal.refused import OF_ROWS
+from lancekit.operations.unmerged.counts import waiting_rows
 from lancekit.operations.unmerged.marks import Marks
-from lancekit.operations.unmerged.waiting_rows import waiting_rows
 from lancekit.progress import tracking
 from lancekit.shards.log import flushed_up_to
 from lancekit.shards.manifests import change, latest

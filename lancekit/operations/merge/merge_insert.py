@@ -19,7 +19,7 @@ from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import ColumnNotFoundError, InvalidArgumentError, SchemaMismatchError
-from lancekit.format.column_names import column_not_found
+from lancekit.format.column_names import ROW_ADDRESS, column_not_found
 from lancekit.format.key_filter import ExactKeySet
 from lancekit.format.paths import find_field, top_of
 from lancekit.format.schema import LanceSchema, check_key_type
@@ -35,7 +35,7 @@ from lancekit.operations.merge.rewrite_columns import check_rewrite, rewrite_ope
 from lancekit.operations.unmerged.waiting import check_in_order
 from lancekit.pipeline.casts.plan import CastPlan, plan_cast
 from lancekit.pipeline.engine.engine import EngineName
-from lancekit.pipeline.merge.plan import ADDRESS, MergeClauses, MergeJob, MergeWork
+from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
 from lancekit.pipeline.rows.write import WriteTask
 from lancekit.pipeline.source import Source
 from lancekit.scan.expressions.predicate import Predicate
@@ -263,7 +263,7 @@ def _casts(target: pa.Schema, source: pa.Schema, clauses: MergeClauses) -> CastP
     given = set(source.names)
     present = [field for field in target if field.name in given]
     if clauses.by_address:
-        present.append(pa.field(ADDRESS, pa.int64()))
+        present.append(pa.field(ROW_ADDRESS, pa.int64()))
     if clauses.deleting is not None:
         present.append(pa.field(clauses.deleting, pa.bool_(), nullable=False))
     for name in [*clauses.on, *([clauses.dedupe_by] if clauses.dedupe_by else [])]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidArgumentError
 from lancekit.format import row_address
+from lancekit.format.column_names import ROW_ADDRESS
 from lancekit.format.extensions import resolved
 from lancekit.format.field_marks import holds_blobs
 from lancekit.format.paths import parse_path
@@ -39,8 +40,6 @@ Addresses = npt.NDArray[np.int64]
 #: runs a change on the version a handle is at, and moves the handle to what came of it
 Merge = Callable[[Snapshot], tuple[Snapshot, MergeResult]]
 Land = Callable[[Merge], MergeResult]
-
-_ADDRESS = "_rowaddr"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +264,7 @@ def _shown(snapshot: Snapshot) -> list[str]:
 
 def _inserted(snapshot: Snapshot, examples: pa.Table) -> pa.Table:
     return resolved(
-        ak.filter(examples, examples.column(_ADDRESS).is_null()).select(_shown(snapshot))
+        ak.filter(examples, examples.column(ROW_ADDRESS).is_null()).select(_shown(snapshot))
     )
 
 
@@ -291,8 +290,8 @@ def _changes(
     examples: pa.Table,
 ) -> Iterator[CellChange]:
     """Yield the values that differ between the first few updated rows and what they were."""
-    updated = ak.sort_by(ak.filter(examples, examples.column(_ADDRESS).is_valid()), _ADDRESS)
-    addresses = updated.column(_ADDRESS).to_numpy().astype(np.int64)
+    updated = ak.sort_by(ak.filter(examples, examples.column(ROW_ADDRESS).is_valid()), ROW_ADDRESS)
+    addresses = updated.column(ROW_ADDRESS).to_numpy().astype(np.int64)
     old = _rows(snapshot, sources, addresses)
     new = resolved(updated.select(old.column_names))
     for before, after in zip(python_rows(old), python_rows(new), strict=True):

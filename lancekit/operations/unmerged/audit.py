@@ -16,7 +16,6 @@ from lancekit.format.manifest import Manifest
 from lancekit.format.mem_wal.details import mem_wal_entry
 from lancekit.format.mem_wal.names import MEM_WAL
 from lancekit.format.schema import LanceField
-from lancekit.operations.unmerged.waiting import check_merged
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["check_new_values", "check_shards"]
@@ -37,10 +36,10 @@ def check_shards(latest: Snapshot, manifest: Manifest, operation: ops.Operation)
     if mem_wal_entry(latest.indices) is None:
         return
     if isinstance(operation, ops.Overwrite | ops.Restore):
-        check_merged(latest, _REPLACES[type(operation)])
+        _check_merged(latest, _REPLACES[type(operation)])
     elif isinstance(operation, ops.CreateIndex):
         if _drops_entry(operation):
-            check_merged(latest, f"To drop {MEM_WAL}")
+            _check_merged(latest, f"To drop {MEM_WAL}")
     elif manifest.schema is not latest.manifest.schema:
         _check_columns(latest, manifest)
 
@@ -49,6 +48,12 @@ _REPLACES: Mapping[type, str] = {
     ops.Overwrite: "To overwrite the table",
     ops.Restore: "To go back to an older version",
 }
+
+
+def _check_merged(latest: Snapshot, action: str) -> None:
+    from lancekit.operations.unmerged.waiting import check_merged  # most tables have no shards
+
+    check_merged(latest, action)
 
 
 def _drops_entry(operation: ops.CreateIndex) -> bool:
@@ -64,7 +69,7 @@ def _check_columns(latest: Snapshot, manifest: Manifest) -> None:
         if found is not None:
             raise _refused(what, found.name)
     if not _keys(before) <= _keys(after):
-        check_merged(latest, "To drop the primary key")
+        _check_merged(latest, "To drop the primary key")
 
 
 def check_new_values(current: Snapshot, name: str, *, cast: bool = False) -> None:

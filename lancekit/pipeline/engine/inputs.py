@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,9 @@ from lancekit.pipeline.casts.values import LossError
 from lancekit.pipeline.engine.frames import frame_columns, series_array
 from lancekit.pipeline.engine.numpy_arrays import numpy_array
 from lancekit.pipeline.engine.polars import polars_reader
-from lancekit.scan.scan import Scan
+
+if TYPE_CHECKING:
+    from lancekit.scan.scan import Scan
 
 __all__ = [
     "ScannedRows",

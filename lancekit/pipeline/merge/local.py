@@ -14,6 +14,7 @@ from pyroaring import BitMap
 from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
+from lancekit.format.row_ids_encode import with_row_ids
 from lancekit.pipeline.keys.probe import Matches, first_matches, key_values
 from lancekit.pipeline.keys.source_keys import SourceKeys, key_columns
 from lancekit.pipeline.merge.condition import rows_at_a_time, where_condition
@@ -26,7 +27,6 @@ from lancekit.pipeline.merge.plan import (
     guard_hashes,
     mark_fragments,
     matched_rows,
-    with_row_ids,
 )
 from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.pipeline.rows.write import WriteTask, write_fragments

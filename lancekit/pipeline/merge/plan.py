@@ -6,7 +6,7 @@ either way.  What is here is what both ways need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -18,12 +18,12 @@ from pyroaring import BitMap
 from lancekit import arrow_kernels as ak
 from lancekit.errors import MatchedRowsError
 from lancekit.format import row_address
+from lancekit.format.column_names import ROW_ADDRESS
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
 from lancekit.format.key_filter import hash_keys
 from lancekit.format.operation_parts import CompactedSsTable
 from lancekit.format.paths import pick
-from lancekit.format.row_ids_encode import encode_row_ids, encode_row_versions
 from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.columns.column_patch import Patched, added_files
 from lancekit.pipeline.keys.indexed import key_choice
@@ -42,7 +42,6 @@ from lancekit.scan.indexed_rows import IndexedRows
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
-    "ADDRESS",
     "EXAMPLES",
     "Matched",
     "MergeClauses",
@@ -53,15 +52,11 @@ __all__ = [
     "guard_hashes",
     "mark_fragments",
     "matched_rows",
-    "with_row_ids",
     "writes_rows",
 ]
 
-_NONE = np.empty(0, np.uint64)
 
 Hashes = npt.NDArray[np.uint64]
-#: the hidden column of rows' addresses, by which a merge may be
-ADDRESS = "_rowaddr"
 #: what becomes of rows that are there already
 Matched = Literal["keep", "update", "delete", "fail"]
 
@@ -139,7 +134,7 @@ class MergeClauses:
     @property
     def by_address(self) -> bool:
         """Whether source rows name the row of the target that they are for; null is a new one."""
-        return self.on == (ADDRESS,)
+        return self.on == (ROW_ADDRESS,)
 
     @property
     def shown_on(self) -> tuple[str, ...]:
@@ -291,48 +286,6 @@ def guard_hashes(
     if at is not None:
         keys = ak.take(keys, pa.array(at))
     return hash_keys([pick(keys.column(top), rest) for top, *rest in clauses.guard])
-
-
-def with_row_ids(
-    fragments: Iterable[Fragment],
-    ids: npt.NDArray[np.uint64],
-    created: npt.NDArray[np.uint64] = _NONE,
-) -> list[Fragment]:
-    """Give the first rows of new fragments the ids they had where they were moved from.
-
-    The commit takes the rows behind them, which have no ids, for new ones.  ``created`` are the
-    versions that created the last of the rows with ids: the table has these rows no more.
-    """
-    out, start = [], 0
-    versions = _NONE
-    if len(created):
-        versions = np.concatenate([np.zeros(len(ids) - len(created), np.uint64), created])
-    for fragment in fragments:
-        part = slice(start, start + fragment.physical_rows)
-        start = part.stop
-        ids_of = encode_row_ids(*_ascending(ids[part])) if len(ids[part]) else fragment.row_ids
-        since = encode_row_versions(versions[part]) if versions[part].any() else fragment.created_at
-        out.append(replace(fragment, row_ids=ids_of, created_at=since))
-    return out
-
-
-def _ascending(ids: npt.NDArray[np.uint64]) -> list[npt.NDArray[np.uint64]]:
-    """Cut ids into ascending pieces, which take less room, where these are few."""
-    descents = np.flatnonzero(ids[1:] <= ids[:-1]) + 1
-    if len(descents) * 16 >= len(ids):
-        return [ids]
-    return [near for piece in np.split(ids, descents) for near in _near(piece)]
-
-
-def _near(ids: npt.NDArray[np.uint64]) -> list[npt.NDArray[np.uint64]]:
-    """Cut ascending ids where 16 bits tell them apart no more, unless few stay together.
-
-    Such a piece takes two bytes an id, and the manifest lists the ids of all rows that moved.
-    """
-    if not len(ids):
-        return [ids]
-    cuts = np.flatnonzero(np.diff((ids - ids[0]) >> np.uint64(16))) + 1
-    return np.split(ids, cuts) if len(cuts) * 512 < len(ids) else [ids]
 
 
 def matched_rows(

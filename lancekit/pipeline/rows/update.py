@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit import progress
+from lancekit.format.column_names import RESERVED_NAMES
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
 from lancekit.format.row_ids_encode import encode_row_ids
@@ -16,7 +17,7 @@ from lancekit.pipeline.rows.compact import Numbers, cut
 from lancekit.pipeline.rows.delete import DeletedRows
 from lancekit.pipeline.rows.write import WriteTask, write_fragments
 from lancekit.scan.expressions.assignment import Assignment
-from lancekit.scan.expressions.predicate import HIDDEN_COLUMNS, Predicate
+from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest, block_rows, project, select_rows
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
@@ -107,7 +108,7 @@ def _changed(reader: FragmentReader, task: UpdateTask) -> Iterator[tuple[Offsets
     view = blob_view(schema)
     condition = reader if view is schema else FragmentReader(replace(reader.source, schema=view))
     wanted = {name for a in task.assignments for name in a.expression.columns}
-    hidden = [name for name in HIDDEN_COLUMNS if name in wanted]
+    hidden = [name for name in RESERVED_NAMES if name in wanted]
     outputs = plan_columns(schema, None, hidden)
     request = ScanRequest(outputs=outputs, predicate=task.predicate)
     inputs = {output.column for output in outputs}

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from lancekit.scan.expressions.scope import Bound
 
 __all__ = [
-    "HIDDEN_COLUMNS",
     "ComputedColumn",
     "Predicate",
     "compile_expression",
@@ -40,13 +39,13 @@ __all__ = [
 ]
 
 # Columns that every row has without being in the schema; the scanner supplies them.
-HIDDEN_COLUMNS: dict[str, pa.DataType] = dict.fromkeys(RESERVED_NAMES, pa.uint64())
+_HIDDEN: dict[str, pa.DataType] = dict.fromkeys(RESERVED_NAMES, pa.uint64())
 
 
 def with_hidden(schema: pa.Schema) -> pa.Schema:
     """Return a schema with the hidden columns behind its own."""
     own = set(schema.names)
-    extra = [pa.field(n, t) for n, t in HIDDEN_COLUMNS.items() if n not in own]
+    extra = [pa.field(n, t) for n, t in _HIDDEN.items() if n not in own]
     return pa.schema([*schema, *extra])
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from lancekit.errors import CorruptFileError, LancekitError
+from lancekit.format.column_names import RESERVED_NAMES
 from lancekit.format.deletions import to_bitmap, to_offsets
 from lancekit.format.index import fragment_reuse_of
 from lancekit.format.paths import find_field
@@ -23,7 +24,7 @@ from lancekit.index.search.reuse import Reuse, covered_now, reuse_of
 from lancekit.index.search.row_sets import Rows, joined
 from lancekit.index.segment import Segment
 from lancekit.lazy import cached_property
-from lancekit.scan.expressions.predicate import HIDDEN_COLUMNS, Predicate
+from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.scan.indexed.found import ChosenRows, Found
@@ -210,7 +211,7 @@ def row_choice(
         return questions_of(predicate)
 
     schema = snapshot.manifest.schema
-    stored = [name for name in predicate.columns if name in schema or name not in HIDDEN_COLUMNS]
+    stored = [name for name in predicate.columns if name in schema or name not in RESERVED_NAMES]
     return choice_of(snapshot, stored, asked, indexed_only=indexed_only)
 
 

@@ -20,6 +20,7 @@ from lancekit import arrow_kernels as ak
 from lancekit.errors import LancekitError
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
+from lancekit.format.row_ids_encode import with_row_ids
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.pipeline.join_files import join_small_files
 from lancekit.pipeline.keys.probe import Matches, first_matches, key_values
@@ -33,7 +34,6 @@ from lancekit.pipeline.merge.plan import (
     addressed,
     mark_fragments,
     matched_rows,
-    with_row_ids,
     writes_rows,
 )
 from lancekit.pipeline.merge.strategy import MatchPlan

@@ -12,8 +12,9 @@ import pytest
 
 import lancekit as lk
 from lancekit.format.mem_wal.names import entry_name, manifest_name
-from lancekit.operations.unmerged import waiting_rows as counting
-from lancekit.operations.unmerged.waiting_rows import WaitingRows, waiting_rows
+from lancekit.operations.unmerged import rows_in_shards as counting
+from lancekit.operations.unmerged.counts import waiting_rows
+from lancekit.operations.unmerged.waiting_rows import WaitingRows
 from tests.support.faults import Faults, injected
 from tests.support.mem_wal_model import table_of, write_with_pylance
 

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidArgumentError, LancekitError, UnsupportedFeatureError
 from lancekit.format import row_address
+from lancekit.format.column_names import ROW_ADDRESS
 from lancekit.format.schema import LanceSchema
 from lancekit.operations.mem_wal.reader.newest import NewestOnly
 from lancekit.operations.mem_wal.reader.parts import FIRST_ID
@@ -40,8 +41,6 @@ __all__ = ["GENERATION", "generation_output", "merged_scan", "parts_for"]
 
 #: the column that tells which generation a row is from; 0 is the table itself
 GENERATION = pa.field("_memtable_gen", pa.uint64(), nullable=False)
-
-_ADDRESS = "_rowaddr"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +67,7 @@ class _Generation(ComputedColumn):
 
 
 def _fragment_ids(data: pa.RecordBatch | pa.Table) -> np.ndarray:
-    return row_address.fragment_ids(np.asarray(data.column(_ADDRESS)))
+    return row_address.fragment_ids(np.asarray(data.column(ROW_ADDRESS)))
 
 
 def generation_output(of: ReadSet) -> Output:
@@ -76,7 +75,7 @@ def generation_output(of: ReadSet) -> Output:
     made = _Generation(
         sql=GENERATION.name,
         expr=FieldRef(GENERATION.type, GENERATION.name),
-        columns=frozenset([_ADDRESS]),
+        columns=frozenset([ROW_ADDRESS]),
         generations=of.generations,
     )
     return Output(GENERATION, made)
@@ -209,7 +208,7 @@ def _output(output: Output, of: ReadSet) -> Output:
     hidden = _OfTable(
         sql=output.column,
         expr=FieldRef(output.field.type, output.column),
-        columns=frozenset([output.column, _ADDRESS]),
+        columns=frozenset([output.column, ROW_ADDRESS]),
     )
     return replace(output, expression=hidden)
 

@@ -7,7 +7,7 @@ import pytest
 
 from lancekit.format.fragment import Fragment
 from lancekit.format.row_ids import parse_row_ids
-from lancekit.pipeline.merge.plan import with_row_ids
+from lancekit.format.row_ids_encode import with_row_ids
 
 
 @pytest.mark.parametrize(

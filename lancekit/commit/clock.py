@@ -1,0 +1,20 @@
+"""Time and chance of commits."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+__all__ = ["Clock"]
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Time and chance, passed in so that tests can be reproduced."""
+
+    now_ns: Callable[[], int] = time.time_ns
+    elapsed: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    random: random.Random = field(default_factory=random.Random)
