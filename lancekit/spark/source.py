@@ -175,7 +175,8 @@ class SparkSource:
         """Return how a merge of the cast rows into a version would find its keys."""
         plan = self._whole(plan)
         found, schema = self._survey(plan, clauses), snapshot.manifest.schema
-        lent = lent_columns(plan.target, clauses, schema.names, dry=False)
+        asked = clauses.condition_on(plan.target, schema.to_arrow())
+        lent = lent_columns(plan.target, clauses, asked, schema.names, dry=False)
         return choose_match(
             engine=self.engine,
             source_rows=found.rows,

@@ -18,6 +18,7 @@ from lancekit.errors import (
     RetriesExhaustedError,
 )
 from lancekit.format.transaction import Update
+from lancekit.pipeline.merge.condition import PairCondition
 from tests.support.trees import tree_hash
 
 MODE = "rewrite_columns"
@@ -238,13 +239,13 @@ def test_a_condition_is_asked_of_a_few_pairs_at_a_time(
 ) -> None:
     monkeypatch.setattr(condition_module, "rows_at_a_time", lambda _: 3)
     asked: list[int] = []
-    holds = condition_module.condition_holds
+    holds = PairCondition.holds
 
-    def counted(text: str, source: pa.Table, target: pa.Table | None) -> Any:
+    def counted(self: PairCondition, source: pa.Table, target: pa.Table | None) -> Any:
         asked.append(len(source))
-        return holds(text, source, target)
+        return holds(self, source, target)
 
-    monkeypatch.setattr(condition_module, "condition_holds", counted)
+    monkeypatch.setattr(PairCondition, "holds", counted)
     ds = lk.write_dataset({"id": range(10), "v": [0] * 10, "w": [1] * 10}, tmp_path / "d")
     merge = ds.merge_insert("id").when_matched_update_all("source.v % 2 = target.w")
     result = merge.write_mode(mode).execute({"id": range(10), "v": range(10)})

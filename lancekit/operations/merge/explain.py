@@ -14,7 +14,6 @@ from lancekit.operations.explain.operations import left_by_indices
 from lancekit.operations.explain.stored_bytes import stored_bytes
 from lancekit.operations.merge.merge_insert import check_columns, check_source
 from lancekit.pipeline.engine.engine import Choice
-from lancekit.pipeline.merge.condition import condition_columns
 from lancekit.pipeline.merge.plan import Matched, MergeClauses, writes_rows
 from lancekit.pipeline.merge.rewrite_columns import rewritten_columns
 from lancekit.pipeline.merge.strategy import MatchPlan
@@ -109,7 +108,9 @@ def explained(
     schema = snapshot.manifest.schema
     known = clauses.worked_from if clauses.by_address else clauses.on
     keys = [name if name in schema else top_of(name) for name in known]
-    lent = [] if clauses.matched != "update" else condition_columns(clauses.condition, schema.names)
+    casts = check_columns(schema, source, clauses)
+    asked = clauses.condition_on(casts.target, schema.to_arrow())
+    lent = [] if asked is None else [*asked.target]
     if clauses.rewrite_columns:
         columns = rewritten_columns([n for n in source.names if n in schema], clauses.on)
         lent += columns

@@ -35,6 +35,7 @@ from lancekit.operations.merge.rewrite_columns import check_rewrite, rewrite_ope
 from lancekit.operations.unmerged.waiting import check_in_order
 from lancekit.pipeline.casts.plan import CastPlan, plan_cast
 from lancekit.pipeline.engine.engine import EngineName
+from lancekit.pipeline.merge.condition import PairCondition
 from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
 from lancekit.pipeline.rows.write import WriteTask
 from lancekit.pipeline.source import Source
@@ -337,8 +338,7 @@ def check_columns(schema: LanceSchema, source: pa.Schema, clauses: MergeClauses)
         check_rewrite(schema, clauses, plan.target.names)
     # conditions are checked here, since there may be no row that they are asked of
     if clauses.condition is not None:
-        sides = {"source": pa.struct(plan.target), "target": pa.struct(schema.to_arrow())}
-        Predicate.parse(clauses.condition, pa.schema(sides))
+        PairCondition.of(clauses.condition, plan.target, schema.to_arrow())
     if clauses.delete_by_source:
         Predicate.parse(clauses.delete_by_source, blob_view(schema).to_arrow())
     return plan

@@ -6,45 +6,75 @@ Both engines, and both ways to write, ask it of pairs: a source row and the row 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit.format.paths import parse_path
 from lancekit.pipeline.keys.probe import Matches
-from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.category_keys import joined
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.rebatch import taken
 from lancekit.scan.fragments.source import FragmentSource
 
-__all__ = ["condition_columns", "condition_holds", "rows_at_a_time", "where_condition"]
+__all__ = ["PairCondition", "rows_at_a_time", "where_condition"]
 
 #: decoded bytes of the source's rows that are put together with others at a time
 _STEP_BYTES = 64 << 20
 _LEAST_ROWS = 1024
 
 
-def condition_columns(condition: str | None, names: Sequence[str]) -> list[str]:
-    """Return the columns that a condition may mean: those whose names its text holds."""
-    text = (condition or "").casefold()
-    return [n for n in names if text and (not n.isidentifier() or n.casefold() in text)]
+@dataclass(frozen=True, slots=True)
+class PairCondition:
+    """A condition over ``source.`` and ``target.`` columns, and which of them it reads.
 
-
-def condition_holds(
-    condition: str, source: pa.Table, target: pa.Table | None
-) -> npt.NDArray[np.int64]:
-    """Return for which pairs of a source row and the target row that it matches it holds.
-
-    There may be no target: a condition may do without.
+    Can be pickled.  It is bound again to the rows that it is asked of: these may be stored in
+    other types than the schemas say.
     """
-    sides = {"source": _as_struct(source)}
-    if target is not None:
-        sides["target"] = _as_struct(target)
-    pairs = pa.table(sides)
-    found = Predicate.parse(condition, pairs.schema).mask(pairs)
-    return np.flatnonzero(found.to_numpy(zero_copy_only=False))
+
+    text: str
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str, source: pa.Schema, target: pa.Schema) -> PairCondition:
+        """Bind a condition to the columns of both sides.
+
+        Raises
+        ------
+        PredicateError
+            It does not parse, names no column of a side, or is no condition.
+        """
+        sides = {"source": pa.struct(source), "target": pa.struct(target)}
+        bound = Predicate.parse(text, pa.schema(sides))
+        paths = [parse_path(column) for column in bound.columns]
+        of_source = _read_of("source", source.names, paths)
+        return cls(text, of_source, _read_of("target", target.names, paths))
+
+    def holds(self, source: pa.Table, target: pa.Table | None) -> npt.NDArray[np.int64]:
+        """Return for which pairs of a source row and the target row that it matches it holds.
+
+        Parameters
+        ----------
+        source, target
+            The rows of the pairs, with the columns that are read at least; ``target`` may be
+            missing if none of its columns is.
+        """
+        # a condition that reads no column is asked of as many pairs as there are
+        sides = {"source": _as_struct(source.select([*self.source] or source.column_names[:1]))}
+        if target is not None and self.target:
+            sides["target"] = _as_struct(target.select([*self.target]))
+        pairs = pa.table(sides)
+        found = Predicate.parse(self.text, pairs.schema).mask(pairs)
+        return np.flatnonzero(found.to_numpy(zero_copy_only=False))
+
+
+def _read_of(side: str, names: Sequence[str], paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    read = {path[1] if len(path) > 1 else None for path in paths if path[0] == side}
+    return tuple(name for name in names if name in read or None in read)
 
 
 def _as_struct(table: pa.Table) -> pa.Array:
@@ -59,16 +89,16 @@ def rows_at_a_time(source: pa.Table) -> int:
 
 
 def where_condition(
-    match: Matches, source: pa.Table, target: FragmentSource, clauses: MergeClauses
+    match: Matches, source: pa.Table, target: FragmentSource, condition: PairCondition | None
 ) -> Matches:
-    """Return those of a fragment's matches for which the condition holds."""
-    if clauses.condition is None or clauses.matched != "update":
+    """Return those of a fragment's matches for which the condition holds, if there is one."""
+    if condition is None:
         return match
-    names = condition_columns(clauses.condition, target.schema.names)
+    names = [*condition.target]
     reader, chosen, step = FragmentReader(target), [np.empty(0, np.int64)], rows_at_a_time(source)
     for start in range(0, len(match.offsets), step):
         part = match.part(slice(start, start + step))
         old = reader.read(names, part.offsets) if names else None
         new = taken(source, part.source_rows)
-        chosen.append(condition_holds(clauses.condition, new, old) + start)
+        chosen.append(condition.holds(new, old) + start)
     return match.part(np.concatenate(chosen))

@@ -71,7 +71,8 @@ def merge_locally(
     by_id = {s.fragment.id: s for s in job.target}
     new = _NewRows(source, by_id, clauses, job.task)
     # a condition decides which matched rows change; the others are still matched
-    changed = [where_condition(m, source, by_id[m.fragment_id], clauses) for m in touched]
+    asked = job.condition
+    changed = [where_condition(m, source, by_id[m.fragment_id], asked) for m in touched]
     unmatched = keys.unmatched([m.source_rows for m in touched])
     inserted = np.flatnonzero(unmatched) if clauses.insert else np.empty(0, np.int64)
     updates, dropped = _divided(changed, source, clauses)

@@ -29,6 +29,7 @@ from lancekit.pipeline.columns.column_patch import Patched, added_files
 from lancekit.pipeline.keys.indexed import key_choice
 from lancekit.pipeline.keys.probe import Matches, probe, show_keys
 from lancekit.pipeline.keys.source_keys import Kept, SourceKeys
+from lancekit.pipeline.merge.condition import PairCondition
 from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.pipeline.rows.delete import DeletedRows, FindDeletedTask, find_rows
 from lancekit.pipeline.rows.write import NewFiles, WriteTask
@@ -131,6 +132,17 @@ class MergeClauses:
     rules: tuple[str, ...] = ()
     compacted: tuple[CompactedSsTable, ...] = ()
 
+    def condition_on(self, source: pa.Schema, target: pa.Schema) -> PairCondition | None:
+        """Return which matched rows are updated, if not all are.
+
+        Raises
+        ------
+        PredicateError
+            The condition does not fit the columns of the source and the target.
+        """
+        text = self.condition if self.matched == "update" else None
+        return None if text is None else PairCondition.of(text, source, target)
+
     @property
     def by_address(self) -> bool:
         """Whether source rows name the row of the target that they are for; null is a new one."""
@@ -168,6 +180,11 @@ class MergeJob:
     task: WriteTask
     snapshot: Snapshot
     dry: bool = False
+
+    @property
+    def condition(self) -> PairCondition | None:
+        """Which matched rows are updated, if not all are."""
+        return self.clauses.condition_on(self.casts.target, self.task.schema.to_arrow())
 
     @property
     def patches(self) -> bool:

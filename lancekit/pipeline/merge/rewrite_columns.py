@@ -50,9 +50,10 @@ def rewrite_locally(
     match: MatchPlan,
 ) -> MergeWork:
     """Work out a merge that updates columns; arguments as in `merge_locally`."""
-    clauses, by_id = job.clauses, {s.fragment.id: s for s in job.target}
+    clauses, asked = job.clauses, job.condition
+    by_id = {s.fragment.id: s for s in job.target}
     touched = find_matches(job, keys, map_tasks, match)
-    chosen = [where_condition(m, source, by_id[m.fragment_id], clauses) for m in touched]
+    chosen = [where_condition(m, source, by_id[m.fragment_id], asked) for m in touched]
     changed = [m for m in chosen if len(m.offsets)]
     columns = rewritten_columns(source.column_names, clauses.on)
     write = patch_task(job.task, columns)

@@ -177,16 +177,18 @@ def _refusal(
 
 
 def _work(job: MergeJob) -> MergeTask:
-    source, clauses, task = job.casts.target, job.clauses, job.task
+    source, clauses, task, condition = job.casts.target, job.clauses, job.task, job.condition
     # a column that decides between rows goes along even if nothing is written
     needed = [*clauses.on, *([clauses.dedupe_by] if clauses.dedupe_by else [])]
     names = [n for n in source.names if writes_rows(clauses) or n in needed]
     return MergeTask(
         source=subschema(source, names),
         lent=subschema(
-            task.schema.to_arrow(), lent_columns(source, clauses, task.schema.names, dry=job.dry)
+            task.schema.to_arrow(),
+            lent_columns(source, clauses, condition, task.schema.names, dry=job.dry),
         ),
         clauses=clauses,
+        condition=condition,
         task=task,
         dry=job.dry,
     )

@@ -14,7 +14,7 @@ from lancekit import arrow_kernels as ak
 from lancekit.format.fragment import Fragment
 from lancekit.pipeline.keys.probe import key_values
 from lancekit.pipeline.keys.source_keys import key_columns
-from lancekit.pipeline.merge.condition import condition_columns, condition_holds
+from lancekit.pipeline.merge.condition import PairCondition
 from lancekit.pipeline.merge.plan import EXAMPLES, MergeClauses, guard_hashes
 from lancekit.pipeline.rows.write import WriteTask, write_fragments
 from lancekit.spark.jobs.worker import of_partition
@@ -38,14 +38,14 @@ class MatchedRows(NamedTuple):
     lent: pa.RecordBatch | None
     address: pa.Array
 
-    def updates(self, condition: str | None) -> npt.NDArray[np.int64]:
+    def updates(self, condition: PairCondition | None) -> npt.NDArray[np.int64]:
         """Return the rows that have a match, and for which a condition holds if there is one."""
         pairs = np.flatnonzero(self.address.is_valid().to_numpy(zero_copy_only=False))
         if condition is None or not len(pairs):
             return pairs
         rows = pa.array(pairs)
         lent = _take(self.lent, rows) if self.lent is not None and self.lent.num_columns else None
-        return pairs[condition_holds(condition, _take(self.source, rows), lent)]
+        return pairs[condition.holds(_take(self.source, rows), lent)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ class MergeTask:
         The columns of the source that are needed.
     lent
         The columns of a matched target row that are needed.
-    clauses, task
-        What to do, and where new rows go.
+    clauses, condition, task
+        What to do, which matched rows are updated if not all are, and where new rows go.
     dry
         Whether to write nothing.
     """
@@ -99,6 +99,7 @@ class MergeTask:
     source: pa.Schema
     lent: pa.Schema
     clauses: MergeClauses
+    condition: PairCondition | None
     task: WriteTask
     dry: bool = False
 
@@ -139,7 +140,7 @@ class MergeTask:
                 named = pa.table(key_columns(source, clauses.on), names=list(clauses.on))
                 tally.keys = key_values(named, clauses.on, pairs)
             if clauses.matched == "update" and len(pairs):
-                pairs = joined.updates(clauses.condition)
+                pairs = joined.updates(self.condition)
                 if clauses.deleting is not None:
                     drop = source.column(clauses.deleting).to_numpy(zero_copy_only=False)[pairs]
                     tally.dropped.add(addresses[pairs[drop]])
@@ -209,11 +210,16 @@ def concatenated(hashes: Sequence[Hashes]) -> Hashes:
 
 
 def lent_columns(
-    source: pa.Schema, clauses: MergeClauses, names: Sequence[str], *, dry: bool
+    source: pa.Schema,
+    clauses: MergeClauses,
+    condition: PairCondition | None,
+    names: Sequence[str],
+    *,
+    dry: bool,
 ) -> list[str]:
     """Return which of the target's columns an updated row needs besides its key."""
     if clauses.matched != "update":
         return []
-    named = set(condition_columns(clauses.condition, names))
+    named = () if condition is None else condition.target
     given, whole = set(source.names), dry or not clauses.rewrite_columns
     return [n for n in names if n in named or (whole and n not in given)]

@@ -118,7 +118,7 @@ class _LayOut:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             for joined in self.read(batches):
-                rows = pa.array(joined.updates(self.work.clauses.condition))
+                rows = pa.array(joined.updates(self.work.condition))
                 source, address = ak.take(joined.source, rows), ak.take(joined.address, rows)
                 place = np.searchsorted(self.ids, row_address.fragment_ids(address.to_numpy()))
                 columns = [
