@@ -14,14 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError
-from lancekit.format._key_bytes import Hashes, encode_keys, hash_keys
+
+if TYPE_CHECKING:
+    from lancekit.format.key_hashes import Hashes
 
 __all__ = [
     "BloomKeyFilter",
@@ -33,8 +35,6 @@ __all__ = [
     "build_bloom",
     "build_exact",
     "choose_filter",
-    "encode_keys",
-    "hash_keys",
     "is_empty",
     "is_reference_blind",
     "keys_conflict",
@@ -183,6 +183,7 @@ def choose_filter(
 
     Examples
     --------
+    >>> from lancekit.format.key_hashes import hash_keys
     >>> few, more = (hash_keys([pa.array(range(n))]) for n in (50, 51))
     >>> [type(choose_filter([0], [pa.int64()], keys)).__name__ for keys in (few, more)]
     ['BloomKeyFilter', 'ExactKeySet']
@@ -277,6 +278,7 @@ def is_empty(one: KeyFilter, key_types: Sequence[pa.DataType]) -> bool:
 
     Examples
     --------
+    >>> from lancekit.format.key_hashes import hash_keys
     >>> is_empty(build_bloom([0], hash_keys([pa.array([], pa.int64())])), [pa.int64()])
     True
     >>> is_empty(build_bloom([0], hash_keys([pa.array([], pa.date32())])), [pa.date32()])
@@ -306,6 +308,7 @@ def shared_keys(mine: KeyFilter, theirs: KeyFilter, key_types: Sequence[pa.DataT
 
     Examples
     --------
+    >>> from lancekit.format.key_hashes import hash_keys
     >>> a, b = (build_exact([0], hash_keys([pa.array(ks)])) for ks in ([1, 2], [2, 3]))
     >>> found = shared_keys(a, b, [pa.int64()])
     >>> found.certain, len(found.hashes)
@@ -352,6 +355,7 @@ def keys_conflict(mine: KeyFilter, theirs: KeyFilter, key_types: Sequence[pa.Dat
 
     Examples
     --------
+    >>> from lancekit.format.key_hashes import hash_keys
     >>> a, b = (build_exact([0], hash_keys([pa.array(ks)])) for ks in ([1, 2], [2, 3]))
     >>> keys_conflict(a, b, [pa.int64()])
     True

@@ -26,7 +26,8 @@ from lancekit.commit.rules.verdict import Context, Outcome, Verdict
 from lancekit.format import operations as ops
 from lancekit.format.fragment import DataFile, Fragment, FragmentList
 from lancekit.format.index import IndexMetadata
-from lancekit.format.key_filter import build_bloom, build_exact, hash_keys
+from lancekit.format.key_filter import build_bloom, build_exact
+from lancekit.format.key_hashes import hash_keys
 from lancekit.format.manifest import BasePath, Manifest
 from lancekit.format.mem_wal.details import merged_generations, with_generations
 from lancekit.format.mem_wal.names import MEM_WAL

@@ -20,14 +20,13 @@ from lancekit.format.key_filter import (
     build_bloom,
     build_exact,
     choose_filter,
-    encode_keys,
-    hash_keys,
     is_empty,
     is_reference_blind,
     keys_conflict,
     merge,
     shared_keys,
 )
+from lancekit.format.key_hashes import encode_keys, hash_keys
 from tests.support.twins import agreed
 
 INT = [pa.int64()]

@@ -26,6 +26,7 @@ CALLS = {
     "import": "import lancekit",
     "count": "import lancekit as lk; lk.dataset(uri).count_rows()",
     "filter": "import lancekit as lk; lk.dataset(uri).to_table(filter='id = 5')",
+    "card": "import lancekit as lk; lk.dataset(uri)._repr_mimebundle_()",
 }
 
 _PROGRAM = """

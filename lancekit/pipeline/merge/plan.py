@@ -21,7 +21,7 @@ from lancekit.format import row_address
 from lancekit.format.column_names import ROW_ADDRESS
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
-from lancekit.format.key_filter import hash_keys
+from lancekit.format.key_hashes import hash_keys
 from lancekit.format.operation_parts import CompactedSsTable
 from lancekit.format.paths import pick
 from lancekit.pipeline.casts.plan import CastPlan

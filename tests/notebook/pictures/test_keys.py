@@ -10,8 +10,8 @@ from lancekit.format.key_filter import (
     bit_places,
     build_bloom,
     build_exact,
-    hash_keys,
 )
+from lancekit.format.key_hashes import hash_keys
 from lancekit.notebook.pictures.keys import facts_of
 from tests.notebook.pictures.support import keyed, parsed, words
 
