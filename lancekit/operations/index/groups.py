@@ -39,7 +39,7 @@ from lancekit.scan.runs import rows_of_runs, spread_runs
 from lancekit.scan.take import rows_at
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Group", "Groups", "index_group", "join_parts"]
+__all__ = ["Groups", "Wanted", "index_group", "join_parts"]
 
 Item = TypeVar("Item")
 
@@ -53,38 +53,40 @@ _SAMPLE_BYTES, _RUNS = 256 << 20, 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """Fragments that become a part of an index, or parts that become a segment.
+class Wanted:
+    """The index that all tasks work on.
 
-    Can be sent to a worker.
+    It is sent to a worker once, and not with each task: the manifest lists all fragments.
     """
 
     snapshot: Snapshot
     column: IndexedField
     kind: IndexKind
     name: str
-    fragment_ids: tuple[int, ...] = ()
-    parts: tuple[IndexMetadata, ...] = ()
 
 
 def index_group(
-    group: Group, parameters: Mapping[str, Any], model: Content | None
+    wanted: Wanted,
+    parameters: Mapping[str, Any],
+    model: Content | None,
+    fragment_ids: tuple[int, ...],
 ) -> IndexMetadata:
     """Write the part of some fragments, which nothing refers to yet.
 
     Each attempt has a folder of its own: Spark may make several.
     """
-    snapshot, column, kind, ids = group.snapshot, group.column, group.kind, group.fragment_ids
+    snapshot, column, kind = wanted.snapshot, wanted.column, wanted.kind
     if model is None:
-        content = build_content(snapshot, column, kind, parameters, ids)
+        content = build_content(snapshot, column, kind, parameters, fragment_ids)
     else:
-        content = builder_of(kind).extended(model, read_rows(snapshot, column, kind, ids))
-    return write_segment(snapshot, column, kind, group.name, content, ids)
+        rows = read_rows(snapshot, column, kind, fragment_ids)
+        content = builder_of(kind).extended(model, rows)
+    return write_segment(snapshot, column, kind, wanted.name, content, fragment_ids)
 
 
-def join_parts(group: Group) -> IndexMetadata:
+def join_parts(wanted: Wanted, parts: tuple[IndexMetadata, ...]) -> IndexMetadata:
     """Write the segment of some parts, which nothing refers to yet."""
-    return joined_segments(group.snapshot, group.column, group.kind, group.parts)
+    return joined_segments(wanted.snapshot, wanted.column, wanted.kind, parts)
 
 
 @dataclass(slots=True)
@@ -130,19 +132,19 @@ class Groups:
         ]
         covered = {id_ for _, files in self._made for id_ in files}
         missing = [fragment for id_, fragment in there.items() if id_ not in covered]
-        group = partial(Group, snapshot=snapshot, column=column, kind=kind, name=name)
+        wanted = Wanted(snapshot=snapshot, column=column, kind=kind, name=name)
         tasks = [
-            group(fragment_ids=tuple(fragment.id for fragment in some))
+            tuple(fragment.id for fragment in some)
             for some in _by_bytes(missing, _row_bytes(snapshot, column))
         ]
-        work = partial(index_group, parameters=parameters, model=self._model)
-        for task, part in zip(tasks, self._mapped(work, tasks), strict=True):
-            self._made.append((part, {id_: there[id_].files for id_ in task.fragment_ids}))
+        work = partial(index_group, wanted, parameters, self._model)
+        for ids, part in zip(tasks, self._mapped(work, tasks), strict=True):
+            self._made.append((part, {id_: there[id_].files for id_ in ids}))
         bundles = list(_cut([part for part, _ in self._made], _file_bytes, _TASK_BYTES))
-        several = [group(parts=tuple(parts)) for parts in bundles if len(parts) > 1]
+        several = [tuple(parts) for parts in bundles if len(parts) > 1]
         return (
             *(parts[0] for parts in bundles if len(parts) == 1),
-            *self._mapped(join_parts, several),
+            *self._mapped(partial(join_parts, wanted), several),
         )
 
     def sweep(self, snapshot: Snapshot) -> None:
@@ -152,7 +154,7 @@ class Groups:
             for uuid in self.written - kept:
                 delete_segment(snapshot.store, uuid)
 
-    def _mapped(self, work: Any, tasks: Sequence[Group]) -> list[IndexMetadata]:
+    def _mapped(self, work: Any, tasks: Sequence[Any]) -> list[IndexMetadata]:
         found: list[IndexMetadata] = self.runner.map(work, tasks)
         self.written.update(index.uuid for index in found)
         return found

@@ -62,13 +62,15 @@ def rows_frame(
     session = spark_session()
     check_workers(session)
     # Each task is pickled by itself, so that a worker unpacks no more than its own.
-    packed = [pack(session, (work, task)) for task in tasks]
+    function, packed = pack(session, work), [pack(session, task) for task in tasks]
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # what is unpacked here was made above
+        mapped = pickle.loads(function)  # noqa: S301
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                function, task = pickle.loads(packed[number])  # noqa: S301  # made above
-                for part in ak.combine_chunks(function(task)).to_batches():
+                task = pickle.loads(packed[number])  # noqa: S301
+                for part in ak.combine_chunks(mapped(task)).to_batches():
                     yield to_spark_batch(text_batch(part), wire)
 
     numbers = session.range(0, len(packed), 1, max(len(packed), 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -87,6 +88,32 @@ class Between(LocalRunner):
             self.then, then = None, self.then
             then()
         return found
+
+
+class Weighing(LocalRunner):
+    """Weighs what a worker would be sent with each task."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[list[int]] = []
+
+    def map(self, work: Any, tasks: Sequence[Any]) -> list[Any]:
+        self.sizes.append([len(pickle.dumps(task)) for task in tasks])
+        return super().map(work, tasks)
+
+
+def test_a_task_has_its_own_fragments_alone(
+    tmp_path: Path, in_groups: Callable[[Any], None]
+) -> None:
+    """The manifest is sent once: with each of many tasks it would be gigabytes."""
+    runner = Weighing()
+    in_groups(runner)
+    ds = written(tmp_path / "d", fragments=60)
+    ds.create_scalar_index("x", "BTREE")
+    of_fragments, _ = runner.sizes
+    assert len(of_fragments) > 10
+    assert max(of_fragments) < 100
+    check(ds)
 
 
 @pytest.mark.spark
