@@ -98,7 +98,8 @@ class Meter:
 
         def counted(session: Any, value: object) -> bytes:
             packed = pack(session, value)
-            self._sent += len(packed)
+            if isinstance(value, tuple):  # a job's function and options: all else is within it
+                self._sent += len(packed)
             return packed
 
         def answered(*arguments: Any, **words: Any) -> Any:
