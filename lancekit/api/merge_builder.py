@@ -342,11 +342,11 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         return self._preview_at(self._handle._snapshot, data_obj, schema)
 
     def _preview_at(self, snapshot: Snapshot, data_obj: Any, schema: pa.Schema | None) -> MergePlan:
+        from lancekit.operations.merge.preview import preview_merge
+
         clauses = check_clauses(snapshot.manifest.schema, self._clauses)
         source = self._rows(owned(data_obj, schema, snapshot.row_schema), schema)
         choice = _choice(data_obj)
-        from lancekit.operations.merge.preview import preview_merge
-
         return preview_merge(snapshot, source, clauses, self._policy, self._handle._move, choice)
 
     def interactive(self, data_obj: Any, *, schema: pa.Schema | None = None) -> Any:
