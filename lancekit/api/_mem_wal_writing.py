@@ -212,7 +212,7 @@ class ShardWrites(Handle):
         Those that are `stale` are replaced if the newest version has other columns.
         """
         from lancekit.commit.protocol import check_not_replaced
-        from lancekit.format.mem_wal.details import mem_wal_entry
+        from lancekit.format.mem_wal.names import mem_wal_entry
         from lancekit.operations.mem_wal.initialize import initialized
         from lancekit.operations.mem_wal.kept_routers import keep_router, kept_router
         from lancekit.operations.mem_wal.router import Router

@@ -18,9 +18,9 @@ from lancekit.format.index import IndexMetadata
 from lancekit.format.mem_wal.details import (
     IndexCatchUp,
     encode_details,
-    mem_wal_entry,
     parse_details,
 )
+from lancekit.format.mem_wal.names import mem_wal_entry
 from lancekit.format.operation_parts import CompactedSsTable
 
 __all__ = ["caught_up"]

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from lancekit.errors import IncompatibleConflictError, InvalidArgumentError
 from lancekit.format.index import IndexMetadata
-from lancekit.format.mem_wal.details import mem_wal_entry, merged_generations, with_generations
-from lancekit.format.mem_wal.names import MEM_WAL
+from lancekit.format.mem_wal.details import merged_generations, with_generations
+from lancekit.format.mem_wal.names import MEM_WAL, mem_wal_entry
 from lancekit.format.operation_parts import CompactedSsTable
 
 __all__ = ["advanced"]

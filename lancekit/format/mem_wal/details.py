@@ -13,7 +13,7 @@ from lancekit.errors import UnsupportedFeatureError
 from lancekit.format import _codecs as c
 from lancekit.format._codecs import Part, decode, encode, wire
 from lancekit.format.index import IndexDetails, IndexMetadata
-from lancekit.format.mem_wal.names import MEM_WAL
+from lancekit.format.mem_wal.names import MEM_WAL, mem_wal_entry
 from lancekit.format.operation_parts import GENERATIONS, CompactedSsTable
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.unknown_fields import parse
@@ -25,7 +25,6 @@ __all__ = [
     "ShardingSpec",
     "details_of",
     "encode_details",
-    "mem_wal_entry",
     "merged_generations",
     "parse_details",
     "with_generations",
@@ -162,11 +161,6 @@ def encode_details(details: MemWalDetails) -> IndexDetails:
     message = pb.MemWalIndexDetails()
     encode(details, message)
     return IndexDetails(details.type_url, message.SerializeToString(deterministic=True))
-
-
-def mem_wal_entry(indices: Iterable[IndexMetadata]) -> IndexMetadata | None:
-    """Return the entry of the shards, if there is one."""
-    return next((index for index in indices if index.name == MEM_WAL), None)
 
 
 def details_of(indices: Iterable[IndexMetadata]) -> MemWalDetails | None:

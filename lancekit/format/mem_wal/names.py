@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lancekit.format.index import IndexMetadata
 
 __all__ = [
     "ASIDE",
@@ -19,6 +24,7 @@ __all__ = [
     "generation_number",
     "is_quarantine",
     "manifest_name",
+    "mem_wal_entry",
     "new_quarantine",
     "position",
 ]
@@ -46,6 +52,11 @@ MANIFEST_HINT = f"{MANIFESTS}/version_hint.json"
 
 _NUMBERED = re.compile(r"([01]{64})\.(?:binpb|arrow)")
 _GENERATION = re.compile(r"[0-9a-f]{8}_gen_([0-9]+)")
+
+
+def mem_wal_entry(indices: Iterable[IndexMetadata]) -> IndexMetadata | None:
+    """Return the entry of the shards, if there is one."""
+    return next((index for index in indices if index.name == MEM_WAL), None)
 
 
 def manifest_name(version: int) -> str:

@@ -13,8 +13,7 @@ from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import IndexExistsError, IndexNotFoundError, InvalidArgumentError
 from lancekit.format.index import IndexMetadata
-from lancekit.format.mem_wal.details import mem_wal_entry
-from lancekit.format.mem_wal.names import MEM_WAL
+from lancekit.format.mem_wal.names import MEM_WAL, mem_wal_entry
 from lancekit.format.operations import CreateIndex
 from lancekit.index.build.builders import parsed_parameters
 from lancekit.index.kinds import IndexKind

@@ -26,9 +26,8 @@ from lancekit.format.mem_wal.details import (
     ShardingSpec,
     details_of,
     encode_details,
-    mem_wal_entry,
 )
-from lancekit.format.mem_wal.names import MEM_WAL
+from lancekit.format.mem_wal.names import MEM_WAL, mem_wal_entry
 from lancekit.format.mem_wal.sharding import MOST_BUCKETS, bucket_numbers
 from lancekit.format.operations import CreateIndex
 from lancekit.format.schema import LanceField, LanceSchema

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lancekit.errors import ShardError
-from lancekit.format.mem_wal.details import MemWalDetails, details_of, mem_wal_entry
-from lancekit.format.mem_wal.names import LOGS, QUARANTINE
+from lancekit.format.mem_wal.details import MemWalDetails, details_of
+from lancekit.format.mem_wal.names import LOGS, QUARANTINE, mem_wal_entry
 from lancekit.operations.unmerged.dropped import end_of_logs
 from lancekit.operations.unmerged.rows_in_shards import rows_in_shards
 from lancekit.versions.snapshot import Snapshot

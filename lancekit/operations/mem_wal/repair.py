@@ -12,8 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
-from lancekit.format.mem_wal.details import mem_wal_entry
-from lancekit.format.mem_wal.names import entry_name, generation_number
+from lancekit.format.mem_wal.names import entry_name, generation_number, mem_wal_entry
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.operations.mem_wal.claim import fence
 from lancekit.operations.mem_wal.damaged_generations import (

@@ -19,8 +19,7 @@ from lancekit.errors import (
     SchemaMismatchError,
     VersionNotFoundError,
 )
-from lancekit.format.mem_wal.details import mem_wal_entry
-from lancekit.format.mem_wal.names import LOGS
+from lancekit.format.mem_wal.names import LOGS, mem_wal_entry
 from lancekit.format.names import VERSIONS, manifest_name
 from lancekit.format.paths import paths_by_id
 from lancekit.legible import cut

@@ -13,8 +13,7 @@ from typing import TypeAlias
 from lancekit.errors import InvalidArgumentError
 from lancekit.format import operations as ops
 from lancekit.format.manifest import Manifest
-from lancekit.format.mem_wal.details import mem_wal_entry
-from lancekit.format.mem_wal.names import MEM_WAL
+from lancekit.format.mem_wal.names import MEM_WAL, mem_wal_entry
 from lancekit.format.schema import LanceField
 from lancekit.versions.snapshot import Snapshot
 

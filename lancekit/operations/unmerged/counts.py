@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lancekit.format.mem_wal.names import LOGS, MEM_WAL
+from lancekit.format.mem_wal.names import LOGS, mem_wal_entry
 from lancekit.operations.unmerged.waiting_rows import WaitingRows
 from lancekit.storage.local import LocalStore
 from lancekit.versions.snapshot import Snapshot
@@ -24,7 +24,7 @@ def waiting_rows(snapshot: Snapshot) -> WaitingRows:
     A table without MemWAL costs no request.  Nothing is raised: a shard that cannot be read makes
     the count incomplete.
     """
-    if not _has_mem_wal(snapshot):
+    if mem_wal_entry(snapshot.indices) is None:
         return WaitingRows()
     from lancekit.operations.unmerged.rows_in_shards import rows_in_shards
 
@@ -36,7 +36,8 @@ def rows_without_logs(snapshot: Snapshot) -> WaitingRows:
 
     The reference drops the MemWAL while rows wait.  Only a local disk is looked at.
     """
-    if not isinstance(snapshot.store, LocalStore) or _has_mem_wal(snapshot):
+    is_local = isinstance(snapshot.store, LocalStore)
+    if not is_local or mem_wal_entry(snapshot.indices) is not None:
         return WaitingRows()
     if LOGS not in snapshot.store.list_folders(""):
         return WaitingRows()
@@ -45,7 +46,3 @@ def rows_without_logs(snapshot: Snapshot) -> WaitingRows:
 
     before = end_of_logs(snapshot, _MOST_VERSIONS).before
     return replace(rows_in_shards(before or snapshot), without_logs=True)
-
-
-def _has_mem_wal(snapshot: Snapshot) -> bool:
-    return any(index.name == MEM_WAL for index in snapshot.indices)

@@ -11,8 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from lancekit.errors import VersionNotFoundError
-from lancekit.format.mem_wal.details import mem_wal_entry
-from lancekit.format.mem_wal.names import QUARANTINE
+from lancekit.format.mem_wal.names import QUARANTINE, mem_wal_entry
 from lancekit.format.operations import Overwrite, Restore
 from lancekit.operations.unmerged.quarantined import quarantined_rows
 from lancekit.versions.at_once import at_once, timed

@@ -19,7 +19,8 @@ from lancekit.errors import (
     InvalidArgumentError,
     UnsupportedTypeError,
 )
-from lancekit.format.mem_wal.details import details_of, mem_wal_entry
+from lancekit.format.mem_wal.details import details_of
+from lancekit.format.mem_wal.names import mem_wal_entry
 from tests.support.shards import SHARD, keyed, rows
 
 TABLE = pa.table(

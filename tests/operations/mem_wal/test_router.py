@@ -24,8 +24,7 @@ from lancekit.errors import (
     ShardError,
     StorageError,
 )
-from lancekit.format.mem_wal.details import mem_wal_entry
-from lancekit.format.mem_wal.names import LOGS, MEM_WAL
+from lancekit.format.mem_wal.names import LOGS, MEM_WAL, mem_wal_entry
 from lancekit.operations.mem_wal import router
 from lancekit.operations.mem_wal.log_writer import LogWriter
 from lancekit.operations.mem_wal.open_writer import open_writer

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
 from lancekit.errors import VersionNotFoundError
-from lancekit.format.mem_wal.details import mem_wal_entry
+from lancekit.format.mem_wal.names import mem_wal_entry
 from lancekit.format.schema import LanceSchema
 from lancekit.lazy import cached_property
 from lancekit.operations.mem_wal.aside.rows import AsideFile, AsideRows
