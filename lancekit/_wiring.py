@@ -9,14 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lancekit.api.blob_type import register_blob_type
-from lancekit.compiled.homes import register as register_kernels
-from lancekit.display import register_display, register_failures, register_interactive
-from lancekit.picture import Picture, register_pictures
-from lancekit.pipeline.engine.engine import Runner, register_spark
-from lancekit.progress import Show, register_bars
-from lancekit.provenance import Provenance, register_finders
+from lancekit.hooks import hooks
 
 if TYPE_CHECKING:
+    from lancekit.picture import Picture
+    from lancekit.pipeline.engine.engine import Runner
+    from lancekit.progress import Show
+    from lancekit.provenance import Provenance
     from lancekit.storage.base import Store
 
 __all__ = ["connect"]
@@ -129,6 +128,7 @@ def _cell() -> Provenance | None:
 
 
 def _application() -> Provenance | None:
+    from lancekit.provenance import Provenance
     from lancekit.spark.session.session import active_session
 
     session = active_session()
@@ -137,13 +137,13 @@ def _application() -> Provenance | None:
 
 
 def connect() -> None:
-    """Register Spark, cards, pictures, bars, where code runs, the type of blobs and all kernels."""
+    """Register the type of blobs, and who does what lower rooms ask for."""
     register_blob_type()
-    register_spark(_Spark())
-    register_display(_draw)
-    register_failures(_render)
-    register_interactive(_interactive)
-    register_pictures(_picture)
-    register_bars(_bar)
-    register_finders(_cell, _application)
-    register_kernels(KERNELS)
+    hooks.card = _draw
+    hooks.failure = _render
+    hooks.interactive = _interactive
+    hooks.picture = _picture
+    hooks.bar = _bar
+    hooks.finders = (_cell, _application)
+    hooks.spark = _Spark()
+    hooks.kernels = KERNELS

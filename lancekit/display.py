@@ -9,56 +9,28 @@ So do errors: what a notebook shows of one is a short card, and everywhere else 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
+from lancekit.hooks import hooks
 from lancekit.legible import clean
 
-__all__ = ["HTML", "TEXT", "Displayed", "interactive"]
-__all__ += ["register_display", "register_failures", "register_interactive", "render_failure"]
+__all__ = ["HTML", "TEXT", "Displayed", "interactive", "render_failure"]
 
 TEXT = "text/plain"
 HTML = "text/html"
-
-Draw: TypeAlias = Callable[..., dict[str, str]]
-_draw: list[Draw] = []
-Render: TypeAlias = Callable[[BaseException], list[str]]
-_render: list[Render] = []
-_interactive: list[Callable[..., Any]] = []
-
-
-def register_display(draw: Draw) -> None:
-    """Say how objects are drawn; called once, by the package's roof.
-
-    ``draw(value, *kinds)`` returns the value's card as each of some MIME types, by these.
-    """
-    _draw[:] = [draw]
-
-
-def register_failures(render: Render) -> None:
-    """Say which lines IPython prints of an error; called once, by the package's roof."""
-    _render[:] = [render]
 
 
 def render_failure(error: BaseException) -> list[str]:
     """Return what IPython prints of an error, as ``_render_traceback_``; never raises."""
     try:
-        return _render[0](error)
+        return hooks.failure(error)  # type: ignore[misc]
     except Exception:  # whatever is wrong with the card, the error has to be seen
         return "".join(traceback.format_exception(error)).splitlines()
 
 
-def register_interactive(make: Callable[..., Any]) -> None:
-    """Say how what is interactive is made; called once, by the package's roof.
-
-    ``make(kind, ...)`` returns it; kinds are names that the roof knows.
-    """
-    _interactive[:] = [make]
-
-
 def interactive(kind: str, *args: Any, **kwargs: Any) -> Any:
     """Return something interactive, which the room of cards knows how to make."""
-    return _interactive[0](kind, *args, **kwargs)
+    return hooks.interactive(kind, *args, **kwargs)  # type: ignore[misc]
 
 
 class Displayed:
@@ -72,10 +44,10 @@ class Displayed:
 
     def _drawn(self, *kinds: str) -> dict[str, str]:
         """Return the card as some MIME types, or the plain line as text, and why."""
-        if not _draw:
+        if hooks.card is None:
             return {TEXT: clean(self._plain())}
         try:
-            return _draw[0](self, *kinds)
+            return hooks.card(self, *kinds)
         except Exception as error:  # a repr must neither raise nor vanish
             why = clean(f"{type(error).__name__}: {error}")
             return {TEXT: f"{clean(self._plain())}\n(its card could not be drawn: {why})"}

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-__all__ = ["decoding_threads", "processors", "total_memory"]
+__all__ = ["decoding_threads", "links_quickly", "processors", "total_memory"]
 
 #: more than these only compete for memory
 _DECODING_THREADS = 8
@@ -24,6 +24,11 @@ def processors() -> int:
 def decoding_threads() -> int:
     """Return how many threads are to decode at a time."""
     return min(processors(), _DECODING_THREADS)
+
+
+def links_quickly() -> bool:
+    """Return whether machine code for this system is linked without llvmlite."""
+    return sys.platform == "linux" and os.uname().machine == "x86_64"
 
 
 def total_memory() -> int:

@@ -1,4 +1,4 @@
-"""Pictures: what a call to draw gives, and the place where the roof says who draws.
+"""Pictures: what a call to draw gives.
 
 A picture knows nothing of what it shows: it is words, and how to get the drawing.
 """
@@ -13,31 +13,22 @@ from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from lancekit.errors import InvalidArgumentError, NotOfferedError
+from lancekit.hooks import hooks
 from lancekit.legible import clean
 
-__all__ = ["Picture", "draw", "register_pictures", "without_warnings"]
+__all__ = ["Picture", "draw", "without_warnings"]
 
 _TEXT, _HTML = "text/plain", "text/html"
 _WITHOUT = "Install matplotlib, or print the picture: its text says the same."
 
-Draw: TypeAlias = Callable[..., "Picture"]
-_draw: list[Draw] = []
-
-
-def register_pictures(draw: Draw) -> None:
-    """Say who draws; called once, by the package's roof.
-
-    ``draw(kind, subject, **how)`` returns the picture of something.
-    """
-    _draw[:] = [draw]
-
 
 def draw(kind: str, subject: Any, **how: Any) -> Picture:
     """Return a picture of a kind; the roof knows who draws it."""
-    return _draw[0](kind, subject, **how)
+    picture: Picture = hooks.picture(kind, subject, **how)  # type: ignore[misc]
+    return picture
 
 
 @contextmanager

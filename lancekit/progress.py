@@ -2,7 +2,7 @@
 
 A long operation runs inside `tracking`.  Code that reads or writes rows calls `step` for each
 batch: that reports the rows, and stops the work if the operation was interrupted or has failed.
-The package's roof registers how progress is drawn.  The first bar appears after a second, so short
+How progress is drawn is a hook.  The first bar appears after a second, so short
 operations show none; `lancekit.options.progress` turns bars off, or names a function to call
 instead.  `FragmentWriteProgress`, of a module of its own, is pylance's interface for each fragment
 of a write, and `IndexProgress` what its ``progress_callback`` gets of an index.
@@ -24,6 +24,7 @@ from lancekit.fragment_progress import (
     FragmentWriteProgress,
     NoopFragmentWriteProgress,
 )
+from lancekit.hooks import hooks
 from lancekit.legible import warn
 from lancekit.options import options
 
@@ -39,7 +40,6 @@ __all__ = [
     "Tracker",
     "context_of_its_own",
     "known_rows",
-    "register_bars",
     "result_of",
     "step",
     "stoppable",
@@ -127,7 +127,6 @@ class Progress:
 
 Show: TypeAlias = Callable[[Progress], None]
 
-_bars: list[Callable[[bool], Show | None]] = []
 _current: ContextVar[Tracker | None] = ContextVar("lancekit_progress", default=None)
 
 
@@ -136,15 +135,6 @@ class Stopped(BaseException):
 
     It never leaves lancekit: the thread that waits for the work raises the cause.
     """
-
-
-def register_bars(make: Callable[[bool], Show | None]) -> None:
-    """Say how bars are drawn; called once, by the package's roof.
-
-    ``make`` is told whether a bar is wanted where nobody may be looking, and returns what draws
-    one, if anything does.
-    """
-    _bars[:] = [make]
 
 
 def what_is(work: Any) -> str:
@@ -206,7 +196,7 @@ class Tracker:
         choice = "silent" if silent or parent is not None else options.progress
         self._show: Show | None = choice if callable(choice) else None
         # Finding out where to draw takes a while, so it waits until there is something to draw.
-        self._undecided = choice is True or (choice == "auto" and bool(_bars))
+        self._undecided = choice is True or (choice == "auto" and hooks.bar is not None)
         self._wanted = choice is True
 
     @property
@@ -265,7 +255,7 @@ class Tracker:
             return
         if self._undecided:
             self._undecided = False
-            self._show = _bars[0](self._wanted) if _bars else None
+            self._show = hooks.bar(self._wanted) if hooks.bar is not None else None
         self._drawn = now
         self._tell(finished=False)
 

@@ -1,21 +1,22 @@
 """Where a version came from: which cell, script or application, if the user wants that recorded.
 
 `lancekit.options.provenance` says how much; by default nothing.  The facts are properties of the
-version's transaction, under `PREFIX`.  Who knows them is registered by the package's roof.
+version's transaction, under `PREFIX`.  Who knows them is a hook.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import PurePath
 
+from lancekit.hooks import hooks
 from lancekit.legible import clean, without_secrets
 from lancekit.options import options
 
-__all__ = ["MOST_SOURCE", "PREFIX", "Provenance", "recorded", "register_finders"]
+__all__ = ["MOST_SOURCE", "PREFIX", "Provenance", "recorded"]
 
 #: how the names of the properties begin
 PREFIX = "lancekit.provenance."
@@ -108,15 +109,6 @@ class Provenance:
         return f"{said} by {self.user}".strip() if self.user else said
 
 
-Find = Callable[[], Provenance | None]
-_finders: list[Find] = []
-
-
-def register_finders(*finders: Find) -> None:
-    """Say who knows where code runs; called once, by the package's roof."""
-    _finders[:] = finders
-
-
 def recorded(properties: Mapping[str, str]) -> Mapping[str, str]:
     """Return a transaction's properties, with where it comes from if the user wants that.
 
@@ -132,7 +124,7 @@ def recorded(properties: Mapping[str, str]) -> Mapping[str, str]:
 
 def _found() -> Provenance:
     facts: dict[str, str] = {}
-    for find in (*_finders, _script):
+    for find in (*hooks.finders, _script):
         try:
             one = find()
         except Exception:  # noqa: S112  # a commit does not fail for what is said of it

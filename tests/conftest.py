@@ -230,7 +230,7 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def _code(own_state: None) -> store.Code | None:
     """The kernels, compiled once for all workers of a run; ``None`` without Numba."""
-    if not store.is_possible():
+    if not state.is_possible():
         return None
     store.build(wait=True)
     return store.load()

@@ -166,11 +166,12 @@ NOTEBOOK = f"""
 import threading
 import lancekit as lk
 from lancekit import progress
+from lancekit.hooks import hooks
 from lancekit.pipeline.engine.engine import LocalRunner
 
 progress.PATIENCE_SECONDS = 0.0
 drawn = threading.Event()
-(make,) = progress._bars
+make = hooks.bar
 
 def watched(wanted):
     show = make(wanted)
@@ -179,7 +180,7 @@ def watched(wanted):
         drawn.set()
     return tell
 
-progress.register_bars(watched)
+hooks.bar = watched
 
 def work(task):
     assert drawn.wait({HANG_SECONDS})

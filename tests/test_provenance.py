@@ -13,6 +13,7 @@ import pytest
 
 import lancekit as lk
 from lancekit import provenance
+from lancekit.hooks import hooks
 from lancekit.notebook import show_html, show_text
 from lancekit.provenance import MOST_SOURCE, PREFIX, Provenance
 
@@ -27,7 +28,7 @@ def own(ds: Any, version: int) -> dict[str, str]:
 def found(monkeypatch: pytest.MonkeyPatch) -> Provenance:
     """A cell that runs, as its kernel would say."""
     cell = Provenance(notebook="cleaning.ipynb", cell="12", source="ds.insert(rows)")
-    monkeypatch.setattr(provenance, "_finders", [lambda: cell])
+    monkeypatch.setattr(hooks, "finders", [lambda: cell])
     monkeypatch.setattr(provenance, "_user", lambda: "ana")
     return cell
 
@@ -174,7 +175,7 @@ def test_it_is_shown(tmp_path: Path, found: Provenance) -> None:
 
 def test_texts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "é\ud800" * MOST_SOURCE
-    monkeypatch.setattr(provenance, "_finders", [lambda: Provenance(cell="1", source=text)])
+    monkeypatch.setattr(hooks, "finders", [lambda: Provenance(cell="1", source=text)])
     with lk.options(provenance="source"):
         ds = lk.write_dataset({"x": [1]}, tmp_path / "d")
     stored = own(ds, 1)
@@ -209,7 +210,7 @@ def test_texts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_credentials_are_not_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
-    monkeypatch.setattr(provenance, "_finders", [lambda: Provenance(cell="1", source=line)])
+    monkeypatch.setattr(hooks, "finders", [lambda: Provenance(cell="1", source=line)])
     with lk.options(provenance="source"):
         ds = lk.write_dataset({"x": [1]}, tmp_path / "d")
     assert "hid" not in own(ds, 1)["source"]
@@ -250,7 +251,7 @@ def test_a_script_says_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_finder_that_fails_stops_no_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(provenance, "_finders", [lambda: 1 / 0])
+    monkeypatch.setattr(hooks, "finders", [lambda: 1 / 0])
     monkeypatch.setattr(sys, "argv", [])
     with lk.options(provenance="names"):
         ds = lk.write_dataset({"x": [1]}, tmp_path / "d")

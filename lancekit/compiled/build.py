@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from lancekit.compiled.homes import homes, register
 from lancekit.compiled.kernel import NUMBER, WRITTEN, Kernel, Variant
 from lancekit.compiled.linking import KNOWN
 from lancekit.compiled.store import BuildError, file_of_kernels, put
+from lancekit.hooks import hooks
 
 __all__ = ["all_kernels", "compiled", "main"]
 
 
 def main(path: str, *modules: str) -> None:
     """Compile the kernels of some modules into a file."""
-    register(modules)
+    hooks.kernels = modules
     os.nice(10)
     wanted = Path(path)
     if wanted != file_of_kernels():
@@ -29,7 +29,7 @@ def main(path: str, *modules: str) -> None:
 
 def all_kernels() -> list[Kernel]:
     """Return the kernels of all modules that hold some."""
-    found = [value for home in homes() for value in vars(import_module(home)).values()]
+    found = [value for home in hooks.kernels for value in vars(import_module(home)).values()]
     return [value for value in found if isinstance(value, Kernel)]
 
 

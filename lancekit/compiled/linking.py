@@ -11,17 +11,16 @@ import ctypes
 import mmap
 import os
 import struct
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-__all__ = ["IS_QUICK", "KNOWN", "Code", "linked"]
+from lancekit.machine import links_quickly
+
+__all__ = ["KNOWN", "Code", "linked"]
 
 #: what machine code may ask the C library for
 KNOWN = frozenset({"memcpy", "memmove", "memset", "memcmp", "bcmp"})
-#: whether what is here does for the object files of this system
-IS_QUICK = sys.platform == "linux" and os.uname().machine == "x86_64"
 
 # the names are those of the format, ELF
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -111,7 +110,7 @@ def _placed(content: bytes) -> Code:
 
 def _sections(content: bytes) -> list[_Section]:
     header = _HEADER.unpack_from(content)
-    if not (IS_QUICK and content.startswith(_MAGIC) and header[1:3] == (_REL, _X86_64)):
+    if not (links_quickly() and content.startswith(_MAGIC) and header[1:3] == (_REL, _X86_64)):
         raise _NotKnownError
     begin, count = header[6], header[12]
     table = content[begin : begin + count * _SECTION.size]

@@ -11,18 +11,19 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from lancekit.compiled.linking import IS_QUICK
+from lancekit.machine import links_quickly
 from lancekit.options import options
 
 if TYPE_CHECKING:
     from lancekit.compiled.linking import Code
 
-__all__ = ["Process", "compile_nothing", "load", "process", "wanted"]
+__all__ = ["Process", "compile_nothing", "is_possible", "load", "process", "wanted"]
 
 #: nanoseconds lost before kernels are looked for: about what loading them takes
-LOAD = 1e6 if IS_QUICK else 5e7
+LOAD = 3e6 if links_quickly() else 5e7
 #: nanoseconds lost before they are compiled, which takes some seconds in the background
 BUILD = 5e8
 
@@ -41,6 +42,11 @@ class Process:
 process = Process()
 
 
+def is_possible() -> bool:
+    """Tell whether what compiles and loads kernels is installed."""
+    return all(find_spec(name) is not None for name in ("numba", "llvmlite"))
+
+
 def wanted(saved: float) -> Code | None:
     """Return the kernels for work that takes so many nanoseconds less with them, if it may."""
     if not options.kernels:
@@ -57,7 +63,7 @@ def load() -> None:
     from lancekit.compiled import store
 
     with process.lock:
-        if process.code is None and store.is_possible():
+        if process.code is None and is_possible():
             process.code = store.load()
 
 
@@ -68,17 +74,18 @@ def compile_nothing() -> None:
 
 def _look() -> None:
     """Load the kernels, or have them compiled; nobody waits for somebody who does."""
-    from lancekit.compiled import store
-
     if not process.lock.acquire(blocking=False):
         return
     try:
         if process.code is not None:
             return
         process.next_look = 2 * process.lost
-        if not store.is_possible():
+        if not is_possible():
             process.next_look = float("inf")
-        elif (code := store.load()) is not None:
+            return
+        from lancekit.compiled import store
+
+        if (code := store.load()) is not None:
             process.code = code
         elif process.may_build and process.lost >= BUILD:
             process.may_build = False

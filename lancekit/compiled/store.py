@@ -13,38 +13,35 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
+from xxhash import xxh3_128
+
 from lancekit._version import __version__
-from lancekit.compiled.homes import homes
 from lancekit.compiled.linking import Code, linked
 from lancekit.compiled.processor import processor
+from lancekit.hooks import hooks
 from lancekit.user_cache import cache_folder
 
-__all__ = ["BuildError", "build", "file_of_kernels", "is_possible", "load", "locked", "put"]
+__all__ = ["BuildError", "build", "file_of_kernels", "load", "locked", "put"]
 
 PACKAGE = Path(__file__).parents[1]
 PROGRAM = "import sys; from lancekit.compiled.build import main; main(*sys.argv[1:])"
 #: a compilation takes some ten seconds of a processor
 BUILD_SECONDS = 600
-_DIGEST = 32
+#: a checksum, which tells a file that is not whole; hashlib takes twice as long to load as all else
+_DIGEST = 16
 
 
 class BuildError(RuntimeError):
     """The kernels could not be compiled."""
 
 
-def is_possible() -> bool:
-    """Tell whether what compiles and loads kernels is installed."""
-    return all(find_spec(name) is not None for name in ("numba", "llvmlite"))
-
-
 @cache
 def _name(modules: tuple[str, ...]) -> str:
     """Return the name of the file that fits these sources, these libraries and this processor."""
-    digest = sha256()
+    digest = xxh3_128()
     facts = [__version__, _release("numba"), _release("llvmlite"), sys.implementation.cache_tag]
     digest.update("\n".join([*map(str, facts), *processor()]).encode())
     package = str(PACKAGE)  # paths as texts, which take half the time of all of this
@@ -69,7 +66,7 @@ def _release(package: str) -> str:
 
 def file_of_kernels() -> Path:
     """Return where the kernels are, or would be."""
-    return cache_folder() / "kernels" / _name(homes())
+    return cache_folder() / "kernels" / _name(hooks.kernels)
 
 
 def load() -> Code | None:
@@ -109,7 +106,7 @@ def _compile(path: Path, lock: int) -> None:
     import subprocess
 
     done = subprocess.run(
-        [sys.executable, "-P", "-c", PROGRAM, str(path), *homes()],
+        [sys.executable, "-P", "-c", PROGRAM, str(path), *hooks.kernels],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -131,7 +128,7 @@ def put(path: Path, content: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
         with open(os.open(aside, flags, 0o600), "wb") as file:  # noqa: PTH123
-            file.write(sha256(content).digest() + content)
+            file.write(xxh3_128(content).digest() + content)
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
@@ -162,7 +159,7 @@ def _content(path: Path) -> bytes | None:
         return None
     finally:
         os.close(folder)
-    whole = sha256(content[_DIGEST:]).digest() == content[:_DIGEST]
+    whole = xxh3_128(content[_DIGEST:]).digest() == content[:_DIGEST]
     return content[_DIGEST:] if whole else None
 
 

@@ -71,12 +71,12 @@ def warm_up(
 
 
 def _is_wanted(kernels: bool | None) -> bool:
-    if kernels and not store.is_possible():
+    if kernels and not state.is_possible():
         raise NotOfferedError(
             "kernels=True needs Numba, which is not installed.",
             hint=f"{install_hint('fast')}.",
         )
-    return store.is_possible() if kernels is None else kernels
+    return state.is_possible() if kernels is None else kernels
 
 
 def _kernels(*, again: bool) -> Path | None:

@@ -13,7 +13,7 @@ from lancekit.compiled import linking, store
 from lancekit.compiled.build import all_kernels, compiled
 from lancekit.compiled.kernel import Kernel, kernel
 
-quick = pytest.mark.skipif(not linking.IS_QUICK, reason="llvmlite links for this system")
+quick = pytest.mark.skipif(not linking.links_quickly(), reason="llvmlite links for this system")
 
 
 @kernel("i8 =i8 =f8", saves=1)
@@ -51,7 +51,7 @@ def test_what_is_placed_here_does_what_llvmlite_links(
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "llvmlite", None)  # as if it were not there
         placed = linking.linked(content)
-    monkeypatch.setattr(linking, "IS_QUICK", False)
+    monkeypatch.setattr(linking, "links_quickly", lambda: False)
     by_llvmlite = linking.linked(content)
     assert _call(spread, placed) == _call(spread, by_llvmlite)
     assert _call(spread, placed)[0][:4] == [0, 7, 14, -3]

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 import lancekit as lk
-from lancekit.compiled import homes, store
-from lancekit.compiled.linking import IS_QUICK
+from lancekit.compiled import store
 from lancekit.errors import NotOfferedError
+from lancekit.hooks import hooks
+from lancekit.machine import links_quickly
 from lancekit.user_cache import cache_folder
 
 #: decodes a page of codes, and says what was loaded for it
@@ -61,7 +62,7 @@ def _decode(*, lost: float = 0) -> str:
 
 def test_the_process_that_works_loads_what_another_compiled(made: Path) -> None:
     before = made.stat()
-    assert _decode(lost=1e12) == f"True {[] if IS_QUICK else ['llvmlite']}"
+    assert _decode(lost=1e12) == f"True {[] if links_quickly() else ['llvmlite']}"
     assert [path.name for path in made.parent.iterdir()] == [made.name]
     assert made.stat() == before or made.stat().st_mtime_ns == before.st_mtime_ns
 
@@ -137,7 +138,7 @@ def test_what_belongs_to_another_is_not_loaded(made: Path, whose: str) -> None:
 @pytest.fixture
 def few(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where few kernels would be, which take less time to compile than all."""
-    monkeypatch.setattr(homes, "_homes", ("lancekit.file.kernels.fsst_decode",))
+    monkeypatch.setattr(hooks, "kernels", ("lancekit.file.kernels.fsst_decode",))
     there = store.file_of_kernels()
     there.unlink(missing_ok=True)
     return there

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit import provenance
 from lancekit.errors import (
     ConstraintViolationError,
     InvalidArgumentError,
     PredicateError,
     VersionNotFoundError,
 )
+from lancekit.hooks import hooks
 from lancekit.notebook.explorer.changes import Change, apply_plan, plan_change
 from lancekit.notebook.explorer.reading import Reader
 from lancekit.provenance import Provenance
@@ -53,7 +53,7 @@ class Cell:
 def cell(monkeypatch: pytest.MonkeyPatch) -> Any:
     one = Cell()
     found = lambda: Provenance(notebook="a.ipynb", cell=str(one.number))  # noqa: E731
-    monkeypatch.setattr(provenance, "_finders", [found])
+    monkeypatch.setattr(hooks, "finders", [found])
     with lk.options(provenance="names"):
         yield one
 

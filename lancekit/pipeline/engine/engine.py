@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from lancekit.errors import EngineError
+from lancekit.hooks import hooks
 from lancekit.machine import processors
 from lancekit.options import options
 from lancekit.progress import Stopped, Tracker, known_rows, result_of, tracking, what_is
@@ -32,7 +33,6 @@ __all__ = [
     "choose_engine",
     "choose_runner",
     "choose_source",
-    "register_spark",
     "spark_engine",
 ]
 
@@ -181,19 +181,12 @@ class Engine(Protocol):
         """Make a DataFrame a temporary view of its session."""
 
 
-_spark: list[Engine] = []
-
-
-def register_spark(engine: Engine) -> None:
-    """Say how work gets to Spark; called once, by the package's roof."""
-    _spark[:] = [engine]
-
-
 def spark_engine() -> Engine:
     """Return the registered Spark engine."""
-    if not _spark:
+    if hooks.spark is None:
         raise EngineError("No Spark engine is registered.", hint="Import lancekit first.")
-    return _spark[0]
+    engine: Engine = hooks.spark
+    return engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +212,7 @@ def choose_engine(rows: int, *, on_spark: bool = False) -> Choice:
     limit = f"options.spark_threshold_rows ({threshold:,})"
     if rows < threshold:
         return Choice("local", f"{rows:,} rows are fewer than {limit}")
-    if not _spark or not _spark[0].is_active():
+    if hooks.spark is None or not hooks.spark.is_active():
         return Choice("local", f"{rows:,} rows reach {limit}, but no Spark session is active")
     return Choice("spark", f"{rows:,} rows reach {limit}, and a Spark session is active")
 
