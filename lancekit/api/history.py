@@ -16,8 +16,7 @@ from lancekit.api.tags import Tags
 from lancekit.checked import checked_methods
 from lancekit.display import Displayed
 from lancekit.errors import LancekitError
-from lancekit.format.names import ManifestNaming
-from lancekit.format.refs import MAIN
+from lancekit.format.names import MAIN, ManifestNaming
 from lancekit.lazy import cached_property
 from lancekit.legible import plural
 from lancekit.provenance import Provenance

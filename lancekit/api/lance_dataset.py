@@ -28,12 +28,12 @@ from lancekit.api.time_travel import Ref
 from lancekit.checked import checked_methods
 from lancekit.display import Displayed
 from lancekit.versions.line import open_line
-from lancekit.versions.manifest_writers import ManifestStore
 from lancekit.versions.references import parse_reference, resolve
 
 if TYPE_CHECKING:
     from lancekit.api.explainer import Explainer
     from lancekit.api.plots import Plots
+    from lancekit.versions.manifest_writers import ManifestStore
 
 __all__ = ["LanceDataset"]
 

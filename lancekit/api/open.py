@@ -17,11 +17,11 @@ from lancekit.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.errors import InvalidArgumentError
 from lancekit.legible import shown
 from lancekit.versions.line import open_line
-from lancekit.versions.manifest_writers import ManifestStore
 
 if TYPE_CHECKING:
     from lancekit.api.pylance.typed_dicts import AutoCleanupConfig
     from lancekit.progress import FragmentWriteProgress
+    from lancekit.versions.manifest_writers import ManifestStore
 
 __all__ = ["dataset", "write_dataset"]
 

@@ -18,6 +18,7 @@ from lancekit.api.pylance.arguments import (
 )
 from lancekit.checked import checked, is_whole
 from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError
+from lancekit.format.paths import find_field
 from lancekit.legible import shown
 from lancekit.scan.fragment_rows import ScanRequest, default_batch_rows
 from lancekit.scan.fragments.blobs import blob_view
@@ -357,7 +358,12 @@ def _choice(
 ) -> RowChoice | None:
     if predicate is None or not isinstance(predicate.source, str) or not snapshot.indices:
         return None
-    from lancekit.scan.indexed.choice import row_choice
+    schema = snapshot.manifest.schema
+    indexed = {field for index in snapshot.indices for field in index.fields}
+    columns = predicate.stored_in(schema)
+    if not any(find_field(schema, name)[-1].id in indexed for name in columns):
+        return None
+    from lancekit.scan.indexed.choice import row_choice  # loads what indices are asked by
 
     return row_choice(snapshot, predicate, indexed_only=indexed_only)
 

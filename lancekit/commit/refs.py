@@ -23,8 +23,8 @@ from lancekit.errors import (
 from lancekit.format import names
 from lancekit.format import transaction as ops
 from lancekit.format.mem_wal.names import LOGS
+from lancekit.format.names import MAIN
 from lancekit.format.refs import (
-    MAIN,
     Branch,
     Tag,
     branch_file,

@@ -14,6 +14,7 @@ __all__ = [
     "DELETIONS",
     "HINT",
     "INDICES",
+    "MAIN",
     "TAGS",
     "TRANSACTIONS",
     "TREE",
@@ -29,6 +30,8 @@ __all__ = [
     "transaction_name",
 ]
 
+#: the name of a dataset's own line of versions, beside those of its branches
+MAIN = "main"
 DATA = "data"
 #: names of data files and of the blobs beside one; the group is what both begin with
 DATA_FILE = r"(data/[^/]+)(?:\.lance|/[^/]+\.blob)"

@@ -11,11 +11,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lancekit.errors import CorruptFileError, InvalidArgumentError
-from lancekit.format.names import BRANCHES, TAGS
+from lancekit.format.names import BRANCHES, MAIN, TAGS
 from lancekit.legible import shown
 
 __all__ = [
-    "MAIN",
     "REFERENCE_BYTES",
     "Branch",
     "Tag",
@@ -24,8 +23,6 @@ __all__ = [
     "check_tag_name",
     "tag_file",
 ]
-
-MAIN = "main"
 
 REFERENCE_BYTES = 1 << 20
 """What the file of a tag or a branch has at most: it holds a name, some numbers, and metadata."""

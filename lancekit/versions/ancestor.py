@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from lancekit.errors import LancekitError, StorageError
+from lancekit.format.names import MAIN
 from lancekit.format.operations import Clone
-from lancekit.format.refs import MAIN, Branch
+from lancekit.format.refs import Branch
 from lancekit.versions.line import Line
 from lancekit.versions.listing import list_versions
 from lancekit.versions.reference_files import get_branch

@@ -12,7 +12,7 @@ from lancekit.errors import (
     UntrustedBaseError,
     VersionNotFoundError,
 )
-from lancekit.format.refs import MAIN
+from lancekit.format.names import MAIN
 from lancekit.versions.at_once import at_once
 from lancekit.versions.line import Line
 from lancekit.versions.listing import list_versions

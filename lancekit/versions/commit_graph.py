@@ -17,7 +17,7 @@ from lancekit.errors import (
     LancekitError,
     VersionNotFoundError,
 )
-from lancekit.format.refs import MAIN
+from lancekit.format.names import MAIN
 from lancekit.lazy import cached_property
 from lancekit.versions.ancestor import branch_origins, unique_of
 from lancekit.versions.line import Line

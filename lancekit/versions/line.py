@@ -6,22 +6,18 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.file.open_files import OpenFiles
-from lancekit.format.names import branch_folder
-from lancekit.format.refs import MAIN
+from lancekit.format.names import MAIN, branch_folder
 from lancekit.legible import shown
 from lancekit.storage.base import Store
 from lancekit.storage.places import open_base, open_store
-from lancekit.versions.manifest_writers import (
-    CommitLock,
-    Committer,
-    ConditionalPut,
-    ExternalManifests,
-    LockedPut,
-    ManifestStore,
-)
+from lancekit.versions.conditional_put import ConditionalPut
+
+if TYPE_CHECKING:
+    from lancekit.versions.manifest_writers import CommitLock, Committer, ManifestStore
 
 __all__ = ["Line", "check_new_place", "check_same_place", "open_line"]
 
@@ -147,6 +143,10 @@ def check_same_place(
 
 
 def _committer(manifest_store: ManifestStore | None, commit_lock: CommitLock | None) -> Committer:
+    if manifest_store is None and commit_lock is None:
+        return _CONDITIONAL
+    from lancekit.versions.manifest_writers import ExternalManifests, LockedPut, ManifestStore
+
     if manifest_store is not None and commit_lock is not None:
         raise InvalidArgumentError(
             "Both manifest_store and commit_lock were given.", hint="Pass one of the two."
@@ -158,11 +158,9 @@ def _committer(manifest_store: ManifestStore | None, commit_lock: CommitLock | N
                 hint='Pass one, for example lancekit.SqliteManifestStore("commits.sqlite").',
             )
         return ExternalManifests(manifest_store)
-    if commit_lock is not None:
-        if not callable(commit_lock):
-            raise InvalidTypeError(
-                f"commit_lock is {shown(commit_lock)}.",
-                hint="Pass a function of a version's number that returns a context manager.",
-            )
-        return LockedPut(commit_lock)
-    return _CONDITIONAL
+    if commit_lock is None or not callable(commit_lock):
+        raise InvalidTypeError(
+            f"commit_lock is {shown(commit_lock)}.",
+            hint="Pass a function of a version's number that returns a context manager.",
+        )
+    return LockedPut(commit_lock)

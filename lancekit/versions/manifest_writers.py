@@ -1,8 +1,8 @@
 """How one of several writers wins a version number.
 
-A store with a conditional put needs nothing else.  For one without, somebody outside of the store
-has to decide: a lock, or a small database that remembers which manifest won (an *external manifest
-store*).  All writers of a dataset have to use the same way.
+A store with a conditional put needs nothing else (`conditional_put`).  For one without, somebody
+outside of the store has to decide: a lock, or a small database that remembers which manifest won
+(an *external manifest store*).  All writers of a dataset have to use the same way.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from lancekit.storage.base import Bytes, Store
 __all__ = [
     "CommitLock",
     "Committer",
-    "ConditionalPut",
     "ExternalManifests",
     "LockedPut",
     "ManifestStore",
@@ -41,19 +40,6 @@ class Committer(Protocol):
 
         Return whether there was one.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class ConditionalPut:
-    """The store decides."""
-
-    def put(self, store: Store, name: str, version: int, data: Bytes) -> bool:  # noqa: ARG002
-        """Put a manifest if its name is free."""
-        return store.put_if_absent(name, data)
-
-    def settle(self, store: Store, version: int | None = None) -> bool:  # noqa: ARG002
-        """Return ``False``: one call of the store decides and finishes."""
-        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lancekit.errors import DatasetNotFoundError, InvalidTypeError, VersionNotFoundError
-from lancekit.format.refs import MAIN
+from lancekit.format.names import MAIN
 from lancekit.legible import shown
 from lancekit.versions.line import Line
 from lancekit.versions.listing import dataset_exists, latest_snapshot
-from lancekit.versions.reference_files import get_tag, no_branch
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["Reference", "parse_reference", "resolve"]
@@ -71,6 +70,8 @@ def resolve(line: Line, reference: Reference) -> Snapshot:
         It points to nothing.
     """
     if reference.tag is not None:
+        from lancekit.versions.reference_files import get_tag
+
         tag = get_tag(line.root, reference.tag)
         return load_snapshot(line.on(tag.branch), tag.version)
     target = line.on(reference.branch)
@@ -80,5 +81,7 @@ def resolve(line: Line, reference: Reference) -> Snapshot:
         return load_snapshot(target, reference.version)
     except (DatasetNotFoundError, VersionNotFoundError):
         if reference.branch is not None and not dataset_exists(target):
+            from lancekit.versions.reference_files import no_branch
+
             raise no_branch(line.root, reference.branch) from None
         raise

@@ -34,7 +34,6 @@ OF_FILES = ("file/kernels/", "file/layouts/", "file/structure/", "api/bfloat16.p
 #: other objects with methods of these names, by module: NumPy's arrays, datasets, readers of text
 NOT_ARROW = {
     "api/_fragment_reading.py": {"self._fragment"},
-    "api/_positions.py": {"self"},
     "api/samplers.py": {"ds"},
     "file/encodings/decode.py": {"flat"},
     "file/kernels/bitpacking.py": {"known.view(_LANES)", "np"},

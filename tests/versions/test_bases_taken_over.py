@@ -11,7 +11,7 @@ import lance
 import pytest
 
 import lancekit as lk
-from lancekit.format.refs import MAIN
+from lancekit.format.names import MAIN
 from lancekit.versions.ancestor import unique_name
 from lancekit.versions.commit_graph import CommitGraph
 

@@ -14,7 +14,7 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import FormatError, UnsupportedFeatureError, VersionNotFoundError
-from lancekit.format.refs import MAIN
+from lancekit.format.names import MAIN
 from lancekit.operations.lineage import apply_changes
 from lancekit.versions.ancestor import unique_name
 from lancekit.versions.commit_graph import CommitGraph

@@ -9,7 +9,7 @@ from lancekit.commit.rules.effects import paths_by_id
 from lancekit.commit.rules.pending import Pending
 from lancekit.commit.rules.verdict import Evidence, Outcome, Verdict
 from lancekit.errors import CommitConflictError, IncompatibleConflictError, RetryableConflictError
-from lancekit.format.refs import MAIN
+from lancekit.format.names import MAIN
 from lancekit.format.schema import LanceSchema
 from lancekit.format.transaction import COMMIT_MESSAGE
 from lancekit.versions.snapshot import Snapshot

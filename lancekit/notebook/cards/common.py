@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from lancekit.format.refs import MAIN
+from lancekit.format.names import MAIN
 from lancekit.legible import code
 from lancekit.notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit.notebook.render.words import (

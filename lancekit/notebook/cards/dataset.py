@@ -9,7 +9,7 @@ from datetime import datetime
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.errors import UnsupportedFeatureError
 from lancekit.format.field_marks import BLOB_V2, is_blob
-from lancekit.format.refs import MAIN
+from lancekit.format.names import MAIN
 from lancekit.format.schema import LanceField
 from lancekit.notebook.cards.common import (
     NAMES,

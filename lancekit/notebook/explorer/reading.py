@@ -11,7 +11,7 @@ from functools import lru_cache
 from lancekit.api.diff import SchemaChanges, schema_changes
 from lancekit.api.history import Version
 from lancekit.api.lance_dataset import LanceDataset
-from lancekit.format.refs import MAIN
+from lancekit.format.names import MAIN
 from lancekit.lazy import cached_property
 from lancekit.notebook.cards.common import REFS_READ
 from lancekit.notebook.explorer.state import ExplorerState, Place, Switch

@@ -8,7 +8,7 @@ from typing import Any
 
 from lancekit.api.history import Version
 from lancekit.api.lance_dataset import LanceDataset
-from lancekit.format.refs import MAIN
+from lancekit.format.names import MAIN
 from lancekit.notebook.cards.common import (
     OPERATIONS,
     is_quiet,

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.errors import LancekitError
+from lancekit.format.names import MAIN
 from lancekit.format.operations import Clone
-from lancekit.format.refs import MAIN, Branch
+from lancekit.format.refs import Branch
 from lancekit.notebook.cards.common import REFS_READ, operation_word, place_of
 from lancekit.notebook.pictures.refs_merges import Reader, merges_into
 from lancekit.notebook.render.words import clean, count, cut, place, plural

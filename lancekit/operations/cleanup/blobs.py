@@ -19,7 +19,7 @@ from lancekit.errors import (
 )
 from lancekit.format import names
 from lancekit.format.field_marks import is_blob_v2
-from lancekit.format.refs import MAIN
+from lancekit.format.names import MAIN
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.scan.fragments.managed_blobs import managed_blobs
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources

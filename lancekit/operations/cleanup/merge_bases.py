@@ -16,7 +16,7 @@ from lancekit.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from lancekit.format.refs import MAIN
+from lancekit.format.names import MAIN
 from lancekit.pipeline.diff.column_identity import column_versions
 from lancekit.versions.ancestor import source_of, unique_name
 from lancekit.versions.at_once import at_once

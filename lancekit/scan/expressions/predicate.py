@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
+from lancekit.arrow_values import scalar_of
 from lancekit.errors import InvalidTypeError, PredicateError
 from lancekit.format.column_names import RESERVED_NAMES
 from lancekit.format.paths import top_of
 from lancekit.scan.expressions.error_position import failure, not_too_deep
-from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.nodes import ArrowExpr, Expr, Literal, all_of, columns_of
 
 if TYPE_CHECKING:
+    from lancekit.format.schema import LanceSchema
     from lancekit.scan.expressions.scope import Bound
 
 __all__ = [
@@ -261,6 +262,10 @@ class Predicate:
             raise PredicateError(f"{what}: {source}.", hint=hint)
         needed = _only(schema, found.columns)
         return cls(source=source, expr=found.expr, schema=needed, columns=found.columns)
+
+    def stored_in(self, schema: LanceSchema) -> list[str]:
+        """Return the columns that are a dataset's: all but the hidden ones."""
+        return [name for name in self.columns if name in schema or name not in _HIDDEN]
 
     def also(self, other: Predicate) -> Predicate:
         """Return the filter for the rows that both filters want."""

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-from lancekit.file.concatenated import join_files
 from lancekit.file.kernels.memory import starts_of
 from lancekit.file.reader import FileReader
 from lancekit.lazy import cached_property
@@ -57,6 +56,8 @@ class JointReader(FragmentReader):
         """Return the files at one place of all fragments, as one."""
         joined = self._open.get(file_index)
         if joined is None:
+            from lancekit.file.concatenated import join_files  # most fragments are read alone
+
             joined = join_files([reader.file(file_index) for reader in self.readers])
             self._open[file_index] = joined
         return joined

@@ -12,7 +12,6 @@ import numpy as np
 from pyroaring import BitMap
 
 from lancekit.errors import CorruptFileError, LancekitError
-from lancekit.format.column_names import RESERVED_NAMES
 from lancekit.format.deletions import to_bitmap, to_offsets
 from lancekit.format.index import fragment_reuse_of
 from lancekit.format.paths import find_field
@@ -210,8 +209,7 @@ def row_choice(
 
         return questions_of(predicate)
 
-    schema = snapshot.manifest.schema
-    stored = [name for name in predicate.columns if name in schema or name not in RESERVED_NAMES]
+    stored = predicate.stored_in(snapshot.manifest.schema)
     return choice_of(snapshot, stored, asked, indexed_only=indexed_only)
 
 
