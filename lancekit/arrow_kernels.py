@@ -35,8 +35,10 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
+
+from lancekit import arrow_compute as pc
+from lancekit.arrow_values import arrow_of, booleans_of
 
 __all__ = [
     "ascii_lower",
@@ -83,16 +85,19 @@ _JOINING_ERRORS = (pa.ArrowInvalid, pa.ArrowIndexError)
 
 
 def take(rows: _Rows, indices: Any) -> _Rows:
-    """Return the rows at some places; a null for a null."""
-    taken: _Rows = _joined(lambda sound: sound.take(indices), _sliced_soundly(rows))
+    """Return the rows at some places, by numbers of Arrow's or NumPy's; a null for a null."""
+    places = arrow_of(indices) if isinstance(indices, np.ndarray) else indices
+    taken: _Rows = _joined(lambda sound: pc.take(sound, places), _sliced_soundly(rows))
     return taken
 
 
 def filter(rows: _Rows, mask: Any) -> _Rows:  # noqa: A001  # Arrow's name
-    """Return the rows for which a mask is true."""
+    """Return the rows for which a mask is true, by booleans of Arrow's or NumPy's."""
+    if isinstance(mask, np.ndarray):
+        mask = booleans_of(mask)
     found: Any = _sliced_soundly(rows)
     if found is rows or not isinstance(found, pa.ChunkedArray | pa.Table):
-        found = found.filter(mask)
+        found = pc.filter(found, mask)
     else:
         flags = combine_chunks(mask) if isinstance(mask, pa.ChunkedArray) else pa.array(mask)
         found = _filtered_by_chunk(found, flags)
@@ -107,7 +112,7 @@ def _filtered_by_chunk(rows: Any, flags: pa.Array) -> Any:
         return pa.Table.from_arrays(columns, schema=rows.schema)
     starts = np.cumsum([0, *map(len, rows.chunks)]).tolist()
     chunks = [
-        chunk.filter(flags.slice(start, len(chunk)))
+        pc.filter(chunk, flags.slice(start, len(chunk)))
         for start, chunk in zip(starts, rows.chunks, strict=False)
     ]
     return pa.chunked_array(chunks, rows.type)
@@ -118,8 +123,9 @@ def drop_null(rows: _Rows) -> _Rows:
     columns: Any = [rows] if isinstance(rows, _COLUMNS) else rows.columns
     if any(_nests_fixed(c.type) or isinstance(c.type, pa.DictionaryType) for c in columns):
         both: Any = pc.and_
-        return filter(rows, functools.reduce(both, [_mended(c).is_valid() for c in columns]))
-    return rows.drop_null()  # type: ignore[return-value]
+        return filter(rows, functools.reduce(both, [pc.is_valid(_mended(c)) for c in columns]))
+    kept: _Rows = pc.drop_null(rows)
+    return kept
 
 
 def null_count(values: pa.Array | pa.ChunkedArray) -> int:
@@ -134,10 +140,12 @@ def without_null_values(values: pa.DictionaryArray) -> pa.DictionaryArray:
     """Return the same values by a dictionary that holds no null: nulls are those of indices."""
     if not values.dictionary.null_count:
         return values
-    there = values.dictionary.is_valid().to_numpy(zero_copy_only=False)
+    there = pc.is_valid(values.dictionary).to_numpy(zero_copy_only=False)
     places = pa.array(np.cumsum(there) - 1, values.type.index_type, mask=~there)
     return pa.DictionaryArray.from_arrays(
-        places.take(values.indices), values.dictionary.drop_null(), ordered=values.type.ordered
+        pc.take(places, values.indices),
+        pc.drop_null(values.dictionary),
+        ordered=values.type.ordered,
     )
 
 
@@ -210,8 +218,8 @@ def cast_decimals(values: Any, kind: pa.DataType) -> Any:
 def sortable(values: pa.Array | pa.ChunkedArray) -> Any:
     """Return values that Arrow orders: floats for half floats, plain values for dictionaries."""
     if isinstance(values.type, pa.DictionaryType):
-        return values.cast(values.type.value_type)
-    return values.cast(pa.float32()) if values.type.id == _HALF else values
+        return pc.cast(values, values.type.value_type)
+    return pc.cast(values, pa.float32()) if values.type.id == _HALF else values
 
 
 def rank(values: pa.Array, tiebreaker: str) -> pa.Array:
@@ -247,8 +255,8 @@ def list_parents(lists: pa.Array) -> pa.Array:
 
 
 def _cast_rows(rows: pa.Table | pa.RecordBatch, schema: pa.Schema) -> Any:
-    if rows.schema.names != schema.names or not any(map(_is_cast_wrongly, rows.schema.types)):
-        return rows.cast(schema)
+    if rows.schema.names != schema.names:
+        return rows.cast(schema)  # which says what differs
     pairs = zip(rows.columns, schema.types, strict=True)
     columns: list[Any] = [cast(column, kind) for column, kind in pairs]  # type: ignore[type-var]
     for field, column in zip(schema, columns, strict=True):
@@ -264,22 +272,22 @@ def _cast_array(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if pt.is_decimal(own) and pt.is_decimal(kind):
         return cast_decimals(array, kind)  # type: ignore[no-any-return]
     if not _is_cast_wrongly(own) or own.id != kind.id or own.num_fields != kind.num_fields:
-        return array.cast(kind)
+        return pc.cast(array, kind)
     if isinstance(array, pa.StructArray):
         names = [own.field(place).name for place in range(own.num_fields)]
         if names != [kind.field(place).name for place in range(own.num_fields)]:
-            return array.cast(kind)
+            return pc.cast(array, kind)
         if own != kind:
             _refuse_nulls(array, kind)
         parts = [array.field(place) for place in range(own.num_fields)]
         return _at_0(array, kind, _cast_parts(parts, kind))
     if isinstance(array, pa.ExtensionArray):
-        return array.cast(kind)
+        return pc.cast(array, kind)
     items: pa.Array = array.values  # type: ignore[attr-defined]  # all others are lists
     if isinstance(array, pa.FixedSizeListArray) and isinstance(kind, pa.FixedSizeListType):
         size = array.type.list_size
         if size != kind.list_size:
-            return array.cast(kind)
+            return pc.cast(array, kind)
         items = items.slice(array.offset * size, len(array) * size)
         return _at_0(array, kind, _cast_parts([items], kind))
     new = _cast_array(items, kind.field(0).type)
@@ -295,7 +303,7 @@ def _refuse_nulls(structs: pa.StructArray, kind: pa.DataType) -> None:
     for place in range(kind.num_fields):
         field = kind.field(place)
         if not field.nullable and structs.type.field(place).nullable:
-            there = structs.field(place).filter(structs.is_valid())
+            there = pc.filter(structs.field(place), pc.is_valid(structs))
             if null_count(there):
                 raise pa.ArrowInvalid(f"field {field.name!r} has nulls, and takes none")
 
@@ -430,7 +438,7 @@ def _at_0(array: pa.Array, kind: pa.DataType, parts: list[pa.Array]) -> pa.Array
     """Return structs or fixed-size lists with other parts, which begin at offset 0."""
     validity = None
     if array.null_count:
-        flags = array.is_valid().to_numpy(zero_copy_only=False)
+        flags = pc.is_valid(array).to_numpy(zero_copy_only=False)
         validity = pa.py_buffer(np.packbits(flags, bitorder="little"))
     return pa.Array.from_buffers(kind, len(array), [validity], array.null_count, children=parts)
 

@@ -16,8 +16,7 @@ from lancekit.legible import shown
 from lancekit.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    import pyarrow.compute as pc
-
+    from lancekit import arrow_compute as pc
     from lancekit.api.bisect import Bisection
     from lancekit.api.changes import ChangeFeed
     from lancekit.api.column_history import ColumnHistory

@@ -133,4 +133,5 @@ class Positions(Handle):
                 f"A sample of {rows} rows was asked for; the version has {total}."
             )
         chosen = np.random.default_rng().choice(total, rows, replace=False)
-        return self.take(pa.array(chosen if randomize_order else np.sort(chosen)), columns)
+        positions = chosen if randomize_order else np.sort(chosen)
+        return self._take(lambda _: positions, columns)

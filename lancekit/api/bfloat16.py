@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.checked import checked
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError, type_name
@@ -227,7 +227,7 @@ class PandasBFloat16Array(pd.api.extensions.ExtensionArray):
             return self.data[int(item)].as_py()
         if isinstance(item, slice):
             return type(self)(self.data[item])
-        return type(self)(ak.take(self.data, pa.array(np.arange(len(self))[item])))
+        return type(self)(ak.take(self.data, np.arange(len(self))[item]))
 
     def __len__(self) -> int:
         return len(self.data)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit.api.scan_options import ScanOptions
 from lancekit.api.scanner import scan_of
 from lancekit.errors import InvalidArgumentError

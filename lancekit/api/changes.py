@@ -9,8 +9,8 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit.api.diff import DatasetDiff, diff_of
 from lancekit.checked import checked_methods
 from lancekit.display import Displayed

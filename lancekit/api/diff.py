@@ -8,8 +8,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit.api._handle import Handle
 from lancekit.api.diff_rows import ChangedRow, DiffRows, words_of
 from lancekit.api.pylance.arguments import check_count

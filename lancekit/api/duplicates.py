@@ -124,7 +124,7 @@ def _of(snapshot: Snapshot, key: Sequence[str], words: Hashes) -> pa.Table:
         columns = key_columns(batch, key)
         places = known_rows(columns)[np.isin(key_words(columns), words)][:missing]
         if len(places):
-            found.append(ak.take(batch, pa.array(places)))
+            found.append(ak.take(batch, places))
             missing -= len(places)
         if not missing:
             break
@@ -139,7 +139,7 @@ def _shared(rows: pa.Table, key: Sequence[str]) -> tuple[int, pa.Table]:
     found = digests(key_columns(rows, key), Seeds.drawn())
     both = np.stack([found.first, found.second], axis=1).view("V16").ravel()
     _, inverse, counts = np.unique(both, return_inverse=True, return_counts=True)
-    shared = ak.take(rows, pa.array(np.flatnonzero(counts[inverse] > 1)))
+    shared = ak.take(rows, np.flatnonzero(counts[inverse] > 1))
     return int((counts > 1).sum()), _by_key(shared, key)
 
 

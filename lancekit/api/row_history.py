@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-import pyarrow.compute as pc
-
+from lancekit import arrow_compute as pc
 from lancekit.api._changes import ChangesOf
 from lancekit.api.history import describe_version
 from lancekit.legible import plural

@@ -188,7 +188,7 @@ class ShardedBatchSampler(_Sharded, Sampler):
         """Yield every so many-th row, in batches of a size."""
         skip, held, waiting = self._rank, 0, []
         for batch in rows:
-            mine = ak.take(batch, pa.array(np.arange(skip, batch.num_rows, self._world_size)))
+            mine = ak.take(batch, np.arange(skip, batch.num_rows, self._world_size))
             skip = (skip - batch.num_rows) % self._world_size
             waiting.append(mine)
             held += mine.num_rows

@@ -13,9 +13,9 @@ from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_compute as pc
 from lancekit.format.arrow_parts import decimal_size, unit_and_zone, unit_of
 
 __all__ = ["changed_by_float", "check_local", "cut", "nearest", "rounded"]

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import arrow_of
 from lancekit.errors import CorruptFileError
 from lancekit.format.arrow_messages import largest_buffer
 from lancekit.format.arrow_parts import viewed
@@ -51,7 +52,7 @@ def encode_deletions(deleted: BitMap, kind: DeletionKind) -> bytes:
     """Return the bytes of a deletion file that holds the complete set ``deleted``."""
     if kind is DeletionKind.BITMAP:
         return bytes(deleted.serialize())
-    offsets = pa.array(to_offsets(deleted))
+    offsets = arrow_of(to_offsets(deleted))
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
     with pa.ipc.new_file(sink, _SCHEMA, options=options) as writer:

@@ -9,10 +9,11 @@ from typing import TypeAlias, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import numbers_of
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
 from lancekit.format._xxh64 import hash_binary, hash_words
 from lancekit.format.arrow_parts import unit_and_zone, viewed
@@ -28,7 +29,7 @@ _Encoders: TypeAlias = Sequence[tuple[Callable[[pa.DataType], bool], Callable[[p
 def _words(values: pa.Array) -> Hashes:
     """Sign-extend an integer-like array without nulls to 64-bit words."""
     signed = not pt.is_unsigned_integer(values.type)
-    numbers = values.cast(pa.int64() if signed else pa.uint64()).to_numpy(zero_copy_only=False)
+    numbers = numbers_of(pc.cast(values, pa.int64() if signed else pa.uint64()))
     return cast(Hashes, numbers.view(np.uint64))
 
 
@@ -54,7 +55,7 @@ def _timestamp_words(values: pa.Array) -> Hashes:
 
 def _float_words(values: pa.Array) -> Hashes:
     """Give one bit pattern to both zeros, and one to all NaN."""
-    numbers = values.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0
+    numbers = numbers_of(values).astype(np.float64) + 0.0
     numbers[np.isnan(numbers)] = np.nan
     return cast(Hashes, numbers.view(np.uint64))
 

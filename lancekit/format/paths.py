@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import overload
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit.errors import ColumnNotFoundError
 from lancekit.format.column_names import column_not_found
 from lancekit.format.field_marks import is_blob, may_be_packed

@@ -10,8 +10,8 @@ import unicodedata
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.format.arrow_parts import viewed
 
@@ -128,6 +128,6 @@ def _one_byte_each(texts: pa.Array) -> pa.Array:
     rows = np.unique(np.searchsorted(bounds[1:], others, "right"))
     flags = np.zeros(len(texts), bool)
     flags[rows] = True
-    found = ak.take(texts, pa.array(rows)).to_pylist()
+    found = ak.take(texts, rows).to_pylist()
     new = [folded(text.decode()).encode("latin-1") for text in found]
     return pc.replace_with_mask(texts, pa.array(flags), pa.array(new, pa.large_binary()))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
-from lancekit.file.kernels.bits import flags_of
+from lancekit.arrow_values import flags_of
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import block_rows, computed
 from lancekit.scan.fragments.reader import column_field
@@ -65,5 +65,5 @@ def chosen_rows(scan: Scan, wanted: pa.Table, late: Predicate | None) -> Generat
             asked = {*late.columns, made[-1]}  # a constant has rows, too
             mask = late.mask(pa.table({name: arrays[name] for name in sorted(asked)}))
             kept = np.flatnonzero(flags_of(mask))
-            arrays = {name: ak.take(array, pa.array(kept)) for name, array in arrays.items()}
+            arrays = {name: ak.take(array, kept) for name, array in arrays.items()}
         yield computed(scan.request.outputs, arrays, len(arrays[made[-1]]))

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import flags_of
 from lancekit.errors import FormatError
-from lancekit.file.kernels.bits import flags_of
 from lancekit.file.kernels.widths import value_bytes
 from lancekit.format.schema import LanceSchema
 from lancekit.legible import shown, warn

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidTypeError
 from lancekit.legible import shown

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 from sqlglot import exp
 
+from lancekit import arrow_compute as pc
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.casts.kernels import nearest
 from lancekit.operations.common.results import DeleteResult, MergeResult, UpdateResult

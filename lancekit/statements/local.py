@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.errors import EngineError, LancekitError, NotOfferedError
 from lancekit.extras import install_hint

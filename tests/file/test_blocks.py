@@ -12,10 +12,11 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit.arrow_values import arrow_of
 from lancekit.cache import _cache
 from lancekit.errors import CorruptFileError
 from lancekit.file.columns import blocks
-from lancekit.file.kernels.memory import arrow_of, owned, scratch, set_aside
+from lancekit.file.kernels.memory import owned, scratch, set_aside
 from lancekit.file.reader import FileReader
 from lancekit.storage.objects import MERGED_GAP_BYTES
 from tests.file.columns import NULLS, VERSIONS, assert_same, columns, with_nulls

@@ -89,9 +89,12 @@ FLOORS = """
     cache
     options  machine
     call  checked  choice  defaults  picture
-    arrow_kernels  errors  fragment_progress  interrupts  ipython  lazy  _version
+    errors  fragment_progress  interrupts  ipython  lazy  _version
     display  extras  own_files  user_cache
-    legible
+    legible  hooks
+    arrow_kernels
+    arrow_compute
+    arrow_values
 """
 LEVEL = {
     folder: level
@@ -264,8 +267,9 @@ GATES = """
     scan.indexed.choice  scan.indexed.conditions  scan.indexed_rows
     spark  spark.datasource.datasource  spark.session.preflight
     statements.relations  statements.run
+    scan.fragments.joint_reader
     storage.places
-    versions.old_counts  versions.snapshot
+    versions.line  versions.old_counts  versions.references  versions.snapshot
 """
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from tests.support.arrow_columns import LEAVES
 
@@ -161,7 +161,8 @@ def _side_by_side(name: str) -> Call:
 
 _UNARY = """
     abs abs_checked acos acosh all any asin asinh assume_timezone atan atanh binary_length ceil
-    cos cosh count_distinct day day_of_week day_of_year ends_with exp find_substring_regex floor
+    cos cosh count_distinct day day_of_week day_of_year dictionary_encode ends_with exp
+    find_substring_regex floor
     floor_temporal hour invert is_finite is_inf is_nan is_null is_valid iso_week iso_year
     list_flatten list_value_length ln local_timestamp log10 log2 match_like match_substring
     match_substring_regex max microsecond millisecond min min_max minute month nanosecond

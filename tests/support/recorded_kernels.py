@@ -1,7 +1,8 @@
 """Which kernels of Arrow lancekit calls while the tests run, by functions and by methods of arrays.
 
-Methods of arrays call their kernels by `pyarrow.compute`, too, so its functions are all to watch.
-This module is imported before lancekit, which keeps some of these functions in tables.
+lancekit calls functions by `lancekit.arrow_compute`; methods of arrays call their kernels by
+`pyarrow.compute`: all functions of both are to watch.  This module is imported before the parts of
+lancekit that keep some of these functions in tables.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from types import FrameType
 from typing import Any
 
 import pyarrow.compute as pc
+
+from lancekit import arrow_compute
 
 __all__ = ["called"]
 
@@ -46,12 +49,12 @@ def _watched_by_name(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _watch() -> None:
-    ours = [module for name, module in sys.modules.items() if name.startswith(_OWN)]
-    if any(getattr(module, "pc", None) is pc for module in ours):
+    kernels = set(pc.list_functions()) & set(dir(pc))
+    if kernels & set(vars(arrow_compute)):
         raise ImportError("lancekit holds functions that nobody watches: import this before it")
-    kernels = set(pc.list_functions())
-    for name in kernels & set(dir(pc)):
-        setattr(pc, name, _watched(name, getattr(pc, name)))
+    for name in kernels:
+        for module in (pc, arrow_compute):
+            setattr(module, name, _watched(name, getattr(module, name)))
     pc.call_function = _watched_by_name(pc.call_function)
 
 

@@ -18,15 +18,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.cache import VALUES, found_or_seen, keep, look_up
 from lancekit.errors import LancekitError
 from lancekit.file.columns.page_runs import PageGroup
 from lancekit.file.columns.threads import is_costly
 from lancekit.file.container.prefetch import PrefetchedSource
-from lancekit.file.kernels.memory import Room, arrow_of, owned, set_aside
+from lancekit.file.kernels.memory import Room, owned, set_aside
 from lancekit.file.kernels.row_selection import Rows
 from lancekit.format.pb import encodings_v20_pb2
 
@@ -238,5 +238,5 @@ def _select(array: Any, rows: Rows, first: int) -> pa.Array:
     if isinstance(rows, range):
         found = array[rows.start - first : rows.stop - first]
     else:
-        found = ak.take(array, arrow_of(rows - first))
+        found = ak.take(array, rows - first)
     return found

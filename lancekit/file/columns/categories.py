@@ -11,8 +11,8 @@ from typing import TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.file.kernels.values import storage_type
 from lancekit.format.arrow_parts import items_of

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit.file.kernels.memory import Bytes, Ints, starts_of
 
 __all__ = ["Part", "chunk_counts", "interleave"]

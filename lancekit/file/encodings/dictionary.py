@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.file.encodings import bitpacking, flat, general, variable
 from lancekit.file.encodings.request import EncodedValues, EncodingRequest
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.arrow_buffers import byte_width, fixed_bytes, is_variable, string_buffers
 from lancekit.file.kernels.bitpacking import BLOCK, bits_needed
-from lancekit.file.kernels.memory import Bytes, Ints, arrow_of
+from lancekit.file.kernels.memory import Bytes, Ints
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = ["dictionary_values", "indexed", "may_repeat"]
@@ -42,7 +42,7 @@ def dictionary_values(
     """Encode values as indices; ``None`` unless that saves a third of ``plain`` bytes."""
     if len(values) < _MIN_VALUES or plain < _MIN_BYTES or not _repeats(values):
         return None
-    coded = values.dictionary_encode()
+    coded = pc.dictionary_encode(values)
     items = coded.dictionary
     index = len(values) * bits_needed(len(items)) // 8
     most = min(_MAX_ITEMS, len(values) // 2)
@@ -96,7 +96,7 @@ def _places(size: int, rows: int) -> Ints:
 def _again(values: pa.Array, size: int, distinct: int) -> bool:
     """Tell whether a sample has as many values again as one of so many distinct ones would."""
     if len(values) >= 2 * size:
-        values, all_of = ak.take(values, arrow_of(_places(size, len(values)))), False
+        values, all_of = ak.take(values, _places(size, len(values))), False
     else:
         all_of = True
     sample = ak.drop_null(values)

@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import flags_of
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.memory import Bytes
 from lancekit.file.kernels.values import storage_type
@@ -107,7 +109,7 @@ def list_items(array: pa.Array, lengths: NDArray[Any]) -> pa.Array:
     items = items_of(array).slice(first, last - first)
     if int(lengths.sum(dtype=np.int64)) == last - first:
         return items
-    return ak.filter(items, pa.array(np.repeat(lengths > 0, np.diff(offsets))))
+    return ak.filter(items, np.repeat(lengths > 0, np.diff(offsets)))
 
 
 def fixed_bytes(array: pa.Array) -> Bytes:
@@ -144,12 +146,12 @@ def string_buffers(array: pa.Array) -> tuple[NDArray[Any], Bytes]:
         offsets = offsets - offsets[0]
     if array.null_count and _nulls_hold_bytes(array, offsets):
         # take copies values only, and leaves nothing behind nulls
-        return string_buffers(ak.take(array, pa.array(np.arange(len(array)))))
+        return string_buffers(ak.take(array, np.arange(len(array))))
     return offsets, content
 
 
 def _nulls_hold_bytes(array: pa.Array, offsets: NDArray[Any]) -> bool:
-    null = array.is_null().to_numpy(zero_copy_only=False)
+    null = flags_of(pc.is_null(array))
     return bool(((offsets[1:] > offsets[:-1]) & null).any())
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit.file.kernels.faults import require
 from lancekit.file.kernels.memory import Bytes, Ints, gather
-from lancekit.format.arrow_parts import viewed
 
-__all__ = ["booleans_of", "flags_of", "gather_bits", "pack", "slice_bits", "unpack"]
+__all__ = ["gather_bits", "pack", "slice_bits", "unpack"]
 
 
 def pack(flags: NDArray[Any]) -> Bytes:
@@ -24,20 +22,6 @@ def unpack(bitmap: Bytes, count: int) -> Bytes:
     """Return one byte, 0 or 1, for each of the first ``count`` bits."""
     require(bitmap.size * 8 >= count, "a bitmap is too short")
     return np.unpackbits(bitmap, count=count, bitorder="little")
-
-
-def flags_of(booleans: pa.Array) -> NDArray[np.bool_]:
-    """Return booleans without nulls, one byte each; ``to_numpy`` would import pandas."""
-    data = viewed(booleans.buffers()[1])
-    first = booleans.offset
-    flags = np.unpackbits(data, count=first + len(booleans), bitorder="little")
-    return flags[first:].view(bool)
-
-
-def booleans_of(flags: NDArray[np.bool_]) -> pa.BooleanArray:
-    """Return flags as an Arrow array; ``pyarrow.array`` would import pandas."""
-    bits = pa.py_buffer(pack(flags))
-    return cast("pa.BooleanArray", pa.Array.from_buffers(pa.bool_(), len(flags), [None, bits]))
 
 
 def slice_bits(bitmap: Bytes, start: int, count: int) -> Bytes:

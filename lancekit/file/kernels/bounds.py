@@ -10,8 +10,8 @@ from __future__ import annotations
 import threading
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.file.kernels.faults import TooLarge
 from lancekit.file.kernels.widths import null_bytes

@@ -15,7 +15,7 @@ from lancekit import arrow_kernels as ak
 from lancekit.compiled.kernel import kernel
 from lancekit.file.kernels.bounds import allowed, claim
 from lancekit.file.kernels.faults import require
-from lancekit.file.kernels.memory import Bytes, Ints, arrow_of, scratch
+from lancekit.file.kernels.memory import Bytes, Ints, scratch
 from lancekit.file.kernels.values import Variable
 from lancekit.format.arrow_parts import viewed
 from lancekit.lazy import cached_property
@@ -171,7 +171,7 @@ class SymbolTable:
         plain, behind = table[0], table[1]
         plain[plain[:, 0] == _ESCAPE, 1] += 256
         behind[:, 0] += 256
-        _, borders, data = ak.take(self._entries, arrow_of(table.reshape(-1))).buffers()
+        _, borders, data = ak.take(self._entries, table.reshape(-1)).buffers()
         every_second = viewed(borders, np.int32)[::2].copy()
         return pa.Array.from_buffers(pa.binary(), 1 << 17, [None, pa.py_buffer(every_second), data])
 
@@ -303,7 +303,7 @@ def decode_by_page(codes: Variable, tables: Sequence[bytes], counts: Ints) -> Va
 
 def _taken(entries: pa.Array, index: NDArray[Any]) -> tuple[Bytes, NDArray[np.int32]]:
     """Join entries; return the bytes, and where each entry begins."""
-    _, borders, data = ak.take(entries, arrow_of(index)).buffers()
+    _, borders, data = ak.take(entries, index).buffers()
     joined = viewed(data)
     places = viewed(borders, np.int32)[: len(index) + 1]
     return joined[: int(places[-1])], places

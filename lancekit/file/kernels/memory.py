@@ -19,11 +19,9 @@ __all__ = [
     "Bytes",
     "Ints",
     "Room",
-    "arrow_of",
     "as_bytes",
     "fetch",
     "gather",
-    "numbers_of",
     "owned",
     "scratch",
     "set_aside",
@@ -85,25 +83,6 @@ def as_bytes(data: Any) -> Bytes:
         copy[:] = out
         return copy
     return out
-
-
-def arrow_of(values: NDArray[Any], null: NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return numbers as an Arrow array, without a copy.
-
-    `pyarrow.array` imports pandas when it first sees a NumPy array, which takes half a second and
-    tens of megabytes.
-    """
-    stored = np.ascontiguousarray(values)
-    valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
-    kind = pa.from_numpy_dtype(stored.dtype)
-    return pa.Array.from_buffers(kind, len(stored), [valid, pa.py_buffer(stored)])
-
-
-def numbers_of(array: pa.Array) -> NDArray[Any]:
-    """Return an Arrow array of integers without nulls as a view; ``to_numpy`` imports pandas."""
-    data = array.buffers()[1]
-    values: NDArray[Any] = np.frombuffer(b"" if data is None else data, str(array.type))
-    return values[array.offset : array.offset + len(array)]
 
 
 def view(data: Bytes, dtype: Any) -> NDArray[Any]:
@@ -195,7 +174,7 @@ def gather(data: Bytes, starts: Ints, lengths: Ints, room: int = 0) -> Bytes:
             2 * len(starts) + 1,
             [None, pa.py_buffer(borders), pa.py_buffer(data)],
         ),
-        arrow_of(wanted),
+        wanted,
     )
     joined = pieces.buffers()[2]
     if joined is None:

@@ -13,7 +13,7 @@ from lancekit import arrow_kernels as ak
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.bounds import nulls
 from lancekit.file.kernels.faults import Damaged, require
-from lancekit.file.kernels.memory import Bytes, Ints, arrow_of, as_bytes
+from lancekit.file.kernels.memory import Bytes, Ints, as_bytes
 from lancekit.file.kernels.utf8 import is_text
 from lancekit.format.arrow_parts import viewed
 
@@ -138,7 +138,7 @@ def _take(raw: DecodedValues, rows: Ints) -> DecodedValues:
             wide = offsets.dtype.itemsize == 8
             kind = pa.large_binary() if wide else pa.binary()
             buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-            taken = ak.take(pa.Array.from_buffers(kind, raw.count, buffers), arrow_of(rows))
+            taken = ak.take(pa.Array.from_buffers(kind, raw.count, buffers), rows)
             return _variable_of(taken)
         case Lists(dimension=size, validity=validity, items=items):
             inner = (rows[:, None] * size + np.arange(size)).ravel()

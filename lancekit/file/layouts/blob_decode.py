@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lancekit.arrow_values import numbers_of
 from lancekit.file.container.page import Page
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.faults import Unsupported, require
-from lancekit.file.kernels.memory import numbers_of, starts_of
+from lancekit.file.kernels.memory import starts_of
 from lancekit.file.kernels.row_selection import Rows
 from lancekit.file.kernels.values import storage_type, with_validity
 from lancekit.file.layouts.blob_descriptors import DESCRIPTOR

@@ -8,13 +8,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancekit.arrow_values import arrow_of
 from lancekit.file.container.page import Page
 from lancekit.file.encodings.decode import decode_block
 from lancekit.file.encodings.packed_struct import struct_array
 from lancekit.file.kernels import values as raw
 from lancekit.file.kernels.bounds import claim, look_up, nulls
 from lancekit.file.kernels.faults import require
-from lancekit.file.kernels.memory import Bytes, Ints, arrow_of, starts_of, view
+from lancekit.file.kernels.memory import Bytes, Ints, starts_of, view
 from lancekit.file.kernels.row_selection import Rows
 from lancekit.file.structure.leaf import Leaf
 from lancekit.file.structure.repdef import Layers, Levels, pick, rows_of

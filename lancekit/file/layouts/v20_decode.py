@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import arrow_of, flags_of
 from lancekit.file.container.page import Page
 from lancekit.file.encodings.packed_struct import values_to_arrow, width_of
 from lancekit.file.kernels import bits
@@ -17,7 +18,7 @@ from lancekit.file.kernels.bounds import claim, look_up, nulls
 from lancekit.file.kernels.compression import decompress
 from lancekit.file.kernels.faults import Damaged, Unsupported, require
 from lancekit.file.kernels.fsst_decode import symbol_table
-from lancekit.file.kernels.memory import Bytes, Ints, arrow_of, as_bytes, gather, starts_of
+from lancekit.file.kernels.memory import Bytes, Ints, as_bytes, gather, starts_of
 from lancekit.file.kernels.row_selection import Rows
 from lancekit.file.layouts.blob_decode import resolve
 from lancekit.file.layouts.blob_descriptors import DESCRIPTOR
@@ -296,7 +297,7 @@ def without_null_items(
     """Return null keys instead of keys of null items, which Arrow cannot unify."""
     if items.null_count == 0:
         return arrow_of(codes, missing), items
-    valid = bits.flags_of(items.is_valid())
+    valid = flags_of(items.is_valid())
     place = np.cumsum(valid) - 1
     null = ~valid[codes] if missing is None else ~valid[codes] | missing
     return arrow_of(place[codes], null), ak.drop_null(items)

@@ -16,6 +16,7 @@ from typing import ClassVar, NamedTuple, Protocol, TypeAlias, cast
 import numpy as np
 import pyarrow as pa
 
+from lancekit.arrow_values import arrow_of, numbers_of
 from lancekit.file.container.footer import Container
 from lancekit.file.encodings.packed_struct import struct_array
 from lancekit.file.kernels import bits
@@ -23,7 +24,7 @@ from lancekit.file.kernels import values as raw
 from lancekit.file.kernels.arrow_buffers import is_variable
 from lancekit.file.kernels.bounds import claim, nulls
 from lancekit.file.kernels.faults import Unsupported, require
-from lancekit.file.kernels.memory import Bytes, Ints, arrow_of, numbers_of, starts_of
+from lancekit.file.kernels.memory import Bytes, Ints, starts_of
 from lancekit.file.kernels.row_selection import Rows, grouped
 from lancekit.file.layouts.blob_descriptors import DESCRIPTOR
 from lancekit.file.layouts.v20_decode import without_null_items

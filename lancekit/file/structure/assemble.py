@@ -14,12 +14,13 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import flags_of, numbers_of
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.faults import Damaged, Unsupported, require
-from lancekit.file.kernels.memory import Ints, numbers_of, starts_of
+from lancekit.file.kernels.memory import Ints, starts_of
 from lancekit.file.kernels.values import Variable, to_arrow, with_validity
 from lancekit.file.structure.field_tree import Node, Path, is_list
 from lancekit.file.structure.leaf import Leaf
@@ -133,7 +134,7 @@ def struct_of(kind: pa.DataType, children: Sequence[pa.Array], like: pa.Array | 
     """Return a struct over children, at least one, that is null where ``like`` is."""
     require(len({len(child) for child in children}) == 1, "children of a struct differ in length")
     fields = [kind.field(place) for place in range(kind.num_fields)]
-    mask = like.is_null() if like is not None and like.null_count else None
+    mask = pc.is_null(like) if like is not None and like.null_count else None
     return pa.StructArray.from_arrays(list(children), fields=fields, mask=mask)
 
 
@@ -179,7 +180,7 @@ def texts_over(
 
 def _text(kind: pa.DataType, lists: Any) -> pa.Array:
     values = Variable(numbers_of(lists.offsets), numbers_of(lists.values))
-    validity = bits.pack(bits.flags_of(lists.is_valid())) if lists.null_count else None
+    validity = bits.pack(flags_of(pc.is_valid(lists))) if lists.null_count else None
     return to_arrow(values, kind, validity)
 
 
@@ -235,7 +236,7 @@ def joined(parts: Sequence[pa.Array]) -> pa.Array:
         # all values together are too many; those in use may not be
         coded = cast("Sequence[pa.DictionaryArray]", parts)
         used = ak.concat_arrays([ak.take(part.dictionary, part.indices) for part in coded])
-        return used.dictionary_encode().cast(kind)
+        return pc.cast(pc.dictionary_encode(used), kind)  # type: ignore[no-any-return]
     except pa.ArrowInvalid as error:
         raise Unsupported(f"an array of {kind} with so many values ({error})") from error
 
@@ -260,7 +261,7 @@ def merge(node: Node, parts: Sequence[pa.Array], above: pa.Array | None = None) 
     require(all(_agree(first, part, above) for part in parts[1:]), "the leaves differ in nulls")
     kind = node.kind
     if pa.types.is_struct(kind):
-        valid = first.is_valid() if first.null_count else None
+        valid = pc.is_valid(first) if first.null_count else None
         within = above if valid is None else valid if above is None else pc.and_(valid, above)
         children = []
         remaining = iter(parts)
@@ -292,12 +293,12 @@ def _agree(first: pa.Array, other: pa.Array, above: pa.Array | None) -> bool:
 
 
 def _repeated(flags: pa.Array, times: int) -> pa.Array:
-    repeated = pa.py_buffer(bits.pack(np.repeat(bits.flags_of(flags), times)))
+    repeated = pa.py_buffer(bits.pack(np.repeat(flags_of(flags), times)))
     return pa.Array.from_buffers(pa.bool_(), len(flags) * times, [None, repeated])
 
 
 def _fixed_like(kind: pa.DataType, items: pa.Array, like: pa.Array) -> pa.Array:
-    mask = like.is_null() if like.null_count else None
+    mask = pc.is_null(like) if like.null_count else None
     return pa.FixedSizeListArray.from_arrays(items, type=kind, mask=mask)
 
 
@@ -326,5 +327,5 @@ def lists_like(kind: pa.DataType, offsets: Any, items: pa.Array, like: pa.Array)
     """Return lists of ``kind`` that are null where ``like`` is."""
     buffer = None
     if like.null_count:
-        buffer = pa.py_buffer(bits.pack(bits.flags_of(like.is_valid())))
+        buffer = pa.py_buffer(bits.pack(flags_of(pc.is_valid(like))))
     return pa.Array.from_buffers(kind, len(like), [buffer, pa.py_buffer(offsets)], children=[items])

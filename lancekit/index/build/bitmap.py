@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.file.kernels.arrow_buffers import list_offsets, null_flags
 from lancekit.format.arrow_parts import item_field, items_of
@@ -75,7 +76,7 @@ class Labels:
         first, last = int(offsets[0]), int(offsets[-1])
         items = items_of(lists).slice(first, last - first)
         if int(sizes.sum()) != last - first:
-            items = ak.filter(items, pa.array(np.repeat(~gone, np.diff(offsets))))
+            items = ak.filter(items, np.repeat(~gone, np.diff(offsets)))
         postings = Postings.of(items, np.repeat(column.rows, sizes))
         without = column.rows[gone]
         return cls(column.kind, postings, without[stable_order(without)])
@@ -104,7 +105,7 @@ class Labels:
 
 def _key_file(kind: pa.DataType, postings: Postings, buffers: dict[str, bytes]) -> NewFile:
     schema = pa.schema([("keys", kind), ("bitmaps", pa.binary())])
-    columns = [postings.keys.cast(kind), encoded_sets(postings.sets).cast(pa.binary())]
+    columns = [pc.cast(postings.keys, kind), pc.cast(encoded_sets(postings.sets), pa.binary())]
     return NewFile(
         name="bitmap_page_lookup.lance",
         schema=schema,

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import arrow_of
 from lancekit.index.build.column import IndexedColumn, RowMap
 from lancekit.index.build.files import NewFile
 from lancekit.index.build.sorting import order_of, whole
@@ -38,7 +40,7 @@ class SortedRows:
     def build(cls, column: IndexedColumn, page_rows: int = PAGE_ROWS) -> SortedRows:
         """Put the values of a column in order; rows of one value stay in theirs."""
         order = order_of(column.values)
-        values = ak.take(column.values, pa.array(order))
+        values = ak.take(column.values, order)
         return cls(column.kind, values, column.rows[order], page_rows)
 
     @classmethod
@@ -57,7 +59,7 @@ class SortedRows:
     def moved(self, row_map: RowMap) -> SortedRows:
         """Return the same for rows that are elsewhere now, or gone."""
         rows, kept = row_map(self.rows)
-        values = self.values if kept.all() else ak.filter(self.values, pa.array(kept))
+        values = self.values if kept.all() else ak.filter(self.values, kept)
         return replace(self, values=values, rows=rows[kept])
 
     def files(self) -> Iterator[NewFile]:
@@ -78,8 +80,8 @@ class SortedRows:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for start in range(0, len(self.rows), _BATCH_ROWS):
-            values = self.values.slice(start, _BATCH_ROWS).cast(self.kind)
-            ids = pa.array(self.rows[start : start + _BATCH_ROWS])
+            values = pc.cast(self.values.slice(start, _BATCH_ROWS), self.kind)
+            ids = arrow_of(self.rows[start : start + _BATCH_ROWS])
             yield pa.record_batch([values, ids], ["values", "ids"])
 
     def _lookup(self) -> pa.RecordBatch:
@@ -88,10 +90,10 @@ class SortedRows:
         last = np.minimum(first + self.page_rows, count)
         nulls = np.clip(ak.null_count(self.values) - first, 0, last - first)
         columns = [
-            ak.take(self.values, pa.array(first)).cast(self.kind),
-            ak.take(self.values, pa.array(last - 1)).cast(self.kind),
-            pa.array(nulls.astype(np.uint32)),
-            pa.array(np.arange(len(first), dtype=np.uint32)),
+            pc.cast(ak.take(self.values, first), self.kind),
+            pc.cast(ak.take(self.values, last - 1), self.kind),
+            arrow_of(nulls.astype(np.uint32)),
+            arrow_of(np.arange(len(first), dtype=np.uint32)),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=_lookup_schema(self.kind))
 

@@ -37,7 +37,7 @@ class Postings:
             One for each key, or for each of `places`, which says where its key is.
         """
         order = order_of(keys)
-        ordered = ak.take(keys, pa.array(order))
+        ordered = ak.take(keys, order)
         new = differs(ordered)
         groups = np.empty(len(keys), np.uint64)
         groups[order] = np.cumsum(new) - 1
@@ -54,7 +54,7 @@ class Postings:
         distinct = np.flatnonzero(new)
         sizes = np.bincount(groups.astype(np.int64), minlength=len(distinct))
         starts = np.concatenate([[0], np.cumsum(sizes)])
-        found = cls(ak.take(ordered, pa.array(distinct)), RowSets(starts, rows))
+        found = cls(ak.take(ordered, distinct), RowSets(starts, rows))
         return found if sizes.all() else found._without_empty()
 
     @classmethod
@@ -79,7 +79,7 @@ class Postings:
     def _without_empty(self) -> Postings:
         sizes = np.diff(self.sets.starts)
         starts = np.concatenate([[0], np.cumsum(sizes[sizes > 0])])
-        keys = ak.take(self.keys, pa.array(np.flatnonzero(sizes)))
+        keys = ak.take(self.keys, np.flatnonzero(sizes))
         return Postings(keys, RowSets(starts, self.sets.rows))
 
 

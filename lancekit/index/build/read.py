@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lancekit.arrow_values import numbers_of
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.format.index import IndexMetadata
 from lancekit.index.build.bitmap import Labels, ValueRows
@@ -131,7 +132,7 @@ def _number(found: OpenSegment, name: str, key: str, default: Any) -> Any:
 def bare_btree(found: OpenSegment) -> SortedRows:
     """Return a B-tree of no rows, with the settings of another one."""
     page_rows = _number(found, BTREE_LOOKUP, "batch_size", PAGE_ROWS)
-    return SortedRows(found.column, pa.array([], found.column), np.empty(0, np.uint64), page_rows)
+    return SortedRows(found.column, pa.nulls(0, found.column), np.empty(0, np.uint64), page_rows)
 
 
 def read_btree(found: OpenSegment) -> SortedRows:
@@ -139,7 +140,7 @@ def read_btree(found: OpenSegment) -> SortedRows:
     if found.metadata(BTREE_LOOKUP).get("range_partitioned") == "true":
         raise UnsupportedFeatureError("A B-tree in several parts is not put together.")
     table = found.table(BTREE_DATA)
-    rows = np.asarray(table["ids"]).astype(np.uint64)
+    rows = numbers_of(whole(table["ids"])).astype(np.uint64)
     return replace(bare_btree(found), values=whole(table["values"]), rows=rows)
 
 

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import flags_of, numbers_of
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.arrow_buffers import byte_width, fixed_bytes, is_variable, null_flags
 from lancekit.format.arrow_parts import viewed
@@ -55,7 +56,7 @@ def order_of(values: pa.Array) -> Places:
     if flags is None:
         return _order(values)
     valid = np.flatnonzero(~flags)
-    return np.concatenate([np.flatnonzero(flags), valid[_order(ak.take(values, pa.array(valid)))]])
+    return np.concatenate([np.flatnonzero(flags), valid[_order(ak.take(values, valid))]])
 
 
 def _order(values: pa.Array) -> Places:
@@ -63,8 +64,8 @@ def _order(values: pa.Array) -> Places:
     if words is not None:
         return stable_order(words)
     sample = values.slice(0, _SAMPLE)
-    if len(sample.dictionary_encode().dictionary) * _FEW < len(sample):
-        found = values.dictionary_encode()
+    if len(pc.dictionary_encode(sample).dictionary) * _FEW < len(sample):
+        found = pc.dictionary_encode(values)
         ranks = np.empty(len(found.dictionary), np.uint64)
         ranks[_by_bytes(found.dictionary)] = np.arange(len(ranks), dtype=np.uint64)
         return stable_order(ranks[viewed(found.indices.buffers()[1], np.int32)[: len(values)]])
@@ -75,7 +76,7 @@ def _by_bytes(values: pa.Array) -> Places:
     order = text_order(values) if is_variable(values.type) else None
     if order is not None:
         return order
-    return np.asarray(ak.sort_indices(values)).astype(np.int64)
+    return numbers_of(ak.sort_indices(values)).astype(np.int64)
 
 
 def ordered_words(values: pa.Array) -> Words | None:
@@ -141,5 +142,5 @@ def differs(ordered: pa.Array) -> Flags:
     if words is not None:
         changes[nulls + 1 :] = words[1:] != words[:-1]
         return changes
-    changes[nulls + 1 :] = np.asarray(pc.not_equal(valid.slice(1), valid.slice(0, len(valid) - 1)))
+    changes[nulls + 1 :] = flags_of(pc.not_equal(valid.slice(1), valid.slice(0, len(valid) - 1)))
     return changes

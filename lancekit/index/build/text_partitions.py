@@ -224,7 +224,7 @@ def joined(parts: Sequence[TextPartition]) -> tuple[TextPartition, ...]:
 def _tokens(number: int, words: pa.Array, form: str) -> NewFile:
     """Return the file of tokens, which are given in the order of their numbers."""
     order = order_of(words)
-    ascending = ak.take(words, pa.array(order))
+    ascending = ak.take(words, order)
     if form == FST:
         offsets, data = string_buffers(ascending)
         held = fst_bytes(data, offsets.astype(np.int64), order.astype(np.uint64))

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.file.kernels.arrow_buffers import byte_width, null_flags
 from lancekit.index.build.bloom import filter_bytes, filter_of, hashed
@@ -261,4 +261,4 @@ def _kept(zones: ZoneMap | BloomZones, row_map: RowMap) -> dict[str, Any]:
     fragment, start = (np.asarray(zones.table[name]) for name in ("fragment_id", "zone_start"))
     _, kept = row_map(fragment << np.uint64(32) | start)
     _, nulls = row_map(zones.nulls)
-    return {"table": ak.filter(zones.table, pa.array(kept)), "nulls": zones.nulls[nulls]}
+    return {"table": ak.filter(zones.table, kept), "nulls": zones.nulls[nulls]}

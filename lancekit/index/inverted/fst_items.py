@@ -94,7 +94,7 @@ def fst_items(fst: Fst) -> tuple[pa.Array, Words]:
     numbers.append(np.array(deep, np.uint64))
     found = np.concatenate(numbers)
     order = np.argsort(found, kind="stable")
-    return ak.take(pa.array(keys, pa.binary()), pa.array(order)), found[order]
+    return ak.take(pa.array(keys, pa.binary()), order), found[order]
 
 
 def _spelt(levels: list[_Level], which: Places) -> list[bytes]:

@@ -14,8 +14,8 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 
 __all__ = ["Spelling", "alternatives", "near"]
@@ -66,13 +66,13 @@ def alternatives(
 def near(words: pa.Array, token: str, spelling: Spelling) -> list[str]:
     """Return which of some words are spelt almost as a token, ascending."""
     sizes = pc.utf8_length(words).to_numpy(zero_copy_only=False)
-    chosen = ak.filter(words, pa.array(np.abs(sizes - len(token)) <= spelling.edits))
+    chosen = ak.filter(words, np.abs(sizes - len(token)) <= spelling.edits)
     prefix = token.encode()[: spelling.prefix]
     if prefix:
         chosen = ak.filter(chosen, pc.starts_with(chosen.cast(pa.binary()), prefix))
     step = max(_AT_ONCE // max(len(token), 1), 1)
     parts = (chosen.slice(at, step) for at in range(0, len(chosen), step))
-    kept = [ak.filter(part, pa.array(_distances(part, token) <= spelling.edits)) for part in parts]
+    kept = [ak.filter(part, _distances(part, token) <= spelling.edits) for part in parts]
     return sorted(text for part in kept for text in part.to_pylist())
 
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.index.inverted.fst import Fst
@@ -81,7 +81,7 @@ class _ArrowTokens:
     def words(self) -> pa.Array:
         order = np.argsort(self.numbers.to_numpy(), kind="stable")
         _check_numbers(self.numbers.to_numpy()[order], self.where)
-        return ak.take(self.tokens, pa.array(order))
+        return ak.take(self.tokens, order)
 
 
 def _check_numbers(ascending: npt.NDArray[Any], where: str) -> None:

@@ -9,10 +9,10 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
+from lancekit.arrow_values import flags_of
 from lancekit.errors import CorruptFileError
-from lancekit.file.kernels.bits import flags_of
 from lancekit.file.kernels.memory import owned
 from lancekit.index.row_sets import bitmaps
 from lancekit.index.search.question import Question

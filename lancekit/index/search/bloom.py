@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
+from lancekit.arrow_values import flags_of
 from lancekit.errors import CorruptFileError
-from lancekit.file.kernels.bits import flags_of
 from lancekit.format.key_filter import bit_places
 from lancekit.index.search.order import float_ranks
 from lancekit.index.search.question import Question

@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import flags_of, numbers_of
 from lancekit.cache import VALUES, cache_limit
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
-from lancekit.file.kernels.bits import flags_of
-from lancekit.file.kernels.memory import numbers_of, owned
+from lancekit.file.kernels.memory import owned
 from lancekit.index.search.order import Ranks, filled, ranks_of
 from lancekit.index.search.question import Question
 from lancekit.index.search.reach import Reach
@@ -255,12 +256,12 @@ def _read_pages(lookup: IndexFileReader) -> _Pages:
         raise UnsupportedFeatureError(f"{lookup.where} has values of {least.type}.")
     if (numbers != np.arange(len(numbers))).any():
         raise CorruptFileError(f"{lookup.where} does not have its pages in order.")
-    has_values = flags_of(greatest.is_valid())
+    has_values = flags_of(pc.is_valid(greatest))
     return _Pages(
         page_rows=int(size),
-        least=filled(ranks[0], flags_of(least.is_valid())),
+        least=filled(ranks[0], flags_of(pc.is_valid(least))),
         greatest=filled(ranks[1], has_values),
-        begins_null=flags_of(least.is_null()),
+        begins_null=flags_of(pc.is_null(least)),
         has_values=has_values,
         nulls=nulls,
     )

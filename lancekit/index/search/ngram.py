@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit.arrow_values import numbers_of
 from lancekit.errors import CorruptFileError
-from lancekit.file.kernels.memory import numbers_of
 from lancekit.index.row_sets import SetForm, decoded_set
 from lancekit.index.search.question import Question
 from lancekit.index.search.row_sets import Rows, common, rows_of

@@ -15,8 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types as pt
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
-from lancekit.file.kernels.memory import numbers_of
+from lancekit.arrow_values import numbers_of
 
 __all__ = ["INFINITIES", "Ranks", "filled", "float_ranks", "ranks_of"]
 
@@ -64,7 +65,7 @@ def ranks_of(values: pa.Array) -> Ranks | None:
     if pt.is_decimal(kind):
         return _objects([_whole(value, kind.scale) for value in values.to_pylist()])
     if pt.is_string(kind) or pt.is_large_string(kind):
-        return _objects(values.cast(pa.large_binary()).to_pylist())
+        return _objects(pc.cast(values, pa.large_binary()).to_pylist())
     if pt.is_binary(kind) or pt.is_large_binary(kind) or pt.is_fixed_size_binary(kind):
         return _objects(values.to_pylist())
     return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lancekit.file.kernels.bits import flags_of
+from lancekit.arrow_values import flags_of
 from lancekit.index.search.order import Ranks, filled, ranks_of
 from lancekit.index.search.question import Question
 from lancekit.index.search.row_sets import Rows

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import numbers_of
 from lancekit.errors import CorruptFileError
-from lancekit.file.kernels.memory import numbers_of
 from lancekit.index.row_sets import bitmaps
 from lancekit.index.search.row_sets import Rows, union
 from lancekit.index.segment import IndexFileReader

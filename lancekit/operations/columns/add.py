@@ -176,7 +176,7 @@ def _join_source(
     if on in table.column_names:
         backwards = ak.combine_chunks(table.column(on))[::-1]
         last = table.num_rows - 1 - KeyTable((on,), (backwards,)).first_rows
-        table = ak.take(table, pa.array(np.sort(last)))
+        table = ak.take(table, np.sort(last))
     source: Source = spark_engine().source(table, None)
     return source
 

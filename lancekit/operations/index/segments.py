@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lancekit.arrow_values import numbers_of
 from lancekit.cache import read_for_the_last_time
 from lancekit.errors import (
     CommitUnknownError,
@@ -158,7 +159,7 @@ def read_column(
     sources = tuple(one for one in fragment_sources(snapshot) if one.fragment.id in wanted)
     with read_for_the_last_time():
         table = Scan(sources=sources, request=ScanRequest(outputs=outputs)).to_table()
-    rows = np.asarray(whole(table.column(1))).astype(np.uint64, copy=False)
+    rows = numbers_of(whole(table.column(1))).astype(np.uint64, copy=False)
     return IndexedColumn(column.type, whole(table.column(0)), rows)
 
 

@@ -213,7 +213,7 @@ class _Carried:
         if not stays.any():
             return [_chunked(blank(c.field.to_arrow(), len(stays))) for c in self.come]
         places = pa.array(np.maximum(np.cumsum(stays) - 1, 0))
-        made = self._made(ak.take(rows, pa.array(np.flatnonzero(stays))))
+        made = self._made(ak.take(rows, np.flatnonzero(stays)))
         return [_chunked(ak.take(values, places)) for values in made]
 
     def _made(self, rows: pa.Table) -> list[pa.ChunkedArray]:

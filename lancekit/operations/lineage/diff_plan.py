@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.paths import parse_path
 from lancekit.operations.lineage.columns import fragments_apart, pairs_since

@@ -69,7 +69,7 @@ def settled_by(plan: ThreeWay, rows: Any) -> tuple[Settled, Given | None]:
     settled = replace(plan.agreed, deleted=np.union1d(plan.agreed.deleted, gone))
     places = ours[match.old]
     order = np.argsort(places, kind="stable")  # those that are nowhere come last
-    chosen = ak.cast(ak.take(table.select(schema.names), pa.array(match.new[order])), schema)
+    chosen = ak.cast(ak.take(table.select(schema.names), match.new[order]), schema)
     replaced = places[order][places[order] != NOWHERE]
     origins = plan.clashes.theirs[match.old[order]][len(replaced) :]
     return settled, Given(chosen, replaced, _widths(plan, chosen, replaced), origins)

@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.checked import is_whole
 from lancekit.errors import (

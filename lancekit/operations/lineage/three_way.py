@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lancekit.file.kernels.bits import flags_of
+from lancekit.arrow_values import flags_of
 from lancekit.operations.lineage.column_plan import plan_columns
 from lancekit.operations.lineage.column_sides import ColumnSides
 from lancekit.operations.lineage.column_tracks import Versions, tracks

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import flags_of
 from lancekit.errors import SchemaMismatchError
-from lancekit.file.kernels.bits import flags_of
 from lancekit.format.arrow_parts import child_of, flattened, items_of, with_other_items
 from lancekit.format.schema import LanceField
 from lancekit.operations.lineage.column_tracks import Track, Versions, named_bases
@@ -326,7 +326,7 @@ def _num_new(
     known = (before != NOWHERE) & ~np.isin(before, side.conflicts)
     if not known.any():
         return len(marked)
-    now = ak.take(found.values, pa.array(marked[known]))
+    now = ak.take(found.values, marked[known])
     try:
         old = retyped(_values(side.base, before[known], base).values, now.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

@@ -188,7 +188,7 @@ class _Rows:
             self.returned = np.concatenate([given.origins[order[:num]], self.returned])
             new = given.rows.slice(len(given.places))
             self.given_back, self.given_new = (
-                ak.take(new, pa.array(part)) for part in (order[:num], order[num:])
+                ak.take(new, part) for part in (order[:num], order[num:])
             )
         schema, self.columns = self.plan.schema, stored_columns(self.plan)
         self.schema = schema.to_arrow()

@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit.commit.protocol import check_writable
 from lancekit.errors import CommitUnknownError, LancekitError, RetryableConflictError, ShardError
 from lancekit.format.mem_wal.shard_manifest import SsTable

@@ -9,9 +9,9 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.schema import LanceField, LanceSchema
@@ -187,7 +187,7 @@ class GenerationRows:
         newest = np.ones(self.keys.num_rows, bool) if left_out is None else ~left_out
         if key:
             left = np.flatnonzero(newest)
-            rows = self.keys if left_out is None else ak.take(self.keys, pa.array(left))
+            rows = self.keys if left_out is None else ak.take(self.keys, left)
             columns = [ak.combine_chunks(rows.column(name)) for name in key]
             newest[left] = SourceKeys.choose(key, columns, dedupe="last").unmatched([])
         deleted = self.keys.column(TOMBSTONE).to_numpy()
@@ -196,7 +196,7 @@ class GenerationRows:
             schema=self.schema,
             sources=self.sources,
             offsets=self._split(live),
-            deleted=ak.filter(self.keys.select(list(key)), pa.array(dead)),
+            deleted=ak.filter(self.keys.select(list(key)), dead),
             places=np.flatnonzero(live),
             lacking=frozenset().union(*self.lacking),
         )
@@ -211,7 +211,7 @@ class GenerationRows:
         ]
         loose = pa.schema([field.with_nullable(True) for field in schema])
         table = pa.concat_tables([pa.table(part.columns, schema=loose) for part in parts])
-        marks = ak.filter(self.keys.select([TOMBSTONE]), pa.array(chosen))
+        marks = ak.filter(self.keys.select([TOMBSTONE]), chosen)
         return table.append_column(TOMBSTONE, marks.column(0))
 
     def _split(self, chosen: Mask) -> tuple[Offsets, ...]:

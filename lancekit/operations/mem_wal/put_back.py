@@ -13,8 +13,8 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.commit.protocol import check_writable
 from lancekit.errors import IncompatibleConflictError, InvalidArgumentError
@@ -97,10 +97,10 @@ def given_back(quarantine: Quarantined, given: Any = None) -> Leaving:
     newest = _last_of_each_key(rows, schema)
     form = schema.to_arrow()
     columns = [name for name in rows.column_names if name not in (*OWN, ROW)]
-    live = ak.filter(rows.select(columns), pa.array(newest & ~marks))
+    live = ak.filter(rows.select(columns), newest & ~marks)
     cast = cast_all(plan_cast(live.schema, form), live.to_batches())
     keys = [field.name for field in primary_key(schema)]
-    deleted = ak.filter(rows.select(keys), pa.array(newest & marks)) if keys else None
+    deleted = ak.filter(rows.select(keys), newest & marks) if keys else None
     return Leaving(quarantine, leave, pa.Table.from_batches(cast, form), deleted)
 
 
@@ -133,7 +133,7 @@ def _opened(quarantine: Quarantined, given: Any, *, only_names: bool = False) ->
         )
     rows = cast_columns(reader, wanted, known)
     if ROW in names:  # a user may have sorted them otherwise, and the newest row of a key counts
-        rows = ak.take(rows, pa.array(np.argsort(rows.column(ROW).to_numpy(), kind="stable")))
+        rows = ak.take(rows, np.argsort(rows.column(ROW).to_numpy(), kind="stable"))
     return rows
 
 
@@ -146,7 +146,7 @@ def _named(quarantine: Quarantined, rows: pa.Table) -> Mask:
         if not schema.primary_key:
             return leave
         _check_newest(kept, leave, schema)
-        keys = keys_in(ak.filter(kept, pa.array(leave)), schema)
+        keys = keys_in(ak.filter(kept, leave), schema)
     else:
         keys = keys_in(rows, schema)
         _check_known(rows, keys, keys_in(kept, schema), schema)
@@ -188,7 +188,7 @@ def _check_newest(kept: pa.Table, leave: Mask, schema: LanceSchema) -> None:
 def _check_apart(quarantine: Quarantined, rows: pa.Table) -> None:
     """Refuse rows of several keys that were corrected to one key: only one of them would count."""
     schema, kept = quarantine.snapshot.manifest.schema, quarantine.rows
-    before = ak.take(keys_in(kept, schema), pa.array(_places(rows, kept))).to_pylist()
+    before = ak.take(keys_in(kept, schema), _places(rows, kept)).to_pylist()
     first: dict[object, int] = {}
     for place, key in enumerate(keys_in(rows, schema).to_pylist()):
         other = first.setdefault(key, place)
@@ -298,7 +298,7 @@ def _check_unchanged(leaving: Leaving, current: Snapshot, emptied: Sequence[UUID
 def _land(current: Snapshot, leaving: Leaving, emptied: Sequence[UUID]) -> Snapshot:
     quarantine, leave = leaving.quarantine, leaving.leave
     stay = np.isin(quarantine.table, np.unique(_tables(leaving))) & ~leave
-    kept = ak.filter(quarantine.rows.drop_columns([ROW]), pa.array(stay))
+    kept = ak.filter(quarantine.rows.drop_columns([ROW]), stay)
     marks = tuple(CompactedSsTable(one, EMPTIED) for one in emptied)
     with kept_in_quarantine(current, kept) as rest:
         work = _work_out(current, leaving)

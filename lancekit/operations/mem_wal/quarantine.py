@@ -171,7 +171,7 @@ def read_quarantine(snapshot: Snapshot) -> Quarantined:
     return Quarantined(
         snapshot=snapshot,
         ids=tuple(one.id for one in found),
-        rows=ak.take(rows, pa.array(order)).append_column(ROW, numbers),
+        rows=ak.take(rows, order).append_column(ROW, numbers),
         table=place[order],
     )
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.errors import (
     ConstraintViolationError,
@@ -84,7 +84,7 @@ class _Checks:
             if not field.nullable and ak.null_count(nulls := batch.column(field.name)):
                 sound &= ~nulls.is_null().to_numpy(zero_copy_only=False)
                 yield from _all(nulls.is_null(), f"column {field.name!r} takes no nulls")
-        left = ak.filter(batch, pa.array(sound))
+        left = ak.filter(batch, sound)
         places = np.flatnonzero(sound)
         yield from ((int(places[row]), reason) for row, reason in _apart(left, self._store))
 

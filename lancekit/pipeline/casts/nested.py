@@ -10,9 +10,9 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.format.arrow_parts import flattened, item_field, items_of
 from lancekit.pipeline.casts.values import LossError, first, plain_cast, value_at

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit.format.arrow_parts import unit_and_zone
 from lancekit.pipeline.casts.numpy_times import in_arrow_units
 from lancekit.pipeline.casts.values import LossError

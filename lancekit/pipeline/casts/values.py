@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.casts.kernels import changed_by_float, cut
 from lancekit.format.extensions import BLOB_INPUT

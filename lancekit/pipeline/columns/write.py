@@ -229,7 +229,7 @@ def _spread(
     if isinstance(live, range):
         return values
     places = np.searchsorted(live, np.arange(start, stop), side="right") - 1
-    return ak.take(values, pa.array(np.maximum(places, 0)))
+    return ak.take(values, np.maximum(places, 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -404,7 +404,7 @@ class Joined:
     @classmethod
     def by(cls, table: pa.Table, left_on: str, right_on: str, old: Iterable[str] = ()) -> Joined:
         """Prepare the look-up of a table's rows by one of its columns."""
-        backwards = ak.take(table, pa.array(np.arange(table.num_rows)[::-1]))
+        backwards = ak.take(table, np.arange(table.num_rows)[::-1])
         keys = KeyTable((left_on,), (ak.combine_chunks(backwards.column(right_on)),))
         return cls(
             key=left_on,

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.legible import python_value
 from lancekit.pipeline.diff.ranges import Bin, as_numbers, even_edges, has_ranges, is_time

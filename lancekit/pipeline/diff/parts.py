@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from lancekit import arrow_kernels as ak
-from lancekit.file.kernels.bits import flags_of
+from lancekit.arrow_values import flags_of
 from lancekit.format.arrow_parts import (
     child_of,
     item_field,
@@ -108,7 +108,7 @@ def chosen(old: pa.Array, new: pa.Array, taken: Mask, parts: Sequence[ColumnPair
     """
     if not parts or not pt.is_struct(new.type):
         places = np.arange(len(taken)) + np.where(taken, 0, len(taken))
-        return ak.take(joined([old, new], old.type), pa.array(places))
+        return ak.take(joined([old, new], old.type), places)
     valid_old, valid_new = (flags_of(side.is_valid()) for side in (old, new))
     children = []
     for at, part in enumerate(parts):

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import numbers_of
 from lancekit.errors import UnsupportedFeatureError
 from lancekit.file.kernels.widths import value_bytes
 from lancekit.pipeline.diff.fragments import ColumnPair
@@ -89,7 +90,7 @@ def ascending_numbers(
         (values,) = row_values([pair], side, rows[start : start + _NUMBERS_ROWS], new=new)
         if ak.null_count(values):
             return None
-        numbers = values.to_numpy()
+        numbers = numbers_of(values)
         follows = not parts or parts[-1][-1] < numbers[0]
         if not follows or not (numbers[1:] > numbers[:-1]).all():
             return None

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lancekit.file.kernels.bits import flags_of
+from lancekit import arrow_compute as pc
+from lancekit.arrow_values import flags_of
 from lancekit.format.arrow_parts import child_of, fixed_items, items_of, viewed
 from lancekit.pipeline.keys.hash import Hashes, comparable, hash_rows
 
@@ -154,7 +154,7 @@ def _plain(values: pa.Array) -> pa.Array:
         if isinstance(values, pa.ExtensionArray):
             values = values.storage
         else:
-            values = values.cast(values.type.value_type)
+            values = pc.cast(values, values.type.value_type)
     return values
 
 
@@ -162,10 +162,10 @@ def _normal(values: pa.Array) -> pa.Array:
     """Return values in a form in which the same have the same bytes."""
     if pa.types.is_floating(values.type):
         if values.type == pa.float16():
-            values = values.cast(pa.float32())
+            values = pc.cast(values, pa.float32())
         values = pc.add(values, pa.scalar(0.0, values.type))  # which makes 0.0 of -0.0
     return comparable(values)
 
 
 def _nulls(values: pa.Array) -> Mask:
-    return flags_of(values.is_null())
+    return flags_of(pc.is_null(values))

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import flags_of, numbers_of
 from lancekit.compiled.kernel import kernel
-from lancekit.file.kernels.bits import flags_of
-from lancekit.file.kernels.memory import numbers_of
 
 __all__ = ["NOWHERE", "Found", "Indices", "Lookup", "numbered"]
 

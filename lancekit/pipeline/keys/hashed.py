@@ -13,8 +13,8 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.pipeline.keys.find_values import Found
 from lancekit.pipeline.keys.hash import Hashes, comparable, hash_rows, known_rows
@@ -101,6 +101,6 @@ def hashed_keys(table: KeyTable) -> HashedKeys | None:
         if (hashes[1:] != hashes[:-1]).all():
             break
     rows = order if rows is None else rows[order]
-    kept = tuple(ak.take(column, pa.array(rows)) for column in columns)
+    kept = tuple(ak.take(column, rows) for column in columns)
     small = np.int32 if len(columns[0]) < 1 << 31 else np.int64
     return HashedKeys(table.names, kept, hashes, seed, rows.astype(small))

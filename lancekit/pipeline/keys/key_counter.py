@@ -53,7 +53,7 @@ def key_words(columns: Sequence[pa.Array]) -> Hashes:
     """Return a word for each row whose key has no null."""
     known = known_rows(columns)
     if len(known) < len(columns[0]):
-        columns = [ak.take(column, pa.array(known)) for column in columns]
+        columns = [ak.take(column, known) for column in columns]
     if len(columns) == 1 and _is_word(columns[0].type):
         values, width = columns[0], columns[0].type.bit_width // 8
         numbers = viewed(values.buffers()[1], f"i{width}")[values.offset :][: len(values)]

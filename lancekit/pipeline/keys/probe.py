@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import arrow_of
 from lancekit.errors import FormatError
-from lancekit.file.kernels.memory import arrow_of
 from lancekit.format.deletions import to_offsets
 from lancekit.lazy import cached_property
 from lancekit.pipeline.keys.find_values import NOWHERE, Found, Indices, Lookup, numbered
@@ -90,7 +90,7 @@ class KeyTable:
         """Return the codes of key parts up to ``place``, from those of the parts before it."""
         known = np.flatnonzero(codes != NOWHERE)
         if len(known) < len(codes):
-            values = ak.take(values, arrow_of(known))
+            values = ak.take(values, known)
         places, found = self.find(place, values, codes[known])
         out = np.full(len(codes), NOWHERE)
         out[known[places]] = found
@@ -264,7 +264,7 @@ _SHOWN_KEYS = 10
 
 def key_values(table: pa.Table, on: tuple[str, ...], rows: Indices) -> list[tuple[object, ...]]:
     """Return the distinct keys of the first few rows, for a message."""
-    sample = ak.take(table.select(list(on)), pa.array(rows[: 2 * _SHOWN_KEYS])).to_pylist()
+    sample = ak.take(table.select(list(on)), rows[: 2 * _SHOWN_KEYS]).to_pylist()
     keys = [tuple(map(_one_nan, row.values())) for row in sample]
     return list(dict.fromkeys(keys))[:_SHOWN_KEYS]
 

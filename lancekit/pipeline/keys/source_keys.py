@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.format.paths import parse_path, pick
 from lancekit.pipeline.keys.hash import Hashes, comparable, hash_rows, known_rows
@@ -185,7 +185,7 @@ def _hashes(columns: Sequence[pa.Array], rows: Indices | None) -> Hashes:
 
 def _ranks(order: pa.Array | pa.ChunkedArray, rows: Indices) -> Indices:
     """Return for each row a number that is larger if its value is; equal for equal values."""
-    values = ak.sortable(ak.take(_whole(order), pa.array(rows)))
+    values = ak.sortable(ak.take(_whole(order), rows))
     if pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
     ranks = ak.rank(values, tiebreaker="dense").to_numpy(zero_copy_only=False)

@@ -301,7 +301,7 @@ def guard_hashes(
         return np.empty(0, np.uint64)
     keys = rows.select(list(dict.fromkeys(top for top, *_ in clauses.guard)))
     if at is not None:
-        keys = ak.take(keys, pa.array(at))
+        keys = ak.take(keys, at)
     return hash_keys([pick(keys.column(top), rest) for top, *rest in clauses.guard])
 
 

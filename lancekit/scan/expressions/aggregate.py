@@ -8,9 +8,9 @@ from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.errors import PredicateError
 from lancekit.scan.expressions.predicate import ComputedColumn, Predicate

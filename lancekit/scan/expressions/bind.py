@@ -15,12 +15,12 @@ from typing import TypeAlias
 import pyarrow as pa
 from pyarrow import types as pt
 
+from lancekit.arrow_values import scalar_of
 from lancekit.format.arrow_parts import unit_and_zone
 from lancekit.scan.expressions.columns import COLUMN_RULES
 from lancekit.scan.expressions.evaluate import FAILURES
 from lancekit.scan.expressions.kernels.casts import DIGITS, cast, decimal
 from lancekit.scan.expressions.kernels.operators import COMPARISONS, family
-from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.literals import exact_moment, moment, natural, negated
 from lancekit.scan.expressions.membership import among, items_of
 from lancekit.scan.expressions.scope import Bound, Scope, cast_number, constant

@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types as pt
 
+from lancekit.arrow_values import flags_of
 from lancekit.errors import LancekitError
-from lancekit.file.kernels.bits import flags_of
 from lancekit.scan.expressions.evaluate import mask
 from lancekit.scan.expressions.nodes import Call, Expr, FieldRef, Literal
 

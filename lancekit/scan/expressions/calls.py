@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from lancekit.arrow_values import scalar_of
 from lancekit.format.arrow_parts import item_field
 from lancekit.scan.expressions.columns import pick_part
 from lancekit.scan.expressions.kernels.casts import arrow_type
 from lancekit.scan.expressions.kernels.function import Function
 from lancekit.scan.expressions.kernels.functions import FUNCTIONS
 from lancekit.scan.expressions.kernels.operators import family
-from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.kernels.temporal import CLOCK
 from lancekit.scan.expressions.literals import natural
 from lancekit.scan.expressions.scope import Bound, Scope, cast_number, constant

@@ -7,9 +7,10 @@ from functools import partial, reduce
 from typing import TypeAlias, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import scalar_of
 from lancekit.errors import PredicateError
 from lancekit.format.paths import parse_path, pick
 from lancekit.scan.expressions.error_position import TooLargeError, as_class, failure
@@ -29,7 +30,6 @@ from lancekit.scan.expressions.kernels.operators import (
     plain,
     subtract,
 )
-from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.nodes import ArrowExpr, Call, Expr, FieldRef, InList, Literal
 
 __all__ = ["FAILURES", "KERNELS", "Rows", "evaluate", "kernel_of", "mask", "reason", "value_of"]
@@ -71,7 +71,7 @@ def mask(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
     PredicateError
         A value that cannot be computed, such as a division by zero.
     """
-    return cast("pa.BooleanArray", evaluate(expr, data).fill_null(scalar_of(False)))
+    return cast("pa.BooleanArray", pc.fill_null(evaluate(expr, data), scalar_of(False)))
 
 
 def value_of(expr: Expr, rows: Rows) -> Value:

@@ -10,15 +10,15 @@ from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import array_of, scalar_of
 from lancekit.errors import PredicateError
 from lancekit.format.arrow_parts import decimal_size, unit_and_zone
 from lancekit.scan.expressions.kernels.casts import cast
 from lancekit.scan.expressions.kernels.operators import family
-from lancekit.scan.expressions.kernels.scalars import array_of, scalar_of
 
 __all__ = [
     "as_type",
@@ -146,7 +146,7 @@ def _integer(value: Any, kind: pa.DataType) -> pa.Scalar:
 
 
 def _floating(value: Any, kind: pa.DataType) -> pa.Scalar:
-    return scalar_of(_double(value), pa.float64()).cast(kind)
+    return pc.cast(scalar_of(_double(value), pa.float64()), kind)
 
 
 def _decimal(value: Any, kind: pa.DataType) -> pa.Scalar:
@@ -199,7 +199,7 @@ _RULES: Mapping[type, Mapping[str, Callable[[Any, pa.DataType], pa.Scalar]]] = {
 
 
 def _day(value: Any, kind: pa.DataType) -> pa.Scalar:
-    return scalar_of(value, pa.int32()).cast(kind)
+    return pc.cast(scalar_of(value, pa.int32()), kind)
 
 
 def _text_as_bytes(value: str, kind: pa.DataType) -> pa.Scalar:
@@ -322,7 +322,7 @@ def _as_given(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _as_doubles(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    return pa.array(list(map(float, values)), pa.float64()).cast(kind)
+    return pc.cast(pa.array(list(map(float, values)), pa.float64()), kind)
 
 
 def _as_bigint(values: Sequence[Any], _kind: pa.DataType) -> pa.Array:

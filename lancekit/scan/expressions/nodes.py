@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from lancekit import arrow_compute as pc
 
 __all__ = [
     "ArrowExpr",

@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types as pt
 
+from lancekit.arrow_values import scalar_of
 from lancekit.errors import PredicateError
 from lancekit.scan.expressions.error_position import failure
 from lancekit.scan.expressions.evaluate import FAILURES, kernel_of, reason
 from lancekit.scan.expressions.kernels.function import Refused
 from lancekit.scan.expressions.kernels.operators import Value, family
 from lancekit.scan.expressions.kernels.operators import plain as as_plain
-from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.literals import as_type, exact_decimal, loosely
 from lancekit.scan.expressions.nodes import (
     Call,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.file.layouts.blob_descriptors import DESCRIPTOR_V2, descriptor_field
 from lancekit.file.reader import FileReader
@@ -176,7 +176,7 @@ def _resolved(
         _resolved(child, values.field(child.name), source, file_index) for child in field.children
     ]
     fields = [child.to_arrow() for child in field.children]
-    return pa.StructArray.from_arrays(parts, fields=fields, mask=values.is_null())
+    return pa.StructArray.from_arrays(parts, fields=fields, mask=pc.is_null(values))
 
 
 def _as_v2(descriptors: pa.Array) -> pa.Array:
@@ -186,10 +186,14 @@ def _as_v2(descriptors: pa.Array) -> pa.Array:
     known = {name: child_of(descriptors, name) for name in ("position", "size")}
     count = len(descriptors)
     parts = [
-        known.get(part.name, pa.repeat("" if part.name == "blob_uri" else 0, count)).cast(part.type)
+        pc.cast(
+            known.get(part.name, pa.repeat("" if part.name == "blob_uri" else 0, count)), part.type
+        )
         for part in DESCRIPTOR_V2
     ]
-    return pa.StructArray.from_arrays(parts, fields=list(DESCRIPTOR_V2), mask=descriptors.is_null())
+    return pa.StructArray.from_arrays(
+        parts, fields=list(DESCRIPTOR_V2), mask=pc.is_null(descriptors)
+    )
 
 
 def _resolved_items(
@@ -205,7 +209,7 @@ def _resolved_items(
         pc.subtract(ends, ends[0]),
         _resolved(child, items, source, file_index),
         type=kind,
-        mask=values.is_null(),
+        mask=pc.is_null(values),
     )
 
 
@@ -217,7 +221,7 @@ def _logical(
     Nothing outside is opened: such a place is only handed on.
     """
     kind = child_of(descriptors, "kind").to_numpy(zero_copy_only=False)
-    outside = (kind == _EXTERNAL) & descriptors.is_valid().to_numpy(zero_copy_only=False)
+    outside = (kind == _EXTERNAL) & pc.is_valid(descriptors).to_numpy(zero_copy_only=False)
     rows = descriptors.to_pylist()
     uris = [_external(row, source) if out else None for out, row in zip(outside, rows, strict=True)]
     own = [None if out else row for out, row in zip(outside, rows, strict=True)]
@@ -237,7 +241,7 @@ def _logical(
         )
     fields = [child.to_arrow() for child in field.children]
     return pa.StructArray.from_arrays(
-        [parts[f.name] for f in fields], fields=fields, mask=descriptors.is_null()
+        [parts[f.name] for f in fields], fields=fields, mask=pc.is_null(descriptors)
     )
 
 

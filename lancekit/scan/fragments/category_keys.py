@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.format.arrow_parts import with_leaves
 
@@ -54,14 +55,14 @@ def _cut(array: pa.Array, kind: pa.DataType) -> list[pa.Array]:
             raise pa.ArrowInvalid(f"one value has too many categories for {kind}") from None
     half = len(array) // 2
     # copied, so that parts have no items of other rows
-    parts = (ak.take(array, pa.array(np.arange(*ends))) for ends in ((half,), (half, len(array))))
+    parts = (ak.take(array, np.arange(*ends)) for ends in ((half,), (half, len(array))))
     return [piece for part in parts for piece in _cut(part, kind)]
 
 
 def _widened(array: pa.Array, _kind: pa.DataType) -> pa.Array:
     if not isinstance(array, pa.DictionaryArray):
         return array
-    keys = array.indices.cast(pa.int64())
+    keys = pc.cast(array.indices, pa.int64())
     return pa.DictionaryArray.from_arrays(keys, array.dictionary, ordered=array.type.ordered)
 
 
@@ -70,12 +71,12 @@ def _narrowed(array: pa.Array, kind: pa.DataType) -> pa.Array:
         return array
     if array.type == kind:
         return array
-    missing = array.indices.is_null().to_numpy(zero_copy_only=False)
+    missing = pc.is_null(array.indices).to_numpy(zero_copy_only=False)
     used, keys = np.unique(array.indices.fill_null(0).to_numpy()[~missing], return_inverse=True)
     if len(used) > np.iinfo(kind.index_type.to_pandas_dtype()).max + 1:
         raise _TooManyError
     places = np.zeros(len(array), np.int64)
     places[~missing] = keys
     indices = pa.array(places, kind.index_type, mask=missing)
-    dictionary = ak.take(array.dictionary, pa.array(used))
+    dictionary = ak.take(array.dictionary, used)
     return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=kind.ordered)

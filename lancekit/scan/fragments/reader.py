@@ -16,10 +16,10 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import arrow_of
 from lancekit.errors import CorruptFileError
 from lancekit.file.columns.blocks import BlockBounds
 from lancekit.file.columns.physical import FileColumn, column_owners
-from lancekit.file.kernels.memory import arrow_of
 from lancekit.file.reader import FileReader
 from lancekit.format import row_address
 from lancekit.format.deletions import to_offsets

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
-from lancekit.file.kernels.memory import arrow_of
+from lancekit.arrow_values import arrow_of
 from lancekit.scan.fragments.category_keys import taken_apart
 
 __all__ = ["combined", "cut_at", "exact_batches", "no_rows", "small_batches", "taken"]
@@ -97,7 +97,7 @@ def taken(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
         owners = np.searchsorted(borders, rows, "right") - 1
         cuts = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(rows)]
         parts = [
-            ak.take(batches[owners[start]], arrow_of(rows[start:stop] - borders[owners[start]]))
+            ak.take(batches[owners[start]], rows[start:stop] - borders[owners[start]])
             for start, stop in pairwise(cuts)
         ]
         return pa.Table.from_batches(parts, table.schema)

@@ -8,8 +8,8 @@ from typing import cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.errors import UnsupportedFeatureError
 from lancekit.file.columns.physical import in_one_column, repacked
@@ -87,7 +87,7 @@ def _join(field: LanceField, parts: Sequence[pa.Array]) -> pa.Array:
         else:
             children.append(nulls_of(child.to_arrow(), len(parts[0])))
     fields = [child.to_arrow() for child in field.children]
-    return pa.StructArray.from_arrays(children, fields=fields, mask=parts[0].is_null())
+    return pa.StructArray.from_arrays(children, fields=fields, mask=pc.is_null(parts[0]))
 
 
 def _join_lists(field: LanceField, parts: Sequence[pa.Array]) -> pa.Array:
@@ -100,4 +100,4 @@ def _join_lists(field: LanceField, parts: Sequence[pa.Array]) -> pa.Array:
         np.concatenate([[0], np.cumsum(lengths)]), pa.int64() if large else pa.int32()
     )
     make = pa.LargeListArray if large else pa.ListArray
-    return make.from_arrays(starts, items, type=kind, mask=first.is_null())
+    return make.from_arrays(starts, items, type=kind, mask=pc.is_null(first))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from lancekit.arrow_values import array_of
 from lancekit.file.columns.blocks import BlockBounds
-from lancekit.scan.expressions.kernels.scalars import array_of
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.reader import FragmentReader, Offsets
 

@@ -16,14 +16,12 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from lancekit import arrow_kernels as ak
-from lancekit.file.kernels.bits import flags_of
-from lancekit.file.kernels.memory import numbers_of
+from lancekit.arrow_values import array_of, flags_of, numbers_of, scalar_of
 from lancekit.index.search.order import INFINITIES, float_ranks, ranks_of
 from lancekit.index.search.question import Flags, Holds, Question
 from lancekit.index.search.reach import Interval, Reach, common, either
 from lancekit.scan.expressions.evaluate import value_of
 from lancekit.scan.expressions.kernels.operators import Value, as_array, plain
-from lancekit.scan.expressions.kernels.scalars import array_of, scalar_of
 from lancekit.scan.expressions.nodes import Call, Expr, InList, Literal, columns_of, field_of
 
 __all__ = ["condition"]

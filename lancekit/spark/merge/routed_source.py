@@ -159,13 +159,13 @@ class _Follow:
             pairs = slice(*np.searchsorted(order.rows, (start, stop)))
             rows, addresses = order.rows[pairs] - start, order.addresses[pairs]
             if updates and len(rows):
-                taken = ak.take(batch.select(names), pa.array(rows))
+                taken = ak.take(batch.select(names), rows)
                 yield MatchedRows(taken, None, pa.array(addresses))
             if clauses.insert:
                 alone = np.ones(batch.num_rows, bool)
                 alone[rows] = False
                 alone[order.skipped_between(start, stop) - start] = False
-                taken = ak.filter(batch.select(names), pa.array(alone))
+                taken = ak.filter(batch.select(names), alone)
                 if taken.num_rows:
                     yield MatchedRows(taken, None, pa.nulls(taken.num_rows, pa.int64()))
             start = stop

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import arrow_of
 from lancekit.file.encodings import general
 from lancekit.file.encodings.buffers import kind_of
 from lancekit.file.encodings.packed_struct import struct_array
@@ -18,7 +19,7 @@ from lancekit.file.kernels import values as raw
 from lancekit.file.kernels.compression import decompress_each
 from lancekit.file.kernels.faults import Unsupported, require
 from lancekit.file.kernels.fsst_decode import symbol_table
-from lancekit.file.kernels.memory import Bytes, Ints, arrow_of, as_bytes, gather, starts_of
+from lancekit.file.kernels.memory import Bytes, Ints, as_bytes, gather, starts_of
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = ["fixed_values", "is_packed", "packed_values", "variable_values"]

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancekit.arrow_values import arrow_of
 from lancekit.cache import remembered
 from lancekit.file.container.page import Page
 from lancekit.file.encodings import fsst, variable
@@ -22,7 +23,6 @@ from lancekit.file.kernels.fsst_decode import decode_by_page
 from lancekit.file.kernels.memory import (
     Bytes,
     Ints,
-    arrow_of,
     as_bytes,
     fetch,
     gather,

@@ -135,11 +135,11 @@ def _put(
 ) -> MemWalPutBack:
     """Put the chosen rows, which are `rows`."""
     gone = rows.column(TOMBSTONE).to_numpy()
-    live = ak.filter(rows.drop_columns([TOMBSTONE]), pa.array(~gone))
+    live = ak.filter(rows.drop_columns([TOMBSTONE]), ~gone)
     if not form.key:  # nothing is deleted without one
         _put_files(writer, form, judged, chosen)
         return MemWalPutBack(put_back=live.num_rows)
-    dead = ak.filter(rows.select(list(form.key)), pa.array(gone))
+    dead = ak.filter(rows.select(list(form.key)), gone)
     batches = form.live(live) if live.num_rows else []
     batches += form.tombstones(dead) if dead.num_rows else []
     for part in _parts(batches, writer.settings.max_memtable_rows):
@@ -154,11 +154,11 @@ def _put_files(writer: Writer, form: ShardRows, judged: JudgedRows, chosen: Mask
     refuse one.
     """
     aside, rows = judged.aside, judged.aside.rows.drop_columns([TOMBSTONE])
-    form.live(ak.filter(rows, pa.array(chosen)))
+    form.live(ak.filter(rows, chosen))
     for place in dict.fromkeys(aside.file[chosen].tolist()):
         file, own = aside.files[place], aside.file == place
         back = int((own & ~chosen).sum())  # by a call that was stopped
-        live = form.live(ak.filter(rows, pa.array(own & chosen)))
+        live = form.live(ak.filter(rows, own & chosen))
         for part in _parts(live, writer.settings.max_memtable_rows):
             count = sum(batch.num_rows for batch in part)
             note = replace(

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.extensions import resolved_schema
@@ -113,16 +113,16 @@ class GivenRows:
     def rows(self, judged: JudgedRows, chosen: Mask) -> pa.Table:
         """Return some of the rows as they are to be."""
         if self.values is None:
-            return ak.filter(judged.aside.rows, pa.array(chosen))
+            return ak.filter(judged.aside.rows, chosen)
         places = np.array(self._places_of(judged), np.int64)[chosen]
-        return ak.take(self.values, pa.array(places))
+        return ak.take(self.values, places)
 
     def check_keys(self, judged: JudgedRows) -> None:
         """Raise if a row has another key than in its file: nothing is found out about that key."""
         if self.values is None:
             return
         named = self.name(judged)
-        tables = ak.filter(judged.aside.rows, pa.array(named)), self.rows(judged, named)
+        tables = ak.filter(judged.aside.rows, named), self.rows(judged, named)
         keys = (table.select([*self.keys]).to_pylist() for table in tables)
         for before, after in zip(*keys, strict=True):
             if before != after:

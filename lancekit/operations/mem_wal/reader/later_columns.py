@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
-from lancekit.file.kernels.bits import booleans_of
+from lancekit.arrow_values import booleans_of
 from lancekit.format.fragment import TOMBSTONE
 from lancekit.format.schema import LanceSchema
 from lancekit.operations.mem_wal.reader.held import held_file

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lancekit.file.kernels.bits import booleans_of, flags_of
+from lancekit import arrow_compute as pc
+from lancekit.arrow_values import booleans_of, flags_of
 from lancekit.format import row_address
 from lancekit.operations.mem_wal.reader.newest import NOWHERE
 from lancekit.operations.mem_wal.reader.parts import FIRST_ID

@@ -14,8 +14,8 @@ from typing import cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.errors import InvalidArgumentError, LancekitError, UnsupportedFeatureError
 from lancekit.format import row_address

@@ -16,8 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
-from lancekit.file.kernels.bits import booleans_of, flags_of
-from lancekit.file.kernels.memory import arrow_of, numbers_of
+from lancekit.arrow_values import booleans_of, flags_of, numbers_of
 from lancekit.format import row_address
 from lancekit.lazy import cached_property
 from lancekit.pipeline.keys.probe import KeyTable
@@ -87,7 +86,7 @@ class Newest:
         first, *others = columns
         rows, codes = self.keys.find(0, first)
         for place, column in enumerate(others, start=1):
-            found, codes = self.keys.find(place, ak.take(column, arrow_of(rows)), codes)
+            found, codes = self.keys.find(place, ak.take(column, rows), codes)
             rows = rows[found]
         return rows, self._by_code[codes]
 
@@ -122,7 +121,7 @@ def _numbers(part: KeyRows) -> Addresses:
 
 
 def _backwards(values: pa.Array) -> pa.Array:
-    return ak.take(values, arrow_of(np.arange(len(values))[::-1]))
+    return ak.take(values, np.arange(len(values))[::-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

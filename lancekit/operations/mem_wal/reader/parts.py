@@ -15,12 +15,12 @@ from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import flags_of
 from lancekit.cache import remembered
 from lancekit.errors import CorruptFileError, LancekitError
-from lancekit.file.kernels.bits import flags_of
 from lancekit.file.kernels.memory import owned
 from lancekit.file.open_files import OpenFiles
 from lancekit.file.reader import FileReader

@@ -10,16 +10,16 @@ from typing import overload
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import scalar_of
 from lancekit.casts.kernels import cut, nearest, rounded
 from lancekit.casts.rules import Digits, family_of, has_rules, rule_of
 from lancekit.format.arrow_parts import decimal_size, flattened, item_field, unit_and_zone, unit_of
 from lancekit.scan.expressions.kernels.operators import Value
 from lancekit.scan.expressions.kernels.reading import WHOLE_NUMBER, read_text, truth
-from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.kernels.written import write_text
 
 __all__ = ["DIGITS", "arrow_type", "cast", "decimal", "try_cast"]
@@ -112,7 +112,7 @@ def _with_items(value: pa.Array, kind: pa.DataType) -> pa.Array:
     lengths = pc.fill_null(pc.list_value_length(value), 0)
     offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))), pa.int64())
     items = cast(flattened(value), kind)
-    return pa.LargeListArray.from_arrays(offsets, items, mask=value.is_null())
+    return pa.LargeListArray.from_arrays(offsets, items, mask=pc.is_null(value))
 
 
 def _lists(value: Value, kind: pa.DataType) -> Value:

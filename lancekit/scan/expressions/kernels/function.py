@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import scalar_of
 from lancekit.scan.expressions.kernels.operators import Value
-from lancekit.scan.expressions.kernels.scalars import scalar_of
 
 __all__ = [
     "ANY_NUMBER",
@@ -129,7 +129,7 @@ def per_value(function: Callable[..., Any], kind: pa.DataType) -> Callable[..., 
             return scalar_of(_call(function, [constant_of(arg) for arg in args]), kind)
         first, each = _groups(columns)
         results = [_call(function, values) for values in _sets(args, first)]
-        return ak.take(pa.array(results, kind), pa.array(each))
+        return ak.take(pa.array(results, kind), each)
 
     return call
 
@@ -161,7 +161,7 @@ def per_option(kernel: Callable[..., pa.Array], kind: pa.DataType | None) -> Cal
             return one(value, constants, given)
         values = pa.repeat(value, len(columns[0])) if isinstance(value, pa.Scalar) else value
         if ak.null_count(values):  # a bad option beside a null is none
-            known = values.is_valid()
+            known = pc.is_valid(values)
             rest = [o if isinstance(o, pa.Scalar) else ak.filter(o, known) for o in options]
             found = call(ak.filter(values, known), *rest)
             return pc.replace_with_mask(pa.nulls(len(values), given), known, found)
@@ -169,11 +169,11 @@ def per_option(kernel: Callable[..., pa.Array], kind: pa.DataType | None) -> Cal
         order = np.argsort(each, kind="stable")
         rows = np.split(order, np.cumsum(np.bincount(each))[:-1]) if len(first) else []
         parts = [
-            one(ak.take(values, pa.array(some)), constants, given)
+            one(ak.take(values, some), constants, given)
             for some, constants in zip(rows, _sets(options, first), strict=True)
         ]
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        return ak.take(ak.concat_arrays([pa.nulls(0, given), *parts]), pa.array(back))
+        return ak.take(ak.concat_arrays([pa.nulls(0, given), *parts]), back)
 
     return call

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import scalar_of
 from lancekit.casts.kernels import nearest
 from lancekit.format.arrow_parts import decimal_size
 from lancekit.scan.expressions.kernels import sizes
@@ -16,7 +17,6 @@ from lancekit.scan.expressions.kernels.function import ANY_NUMBER, Function
 from lancekit.scan.expressions.kernels.lists import LIST_FUNCTIONS
 from lancekit.scan.expressions.kernels.numeric import NUMBER_FUNCTIONS
 from lancekit.scan.expressions.kernels.operators import COMPARISONS, Value
-from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.kernels.temporal import TIME_FUNCTIONS
 from lancekit.scan.expressions.kernels.text import TEXT_FUNCTIONS
 

@@ -7,14 +7,14 @@ from functools import partial, reduce
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import scalar_of
 from lancekit.scan.expressions.kernels.casts import cast
 from lancekit.scan.expressions.kernels.function import Function, constant_of, unary
 from lancekit.scan.expressions.kernels.operators import COMPARISONS, Value, as_array
-from lancekit.scan.expressions.kernels.scalars import scalar_of
 
 __all__ = ["LIST_FUNCTIONS", "array_element"]
 
@@ -84,7 +84,7 @@ def _array_length(lists: pa.Array, dimension: Value | None = None) -> Value:
 def _array_position(lists: pa.Array, item: Value) -> Value:
     """Return the place of an item's first occurrence, null if there is none."""
     parents = ak.list_parents(lists).to_numpy()
-    wanted = item if isinstance(item, pa.Scalar) else ak.take(item, pa.array(parents))
+    wanted = item if isinstance(item, pa.Scalar) else ak.take(item, parents)
     hits = np.flatnonzero(_equal(pc.list_flatten(lists), wanted).to_numpy(zero_copy_only=False))
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
     rows, first = np.unique(parents[hits], return_index=True)

@@ -7,11 +7,11 @@ from functools import reduce
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_compute as pc
+from lancekit.arrow_values import numbers_of, scalar_of
 from lancekit.file.kernels.bits import pack
-from lancekit.file.kernels.memory import numbers_of
 from lancekit.format.arrow_parts import decimal_size
 from lancekit.scan.expressions.kernels.moments import members_in_unit
 from lancekit.scan.expressions.kernels.operators import (
@@ -21,7 +21,6 @@ from lancekit.scan.expressions.kernels.operators import (
     as_array,
     family,
 )
-from lancekit.scan.expressions.kernels.scalars import scalar_of
 
 __all__ = ["is_among"]
 
@@ -48,7 +47,7 @@ def _is_in(value: Value, some: pa.Array) -> Value:
     if isinstance(left, pa.Scalar) or not pt.is_integer(left.type) or left.type.bit_width < 16:
         return pc.is_in(left, value_set=right)
     # what is found for nulls does not matter
-    return _among_integers(left.fill_null(scalar_of(0, left.type)), right)
+    return _among_integers(pc.fill_null(left, scalar_of(0, left.type)), right)
 
 
 #: bytes of a table for each number that is looked up in it, at most
@@ -84,9 +83,9 @@ def _alike(left: Value, right: pa.Array) -> tuple[Value, pa.Array]:
         wide = pa.decimal256(whole + scale, scale)
         return pc.cast(left, wide), right.cast(wide)
     if pt.is_string(kinds[1]) and pt.is_large_string(kinds[0]):
-        return left, right.cast(kinds[0])
+        return left, pc.cast(right, kinds[0])
     if pt.is_timestamp(kinds[1]) and pt.is_date(kinds[0]):
         return pc.cast(left, kinds[1]), right
     if pt.is_date(kinds[1]) and pt.is_timestamp(kinds[0]):
-        return left, right.cast(kinds[0])
+        return left, pc.cast(right, kinds[0])
     return left, right

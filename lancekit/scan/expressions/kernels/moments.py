@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_compute as pc
+from lancekit.arrow_values import scalar_of
 from lancekit.casts.kernels import cut
 from lancekit.format.arrow_parts import unit_and_zone
-from lancekit.scan.expressions.kernels.scalars import scalar_of
 
 __all__ = ["exact_pair", "in_column_unit", "in_common_unit", "in_common_zone", "members_in_unit"]
 

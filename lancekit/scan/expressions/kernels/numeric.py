@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_compute as pc
+from lancekit.arrow_values import scalar_of
 from lancekit.casts.kernels import nearest
 from lancekit.scan.expressions.kernels.function import Function, constant_of, per_value, unary
 from lancekit.scan.expressions.kernels.operators import Value
-from lancekit.scan.expressions.kernels.scalars import scalar_of
 
 __all__ = ["NUMBER_FUNCTIONS"]
 

@@ -13,10 +13,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import scalar_of
 from lancekit.casts.kernels import cut, nearest
 from lancekit.format.arrow_parts import decimal_size, with_leaves
 from lancekit.scan.expressions.kernels.moments import (
@@ -25,7 +26,6 @@ from lancekit.scan.expressions.kernels.moments import (
     in_common_unit,
     in_common_zone,
 )
-from lancekit.scan.expressions.kernels.scalars import scalar_of
 
 __all__ = [
     "COMPARISONS",
@@ -75,12 +75,12 @@ def plain(values: pa.Array) -> pa.Array:
     if isinstance(values, pa.DictionaryArray):
         return plain(values.dictionary_decode())
     if pt.is_string_view(kind):
-        return values.cast(pa.string())
+        return pc.cast(values, pa.string())
     if pt.is_binary_view(kind):
-        return values.cast(pa.binary())
+        return pc.cast(values, pa.binary())
     if pt.is_nested(kind):
         return with_leaves(values, lambda part, _: plain(part))
-    return values.cast(pa.float32()) if pt.is_float16(kind) else values
+    return pc.cast(values, pa.float32()) if pt.is_float16(kind) else values
 
 
 # ---- comparisons
@@ -158,7 +158,7 @@ def _equal_arrays(left: pa.Array, right: pa.Array) -> pa.Array:
         same = lengths[0] == lengths[1]
         longs = np.flatnonzero(same & (lengths[0] > 0))
         if len(longs):
-            found = _same(*(pc.list_flatten(ak.take(v, pa.array(longs))) for v in (left, right)))
+            found = _same(*(pc.list_flatten(ak.take(v, longs)) for v in (left, right)))
             starts = np.concatenate(([0], np.cumsum(lengths[0][longs])[:-1]))
             same[longs] = np.logical_and.reduceat(found, starts)
     known = pc.and_(pc.is_valid(left), pc.is_valid(right))

@@ -17,14 +17,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import scalar_of
 from lancekit.format.arrow_parts import viewed
 from lancekit.scan.expressions.kernels.function import Refused
 from lancekit.scan.expressions.kernels.regex import Atom, Regex, translate
 from lancekit.scan.expressions.kernels.regex_sets import WORD
-from lancekit.scan.expressions.kernels.scalars import scalar_of
 
 __all__ = ["count", "in_pieces", "matches", "place", "replaced"]
 

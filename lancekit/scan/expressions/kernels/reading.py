@@ -12,14 +12,14 @@ from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import scalar_of
 from lancekit.casts.kernels import rounded
 from lancekit.format.arrow_parts import decimal_size, unit_and_zone, unit_of
 from lancekit.scan.expressions.kernels.operators import Value
-from lancekit.scan.expressions.kernels.scalars import scalar_of
 
 __all__ = ["DIGITS", "WHOLE_NUMBER", "read_text", "truth"]
 

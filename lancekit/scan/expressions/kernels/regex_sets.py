@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from lancekit import arrow_compute as pc
 
 __all__ = ["DIGIT", "SPACE", "WORD", "complement", "members", "of_property", "written"]
 

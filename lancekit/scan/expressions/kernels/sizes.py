@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancekit import arrow_compute as pc
 from lancekit.casts.kernels import nearest
 from lancekit.scan.expressions.kernels.operators import Value, family
 

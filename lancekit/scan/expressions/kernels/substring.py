@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import scalar_of
 from lancekit.file.kernels import bits
 from lancekit.format.arrow_parts import viewed
-from lancekit.scan.expressions.kernels.scalars import scalar_of
 
 __all__ = ["contains"]
 

@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_compute as pc
+from lancekit.arrow_values import scalar_of
 from lancekit.casts.kernels import nearest
 from lancekit.format.arrow_parts import unit_and_zone
 from lancekit.scan.expressions.kernels.casts import cast
 from lancekit.scan.expressions.kernels.function import Function, constant_of, per_value, unary
 from lancekit.scan.expressions.kernels.operators import Value, family
-from lancekit.scan.expressions.kernels.scalars import scalar_of
 
 __all__ = ["CLOCK", "TIME_FUNCTIONS"]
 

@@ -8,9 +8,10 @@ from functools import lru_cache, partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import scalar_of
 from lancekit.scan.expressions.kernels import sizes
 from lancekit.scan.expressions.kernels.function import (
     ANY_NUMBER,
@@ -23,7 +24,6 @@ from lancekit.scan.expressions.kernels.function import (
 )
 from lancekit.scan.expressions.kernels.operators import Value, as_array, concat
 from lancekit.scan.expressions.kernels.patterns import count, in_pieces, matches, place, replaced
-from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.kernels.substring import contains
 
 __all__ = ["TEXT_FUNCTIONS", "like"]

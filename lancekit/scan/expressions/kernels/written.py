@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import scalar_of
 from lancekit.casts.kernels import check_local, cut
 from lancekit.format.arrow_parts import unit_and_zone, unit_of
 from lancekit.scan.expressions.kernels.operators import Value
-from lancekit.scan.expressions.kernels.scalars import scalar_of
 
 __all__ = ["write_text"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lancekit.scan.expressions.kernels import scalars
-from lancekit.scan.expressions.kernels.scalars import array_of, scalar_of
+from lancekit import arrow_values
+from lancekit.arrow_values import array_of, scalar_of
 
 VALUES = (0, -1, 255, 1 << 62, 1.5, -0.0, float("inf"), True, False, "", "aé", None, b"x")
 OTHERS = (Decimal("1.50"), date(2020, 1, 2))
@@ -38,7 +38,7 @@ def test_scalars_are_those_of_arrow(value: object) -> None:
 @pytest.mark.parametrize("kind", [*KINDS, *MORE], ids=str)
 def test_arrays_are_those_of_arrow(kind: pa.DataType) -> None:
     lists = ([], [1, 2], [1, 300], [-1], [1, None], [1.5], [True, False, True], ["a", "", "bé"])
-    for values in (*lists, [1, True], ["a", 1], [b"a"], [1] * (scalars._FEW + 1)):
+    for values in (*lists, [1, True], ["a", 1], [b"a"], [1] * (arrow_values._FEW + 1)):
         assert _made(array_of, values, kind) == _made(pa.array, values, kind)
 
 

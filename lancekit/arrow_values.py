@@ -1,20 +1,21 @@
-"""Plain values as Arrow scalars and arrays, without pandas.
+"""Plain values and NumPy's arrays as Arrow's, and back, without pandas.
 
-`pyarrow.scalar` and `pyarrow.array` import it when they are first called, which takes half a second
-and tens of megabytes.  What most filters consist of is put into buffers here.
+`pyarrow.scalar`, `pyarrow.array` and `to_numpy` import it when they are first called, which takes
+half a second and tens of megabytes.  Here values are put into buffers, and buffers are viewed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
-__all__ = ["array_of", "scalar_of"]
+__all__ = ["array_of", "arrow_of", "booleans_of", "flags_of", "numbers_of", "scalar_of"]
 
 #: the type that Arrow gives a value whose type nobody tells
 _NATURAL = {
@@ -56,6 +57,35 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     filled = [some if value is None else value for value in values]
     held = _buffers(filled, kind) if len(values) <= _FEW else None
     return pa.array(values, kind) if held is None else _array(len(values), kind, held, null)
+
+
+def arrow_of(values: NDArray[Any], null: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Return numbers as an Arrow array, without a copy."""
+    stored = np.ascontiguousarray(values)
+    valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
+    kind = pa.from_numpy_dtype(stored.dtype)
+    return pa.Array.from_buffers(kind, len(stored), [valid, pa.py_buffer(stored)])
+
+
+def booleans_of(flags: NDArray[np.bool_]) -> pa.BooleanArray:
+    """Return flags as an Arrow array."""
+    bits = pa.py_buffer(np.packbits(flags, bitorder="little"))
+    return cast("pa.BooleanArray", pa.Array.from_buffers(pa.bool_(), len(flags), [None, bits]))
+
+
+def numbers_of(array: pa.Array) -> NDArray[Any]:
+    """Return an Arrow array of integers or floats without nulls as a view."""
+    dtype = array.type.to_pandas_dtype()
+    values: NDArray[Any] = np.frombuffer(array.buffers()[1] or b"", dtype)
+    return values[array.offset : array.offset + len(array)]
+
+
+def flags_of(booleans: pa.Array) -> NDArray[np.bool_]:
+    """Return booleans without nulls, one byte each."""
+    data = np.frombuffer(booleans.buffers()[1] or b"", np.uint8)
+    first = booleans.offset
+    flags = np.unpackbits(data, count=first + len(booleans), bitorder="little")
+    return flags[first:].view(bool)
 
 
 def _array(
