@@ -14,10 +14,11 @@ from lancekit.api.blob_values import BlobFile
 from lancekit.api.pylance.arguments import check_known
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.field_marks import is_blob, texts
-from lancekit.format.paths import canonical, path_field, show_path
+from lancekit.format.paths import path_field, show_path
 from lancekit.format.schema import LanceSchema
 from lancekit.legible import warn
 from lancekit.pipeline.engine.pandas_frames import exact_frame
+from lancekit.scan.expressions.nodes import FieldRef
 from lancekit.scan.fragments.blobs import BlobPlace, blob_view, read_blobs
 from lancekit.scan.fragments.reader import META_COLUMNS
 from lancekit.scan.fragments.source import FragmentSource
@@ -132,8 +133,8 @@ def _column(output: Output) -> str:
     """Return the path of the column that an output is, under whichever name; empty for none."""
     if output.expression is None:
         return output.column
-    path = canonical(output.expression.sql.strip())
-    return path if output.expression.columns == {path} else ""
+    expr, columns = output.expression.expr, output.expression.columns
+    return expr.path if isinstance(expr, FieldRef) and columns == {expr.path} else ""
 
 
 def _put(rows: Iterable[Any], path: Sequence[str], values: Iterable[Any]) -> None:
