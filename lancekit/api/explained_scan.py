@@ -37,7 +37,7 @@ class ExplainedScan:
         >>> told.engine, told.reads.columns, told.reads.fragments
         ('local', ('x', 'y'), 1)
         """
-        from lancekit.operations.explain.operations import explain_scan
+        from lancekit.operations.explain.scans import explain_scan
 
         order = [ordering.column_name for ordering in self._order]
         return explain_scan(self._snapshot, self._scan, order_by=order)

@@ -21,7 +21,7 @@ from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.extensions import resolved, resolved_schema
 from lancekit.format.schema import LanceField
-from lancekit.operations.explain.operations import explain_scan
+from lancekit.operations.explain.scans import explain_scan
 from lancekit.operations.mem_wal.reader.lookup import look_up
 from lancekit.operations.mem_wal.reader.merge_on_read import merged_scan
 from lancekit.operations.mem_wal.reader.sources import ReadSet

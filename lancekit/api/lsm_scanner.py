@@ -21,7 +21,7 @@ from lancekit.display import Displayed
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.format.extensions import resolved, resolved_schema
 from lancekit.operations.explain.explanation import Explanation
-from lancekit.operations.explain.operations import explain_scan
+from lancekit.operations.explain.scans import explain_scan
 from lancekit.operations.mem_wal.reader.merge_on_read import (
     GENERATION,
     generation_output,

@@ -18,12 +18,12 @@ from lancekit.api.pylance.arguments import (
 )
 from lancekit.checked import checked, is_whole
 from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError
-from lancekit.format.paths import find_field
 from lancekit.legible import shown
 from lancekit.scan.fragment_rows import ScanRequest, default_batch_rows
 from lancekit.scan.fragments.blobs import blob_view
-from lancekit.scan.fragments.source import FragmentSource, fragment_sources, sources_for
+from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.outputs import plan_columns
+from lancekit.scan.read import Read, reading
 from lancekit.scan.scan import Scan
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from lancekit.operations.mem_wal.reader.sources import ReadSet
     from lancekit.scan.expressions.predicate import Predicate
     from lancekit.scan.fulltext.search import FullTextSearch
-    from lancekit.scan.indexed.choice import RowChoice
     from lancekit.scan.nearest.search import NearestSearch
     from lancekit.scan.statistics import ScanStatistics
 
@@ -305,13 +304,12 @@ def _make_scan(
     predicate = None if filter is None else _parsed(filter, known)
     if search is not None:
         columns = search.columns(columns, schema.names, scored=scored)
-    choice = None
     if sources is None:
-        if indexed and not late and not with_deleted:
-            choice = _choice(snapshot, predicate, indexed_only)
-        sources = sources_for(fragment_sources(snapshot, schema), None if late else predicate)
+        wanted = None if late else predicate
+        asked = indexed and not with_deleted
+        read = reading(snapshot, wanted, schema, indexed=asked, indexed_only=indexed_only)
     else:
-        sources = [replace(source, schema=schema) for source in sources]
+        read = Read([replace(source, schema=schema) for source in sources])
     request = ScanRequest(
         outputs=plan_columns(schema, columns, hidden, made),
         predicate=predicate,
@@ -331,14 +329,15 @@ def _make_scan(
                 "include_deleted_rows is set, but with_row_id is false.",
                 hint="Pass with_row_id=True: deleted rows are those without a row id.",
             )
-        sources = [replace(source, with_deleted=True) for source in sources]
+        read = replace(read, sources=[replace(one, with_deleted=True) for one in read.sources])
+    if search is not None:
+        read = replace(read, sources=tuple(read.sources))
     scan = Scan(
-        sources=sources if search is None else tuple(sources),
+        read=read,
         request=request,
         limit=None if limit is None else _row_count("limit", limit),
         offset=0 if offset is None else _row_count("offset", offset),
         search=search,
-        choice=choice,
     )
     if report is None:
         return scan
@@ -351,21 +350,6 @@ def _parsed(condition: Any, known: pa.Schema) -> Predicate:
     from lancekit.scan.expressions.predicate import Predicate  # many reads have no filter
 
     return Predicate.parse(condition, known)
-
-
-def _choice(
-    snapshot: Snapshot, predicate: Predicate | None, indexed_only: bool
-) -> RowChoice | None:
-    if predicate is None or not isinstance(predicate.source, str) or not snapshot.indices:
-        return None
-    schema = snapshot.manifest.schema
-    indexed = {field for index in snapshot.indices for field in index.fields}
-    columns = predicate.stored_in(schema)
-    if not any(find_field(schema, name)[-1].id in indexed for name in columns):
-        return None
-    from lancekit.scan.indexed.choice import row_choice  # loads what indices are asked by
-
-    return row_choice(snapshot, predicate, indexed_only=indexed_only)
 
 
 def _wanted(value: Any) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyroaring import BitMap
 
+from lancekit import arrow_compute as pc
 from lancekit.commit.deletion_files import write_deletions
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.pending import Pending
@@ -20,17 +21,71 @@ from lancekit.legible import shown
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.results import DeleteResult
 from lancekit.operations.common.retry import RetryPolicy, retried
-from lancekit.pipeline.engine.engine import Runner, choose_runner
+from lancekit.pipeline.engine.engine import Choice, Runner, choose_engine, runner_of
 from lancekit.pipeline.rows.delete import DeletedRows, find_rows_together, mark_tasks
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.blobs import blob_view
-from lancekit.scan.fragments.source import FragmentSource, fragment_sources
-from lancekit.scan.indexed.choice import row_choice
+from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.read import Read, reading
 from lancekit.storage.base import Store
 from lancekit.versions.at_once import at_once
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["apply_deletions", "delete_in_fragment", "delete_rows"]
+__all__ = ["DeletePlan", "apply_deletions", "delete_in_fragment", "delete_rows", "plan_delete"]
+
+
+@dataclass(frozen=True)
+class DeletePlan:
+    """What a delete from a version looks at, and does: it is run, or explained.
+
+    Attributes
+    ----------
+    snapshot
+        The version to delete from.
+    predicate
+        Selects the rows; those for which it is null stay.
+    read
+        The rows that it looks at.
+    """
+
+    snapshot: Snapshot
+    predicate: Predicate
+    read: Read
+
+    @property
+    def choice(self) -> Choice:
+        """Where it runs, and why."""
+        return choose_engine(self.read.num_rows)
+
+    def run(self) -> tuple[Snapshot, int, Runner]:
+        """Mark the rows and commit; return the new version, how many rows went, and by what."""
+        runner = runner_of(self.choice, self.snapshot.store)
+        parts = runner.map(find_rows_together, mark_tasks(self.read, self.predicate))
+        marked = [found for part in parts for found in part if found.rows]
+        updated, removed = apply_deletions(self.snapshot, marked)
+        pending = Pending(
+            operation=Delete(
+                updated_fragments=updated,
+                deleted_fragment_ids=removed,
+                predicate=str(self.predicate.source),
+            ),
+            uuid=str(uuid.uuid4()),
+            affected_rows={found.fragment_id: found.rows for found in marked},
+        )
+        return commit(self.snapshot, pending), sum(len(found.rows) for found in marked), runner
+
+
+def plan_delete(snapshot: Snapshot, predicate: str | pc.Expression) -> DeletePlan:
+    """Plan a delete; nothing but the manifest is read.
+
+    Raises
+    ------
+    PredicateError
+        The predicate does not parse, or does not fit the schema.
+    """
+    schema = blob_view(snapshot.manifest.schema)
+    parsed = Predicate.parse(predicate, schema.to_arrow())
+    return DeletePlan(snapshot, parsed, reading(snapshot, parsed, schema))
 
 
 def delete_rows(
@@ -47,7 +102,7 @@ def delete_rows(
     policy
         How often to do it again when the same rows were changed by others.
     """
-    if not isinstance(predicate, str) and type(predicate).__name__ != "Expression":
+    if not isinstance(predicate, str | pc.Expression):
         raise InvalidTypeError(
             f"The predicate of a delete is {shown(predicate)}.",
             hint='Pass SQL text such as "x > 3", or a pyarrow expression.',
@@ -56,22 +111,7 @@ def delete_rows(
 
     def attempt(current: Snapshot) -> tuple[Snapshot, int, Runner]:
         check_writable(current)
-        schema = blob_view(current.manifest.schema)
-        parsed = Predicate.parse(predicate, schema.to_arrow())
-        tasks = mark_tasks(fragment_sources(current, schema), parsed, row_choice(current, parsed))
-        runner = choose_runner(sum(task.num_rows for task in tasks), current.store)
-        parts = runner.map(find_rows_together, tasks)
-        marked = [found for part in parts for found in part if found.rows]
-        updated, removed = apply_deletions(current, marked)
-        operation = Delete(
-            updated_fragments=updated, deleted_fragment_ids=removed, predicate=str(predicate)
-        )
-        pending = Pending(
-            operation=operation,
-            uuid=str(uuid.uuid4()),
-            affected_rows={found.fragment_id: found.rows for found in marked},
-        )
-        return commit(current, pending), sum(len(found.rows) for found in marked), runner
+        return plan_delete(current, predicate).run()
 
     (landed, rows, runner), attempts = retried(snapshot, attempt, policy)
     return landed, DeleteResult(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from lancekit.commit.protocol import check_writable
@@ -24,19 +25,17 @@ from lancekit.operations.common.results import UpdateResult
 from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.common.staged_files import removed_unless_landed, write_task
 from lancekit.operations.delete import apply_deletions
-from lancekit.pipeline.engine.engine import Runner, choose_runner
+from lancekit.pipeline.engine.engine import Choice, Runner, choose_engine, runner_of
 from lancekit.pipeline.join_files import join_small_files
-from lancekit.pipeline.rows.update import UpdateTask, rows_to_look_at, update_rows
+from lancekit.pipeline.rows.update import UpdateTask, update_rows
 from lancekit.scan.expressions.assignment import Assignment, compile_assignment
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.blobs import blob_view
-from lancekit.scan.fragments.source import FragmentSource, fragment_sources
-from lancekit.scan.indexed.choice import row_choice
-from lancekit.scan.indexed.found import ChosenRows
-from lancekit.scan.indexed_rows import IndexedRows, divided
+from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.read import Read, reading
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["check_updates", "check_where", "update_columns"]
+__all__ = ["UpdatePlan", "check_updates", "check_where", "plan_update", "update_columns"]
 
 
 def check_updates(updates: Any) -> dict[str, str]:
@@ -72,6 +71,81 @@ def check_where(where: Any) -> Any:
     return where
 
 
+@dataclass(frozen=True)
+class UpdatePlan:
+    """What an update of a version looks at, and does: it is run, or explained.
+
+    Attributes
+    ----------
+    snapshot
+        The version to change.
+    predicate
+        Selects the rows; ``None`` for all.
+    assignments
+        The new values, for rows as they were.
+    read
+        The rows that it looks at.
+    """
+
+    snapshot: Snapshot
+    predicate: Predicate | None
+    assignments: tuple[Assignment, ...]
+    read: Read
+
+    @property
+    def choice(self) -> Choice:
+        """Where it runs, and why."""
+        return choose_engine(self.read.num_rows)
+
+    def run(self, storage_version: str | None = None) -> tuple[Snapshot, int, Runner]:
+        """Write the rows and commit; return the new version, how many changed, and by what."""
+        snapshot = self.snapshot
+        runner = runner_of(self.choice, snapshot.store)
+        write = write_task(snapshot, storage_version)
+        tasks = [
+            UpdateTask(
+                read=self.read.only(group),
+                predicate=self.predicate,
+                assignments=self.assignments,
+                write=write,
+            )
+            for group in _groups(self.read, runner)
+        ]
+        done = runner.map(update_rows, tasks)
+        marked = [found for part in done for found in part.marked]
+        written = (fragment for part in done for fragment in part.new_fragments)
+        new = tuple(join_small_files(write, written))
+        with removed_unless_landed(snapshot.store, new):
+            updated, removed = apply_deletions(snapshot, marked)
+            names = [assignment.field.name for assignment in self.assignments]
+            operation = Update(
+                removed_fragment_ids=removed,
+                updated_fragments=updated,
+                new_fragments=new,
+                fields_for_preserving_frag_bitmap=_ids(snapshot.manifest.schema, names),
+            )
+            pending = Pending(
+                operation=operation,
+                uuid=str(uuid.uuid4()),
+                affected_rows={found.fragment_id: found.rows for found in marked},
+            )
+            return commit(snapshot, pending), sum(len(found.rows) for found in marked), runner
+
+
+def plan_update(snapshot: Snapshot, updates: Mapping[str, str], where: Any) -> UpdatePlan:
+    """Plan an update; nothing but the manifest is read.
+
+    Raises
+    ------
+    PredicateError
+        An expression or the condition does not fit the schema.
+    """
+    schema = snapshot.manifest.schema
+    predicate = None if where is None else Predicate.parse(where, blob_view(schema).to_arrow())
+    assignments = tuple(_assignments(schema, updates))
+    return UpdatePlan(snapshot, predicate, assignments, reading(snapshot, predicate))
+
+
 def update_columns(
     snapshot: Snapshot,
     updates: Mapping[str, str],
@@ -104,42 +178,7 @@ def update_columns(
 
     def attempt(current: Snapshot) -> tuple[Snapshot, int, Runner]:
         check_writable(current)
-        schema = current.manifest.schema
-        predicate = None if where is None else Predicate.parse(where, blob_view(schema).to_arrow())
-        assignments = tuple(_assignments(schema, updates))
-        sources, chosen = _looked_at(current, predicate)
-        runner = choose_runner(
-            sum(rows_to_look_at(source, chosen) for source in sources), current.store
-        )
-        task = write_task(current, storage_version)
-        tasks = [
-            UpdateTask(
-                sources=group,
-                predicate=predicate,
-                assignments=assignments,
-                write=task,
-                chosen={id_: chosen[id_] for s in group if (id_ := s.fragment.id) in chosen},
-            )
-            for group in _groups(sources, chosen, runner)
-        ]
-        done = runner.map(update_rows, tasks)
-        marked = [found for part in done for found in part.marked]
-        written = (fragment for part in done for fragment in part.new_fragments)
-        new = tuple(join_small_files(task, written))
-        with removed_unless_landed(current.store, new):
-            updated, removed = apply_deletions(current, marked)
-            operation = Update(
-                removed_fragment_ids=removed,
-                updated_fragments=updated,
-                new_fragments=new,
-                fields_for_preserving_frag_bitmap=_ids(schema, updates),
-            )
-            pending = Pending(
-                operation=operation,
-                uuid=str(uuid.uuid4()),
-                affected_rows={found.fragment_id: found.rows for found in marked},
-            )
-            return commit(current, pending), sum(len(found.rows) for found in marked), runner
+        return plan_update(current, updates, where).run(storage_version)
 
     (landed, rows, runner), attempts = retried(snapshot, attempt, policy)
     return landed, UpdateResult(
@@ -174,34 +213,17 @@ def _check_assignable(field: LanceField) -> None:
         )
 
 
-def _ids(schema: LanceSchema, names: Mapping[str, str]) -> tuple[int, ...]:
+def _ids(schema: LanceSchema, names: Iterable[str]) -> tuple[int, ...]:
     return tuple(field.id for name in names for field in schema.field(name).walk())
 
 
-def _looked_at(
-    current: Snapshot, predicate: Predicate | None
-) -> tuple[list[FragmentSource], dict[int, ChosenRows]]:
-    """Return the fragments that may have rows to change, and those rows where indices know them."""
-    choice = row_choice(current, predicate)
-    sources: list[FragmentSource] = []
-    chosen: dict[int, ChosenRows] = {}
-    for part in divided(fragment_sources(current), choice):
-        if isinstance(part, IndexedRows):
-            chosen |= {s.fragment.id: c for s, c in zip(part.sources, part.chosen, strict=True)}
-        sources += part.sources if isinstance(part, IndexedRows) else part
-    return sources, chosen
-
-
-def _groups(
-    sources: Sequence[FragmentSource], chosen: Mapping[int, ChosenRows], runner: Runner
-) -> list[tuple[FragmentSource, ...]]:
+def _groups(read: Read, runner: Runner) -> list[tuple[FragmentSource, ...]]:
     """Divide fragments among tasks: each writes a file at least, so not into many."""
-    rows = sum(rows_to_look_at(source, chosen) for source in sources)
-    most = processors() if runner.name == "local" else len(sources)
-    number = max(min(most, rows // MAX_ROWS_PER_FILE), 1)
+    most = processors() if runner.name == "local" else len(read.fragments)
+    number = max(min(most, read.num_rows // MAX_ROWS_PER_FILE), 1)
     groups: list[list[FragmentSource]] = [[] for _ in range(number)]
     seen = 0
-    for source in sources:
-        groups[min(seen * number // max(rows, 1), number - 1)].append(source)
-        seen += rows_to_look_at(source, chosen)
+    for source in read.fragments:
+        groups[min(seen * number // max(read.num_rows, 1), number - 1)].append(source)
+        seen += read.rows_in(source)
     return [tuple(group) for group in groups if group]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
     from lancekit.pipeline.merge.spooled_source import KeptRows
     from lancekit.pipeline.merge.strategy import MatchPlan
-    from lancekit.scan.indexed.choice import RowChoice
+    from lancekit.scan.indexed.lookup import IndexLookup
     from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["LocalSource", "Source", "open_source"]
@@ -70,7 +70,7 @@ class Source(Protocol):
 
     def indices(
         self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot
-    ) -> RowChoice | None:
+    ) -> IndexLookup | None:
         """Return what asks the indices of a version for the keys, if there are any to ask."""
 
     def merge(self, job: MergeJob) -> MergeWork:
@@ -160,19 +160,19 @@ class LocalSource:
             source_rows=keys.rows,
             key_bytes=sum(column.nbytes for column in keys.table.columns),
             target_rows=snapshot.manifest.num_rows,
-            choice=self.indices(plan, clauses, snapshot),
+            lookup=self.indices(plan, clauses, snapshot),
             by_address=clauses.by_address,
         )
 
     def indices(
         self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot
-    ) -> RowChoice | None:
+    ) -> IndexLookup | None:
         """Return what asks the indices of a version for the keys, if there are any to ask."""
-        from lancekit.pipeline.keys.indexed import key_choice
+        from lancekit.pipeline.keys.indexed import key_lookup
 
         keys = self._keys_of(plan, clauses)
         asked = clauses.use_index and not clauses.by_address
-        return key_choice(snapshot, keys.table) if asked else None
+        return key_lookup(snapshot, keys.table) if asked else None
 
     def merge(self, job: MergeJob) -> MergeWork:
         """Work out a merge; the keys are held in memory, the rows as `keep_rows` keeps them."""

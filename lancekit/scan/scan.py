@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
+from typing import NamedTuple, Protocol, TypeAlias, cast
 
 import pyarrow as pa
 
@@ -34,11 +34,8 @@ from lancekit.scan.fragments.reader import (
 )
 from lancekit.scan.fragments.rebatch import combined, cut_at, no_rows
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.scan.indexed_rows import IndexedRows, divided, projected
+from lancekit.scan.read import Read, projected
 from lancekit.scan.selection import Selection, projections
-
-if TYPE_CHECKING:
-    from lancekit.scan.indexed.choice import RowChoice
 
 __all__ = [
     "Scan",
@@ -73,20 +70,31 @@ class Search(Protocol):
 class Scan:
     """A scan of fragments in order; nothing is read before it is iterated.
 
-    With a `choice` indices are asked which rows the filter wants, before any are looked at.
+    `read` says which rows are looked at, `request` what becomes of them.
     """
 
-    sources: Sequence[FragmentSource]
+    read: Read
     request: ScanRequest
     limit: int | None = None
     offset: int = 0
     search: Search | None = None
-    choice: RowChoice | None = None
 
     @property
     def in_order(self) -> bool:
         """Whether the rows are all those of the fragments, as they come."""
         return self.request.predicate is None and self.search is None
+
+    def of_same_rows(
+        self, request: ScanRequest, sources: Sequence[FragmentSource] | None = None
+    ) -> Scan:
+        """Return a scan that looks at the same rows for another request, without limits."""
+        read = self.read if sources is None else replace(self.read, sources=sources)
+        return Scan(read=read, request=request)
+
+    @property
+    def sources(self) -> Sequence[FragmentSource]:
+        """The fragments."""
+        return self.read.sources
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield the result in blocks, fragments being read ahead in threads."""
@@ -141,17 +149,19 @@ class Scan:
 
     def _rows_to_read(self) -> int | None:
         """Return how many rows are looked at; ``None`` if that turns out while they are."""
-        if self.search is not None or self.choice is not None or self.limit is not None:
+        if self.search is not None or self.read.lookup is not None or self.limit is not None:
             return None
+        if self.read.rows.known:
+            return self.read.num_rows
         return sum(source.fragment.physical_rows for source in self.sources)
 
     def _whole(self) -> Iterator[_AnyJob]:
         """Of some fragments rows are chosen; the others are read as wholes."""
-        for part in divided(self.sources, self.choice):
-            if isinstance(part, IndexedRows):
-                yield _Chosen(part)
+        for part in self.read.parts():
+            if part.is_of_all_rows:
+                yield from self._unchosen(part.sources)
             else:
-                yield from self._unchosen(part)
+                yield _Chosen(part)
 
     def _unchosen(self, sources: Sequence[FragmentSource]) -> Iterator[_Job | _Block]:
         """Small fragments are read together, if all of them are read; large ones in blocks."""
@@ -244,7 +254,7 @@ class _Block(NamedTuple):
 class _Chosen(NamedTuple):
     """Rows that indices have chosen; where these are not exact, a filter chooses among them."""
 
-    of: IndexedRows
+    of: Read
 
     @property
     def schema(self) -> LanceSchema:

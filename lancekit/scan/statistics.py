@@ -92,12 +92,11 @@ class WatchedScan(Scan):
         """Yield the result in blocks, as any scan."""
         started, tally, rows = perf_counter_ns(), _Tally(), 0
         plain = Scan(
-            sources=tuple(_counted(source, tally) for source in self.sources),
+            read=replace(self.read, sources=[_counted(s, tally) for s in self.sources]),
             request=self.request,
             limit=self.limit,
             offset=self.offset,
             search=self.search,
-            choice=self.choice,
         )
         for table in plain.tables():
             rows += table.num_rows

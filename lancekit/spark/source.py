@@ -21,7 +21,7 @@ from lancekit.pipeline.columns.write import ColumnsTask
 from lancekit.pipeline.engine.engine import EngineName
 from lancekit.pipeline.engine.inputs import is_spark_dataframe
 from lancekit.pipeline.join_files import join_small_files
-from lancekit.pipeline.keys.indexed import key_choice
+from lancekit.pipeline.keys.indexed import key_lookup
 from lancekit.pipeline.keys.source_keys import SourceKeys
 from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
 from lancekit.pipeline.merge.strategy import (
@@ -33,7 +33,7 @@ from lancekit.pipeline.merge.strategy import (
 from lancekit.pipeline.rows.write import WriteTask, tell_all, write_fragments
 from lancekit.progress import FragmentWriteProgress
 from lancekit.scan.fragment_rows import ScanRequest, row_bytes
-from lancekit.scan.indexed.choice import RowChoice
+from lancekit.scan.indexed.lookup import IndexLookup
 from lancekit.scan.outputs import plan_columns
 from lancekit.spark.columns import write_joined
 from lancekit.spark.frames.types import arrow_schema, restore
@@ -184,17 +184,17 @@ class SparkSource:
             target_rows=snapshot.manifest.num_rows,
             most_key_bytes=self._most_key_bytes(),
             lent_bytes=row_bytes(schema, ScanRequest(outputs=plan_columns(schema, lent))),
-            choice=self.indices(plan, clauses, snapshot),
+            lookup=self.indices(plan, clauses, snapshot),
             by_address=clauses.by_address,
         )
 
     def indices(
         self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot
-    ) -> RowChoice | None:
+    ) -> IndexLookup | None:
         """Return what asks the indices of a version for the keys, if they come to this process."""
         plan = self._whole(plan)
         here = clauses.use_index and not clauses.by_address and self._travel(plan, clauses)
-        return key_choice(snapshot, self._keys_of(plan, clauses).table) if here else None
+        return key_lookup(snapshot, self._keys_of(plan, clauses).table) if here else None
 
     def merge(self, job: MergeJob) -> MergeWork:
         """Work out a merge of the cast rows; may be called again on a newer target."""

@@ -15,6 +15,7 @@ import lancekit as lk
 from lancekit.pipeline.keys.find_values import NOWHERE, Lookup, find_words, numbered
 from lancekit.pipeline.keys.probe import KeyTable, ProbeTask, probe_fragments
 from lancekit.scan.fragments.source import fragment_sources
+from lancekit.scan.read import Read
 from tests.support.twins import Counted, agreed
 
 WHOLE = [
@@ -128,6 +129,6 @@ def test_rows_that_are_deleted_are_not_found(tmp_path: Path) -> None:
     ds.delete("a = 7 OR b = '3'")
     keys = KeyTable(("a", "b"), (pa.array([7, 8, 9, 9, None]), pa.array(list("12335"))))
     (source,) = fragment_sources(ds._snapshot)
-    (found,) = probe_fragments(ProbeTask(sources=(source,), keys=keys))
+    (found,) = probe_fragments(ProbeTask(read=Read((source,)), keys=keys))
     assert found.offsets.tolist() == [82]
     assert found.source_rows.tolist() == [1]

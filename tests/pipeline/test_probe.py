@@ -15,6 +15,7 @@ from lancekit.errors import CorruptFileError
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.pipeline.keys.probe import KeyTable, ProbeTask, key_values, probe, show_keys
 from lancekit.scan.fragments.source import fragment_sources
+from lancekit.scan.read import Read
 
 small = st.one_of(st.none(), st.integers(0, 4))
 text = st.one_of(st.none(), st.sampled_from(["", "a", "b"]))
@@ -84,8 +85,8 @@ def test_small_fragments_are_looked_through_together(tmp_path: Path) -> None:
         asked.append(tasks)
         return LocalRunner().map(work, tasks)
 
-    found = probe(sources, KeyTable(("a", "b"), columns), noted)
-    assert [len(task.sources) for (task,) in asked] == [12]
+    found = probe(Read(sources), KeyTable(("a", "b"), columns), noted)
+    assert [len(task.read.sources) for (task,) in asked] == [12]
     rows = [
         (ds.get_fragment(m.fragment_id).to_table(["a", "b"], with_row_address=True), m)
         for m in found
@@ -109,7 +110,7 @@ def test_of_fragments_that_are_read_together_the_damaged_file_is_named(tmp_path:
     damaged.write_bytes(damaged.read_bytes()[:-10])
     keys = KeyTable(("a",), (pa.array([1]),))
     with pytest.raises(CorruptFileError, match=name.removesuffix(".lance")):
-        probe(sources, keys, LocalRunner().map)
+        probe(Read(sources), keys, LocalRunner().map)
 
 
 @pytest.mark.parametrize("nulls", [False, True])

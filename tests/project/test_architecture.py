@@ -123,6 +123,7 @@ DOORS = (
 )
 #: modules that load others, or functions of others, by a table of names; what all names begin with
 TABLES = {
+    "lancekit.api.explainer": "lancekit.api.explained_",
     "lancekit.index.search.asked": "",
     "lancekit.notebook.cards": "lancekit.notebook.cards.",
     "lancekit.statements.statement": "lancekit.statements.",
@@ -264,7 +265,7 @@ GATES = """
     pipeline.source
     scan.expressions.bind  scan.expressions.columns  scan.expressions.condition
     scan.expressions.evaluate  scan.expressions.predicate  scan.fragments.reader
-    scan.indexed.choice  scan.indexed.conditions  scan.indexed_rows
+    scan.indexed.conditions  scan.indexed.lookup  scan.read
     spark  spark.datasource.datasource  spark.session.preflight
     statements.relations  statements.run
     scan.fragments.joint_reader

@@ -20,6 +20,7 @@ from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.joint_reader import JointReader, together
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.scan.outputs import plan_columns
+from lancekit.scan.read import Read
 from lancekit.scan.scan import Scan
 from lancekit.storage.places import open_store
 
@@ -88,7 +89,7 @@ def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def one_by_one(sources: tuple[FragmentSource, ...], request: ScanRequest) -> pa.Table:
-    return pa.concat_tables(Scan(sources=(s,), request=request).to_table() for s in sources)
+    return pa.concat_tables(Scan(read=Read((s,)), request=request).to_table() for s in sources)
 
 
 def test_all_rows(path: Path) -> None:
@@ -98,7 +99,7 @@ def test_all_rows(path: Path) -> None:
     assert [len(group) for group in groups] == [29, 1]  # the last has the new column in its file
     request = ScanRequest(outputs=plan_columns(sources[0].schema, None, HIDDEN))
     expected = one_by_one(sources, request)
-    found = Scan(sources=sources, request=request).to_table()
+    found = Scan(read=Read(sources), request=request).to_table()
     assert plain(found) == plain(expected)
     theirs = lance.dataset(path)
     assert plain(ds.to_table()) == plain(theirs.to_table())
@@ -121,7 +122,7 @@ def test_versions_of_rows(path: Path) -> None:
     sources = tuple(fragment_sources(lk.dataset(path)._snapshot))
     names = ["_row_last_updated_at_version", "_row_created_at_version"]
     request = ScanRequest(outputs=plan_columns(sources[0].schema, ["id"], names))
-    found = Scan(sources=sources, request=request).to_table()
+    found = Scan(read=Read(sources), request=request).to_table()
     assert found.equals(one_by_one(sources, request))
 
 
@@ -149,9 +150,10 @@ def test_rows_are_deleted(path: Path, tmp_path: Path, where: str) -> None:
 def test_a_large_fragment_is_read_in_blocks(path: Path) -> None:
     sources = tuple(fragment_sources(lk.dataset(path)._snapshot))
     outputs = plan_columns(sources[0].schema, ["id", "vector"], HIDDEN)
-    whole = Scan(sources=sources, request=ScanRequest(outputs=outputs))
+    whole = Scan(read=Read(sources), request=ScanRequest(outputs=outputs))
     small = Scan(
-        sources=sources, request=ScanRequest(outputs=outputs, block_bytes=1 << 12, batch_rows=100)
+        read=Read(sources),
+        request=ScanRequest(outputs=outputs, block_bytes=1 << 12, batch_rows=100),
     )
     tables = list(small.tables())
     assert max(table.num_rows for table in tables) == 100

@@ -19,6 +19,7 @@ from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.scan.outputs import plan_columns
+from lancekit.scan.read import Read
 from lancekit.scan.scan import Scan
 from lancekit.scan.selection import Selection, projections
 
@@ -48,7 +49,7 @@ def _scan(ds: lk.LanceDataset, where: str, **settings: Any) -> Scan:
         predicate=Predicate.parse(where, schema.to_arrow()),
         **settings,
     )
-    return Scan(sources=tuple(fragment_sources(ds._snapshot)), request=request)
+    return Scan(read=Read(tuple(fragment_sources(ds._snapshot))), request=request)
 
 
 @pytest.mark.cover

@@ -18,6 +18,7 @@ from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.reader import FragmentReader, rows_without_columns
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.scan.outputs import plan_columns
+from lancekit.scan.read import Read
 from lancekit.scan.scan import Scan
 from lancekit.versions.snapshot import Snapshot
 
@@ -136,4 +137,4 @@ def _scan(
 ) -> Scan:
     outputs = plan_columns(sources[0].schema, columns)
     request = ScanRequest(outputs=outputs, predicate=predicate)
-    return Scan(sources=tuple(sources), request=request)
+    return Scan(read=Read(sources), request=request)

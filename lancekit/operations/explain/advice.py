@@ -14,7 +14,7 @@ from lancekit.legible import count, shown
 from lancekit.operations.explain.stored_bytes import stored_bytes
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.source import fragment_sources
-from lancekit.scan.indexed.choice import RowChoice
+from lancekit.scan.indexed.lookup import IndexLookup
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["advice"]
@@ -29,19 +29,21 @@ _ADDRESS_BYTES = 8
 _MOST = 2
 
 
-def advice(snapshot: Snapshot, predicate: Predicate | None, choice: RowChoice | None) -> list[str]:
+def advice(
+    snapshot: Snapshot, predicate: Predicate | None, lookup: IndexLookup | None
+) -> list[str]:
     """Return what would let indices tell which rows a filter wants; no rows are read for it.
 
     Parameters
     ----------
-    choice
+    lookup
         What is asked already.
     """
     rows = snapshot.manifest.num_rows
     if predicate is None or rows < LEAST_ROWS:
         return []
-    if choice is not None:
-        return _freshened(choice, rows)
+    if lookup is not None:
+        return _freshened(lookup, rows)
     from lancekit.scan.indexed.questions import questions_of  # loads the parser
 
     questions = questions_of(predicate)
@@ -49,11 +51,11 @@ def advice(snapshot: Snapshot, predicate: Predicate | None, choice: RowChoice | 
     return [] if not found else list(_proposed(snapshot, found))
 
 
-def _freshened(choice: RowChoice, rows: int) -> list[str]:
+def _freshened(lookup: IndexLookup, rows: int) -> list[str]:
     """Return how rows come into the indices that are asked, if these lack many."""
-    if (left := rows - choice.covered_rows) * 8 <= rows:
+    if (left := rows - lookup.covered_rows) * 8 <= rows:
         return []
-    names = ", ".join(map(repr, choice.names))
+    names = ", ".join(map(repr, lookup.names))
     return [
         f"{count(left)} of {count(rows)} rows are in no index that is asked; "
         f"ds.optimize.optimize_indices(index_names=[{names}]) puts them there"

@@ -14,7 +14,15 @@ from lancekit.pipeline.engine.engine import Choice, EngineName
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["METADATA_ONLY", "Explanation", "Reads", "Writes", "explanation", "reads"]
+__all__ = [
+    "METADATA_ONLY",
+    "Explanation",
+    "Reads",
+    "Writes",
+    "explain_metadata",
+    "explanation",
+    "reads",
+]
 
 #: where a change of nothing but metadata runs
 METADATA_ONLY = Choice("local", "only metadata is read and written")
@@ -160,3 +168,10 @@ def reads(
         all_fragments=max(len(manifest.fragments), len(chosen)),  # shards may have more
         bytes=size if count == whole else round(size * count / max(whole, 1)),
     )
+
+
+def explain_metadata(
+    snapshot: Snapshot, operation: str, commits: Iterable[str], notes: Iterable[str] = ()
+) -> Explanation:
+    """Explain what changes nothing but metadata."""
+    return explanation(snapshot, operation, METADATA_ONLY, commits=commits, notes=notes)

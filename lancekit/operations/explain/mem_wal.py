@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lancekit.legible import plural
-from lancekit.operations.explain.explanation import Explanation, Writes, explanation, reads
-from lancekit.operations.explain.operations import explain_metadata
+from lancekit.operations.explain.explanation import (
+    Explanation,
+    Writes,
+    explain_metadata,
+    explanation,
+    reads,
+)
 from lancekit.operations.mem_wal.merge import planned_merge
 from lancekit.operations.mem_wal.merge_step import engine_of
 from lancekit.operations.unmerged.counts import waiting_rows

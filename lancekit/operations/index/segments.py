@@ -37,6 +37,7 @@ from lancekit.options import options
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.scan.outputs import plan_columns
+from lancekit.scan.read import Read
 from lancekit.scan.scan import Scan
 from lancekit.versions.snapshot import Snapshot
 
@@ -158,7 +159,7 @@ def read_column(
     wanted = set(fragment_ids)
     sources = tuple(one for one in fragment_sources(snapshot) if one.fragment.id in wanted)
     with read_for_the_last_time():
-        table = Scan(sources=sources, request=ScanRequest(outputs=outputs)).to_table()
+        table = Scan(read=Read(sources), request=ScanRequest(outputs=outputs)).to_table()
     rows = numbers_of(whole(table.column(1))).astype(np.uint64, copy=False)
     return IndexedColumn(column.type, whole(table.column(0)), rows)
 

@@ -270,12 +270,12 @@ def _land(
 
 
 def _work_out(current: Snapshot, rows: NewestRows, engine: EngineName) -> MergeWork:
-    live = partial(_source, current, rows.given, engine)
+    live = partial(_source, rows.given, engine)
     return work_out(current, live, rows.deleted, engine, lacking=rows.lacking)
 
 
-def _source(current: Snapshot, rows: NewestRows, engine: EngineName) -> Source:
+def _source(rows: NewestRows, engine: EngineName) -> Source:
     if engine == "spark":  # the tasks read the generations
-        source: Source = spark_engine().source(ScannedRows(rows.scan(current), rows.reader), None)
+        source: Source = spark_engine().source(ScannedRows(rows.scan(), rows.reader), None)
         return source
     return LocalSource(rows.reader(), options.source_memory_bytes)

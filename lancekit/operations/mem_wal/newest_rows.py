@@ -20,10 +20,10 @@ from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.pipeline.keys.source_keys import SourceKeys
 from lancekit.scan.fragment_rows import ScanRequest, block_rows
 from lancekit.scan.fragments.reader import FragmentReader
+from lancekit.scan.fragments.row_set import RowSet
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
-from lancekit.scan.indexed.choice import RowChoice
-from lancekit.scan.indexed.found import ChosenRows
 from lancekit.scan.outputs import plan_columns
+from lancekit.scan.read import Read
 from lancekit.scan.scan import Scan
 from lancekit.shards.schema import TOMBSTONE
 from lancekit.versions.snapshot import Snapshot
@@ -32,16 +32,6 @@ __all__ = ["GenerationRows", "NewestRows", "lacking", "newest_rows", "seen_in", 
 
 Offsets = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Chosen(RowChoice):
-    """Chooses rows that are known, of fragments that are numbered."""
-
-    offsets: tuple[BitMap, ...]
-
-    def rows_of(self, source: FragmentSource) -> ChosenRows:
-        return ChosenRows(self.offsets[source.fragment.id], True)
 
 
 @dataclass(frozen=True)
@@ -79,20 +69,17 @@ class NewestRows:
         """The number of rows that live."""
         return sum(map(len, self.offsets))
 
-    def scan(self, table: Snapshot) -> Scan:
+    def scan(self) -> Scan:
         """Return the live rows, in the order of the generations, as tasks read them."""
         numbered = tuple(
             replace(source, fragment=replace(source.fragment, id=number))
             for number, source in enumerate(self.sources)
         )
         request = ScanRequest(outputs=plan_columns(self.schema, self.schema.names))
-        chosen = _Chosen(
-            snapshot=table,
-            asked=lambda: None,
-            segments={},
-            offsets=tuple(map(to_bitmap, self.offsets)),
-        )
-        return Scan(sources=numbered, request=request, choice=chosen)
+        some = {number: to_bitmap(rows) for number, rows in enumerate(self.offsets) if len(rows)}
+        exact = BitMap(some)
+        rows = RowSet(rows=some, skipped=BitMap(range(len(numbered))) - exact, exact=exact)
+        return Scan(read=Read(numbered, rows), request=request)
 
     def reader(self) -> pa.RecordBatchReader:
         """Return the live rows, in the order of the generations; may be asked again."""

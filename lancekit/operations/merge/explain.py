@@ -10,7 +10,7 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.paths import top_of
 from lancekit.legible import shown
 from lancekit.operations.explain.explanation import Explanation, Writes, explanation, reads
-from lancekit.operations.explain.operations import left_by_indices
+from lancekit.operations.explain.scans import left_by_indices
 from lancekit.operations.explain.stored_bytes import stored_bytes
 from lancekit.operations.merge.merge_insert import check_columns, check_source
 from lancekit.pipeline.engine.engine import Choice
@@ -19,7 +19,7 @@ from lancekit.pipeline.merge.rewrite_columns import rewritten_columns
 from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.pipeline.source import Source
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
-from lancekit.scan.indexed_rows import LookedAt, looked_at
+from lancekit.scan.read import Read
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["explain_merge", "explain_unknown_merge", "explained", "in_words"]
@@ -31,10 +31,10 @@ def explain_merge(
     """Explain the merge of a source, whose keys are looked at; indices are asked for them."""
     casts = check_source(snapshot, source, clauses)
     match = source.match(casts, clauses, snapshot)
-    asked = source.indices(casts, clauses, snapshot) if match.strategy == "index" else None
-    seen = None if asked is None else looked_at(fragment_sources(snapshot), asked)
+    lookup = source.indices(casts, clauses, snapshot) if match.strategy == "index" else None
+    read = None if lookup is None else Read(fragment_sources(snapshot), lookup=lookup)
     rows = match.source_rows if writes_rows(clauses) else 0
-    return explained(snapshot, source.schema, clauses, choice, match, rows=rows, seen=seen)
+    return explained(snapshot, source.schema, clauses, choice, match, rows=rows, read=read)
 
 
 def explain_unknown_merge(
@@ -88,7 +88,7 @@ def explained(
     *,
     rows: int | None = None,
     touched: Sequence[FragmentSource] | None = None,
-    seen: LookedAt | None = None,
+    read: Read | None = None,
 ) -> Explanation:
     """Return what is to be said of a merge.
 
@@ -102,7 +102,7 @@ def explained(
         How many new rows there are, or are at most.
     touched
         The fragments of which rows change, if the merge was worked out.
-    seen
+    read
         What indices leave to be looked at, if they were asked.
     """
     schema = snapshot.manifest.schema
@@ -139,12 +139,14 @@ def explained(
         snapshot,
         "merge_insert",
         Choice(choice.engine, f"{choice.why}; {match.why}" if match else choice.why),
-        reads=reads(snapshot, keys, seen.sources, seen.rows) if seen else reads(snapshot, keys),
+        reads=reads(snapshot, keys, read.fragments, read.num_rows)
+        if read
+        else reads(snapshot, keys),
         writes=writes,
         commits=["Update"],
         notes=[
             *in_words(clauses),
-            left_by_indices(snapshot, seen) if seen else "",
+            left_by_indices(snapshot, read) if read else "",
             f"where rows match, also read: {', '.join(others)}" if others else "",
             "" if match else "how keys are matched is chosen when the number of rows is known",
         ],

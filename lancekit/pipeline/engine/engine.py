@@ -33,6 +33,7 @@ __all__ = [
     "choose_engine",
     "choose_runner",
     "choose_source",
+    "runner_of",
     "spark_engine",
 ]
 
@@ -222,8 +223,12 @@ def choose_runner(rows: int, store: Store | None = None) -> Runner:
 
     The dataset's ``store`` takes results that are too large for Spark.
     """
-    on_spark = choose_engine(rows).engine == "spark"
-    return spark_engine().runner(store) if on_spark else LocalRunner()
+    return runner_of(choose_engine(rows), store)
+
+
+def runner_of(choice: Choice, store: Store | None = None) -> Runner:
+    """Return what runs work where it was chosen to run; ``store`` as `choose_runner` takes it."""
+    return spark_engine().runner(store) if choice.engine == "spark" else LocalRunner()
 
 
 def choose_source(data: Any, *, is_frame: bool) -> Choice:

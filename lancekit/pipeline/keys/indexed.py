@@ -18,10 +18,10 @@ from lancekit.index.search.order import ranks_of
 from lancekit.index.search.question import Flags, Joint, Question, Questions
 from lancekit.index.search.reach import Reach
 from lancekit.pipeline.keys.probe import KeyTable
-from lancekit.scan.indexed.choice import RowChoice, choice_of
+from lancekit.scan.indexed.lookup import IndexLookup, lookup_of
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["key_choice"]
+__all__ = ["key_lookup"]
 
 #: types of which an index orders and compares values as keys are; zeros and NaNs are many floats
 _TYPES = (
@@ -37,7 +37,7 @@ _TYPES = (
 )
 
 
-def key_choice(snapshot: Snapshot, keys: KeyTable) -> RowChoice | None:
+def key_lookup(snapshot: Snapshot, keys: KeyTable) -> IndexLookup | None:
     """Return what asks the indices of a version which rows may have one of some keys.
 
     ``None`` if no column of the key has an index that tells rows.  Nothing but the manifest is
@@ -57,7 +57,7 @@ def key_choice(snapshot: Snapshot, keys: KeyTable) -> RowChoice | None:
         parts = [_question(keys, place, name) for name, place in places.items()]
         return Joint(tuple(parts), all_of=True, whole=False)
 
-    return choice_of(snapshot, places, asked, exact=True)
+    return lookup_of(snapshot, places, asked, exact=True)
 
 
 def _question(keys: KeyTable, place: int, name: str) -> Question:

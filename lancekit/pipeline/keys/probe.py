@@ -9,7 +9,7 @@ that are still candidates.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
@@ -26,9 +26,7 @@ from lancekit.pipeline.keys.find_values import NOWHERE, Found, Indices, Lookup, 
 from lancekit.progress import step
 from lancekit.scan.fragments.joint_reader import open_together, rows_together, together
 from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
-from lancekit.scan.fragments.source import FragmentSource
-from lancekit.scan.indexed.choice import RowChoice
-from lancekit.scan.indexed_rows import IndexedRows, divided
+from lancekit.scan.read import Read
 
 __all__ = [
     "KeyTable",
@@ -138,21 +136,17 @@ def _comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeTask:
-    """Fragments that are read together, or one, and the keys to look for in them.
+    """What to look at, which is read together, and the keys to look for."""
 
-    Where indices were asked of all of them, `chosen` has the rows to look at.
-    """
-
-    sources: tuple[FragmentSource, ...]
+    read: Read
     keys: KeyTable
-    chosen: IndexedRows | None = None
 
     @property
     def num_rows(self) -> int:
-        """The number of rows to look at."""
-        if self.chosen is not None:
-            return self.chosen.num_rows
-        return sum(source.fragment.physical_rows for source in self.sources)
+        """The number of rows to look at, deleted ones among them."""
+        if not self.read.is_of_all_rows:
+            return self.read.num_rows
+        return sum(source.fragment.physical_rows for source in self.read.sources)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,12 +178,7 @@ def first_matches(matches: Sequence[Matches]) -> list[Matches]:
     ]
 
 
-def probe(
-    sources: Sequence[FragmentSource],
-    keys: KeyTable,
-    map_tasks: Callable[..., list[Any]],
-    choice: RowChoice | None = None,
-) -> list[Matches]:
+def probe(read: Read, keys: KeyTable, map_tasks: Callable[..., list[Any]]) -> list[Matches]:
     """Find the live rows whose key is in the source, of all fragments that have such rows.
 
     Small fragments are read together: to begin with one takes longer than to look through a
@@ -197,42 +186,34 @@ def probe(
 
     Parameters
     ----------
-    sources, keys
-        The target's fragments, and what to look for.
+    read, keys
+        Which rows of the target may have one of the keys, and what to look for.
     map_tasks
         A runner's ``map``.
-    choice
-        Asks indices which rows may have one of the keys.
     """
     tasks: list[ProbeTask] = []
-    for part in divided(sources, choice):
-        if isinstance(part, IndexedRows):
-            tasks.append(ProbeTask(sources=part.sources, keys=keys, chosen=part))
-        else:
-            groups = together(part, rows_together(part))
-            tasks += [ProbeTask(sources=group, keys=keys) for group in groups]
+    for part in read.parts():
+        pieces: Iterable[Read] = [part]
+        if part.is_of_all_rows:
+            pieces = map(Read, together(part.sources, rows_together(part.sources)))
+        tasks += [ProbeTask(read=piece, keys=keys) for piece in pieces]
     return [matches for of_group in map_tasks(probe_fragments, tasks) for matches in of_group]
 
 
 def probe_fragments(task: ProbeTask) -> list[Matches]:
     """Find the live rows of a task's fragments whose key is in the source."""
-    if task.chosen is not None:
-        return _among(task.chosen, task.keys)
-    if len(task.sources) > 1:
+    read = task.read
+    if len(read.sources) > 1:
         with suppress(FormatError):  # the next time the error names the file
-            return list(_matches(open_together(task.sources), task.keys))
-    return [m for source in task.sources for m in _matches(FragmentReader(source), task.keys)]
+            return list(_found(read, task.keys))
+    return [matches for one in read.alone() for matches in _found(one, task.keys)]
 
 
-def _among(chosen: IndexedRows, keys: KeyTable) -> list[Matches]:
-    """Find the rows whose key is in the source among some that are live."""
-    try:
-        found = chosen.select(None)
-        return list(_matches(found.reader, keys, as_offsets(found.rows)))
-    except FormatError:
-        if len(chosen.sources) == 1:
-            raise
-    return [m for part in chosen.alone() for m in _among(part, keys)]
+def _found(read: Read, keys: KeyTable) -> Iterator[Matches]:
+    if read.is_of_all_rows:
+        return _matches(open_together(read.sources), keys)
+    found = read.select(None)
+    return _matches(found.reader, keys, as_offsets(found.rows))
 
 
 def _matches(

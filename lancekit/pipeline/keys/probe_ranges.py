@@ -20,6 +20,7 @@ from lancekit.pipeline.keys.sorted import SortedKeys, sorted_keys
 from lancekit.progress import step
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.read import Read
 
 __all__ = ["Keys", "compact_keys", "narrowed", "probe_compactly", "probe_ranges"]
 
@@ -64,7 +65,7 @@ def probe_compactly(
         A runner's ``map``.
     """
     if isinstance(keys, KeyTable):
-        return probe(target, keys, map_tasks)
+        return probe(Read(target), keys, map_tasks)
     ranges = [
         (source, start, min(start + _FEW_ROWS, source.fragment.physical_rows))
         for source in target

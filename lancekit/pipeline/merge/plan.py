@@ -26,20 +26,19 @@ from lancekit.format.operation_parts import CompactedSsTable
 from lancekit.format.paths import pick
 from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.columns.column_patch import Patched, added_files
-from lancekit.pipeline.keys.indexed import key_choice
+from lancekit.pipeline.keys.indexed import key_lookup
 from lancekit.pipeline.keys.probe import Matches, probe, show_keys
 from lancekit.pipeline.keys.source_keys import Kept, SourceKeys
 from lancekit.pipeline.merge.condition import PairCondition
 from lancekit.pipeline.merge.strategy import MatchPlan
-from lancekit.pipeline.rows.delete import DeletedRows, FindDeletedTask, find_rows
+from lancekit.pipeline.rows.delete import DeletedRows, find_rows
 from lancekit.pipeline.rows.write import NewFiles, WriteTask
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.reader import FragmentReader, as_offsets
+from lancekit.scan.fragments.row_set import RowSet
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.scan.indexed.choice import RowChoice, row_choice
-from lancekit.scan.indexed.found import ChosenRows
-from lancekit.scan.indexed_rows import IndexedRows
+from lancekit.scan.read import Read, reading
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
@@ -270,8 +269,9 @@ def find_matches(
     """
     if job.clauses.by_address:
         return addressed(keys.given[0])
-    asked = key_choice(job.snapshot, keys.table) if match.strategy == "index" else None
-    return [keys.restored(m) for m in probe(job.target, keys.table, map_tasks, asked)]
+    lookup = key_lookup(job.snapshot, keys.table) if match.strategy == "index" else None
+    read = Read(job.target, lookup=lookup)
+    return [keys.restored(m) for m in probe(read, keys.table, map_tasks)]
 
 
 def addressed(addresses: pa.Array) -> list[Matches]:
@@ -323,8 +323,7 @@ class _RemoveTask:
     """A fragment, which of its rows are replaced or deleted, and which have a match.
 
     Some of those that are `deleted`, and of those that go without a match, are told.
-    `chosen` are the rows that may go without a match, where indices know them.  Can be sent to a
-    worker.
+    `rows` says which rows may go without a match.  Can be sent to a worker.
     """
 
     source: FragmentSource
@@ -332,7 +331,7 @@ class _RemoveTask:
     matched: BitMap
     delete_by_source: str | None
     deleted: BitMap
-    chosen: ChosenRows | None
+    rows: RowSet
 
 
 def mark_fragments(
@@ -355,8 +354,7 @@ def mark_fragments(
         A runner's ``map``.
     """
     by_source = job.clauses.delete_by_source
-    choice = _choice_of_unmatched(job)
-    left_alone = BitMap() if choice is None else choice.without_rows
+    rows = _unmatched_rows(job)
     tasks = [
         _RemoveTask(
             source=s,
@@ -364,10 +362,10 @@ def mark_fragments(
             matched=matched.get(s.fragment.id, BitMap()),
             delete_by_source=by_source,
             deleted=deleted.get(s.fragment.id, BitMap()),
-            chosen=None if choice is None else choice.rows_of(s),
+            rows=rows.only([s.fragment.id]),
         )
         for s in job.target
-        if s.fragment.id in gone or (by_source is not None and s.fragment.id not in left_alone)
+        if s.fragment.id in gone or (by_source is not None and s.fragment.id not in rows.skipped)
     ]
     found: list[tuple[DeletedRows, int, list[int]]] = map_tasks(_mark_removed, tasks)
     examples = [address for _, _, some in found for address in some]
@@ -375,14 +373,13 @@ def mark_fragments(
     return marked, sum(rows for _, rows, _ in found), tuple(examples[:EXAMPLES])
 
 
-def _choice_of_unmatched(job: MergeJob) -> RowChoice | None:
-    """Return what asks indices which rows go if they have no match; ``None`` if none is asked."""
+def _unmatched_rows(job: MergeJob) -> RowSet:
+    """Return which rows may go if they have no match; indices are asked, if they may be."""
     if not (job.clauses.delete_by_source and job.clauses.use_index):
-        return None
+        return RowSet()
     schema = blob_view(job.snapshot.manifest.schema)
-    return row_choice(
-        job.snapshot, Predicate.parse(job.clauses.delete_by_source, schema.to_arrow())
-    )
+    predicate = Predicate.parse(job.clauses.delete_by_source, schema.to_arrow())
+    return reading(job.snapshot, predicate, schema).row_set
 
 
 def _mark_removed(task: _RemoveTask) -> tuple[DeletedRows, int, list[int]]:
@@ -404,7 +401,7 @@ def _live(task: _RemoveTask, reader: FragmentReader) -> BitMap:
     schema = blob_view(task.source.schema)
     predicate = Predicate.parse(task.delete_by_source, schema.to_arrow())
     source = replace(task.source, schema=schema)
-    if task.chosen is not None:
-        found = IndexedRows((source,), (task.chosen,)).select(predicate)
+    if task.rows.known:
+        found = Read((source,), task.rows).select(predicate)
         return to_bitmap(as_offsets(found.rows))
-    return find_rows(FindDeletedTask(source=source, predicate=predicate)).rows
+    return find_rows(source, predicate).rows

@@ -21,7 +21,7 @@ from typing import Literal
 
 from lancekit.options import options
 from lancekit.pipeline.engine.engine import EngineName
-from lancekit.scan.indexed.choice import RowChoice
+from lancekit.scan.indexed.lookup import IndexLookup
 
 __all__ = [
     "CLOSURE_BYTES",
@@ -81,7 +81,7 @@ def choose_match(
     target_rows: int,
     most_key_bytes: int = CLOSURE_BYTES,
     lent_bytes: int = 0,
-    choice: RowChoice | None = None,
+    lookup: IndexLookup | None = None,
     by_address: bool = False,
 ) -> MatchPlan:
     """Return how a merge finds its keys, by ``options.merge_match`` or else by size.
@@ -98,7 +98,7 @@ def choose_match(
         More bytes than these do not come to this process, of neither side.
     lent_bytes
         The bytes of a target row that its update needs besides the key.
-    choice
+    lookup
         What asks indices of the key's columns, if there are any to ask.
     by_address
         Whether the keys are the addresses of rows, which are looked up nowhere.
@@ -109,7 +109,7 @@ def choose_match(
     >>> plan.strategy, plan.why
     ('closure', '10 keys (80 B) are sent to the tasks that read the target')
     """
-    names, covered = (choice.names, choice.covered_rows) if choice is not None else ((), 0)
+    names, covered = (lookup.names, lookup.covered_rows) if lookup is not None else ((), 0)
     width = key_bytes / max(source_rows, 1)
     cheap = _INDEX_BYTES + _LOOK_UP_BYTES * source_rows < covered * width
     others_here = engine == "local" or (

@@ -21,6 +21,7 @@ from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.outputs import plan_columns
+from lancekit.scan.read import Read
 from lancekit.scan.scan import Scan
 
 __all__ = ["CompactTask", "Numbers", "compact_rows", "cut"]
@@ -87,7 +88,7 @@ def _batches(task: CompactTask, names: Sequence[str]) -> Iterator[pa.RecordBatch
     schema = replace(whole, fields=tuple(f for f in whole.fields if f.name in names))
     arrow = schema.to_arrow()
     request = ScanRequest(outputs=plan_columns(schema, None))
-    for table in Scan(sources=task.sources, request=request).tables():
+    for table in Scan(read=Read(task.sources), request=request).tables():
         for batch in table.to_batches():
             yield pa.RecordBatch.from_arrays(batch.columns, schema=arrow)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 
 from pyroaring import BitMap
 
@@ -14,9 +15,8 @@ from lancekit.scan.fragment_rows import ScanRequest, block_rows, read_together, 
 from lancekit.scan.fragments.joint_reader import JointReader
 from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.scan.indexed.choice import RowChoice, row_choice
-from lancekit.scan.indexed_rows import IndexedRows, divided
 from lancekit.scan.outputs import plan_columns
+from lancekit.scan.read import Read, reading
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
@@ -31,23 +31,15 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindDeletedTask:
-    """A fragment and a predicate.  Can be sent to a worker.
+    """What to look at, which is read together, and a predicate.  Can be sent to a worker."""
 
-    `others` are fragments behind it that can be read together with it.  Where indices were asked
-    of all of them, `chosen` has the rows to look at.
-    """
-
-    source: FragmentSource
+    read: Read
     predicate: Predicate
-    others: tuple[FragmentSource, ...] = ()
-    chosen: IndexedRows | None = None
 
     @property
     def num_rows(self) -> int:
         """The number of rows to look at."""
-        if self.chosen is not None:
-            return self.chosen.num_rows
-        return sum(source.fragment.num_rows for source in (self.source, *self.others))
+        return self.read.num_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,17 +51,17 @@ class DeletedRows:
     deleted_before: BitMap
 
 
-def find_rows(task: FindDeletedTask) -> DeletedRows:
-    """Return the offsets of the live rows that the predicate selects."""
-    reader = FragmentReader(task.source)
-    step = block_rows(task.source.schema, _request(task))
+def find_rows(source: FragmentSource, predicate: Predicate) -> DeletedRows:
+    """Return the offsets of the live rows of a fragment that a predicate selects."""
+    reader = FragmentReader(source)
+    step = block_rows(source.schema, _request(source, predicate))
     rows = BitMap()
     for start in range(0, reader.physical_rows, step):
         stop = min(start + step, reader.physical_rows)
-        found, _ = select_rows(reader, task.predicate, start, stop)
+        found, _ = select_rows(reader, predicate, start, stop)
         rows |= to_bitmap(as_offsets(found))
     return DeletedRows(
-        fragment_id=task.source.fragment.id,
+        fragment_id=source.fragment.id,
         rows=rows,
         deleted_before=reader.deleted,
     )
@@ -83,58 +75,45 @@ def find_rows_asking(
     A handle may have moved on since it gave the fragment away, and its indices with it.
     """
     is_there = snapshot.fragment(source.fragment.id) == source.fragment
-    choice = row_choice(snapshot, predicate) if is_there else None
-    for task in mark_tasks([source], predicate, choice):
+    read = (
+        reading(snapshot, predicate, source.schema).only([source]) if is_there else Read([source])
+    )
+    for task in mark_tasks(read, predicate):
         for found in find_rows_together(task):
             return found
     before = FragmentReader(source).deleted
     return DeletedRows(fragment_id=source.fragment.id, rows=BitMap(), deleted_before=before)
 
 
-def mark_tasks(
-    sources: Sequence[FragmentSource], predicate: Predicate, choice: RowChoice | None = None
-) -> list[FindDeletedTask]:
-    """Return a task for each fragment, or for several that are small.
-
-    None for fragments of which indices know, if there is a `choice` that asks them, that no row
-    is wanted.
-    """
-    tasks: list[FindDeletedTask] = []
-    for part in divided(sources, choice):
-        chosen = part if isinstance(part, IndexedRows) else None
-        groups = [part.sources] if isinstance(part, IndexedRows) else _together(part, predicate)
-        tasks += [
-            FindDeletedTask(source=first, predicate=predicate, others=tuple(others), chosen=chosen)
-            for first, *others in groups
-        ]
-    return tasks
+def mark_tasks(read: Read, predicate: Predicate) -> list[FindDeletedTask]:
+    """Return a task for each fragment that has rows to look at, or for several that are small."""
+    return [
+        FindDeletedTask(read=piece, predicate=predicate)
+        for part in read.parts()
+        for piece in (_pieces(part, predicate) if part.is_of_all_rows else [part])
+    ]
 
 
-def _together(
-    sources: Sequence[FragmentSource], predicate: Predicate
-) -> Iterator[tuple[FragmentSource, ...]]:
-    if sources:
-        request = _request(FindDeletedTask(source=sources[0], predicate=predicate))
-        yield from read_together(sources, request)
+def _pieces(part: Read, predicate: Predicate) -> Iterator[Read]:
+    if part.sources:
+        yield from map(Read, read_together(part.sources, _request(part.sources[0], predicate)))
 
 
 def find_rows_together(task: FindDeletedTask) -> list[DeletedRows]:
     """Do what `find_rows` does for all fragments of a task; those without such rows may miss."""
-    if task.chosen is not None:
-        found = task.chosen.select(task.predicate)
+    read, predicate = task.read, task.predicate
+    if not read.is_of_all_rows:
+        found = read.select(predicate)
         return _by_fragment(found.reader, as_offsets(found.rows))
-    alone = replace(task, others=())
-    if task.others:
-        try:
-            return _found_in_all(task)
-        except FormatError:
-            pass  # the next time the error names the file
-    return [find_rows(replace(alone, source=source)) for source in (task.source, *task.others)]
+    if len(read.sources) > 1:
+        with suppress(FormatError):  # the next time the error names the file
+            return _found_in_all(read.sources, predicate)
+    return [find_rows(source, predicate) for source in read.sources]
 
 
-def _found_in_all(task: FindDeletedTask) -> list[DeletedRows]:
-    reader = JointReader((task.source, *task.others))
-    found, _ = select_rows(reader, task.predicate, 0, reader.physical_rows)
+def _found_in_all(sources: Sequence[FragmentSource], predicate: Predicate) -> list[DeletedRows]:
+    reader = JointReader(sources)
+    found, _ = select_rows(reader, predicate, 0, reader.physical_rows)
     return _by_fragment(reader, as_offsets(found))
 
 
@@ -149,6 +128,5 @@ def _by_fragment(reader: FragmentReader, found: Offsets) -> list[DeletedRows]:
     ]
 
 
-def _request(task: FindDeletedTask) -> ScanRequest:
-    outputs = plan_columns(task.source.schema, ["_rowaddr"])
-    return ScanRequest(outputs=outputs, predicate=task.predicate)
+def _request(source: FragmentSource, predicate: Predicate) -> ScanRequest:
+    return ScanRequest(outputs=plan_columns(source.schema, ["_rowaddr"]), predicate=predicate)

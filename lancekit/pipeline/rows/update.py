@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyroaring import BitMap
@@ -21,40 +21,30 @@ from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest, block_rows, project, select_rows
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
-from lancekit.scan.fragments.source import FragmentSource
-from lancekit.scan.indexed.found import ChosenRows
-from lancekit.scan.indexed_rows import select_chosen
 from lancekit.scan.outputs import plan_columns
+from lancekit.scan.read import Read, select_known
 from lancekit.scan.selection import Selection
 
-__all__ = ["UpdateTask", "Updated", "rows_to_look_at", "update_rows"]
+__all__ = ["UpdateTask", "Updated", "update_rows"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateTask:
-    """Fragments, which of their rows to change (``None``: all), and how.
+    """What to look at, which of the rows to change (``None``: all), and how.
 
     Can be sent to a worker.  The predicate is bound to the schema that shows blobs by their
-    descriptors, the assignments to the dataset's own.  By the ids of fragments, `chosen` has the
-    rows to look at where indices have told them.
+    descriptors, the assignments to the dataset's own.
     """
 
-    sources: tuple[FragmentSource, ...]
+    read: Read
     predicate: Predicate | None
     assignments: tuple[Assignment, ...]
     write: WriteTask
-    chosen: Mapping[int, ChosenRows] = field(default_factory=dict)
 
     @property
     def num_rows(self) -> int:
         """The number of rows to look at."""
-        return sum(rows_to_look_at(source, self.chosen) for source in self.sources)
-
-
-def rows_to_look_at(source: FragmentSource, chosen: Mapping[int, ChosenRows]) -> int:
-    """Return the number of live rows of a fragment, or of those that indices have chosen."""
-    known = chosen.get(source.fragment.id)
-    return source.fragment.num_rows if known is None else len(known.rows)
+        return self.read.num_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +60,7 @@ def update_rows(task: UpdateTask) -> Updated:
     marked: list[DeletedRows] = []
     row_ids: list[tuple[Numbers, ...]] = []
     fragments = write_fragments(_batches(task, marked, row_ids), task.write)
-    if fragments and task.sources[0].stable_row_ids:
+    if fragments and task.read.sources[0].stable_row_ids:
         # the ids move along; the commit knows them by that from rows that are new
         pieces = cut(row_ids, [f.physical_rows for f in fragments])
         fragments = [
@@ -84,7 +74,7 @@ def _batches(
     task: UpdateTask, marked: list[DeletedRows], row_ids: list[tuple[Numbers, ...]]
 ) -> Iterator[pa.RecordBatch]:
     schema = task.write.schema.to_arrow()
-    for source in task.sources:
+    for source in task.read.sources:
         reader = FragmentReader(source)
         rows = BitMap()
         for found, table in _changed(reader, task):
@@ -123,9 +113,11 @@ def _found(
     reader: FragmentReader, task: UpdateTask, step: int, keep: Collection[str]
 ) -> Iterator[tuple[Offsets | range, pa.Table | None]]:
     """Yield which rows change, so many at most at a time, as `select_rows` does."""
-    chosen = task.chosen.get(reader.source.fragment.id)
-    if chosen is not None:
-        found = Selection(reader, *select_chosen(reader, task.predicate, chosen, keep))
+    id_ = reader.source.fragment.id
+    offsets = task.read.rows.of(id_)
+    if offsets is not None:
+        predicate = None if id_ in task.read.rows.exact else task.predicate
+        found = Selection(reader, *select_known(reader, predicate, offsets, keep))
         yield from ((part.rows, part.known) for part in found.parts(step))
         return
     for start in range(0, reader.physical_rows, step):

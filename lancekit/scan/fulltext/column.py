@@ -40,6 +40,7 @@ from lancekit.scan.guest import Guest
 from lancekit.scan.indexed.unused import opened_or_told
 from lancekit.scan.outputs import Output
 from lancekit.scan.places import Places
+from lancekit.scan.read import Read
 from lancekit.scan.scan import Scan
 from lancekit.versions.snapshot import Snapshot
 
@@ -289,7 +290,7 @@ class TextColumn:
             Output(column_field(schema, "_rowoffset")),
         )
         request = ScanRequest(outputs=outputs, predicate=self.predicate, block_bytes=_BLOCK_BYTES)
-        for table in Scan(sources=self._uncovered, request=request).tables():
+        for table in Scan(read=Read(self._uncovered), request=request).tables():
             texts, positions = table.columns
             yield positions.to_numpy().astype(np.int64), self.analyzer.table(whole(texts))
 

@@ -186,7 +186,7 @@ def _fulfilling(scan: Scan) -> npt.NDArray[np.bool_]:
     position = Output(column_field(scan.sources[0].schema, "_rowoffset"))
     request = ScanRequest(outputs=(position,), predicate=scan.request.predicate)
     out = np.zeros(max(source.first_row + source.num_rows for source in scan.sources), bool)
-    for table in Scan(sources=scan.sources, request=request, choice=scan.choice).tables():
+    for table in scan.of_same_rows(request).tables():
         out[table.column(0).to_numpy()] = True
     return out
 

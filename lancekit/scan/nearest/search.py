@@ -137,7 +137,9 @@ class NearestSearch:
         if self.index is not None and self.index.alone:
             left = ()
         kept = self._kept(scan)
-        for table in self._vectors(replace(scan, sources=left)) if left else ():
+        for table in (
+            self._vectors(replace(scan, read=replace(scan.read, sources=left))) if left else ()
+        ):
             vectors, ids, where = table.columns
             numbers = ids.to_numpy(), where.to_numpy().astype(np.int64)
             for one, query in zip(best, self.queries, strict=True):
@@ -180,7 +182,7 @@ class NearestSearch:
         sources = tuple(one for one in scan.sources if one.fragment.id in fragments)
         outputs = (Output(column_field(scan.sources[0].schema, "_rowid")),)
         request = replace(scan.request, outputs=outputs, predicate=early)
-        found = Scan(sources=sources, request=request, choice=scan.choice).to_table()
+        found = scan.of_same_rows(request, sources).to_table()
         return np.sort(found.column(0).to_numpy())
 
     def _early(self, scan: Scan) -> Predicate | None:
@@ -199,4 +201,4 @@ class NearestSearch:
             batch_rows=scan.request.batch_rows,
             block_bytes=_BLOCK_BYTES,
         )
-        return Scan(sources=scan.sources, request=request, choice=scan.choice).tables()
+        return scan.of_same_rows(request).tables()

@@ -5,9 +5,8 @@ from __future__ import annotations
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest, default_batch_rows
 from lancekit.scan.fragments.blobs import blob_view
-from lancekit.scan.fragments.source import fragment_sources, sources_for
-from lancekit.scan.indexed.choice import row_choice
 from lancekit.scan.outputs import plan_columns
+from lancekit.scan.read import reading
 from lancekit.scan.scan import Scan
 from lancekit.spark.datasource.options import SourceOptions
 from lancekit.versions.snapshot import Snapshot
@@ -25,6 +24,4 @@ def plan_scan(asked: SourceOptions, snapshot: Snapshot) -> Scan:
         predicate=predicate,
         batch_rows=asked.batch_size or default_batch_rows(),
     )
-    sources = sources_for(fragment_sources(snapshot, schema), predicate)
-    choice = row_choice(snapshot, predicate)
-    return Scan(sources=tuple(sources), request=request, choice=choice)
+    return Scan(read=reading(snapshot, predicate, schema), request=request)

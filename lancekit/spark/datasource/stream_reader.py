@@ -42,9 +42,9 @@ from lancekit.machine import processors
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import FragmentReader
+from lancekit.scan.fragments.row_set import RowSet
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.scan.indexed.found import ChosenRows
-from lancekit.scan.indexed_rows import IndexedRows
+from lancekit.scan.read import Read
 from lancekit.spark.datasource.options import LATEST, SourceOptions
 from lancekit.spark.datasource.plan import plan_scan
 from lancekit.spark.datasource.stream_changes import ChangeLog
@@ -285,4 +285,4 @@ def _without(source: FragmentSource, ids: npt.NDArray[np.uint64]) -> Piece:
     reader = FragmentReader(source)
     own = reader.row_ids(np.arange(reader.physical_rows))
     rows = BitMap(np.flatnonzero(~np.isin(own, ids)).astype(np.uint32))
-    return Piece((), IndexedRows((source,), (ChosenRows(rows, exact=False),)))
+    return Piece((), Read((source,), RowSet(rows={source.fragment.id: rows})))

@@ -24,8 +24,8 @@ from lancekit.scan.fragment_rows import (
 from lancekit.scan.fragments.reader import META_COLUMNS, FragmentReader
 from lancekit.scan.fragments.rebatch import combined
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.scan.indexed_rows import IndexedRows, divided
 from lancekit.scan.outputs import plan_columns
+from lancekit.scan.read import Read
 from lancekit.scan.scan import Scan
 from lancekit.spark.frames.runner import TASKS_PER_CORE
 from lancekit.spark.frames.sized_range import sized_range
@@ -73,7 +73,7 @@ class Piece:
     """
 
     ranges: tuple[Range, ...]
-    chosen: IndexedRows | None = None
+    chosen: Read | None = None
     size: int = 0
 
 
@@ -152,15 +152,15 @@ def scan_pieces(scan: Scan, parallelism: int) -> list[Piece]:
     parallelism
         How many tasks run at once.
     """
-    if scan.choice is None:
+    if not scan.read.row_set.known:
         return cut_pieces(scan_ranges(scan), scan.request, parallelism)
     pieces: list[Piece] = []
-    for part in divided(scan.sources, scan.choice):
-        if isinstance(part, IndexedRows):
+    for part in scan.read.parts():
+        if part.is_of_all_rows:
+            pieces += cut_pieces(whole_ranges(part.sources), scan.request, parallelism)
+        else:
             size = part.num_rows * _row_width(part.sources[0], scan.request)
             pieces.append(Piece((), part, size))
-        else:
-            pieces += cut_pieces(whole_ranges(part), scan.request, parallelism)
     return pieces
 
 

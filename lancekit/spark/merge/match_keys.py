@@ -22,7 +22,7 @@ from lancekit import arrow_kernels as ak
 from lancekit.format import row_address
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.pipeline.keys.hashed import HashedKeys
-from lancekit.pipeline.keys.indexed import key_choice
+from lancekit.pipeline.keys.indexed import key_lookup
 from lancekit.pipeline.keys.probe import KeyTable, Matches, probe
 from lancekit.pipeline.keys.probe_ranges import (
     Keys,
@@ -38,6 +38,7 @@ from lancekit.pipeline.rows.new_files import WriteTarget
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.outputs import plan_columns
+from lancekit.scan.read import Read
 from lancekit.spark.frames.scan import cut_pieces, whole_ranges
 from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import collect
@@ -82,7 +83,8 @@ def find_pairs(
     """
     found: Iterable[Matches]
     if match.strategy == "index":
-        found = probe(target, keys.table, LocalRunner().map, key_choice(snapshot, keys.table))
+        read = Read(target, lookup=key_lookup(snapshot, keys.table))
+        found = probe(read, keys.table, LocalRunner().map)
     elif match.strategy == "driver":
         found = probe_compactly(target, compact_keys(keys.table), LocalRunner().map)
     else:

@@ -16,7 +16,7 @@ from lancekit.index.search.order import ranks_of
 from lancekit.index.search.question import Question
 from lancekit.index.search.reach import Reach
 from lancekit.indices import IndexConfig
-from lancekit.scan.indexed.choice import choice_of
+from lancekit.scan.indexed.lookup import lookup_of
 
 ROWS, PAGE = 20_000, 256
 
@@ -53,7 +53,7 @@ def test_single_values_of_many_pages(
         return np.asarray(pc.is_in(found, wanted))
 
     question = Question(column="x", type=values.type, holds=holds, reach=Reach.points(ranks))
-    choice = choice_of(ds._snapshot, ["x"], lambda: question)
+    choice = lookup_of(ds._snapshot, ["x"], lambda: question)
     assert choice is not None
     found = btree.search(choice.segments["x"][0], question, always=True)
     assert found is not None

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.scan.indexed.choice import RowChoice
+from lancekit.scan.indexed.lookup import IndexLookup
 
 KINDS = {
     "i": "BTREE",
@@ -101,8 +101,8 @@ def test_filters_give_the_same_rows_with_its_indices_as_without(
             # it gives the rows of one NaN to both, if it puts together what has NaNs of both signs
             warnings.filterwarnings("ignore", "Index 'f_idx' is not used.* two values")
             found = ds.to_table(["key"], text, with_row_id=True)
-            choice: RowChoice | None = ds.scanner(filter=text)._scan.choice
-            asked += choice is not None and bool(choice.found.covered)
+            lookup: IndexLookup | None = ds.scanner(filter=text)._scan.read.lookup
+            asked += lookup is not None and bool(lookup.found.known)
         assert found.equals(ds.to_table(["key"], text, with_row_id=True, use_scalar_index=False)), (
             text
         )

@@ -19,12 +19,13 @@ from lancekit.format.fragment import TOMBSTONE
 from lancekit.format.schema import LanceSchema
 from lancekit.operations.mem_wal.reader.held import held_file
 from lancekit.operations.mem_wal.reader.newest import KeyRows, Newest
-from lancekit.pipeline.keys.indexed import key_choice
+from lancekit.pipeline.keys.indexed import key_lookup
 from lancekit.pipeline.keys.probe import KeyTable
 from lancekit.scan.expressions.predicate import Predicate, every_row
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.scan.outputs import plan_columns
+from lancekit.scan.read import Read
 from lancekit.scan.scan import Scan
 from lancekit.shards.schema import TOMBSTONE as MARK
 from lancekit.versions.snapshot import Snapshot
@@ -116,7 +117,8 @@ def rows_of_keys(
             source="true", expr=every_row(), schema=typed, columns=frozenset(names), keys=wanted
         ),
     )
-    scan = Scan(sources=fragment_sources(base), request=request, choice=key_choice(base, table))
+    read = Read(fragment_sources(base), lookup=key_lookup(base, table))
+    scan = Scan(read=read, request=request)
     return wanted, scan.to_table()
 
 

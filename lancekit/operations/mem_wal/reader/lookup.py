@@ -14,7 +14,7 @@ from lancekit.format import row_address
 from lancekit.operations.mem_wal.reader.newest import NOWHERE
 from lancekit.operations.mem_wal.reader.parts import FIRST_ID
 from lancekit.operations.mem_wal.reader.sources import ReadSet
-from lancekit.pipeline.keys.indexed import key_choice
+from lancekit.pipeline.keys.indexed import key_lookup
 from lancekit.pipeline.keys.probe import KeyTable
 from lancekit.scan.expressions.predicate import Predicate, every_row
 from lancekit.scan.fragment_rows import ScanRequest, project
@@ -22,6 +22,7 @@ from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.rebatch import no_rows
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.scan.outputs import Output
+from lancekit.scan.read import Read
 from lancekit.scan.scan import Scan
 
 __all__ = ["look_up"]
@@ -72,10 +73,9 @@ def look_up(of: ReadSet, key: tuple[pa.Array, ...], outputs: tuple[Output, ...])
         source="true", expr=every_row(), schema=schema, columns=frozenset(of.keys), keys=keys
     )
     return Scan(
-        sources=fragment_sources(of.base),
+        read=Read(fragment_sources(of.base), lookup=key_lookup(of.base, keys)),
         request=replace(request, predicate=wanted),
         limit=1,
-        choice=key_choice(of.base, keys),
     ).to_table()
 
 

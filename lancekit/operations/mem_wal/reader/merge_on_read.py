@@ -6,7 +6,7 @@ columns, filters, limits and searches are those of any scan, and so is how it is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,13 +28,13 @@ from lancekit.scan.expressions.nodes import FieldRef
 from lancekit.scan.expressions.predicate import ComputedColumn, Predicate
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.reader import META_COLUMNS
-from lancekit.scan.fragments.source import FragmentSource, fragment_sources
+from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.fulltext.search import FullTextSearch
 from lancekit.scan.guest import Guest
-from lancekit.scan.indexed.choice import RowChoice, choice_of
-from lancekit.scan.indexed.found import ChosenRows
+from lancekit.scan.indexed.lookup import IndexLookup, lookup_of
 from lancekit.scan.nearest.search import NearestSearch
 from lancekit.scan.outputs import Output
+from lancekit.scan.read import Read
 from lancekit.scan.scan import Scan
 
 __all__ = ["GENERATION", "generation_output", "merged_scan", "parts_for"]
@@ -81,43 +81,23 @@ def generation_output(of: ReadSet) -> Output:
     return Output(GENERATION, made)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _SecondLook(RowChoice):
-    """Asks indices; what they find is looked at again: it may not be the newest row of its key.
+def _with_guests(lookup: IndexLookup, guests: Iterable[Guest], schema: LanceSchema) -> IndexLookup:
+    """Return a lookup that asks the indices of generations, too, for the same columns.
 
-    `guests` ask those of generations, by the numbers of these.
+    What is found is filtered again: it may not be the newest row of its key.
     """
-
-    guests: Mapping[int, tuple[RowChoice, FragmentSource]]
-
-    @classmethod
-    def of(cls, choice: RowChoice, tables: Iterable[Guest], schema: LanceSchema) -> _SecondLook:
-        """Return what asks the indices of generations, too, for the same columns."""
-        guests = {}
-        for guest in tables:
-            known = choice_of(
-                guest.snapshot,
-                choice.segments,
-                choice.asked,
-                indexed_only=choice.indexed_only,
-                schema=schema,
-            )
-            if known is not None:
-                guests[guest.fragment_id] = known, fragment_sources(guest.snapshot)[0]
-        return cls(
-            snapshot=choice.snapshot,
-            asked=choice.asked,
-            segments=choice.segments,
-            reuse=choice.reuse,
-            indexed_only=choice.indexed_only,
-            guests=guests,
+    others = {}
+    for guest in guests:
+        found = lookup_of(
+            guest.snapshot,
+            lookup.segments,
+            lookup.asked,
+            indexed_only=lookup.indexed_only,
+            schema=schema,
         )
-
-    def rows_of(self, source: FragmentSource) -> ChosenRows | None:
-        """Return the rows to look at; ``None`` for all rows of the fragment."""
-        guest = self.guests.get(source.fragment.id)
-        chosen = super().rows_of(source) if guest is None else guest[0].rows_of(guest[1])
-        return None if chosen is None else replace(chosen, exact=False)
+        if found is not None:
+            others[guest.fragment_id] = found
+    return replace(lookup, others=others, filtered=True)
 
 
 def merged_scan(scan: Scan, of: ReadSet, blob_handling: str | None = None) -> Scan:
@@ -160,13 +140,15 @@ def merged_scan(scan: Scan, of: ReadSet, blob_handling: str | None = None) -> Sc
     fragments = [
         replace(source, schema=blob_view(source.schema, blob_handling)) for source in of.fragments
     ]
-    guests = tuple(_guests(of, fragments))
+    guests, lookup = tuple(_guests(of, fragments)), scan.read.lookup
     return replace(
         scan,
-        sources=(*fragments, *scan.sources),
+        read=Read(
+            (*fragments, *scan.sources),
+            lookup=lookup and _with_guests(lookup, guests, of.base.manifest.schema),
+        ),
         request=replace(request, outputs=outputs, predicate=predicate),
         search=search and search.with_guests(guests),
-        choice=scan.choice and _SecondLook.of(scan.choice, guests, of.base.manifest.schema),
     )
 
 

@@ -16,7 +16,6 @@ from lancekit.operations.mem_wal.reader.merge_on_read import merged_scan
 from lancekit.operations.mem_wal.reader.newest import NewestOnly
 from lancekit.operations.mem_wal.reader.sources import newest_read_set
 from lancekit.scan.fulltext.column import TextColumn
-from lancekit.scan.indexed_rows import looked_at
 from tests.support.shard_model import Row, ShardedTable
 from tests.support.shards import SHARD, keyed
 
@@ -142,7 +141,7 @@ def test_indices_of_generations_are_asked(tmp_path: Path) -> None:
     put(ds, {7: "snow"})
     of = newest_read_set(ds._snapshot.line)
     scan = merged_scan(planned(of.base, ScanOptions(filter="v = 7")), of)
-    assert looked_at(scan.sources, scan.choice).rows == 4  # two of shards, two that no index has
+    assert scan.read.num_rows == 4  # two of shards, two that no index has
     assert scan.to_table()["text"].to_pylist() == ["snow"]
     asked = ScanOptions(full_text_query={"query": "frost"})
     search: Any = merged_scan(planned(of.base, asked), of).search

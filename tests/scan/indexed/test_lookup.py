@@ -24,8 +24,8 @@ from lancekit.errors import CorruptFileError
 from lancekit.format.index import FRAGMENT_REUSE
 from lancekit.index.kinds import KINDS as KINDS_OF_INDICES
 from lancekit.indices import IndexConfig as LkConfig
-from lancekit.scan.indexed import choice as choice_module
-from lancekit.scan.indexed.choice import RowChoice
+from lancekit.scan.indexed import lookup as lookup_module
+from lancekit.scan.indexed.lookup import IndexLookup
 
 ROWS = 400
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
@@ -98,14 +98,14 @@ def _filter(chance: random.Random, depth: int = 2) -> str:
     return f"NOT {joined}" if chance.random() < 0.25 else joined
 
 
-def _choice(ds: Any, text: str) -> RowChoice | None:
-    found: RowChoice | None = ds.scanner(filter=text)._scan.choice
+def _lookup(ds: Any, text: str) -> IndexLookup | None:
+    found: IndexLookup | None = ds.scanner(filter=text)._scan.read.lookup
     return found
 
 
 def _covered(ds: Any, text: str) -> list[int]:
-    choice = _choice(ds, text)
-    return [] if choice is None else list(choice.found.covered)
+    lookup = _lookup(ds, text)
+    return [] if lookup is None else list(lookup.found.known)
 
 
 def _moved(ds: lance.LanceDataset, chance: random.Random) -> lance.LanceDataset:
@@ -293,9 +293,9 @@ def _indexed(path: Path) -> lk.LanceDataset:
 
 def test_an_index_is_not_asked_if_no_column_of_it_is_named(tmp_path: Path) -> None:
     ds = _indexed(tmp_path / "d")
-    assert _choice(ds, "y = 3") is None
-    assert _choice(ds, "x = 3") is not None
-    assert ds.scanner(filter="x = 3", use_scalar_index=False)._scan.choice is None
+    assert _lookup(ds, "y = 3") is None
+    assert _lookup(ds, "x = 3") is not None
+    assert ds.scanner(filter="x = 3", use_scalar_index=False)._scan.read.lookup is None
 
 
 def test_an_explanation_names_the_indices_that_are_asked(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_a_search_after_the_filter_asks_indices(tmp_path: Path) -> None:
     ds = lk.dataset(tmp_path / "d")
     nearest = {"column": "v", "q": [0.0, 0.0], "k": 2}
     scanner = ds.scanner(filter="x IN (7, 4, 9)", prefilter=True, nearest=nearest)
-    assert scanner._scan.choice is not None
+    assert scanner._scan.read.lookup is not None
     assert scanner.to_table()["x"].to_pylist() == [4, 7]
 
 
@@ -401,16 +401,16 @@ def test_many_rows_are_read_by_themselves_unless_all_are_looked_at(
     exact, again = "x < {}", "x < {} AND y % 1 = 0"
     for text, most in ((exact, 15_000), (again, rows // 2)):
         for wanted in (100, most, most + 1):
-            choice = _choice(ours, asked := text.format(wanted))
-            assert choice is not None
-            chosen = choice.rows_of(source) is not None
+            lookup = _lookup(ours, asked := text.format(wanted))
+            assert lookup is not None
+            chosen = lookup.rows.of(source.fragment.id) is not None
             assert chosen is (text is exact or wanted <= most)
             assert ours.count_rows(asked) == wanted
-    monkeypatch.setattr(choice_module, "_MOST_EXACT", 12_000)
+    monkeypatch.setattr(lookup_module, "_MOST_EXACT", 12_000)
     for wanted, chosen in ((12_000, True), (12_001, False)):
-        choice = _choice(ours, exact.format(wanted))
-        assert choice is not None
-        assert (choice.rows_of(source) is not None) is chosen
+        lookup = _lookup(ours, exact.format(wanted))
+        assert lookup is not None
+        assert (lookup.rows.of(source.fragment.id) is not None) is chosen
 
 
 def test_small_fragments_are_read_together_if_many_have_rows(tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
-"""The rows that scalar indices choose for a scan."""
+"""Looking up in scalar indices which rows a filter wants."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import chain
 from operator import and_, or_
@@ -25,12 +25,12 @@ from lancekit.index.segment import Segment
 from lancekit.lazy import cached_property
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.reader import FragmentReader
-from lancekit.scan.fragments.source import FragmentSource, fragment_sources
-from lancekit.scan.indexed.found import ChosenRows, Found
+from lancekit.scan.fragments.row_set import RowSet
+from lancekit.scan.fragments.source import fragment_sources
 from lancekit.scan.indexed.unused import is_known, tell_unused
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["RowChoice", "choice_of", "row_choice"]
+__all__ = ["IndexLookup", "lookup_of", "row_lookup"]
 
 #: rows that are found are read by themselves up to this share of a fragment's, of which that takes
 #: no longer than to read and filter all, wherever they lie and whatever columns are wanted
@@ -40,13 +40,26 @@ _FEW, _MOST_EXACT = 1024, 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowChoice:
-    """Asks the indices of a version which rows are wanted.
+class IndexLookup:
+    """Asks the indices of a version which rows are wanted, once that is needed.
 
-    `asked` makes what they are asked, ``None`` if any row may be wanted.  `segments` are those that
-    may know, by the column that they are of; `reuse` tells where rows went that compactions moved
-    without telling the indices.  With `indexed_only` what no index covers is not looked at, and
-    indices are asked even where it does not pay.
+    Attributes
+    ----------
+    snapshot
+        The version.
+    asked
+        Makes what the indices are asked; ``None`` if any row may be wanted.
+    segments
+        Those that may know, by the column that they are of.
+    reuse
+        Tells where rows went that compactions moved without telling the indices.
+    indexed_only
+        Whether rows that no index covers are left out, and indices asked even where it does not
+        pay.
+    others
+        Lookups in other tables of one fragment each, by the number that it has here.
+    filtered
+        Whether each row that is found is filtered again, whatever the indices know.
     """
 
     snapshot: Snapshot
@@ -54,6 +67,8 @@ class RowChoice:
     segments: Mapping[str, tuple[Segment, ...]]
     reuse: Reuse | None = None
     indexed_only: bool = False
+    others: Mapping[int, IndexLookup] = field(default_factory=dict)
+    filtered: bool = False
 
     def told(self) -> str:
         """Say which indices are asked for what; nothing is read for it."""
@@ -84,30 +99,36 @@ class RowChoice:
         return int(np.asarray(fragments.num_rows)[known].sum())
 
     @cached_property
-    def found(self) -> Found:
-        """What the indices tell; nothing is covered if they tell nothing."""
+    def found(self) -> RowSet:
+        """What the indices tell; nothing if they know nothing."""
         questions = self.asked()
         found = None if questions is None else self._answer(questions)
-        return Found() if found is None else found
+        return RowSet() if found is None else found
 
     @cached_property
-    def without_rows(self) -> BitMap:
-        """The fragments of which indices know that they have no row wanted."""
-        with_rows = (id_ for id_, rows in self.found.rows.items() if rows)
-        return self.found.covered - BitMap(with_rows)
+    def rows(self) -> RowSet:
+        """The rows to look at: those found, where to read them by themselves pays."""
+        found = self.found
+        rows = {id_: some for id_, some in found.rows.items() if self._reads_alone(id_, len(some))}
+        left_out = self._live - found.known if self.indexed_only and found.known else BitMap()
+        skipped = found.skipped | left_out
+        for number, other in self.others.items():
+            there = other.rows.of(int(other.snapshot.manifest.fragments.ids[0]))
+            if there:
+                rows[number] = there
+            elif there is not None:
+                skipped |= BitMap([number])
+        found = RowSet(rows=rows, skipped=skipped, exact=found.exact & BitMap(rows))
+        return found.inexact() if self.filtered else found
 
-    def rows_of(self, source: FragmentSource) -> ChosenRows | None:
-        """Return the rows to look at; ``None`` for all rows of the fragment."""
-        found, id_ = self.found, source.fragment.id
-        if id_ not in found.covered:
-            return ChosenRows(BitMap(), True) if self.indexed_only and found.covered else None
-        rows = found.rows.get(id_, BitMap())
-        exact = id_ in found.exact
-        if not (self.indexed_only or _pays(len(rows), source.fragment.physical_rows, exact)):
-            return None
-        return ChosenRows(rows, exact)
+    def _reads_alone(self, fragment_id: int, count: int) -> bool:
+        """Return whether some rows of a fragment are read by themselves, and not among all."""
+        fragment = self.snapshot.fragment(fragment_id)
+        if fragment is None or self.indexed_only:
+            return fragment is not None
+        return _pays(count, fragment.physical_rows, fragment_id in self.found.exact)
 
-    def _answer(self, questions: Questions) -> Found | None:
+    def _answer(self, questions: Questions) -> RowSet | None:
         if isinstance(questions, Question):
             return self._ask(questions)
         known = [found for part in questions.parts if (found := self._answer(part)) is not None]
@@ -117,21 +138,21 @@ class RowChoice:
         whole = questions.whole and len(known) == len(questions.parts)
         return found if whole else found.inexact()
 
-    def _ask(self, question: Question) -> Found | None:
+    def _ask(self, question: Question) -> RowSet | None:
         """Ask all indices of a column, exact ones first, until one knows of every fragment."""
         by_name: dict[str, list[Segment]] = {}
         for segment in self.segments.get(question.column, ()):
             by_name.setdefault(segment.index.name, []).append(segment)
-        found = Found()
+        found = RowSet()
         for segments in sorted(by_name.values(), key=lambda some: not some[0].kind.exact):
-            if self._live <= found.covered:
+            if self._live <= found.known:
                 break
             for segment in segments:
                 if (part := self._search(segment, question)) is not None:
                     found = found.filled_by(part)
-        return found if found.covered else None
+        return found if found.known else None
 
-    def _search(self, segment: Segment, question: Question) -> Found | None:
+    def _search(self, segment: Segment, question: Question) -> RowSet | None:
         covered = self._covered(segment)
         if not covered:
             return None
@@ -154,9 +175,10 @@ class RowChoice:
         except (LancekitError, OSError) as error:
             tell_unused(segment.index, f"cannot be read: {error}")
             return None
+        some = BitMap(rows)
         # 4.0.0 keeps the old values of updated rows when it puts segments together
-        exact = covered if segment.kind.exact and by_address else BitMap()
-        return Found(rows=rows, covered=covered, exact=exact)
+        exact = some if segment.kind.exact and by_address else BitMap()
+        return RowSet(rows=rows, skipped=covered - some, exact=exact)
 
     def _covered(self, segment: Segment) -> BitMap:
         return covered_now(segment.index, self.reuse) & self._live
@@ -194,9 +216,9 @@ def _pays(rows: int, of: int, exact: bool) -> bool:
     return rows <= max(_MOST_EXACT if exact else _FEW, of * _SHARE)
 
 
-def row_choice(
+def row_lookup(
     snapshot: Snapshot, predicate: Predicate | None, *, indexed_only: bool = False
-) -> RowChoice | None:
+) -> IndexLookup | None:
     """Return what asks the indices of a version, ``None`` if there is none to ask.
 
     Nothing but the manifest is looked at.
@@ -210,10 +232,10 @@ def row_choice(
         return questions_of(predicate)
 
     stored = predicate.stored_in(snapshot.manifest.schema)
-    return choice_of(snapshot, stored, asked, indexed_only=indexed_only)
+    return lookup_of(snapshot, stored, asked, indexed_only=indexed_only)
 
 
-def choice_of(
+def lookup_of(
     snapshot: Snapshot,
     columns: Iterable[str],
     asked: Callable[[], Questions | None],
@@ -221,7 +243,7 @@ def choice_of(
     exact: bool = False,
     indexed_only: bool = False,
     schema: LanceSchema | None = None,
-) -> RowChoice | None:
+) -> IndexLookup | None:
     """Return what asks the indices of some columns, ``None`` if there is none to ask.
 
     Parameters
@@ -254,7 +276,7 @@ def choice_of(
         except (LancekitError, OSError) as error:
             tell_unused(moved, f"cannot be read, without which no other can: {error}")
             return None
-    return RowChoice(
+    return IndexLookup(
         snapshot=snapshot,
         asked=asked,
         segments=segments,

@@ -1,0 +1,223 @@
+"""What a scan, a delete, an update or a merge looks at: which rows of which fragments.
+
+`Read` says so, and divides it into what is read together.  Explanations say what the same `Read`
+says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit.errors import FormatError
+from lancekit.file.kernels.memory import starts_of
+from lancekit.format.deletions import to_offsets
+from lancekit.format.paths import find_field
+from lancekit.format.schema import LanceSchema
+from lancekit.lazy import cached_property
+from lancekit.scan.expressions.nodes import ArrowExpr
+from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragment_rows import ScanRequest, block_rows, project, select_among
+from lancekit.scan.fragments.joint_reader import open_together, together
+from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
+from lancekit.scan.fragments.row_set import RowSet
+from lancekit.scan.fragments.source import (
+    FragmentSource,
+    FragmentSources,
+    fragment_sources,
+    sources_for,
+)
+from lancekit.scan.selection import Selection
+from lancekit.versions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from lancekit.scan.indexed.lookup import IndexLookup
+
+__all__ = ["Read", "projected", "reading", "select_known"]
+
+#: rows of several fragments that are read together, which may be large
+_FEW_ROWS, _MOST_ROWS = 1 << 16, 1 << 31
+_ALL_ROWS = RowSet()
+
+
+@dataclass(frozen=True)
+class Read:
+    """Which rows of some fragments are looked at, in the order of the fragments.
+
+    Attributes
+    ----------
+    sources
+        The fragments.
+    rows
+        Which of their rows, where no index has to be asked.
+    lookup
+        Asks indices for the rows, once they are needed.
+    """
+
+    sources: Sequence[FragmentSource]
+    rows: RowSet = _ALL_ROWS
+    lookup: IndexLookup | None = None
+
+    @property
+    def row_set(self) -> RowSet:
+        """Which rows are looked at; indices are asked, if there are some to ask."""
+        return self.rows if self.lookup is None else self.lookup.rows
+
+    def parts(self) -> Iterator[Read]:
+        """Yield what is read together, in order: fragments of all rows, and those of some rows.
+
+        Those that have no row to look at are left out.
+        """
+        rows, sources = self.row_set, self.sources
+        if isinstance(sources, FragmentSources):
+            sources = sources.without(rows.skipped)
+        left = (source for source in sources if source.fragment.id not in rows.skipped)
+        for some, run in groupby(left, lambda source: source.fragment.id in rows.rows):
+            if some:
+                yield from _few_together(list(run), rows)
+            else:
+                yield Read(tuple(run))
+
+    @property
+    def is_of_all_rows(self) -> bool:
+        """Whether all rows of a part's fragments are looked at."""
+        return not self.rows.known
+
+    def only(self, sources: Sequence[FragmentSource]) -> Read:
+        """Return what is looked at in some of the fragments; can be sent to a worker."""
+        return Read(sources, self.row_set.only(source.fragment.id for source in sources))
+
+    @cached_property
+    def fragments(self) -> tuple[FragmentSource, ...]:
+        """The fragments that have rows to look at."""
+        skipped = self.row_set.skipped
+        return tuple(source for source in self.sources if source.fragment.id not in skipped)
+
+    @cached_property
+    def num_rows(self) -> int:
+        """How many rows are looked at."""
+        return sum(self.rows_in(source) for source in self.fragments)
+
+    def rows_in(self, source: FragmentSource) -> int:
+        """Return how many rows of one of the fragments are looked at."""
+        offsets = self.row_set.of(source.fragment.id)
+        return source.fragment.num_rows if offsets is None else len(offsets)
+
+    def alone(self) -> Iterator[Read]:
+        """Yield each fragment by itself."""
+        for source in self.sources:
+            yield self.only((source,))
+
+    def read(self, request: ScanRequest) -> Iterator[pa.Table]:
+        """Yield what is asked for of the rows of a part that are wanted, in blocks."""
+        inputs = set[str]().union(*(output.inputs for output in request.outputs))
+        found = self.select(request.predicate, inputs)
+        if len(found.rows) <= request.batch_rows:  # a block has no fewer
+            if len(found.rows):
+                yield projected(request, found)
+            return
+        for part in found.parts(block_rows(self.sources[0].schema, request)):
+            yield projected(request, part)
+
+    def select(self, predicate: Predicate | None, keep: Collection[str] = ()) -> Selection:
+        """Return the rows that a filter wants; with them come columns to `keep` that it has read.
+
+        Without a filter, or where indices know, all that were chosen and are still there.
+        """
+        reader = open_together(self.sources)
+        starts = starts_of(np.array([source.fragment.physical_rows for source in self.sources]))
+        parts = zip(self._offsets(), starts.tolist(), strict=False)
+        rows = BitMap.union(BitMap(), *(offsets.shift(first) for offsets, first in parts))
+        exact = all(source.fragment.id in self.rows.exact for source in self.sources)
+        try:
+            return Selection(
+                reader, *select_known(reader, None if exact else predicate, rows, keep)
+            )
+        except FormatError:
+            if len(self.sources) > 1:
+                for part in self.alone():  # the error names the file
+                    part.select(predicate, keep)
+            raise
+
+    def _offsets(self) -> list[BitMap]:
+        return [self.rows.of(source.fragment.id) or BitMap() for source in self.sources]
+
+
+def reading(
+    snapshot: Snapshot,
+    predicate: Predicate | None,
+    schema: LanceSchema | None = None,
+    *,
+    indexed: bool = True,
+    indexed_only: bool = False,
+) -> Read:
+    """Return what is looked at to find the rows of a version that a filter wants.
+
+    Parameters
+    ----------
+    schema
+        What the version's columns are seen as; by default what they are stored as.
+    indexed
+        Whether indices are asked.
+    indexed_only
+        Whether rows that no index covers are left out.
+    """
+    sources = sources_for(fragment_sources(snapshot, schema), predicate)
+    lookup = _lookup(snapshot, predicate, indexed_only=indexed_only) if indexed else None
+    return Read(sources, lookup=lookup)
+
+
+def _lookup(
+    snapshot: Snapshot, predicate: Predicate | None, *, indexed_only: bool
+) -> IndexLookup | None:
+    """Return what asks the indices of columns that a filter reads; ``None`` if there are none."""
+    if predicate is None or isinstance(predicate.expr, ArrowExpr) or not snapshot.indices:
+        return None
+    schema = snapshot.manifest.schema
+    indexed = {field for index in snapshot.indices for field in index.fields}
+    columns = predicate.stored_in(schema)
+    if not any(find_field(schema, name)[-1].id in indexed for name in columns):
+        return None
+    from lancekit.scan.indexed.lookup import row_lookup  # loads what indices are asked by
+
+    return row_lookup(snapshot, predicate, indexed_only=indexed_only)
+
+
+def select_known(
+    reader: FragmentReader,
+    predicate: Predicate | None,
+    offsets: BitMap,
+    keep: Collection[str] = (),
+) -> tuple[Offsets | range, pa.Table | None]:
+    """Do for some rows of one reader what `select_rows` does; without a filter, return all."""
+    rows = to_offsets(offsets - reader.deleted).astype(np.int64)
+    return (rows, None) if predicate is None else select_among(reader, predicate, rows, keep)
+
+
+def projected(request: ScanRequest, wanted: Selection) -> pa.Table:
+    """Return what is asked for of some rows."""
+    try:
+        return project(wanted.reader, request.outputs, wanted.rows, wanted.known)
+    except FormatError:
+        # of fragments that are read together the error does not name the file
+        for reader, rows in wanted.reader.split(as_offsets(wanted.rows)):
+            project(reader, request.outputs, rows)
+        raise
+
+
+def _few_together(sources: Sequence[FragmentSource], rows: RowSet) -> Iterator[Read]:
+    """Put fragments together that have few rows each: to begin with one takes longer."""
+    if len(sources) == 1:
+        yield Read(tuple(sources), rows.only([sources[0].fragment.id]))
+        return
+    seen = np.cumsum([len(rows.rows[source.fragment.id]) for source in sources]) // _FEW_ROWS
+    for _, some in groupby(zip(sources, seen.tolist(), strict=True), itemgetter(1)):
+        for group in together((source for source, _ in some), _MOST_ROWS):
+            yield Read(group, rows.only(source.fragment.id for source in group))
