@@ -27,6 +27,8 @@ from lancekit.errors import (
 )
 from lancekit.notebook import show_html, show_text
 from lancekit.operations.explain.explanation import Explanation
+from lancekit.pipeline.rows import delete as rows_delete
+from lancekit.pipeline.rows import update
 from tests.support.trees import tree_hash
 
 Change = tuple[tuple[Any, ...], dict[str, Any]]
@@ -302,3 +304,33 @@ def test_indices_tell_what_is_looked_at_and_who_does_it(tmp_path: Path) -> None:
     assert seen.reads is not None
     assert (seen.reads.rows, seen.reads.fragments) == (3, 2)
     assert ds.version == 2
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_changes_by_row_id_look_at_the_fragments_of_these_rows(
+    tmp_path: Path, stable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ds = lk.write_dataset(
+        table(), tmp_path / "d", max_rows_per_file=100, enable_stable_row_ids=stable
+    )
+    ds.delete("id < 50")
+    found = ds.to_table(columns=["_rowid", "_rowaddr"], filter="id = 444 OR id = 777")
+    ids = ", ".join(map(str, found["_rowid"].to_pylist()))
+    where = f"_rowid IN ({ids})"
+    for told in (ds.explain.delete(where), ds.explain.update({"x": "0"}, where=where)):
+        assert told.reads is not None
+        assert (told.reads.fragments, told.reads.rows) == (2, 200)
+    asked = list[int]()
+    for module in (update, rows_delete):
+        opened = module.FragmentReader
+
+        def noted(source: Any, opened: Any = opened) -> Any:
+            asked.append(source.fragment.id)
+            return opened(source)
+
+        monkeypatch.setattr(module, "FragmentReader", noted)
+    assert ds.update({"x": "0"}, where=where).num_rows_updated == 2
+    assert set(asked) <= {4, 7}
+    ids = ", ".join(map(str, ds.to_table(["_rowaddr"], filter="x = 0")["_rowaddr"].to_pylist()))
+    assert ds.delete(f"_rowaddr IN ({ids}) OR _rowaddr = 0").num_deleted_rows == 2
+    assert ds.count_rows() == 848
