@@ -5,11 +5,11 @@ Everything is imported when it is first used, so that `import lancekit` stays li
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lancekit.api.blob_type import register_blob_type
 from lancekit.hooks import hooks
+from lancekit.lazy import loaded
 
 if TYPE_CHECKING:
     from lancekit.picture import Picture
@@ -39,9 +39,9 @@ KERNELS = (
 
 #: what is interactive, and where it is made
 INTERACTIVE = {
-    "explorer": ("lancekit.notebook.explorer", "Explorer"),
-    "merge": ("lancekit.notebook.workbench", "open_merge"),
-    "branches": ("lancekit.notebook.workbench", "open_branches"),
+    "explorer": "notebook.explorer.Explorer",
+    "merge": "notebook.workbench.open_merge",
+    "branches": "notebook.workbench.open_branches",
 }
 
 
@@ -105,8 +105,7 @@ def _render(error: BaseException) -> list[str]:
 
 
 def _interactive(kind: str, *args: Any, **kwargs: Any) -> Any:
-    module, maker = INTERACTIVE[kind]
-    return getattr(import_module(module), maker)(*args, **kwargs)
+    return loaded(INTERACTIVE[kind])(*args, **kwargs)
 
 
 def _picture(kind: str, subject: object, **how: Any) -> Picture:

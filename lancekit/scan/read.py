@@ -6,11 +6,12 @@ says.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from lancekit.scan.indexed.lookup import IndexLookup
 
 __all__ = ["Read", "projected", "reading", "select_known"]
+
+R = TypeVar("R")
 
 #: rows of several fragments that are read together, which may be large
 _FEW_ROWS, _MOST_ROWS = 1 << 16, 1 << 31
@@ -109,6 +112,16 @@ class Read:
         """Return how many rows of one of the fragments are looked at."""
         offsets = self.row_set.of(source.fragment.id)
         return source.fragment.num_rows if offsets is None else len(offsets)
+
+    def together_or_alone(self, work: Callable[[Read], Iterable[R]]) -> list[R]:
+        """Return what work finds in a part, whose fragments are read together.
+
+        If a file is damaged, they are read one by one: then the error names the file.
+        """
+        if len(self.sources) > 1:
+            with suppress(FormatError):
+                return list(work(self))
+        return [found for one in self.alone() for found in work(one)]
 
     def alone(self) -> Iterator[Read]:
         """Yield each fragment by itself."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
 from lancekit.arrow_values import arrow_of
-from lancekit.errors import FormatError
 from lancekit.format.deletions import to_offsets
 from lancekit.lazy import cached_property
 from lancekit.pipeline.keys.find_values import NOWHERE, Found, Indices, Lookup, numbered
@@ -202,14 +201,10 @@ def probe(read: Read, keys: KeyTable, map_tasks: Callable[..., list[Any]]) -> li
 
 def probe_fragments(task: ProbeTask) -> list[Matches]:
     """Find the live rows of a task's fragments whose key is in the source."""
-    read = task.read
-    if len(read.sources) > 1:
-        with suppress(FormatError):  # the next time the error names the file
-            return list(_found(read, task.keys))
-    return [matches for one in read.alone() for matches in _found(one, task.keys)]
+    return task.read.together_or_alone(partial(_found, task.keys))
 
 
-def _found(read: Read, keys: KeyTable) -> Iterator[Matches]:
+def _found(keys: KeyTable, read: Read) -> Iterator[Matches]:
     if read.is_of_all_rows:
         return _matches(open_together(read.sources), keys)
     found = read.select(None)

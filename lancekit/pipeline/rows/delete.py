@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from pyroaring import BitMap
 
-from lancekit.errors import FormatError
 from lancekit.format.deletions import to_bitmap
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest, block_rows, read_together, select_rows
@@ -101,20 +100,18 @@ def _pieces(part: Read, predicate: Predicate) -> Iterator[Read]:
 
 def find_rows_together(task: FindDeletedTask) -> list[DeletedRows]:
     """Do what `find_rows` does for all fragments of a task; those without such rows may miss."""
-    read, predicate = task.read, task.predicate
+    return task.read.together_or_alone(partial(_found, task.predicate))
+
+
+def _found(predicate: Predicate, read: Read) -> list[DeletedRows]:
     if not read.is_of_all_rows:
         found = read.select(predicate)
         return _by_fragment(found.reader, as_offsets(found.rows))
-    if len(read.sources) > 1:
-        with suppress(FormatError):  # the next time the error names the file
-            return _found_in_all(read.sources, predicate)
-    return [find_rows(source, predicate) for source in read.sources]
-
-
-def _found_in_all(sources: Sequence[FragmentSource], predicate: Predicate) -> list[DeletedRows]:
-    reader = JointReader(sources)
-    found, _ = select_rows(reader, predicate, 0, reader.physical_rows)
-    return _by_fragment(reader, as_offsets(found))
+    if len(read.sources) == 1:
+        return [find_rows(read.sources[0], predicate)]
+    reader = JointReader(read.sources)
+    rows, _ = select_rows(reader, predicate, 0, reader.physical_rows)
+    return _by_fragment(reader, as_offsets(rows))
 
 
 def _by_fragment(reader: FragmentReader, found: Offsets) -> list[DeletedRows]:
