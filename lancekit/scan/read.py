@@ -1,7 +1,7 @@
-"""What a scan, a delete, an update or a merge looks at: which rows of which fragments.
+"""Which rows of which fragments a scan, a delete, an update or a merge reads.
 
-`Read` says so, and divides it into what is read together.  Explanations say what the same `Read`
-says.
+A `Read` says so, and is cut into parts whose fragments are read together.  Explanations show the
+same `Read`.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ _ALL_ROWS = RowSet()
 
 @dataclass(frozen=True)
 class Read:
-    """Which rows of some fragments are looked at, in the order of the fragments.
+    """Fragments, and which of their rows are looked at; a filter chooses among these.
 
     Attributes
     ----------
     sources
-        The fragments.
+        The fragments, in the order of the rows.
     rows
-        Which of their rows, where no index has to be asked.
+        The rows to look at, if no index is queried for them.
     lookup
-        Asks indices for the rows, once they are needed.
+        Queries indices for the rows, when the rows are first needed.
     """
 
     sources: Sequence[FragmentSource]
@@ -70,15 +70,18 @@ class Read:
 
     @property
     def row_set(self) -> RowSet:
-        """Which rows are looked at; indices are asked, if there are some to ask."""
+        """The rows to look at; the first access queries the indices."""
         return self.rows if self.lookup is None else self.lookup.rows
 
     def parts(self) -> Iterator[Read]:
-        """Yield what is read together, in order: fragments of all rows, and those of some rows.
+        """Yield parts whose fragments are read together, in order: with all rows, or with some.
 
-        Those that have no row to look at are left out.
+        Fragments without a row to look at are left out.
         """
         rows, sources = self.row_set, self.sources
+        if not rows.known:
+            yield Read(tuple(sources))
+            return
         if isinstance(sources, FragmentSources):
             sources = sources.without(rows.skipped)
         left = (source for source in sources if source.fragment.id not in rows.skipped)
@@ -129,7 +132,7 @@ class Read:
             yield self.only((source,))
 
     def read(self, request: ScanRequest) -> Iterator[pa.Table]:
-        """Yield what is asked for of the rows of a part that are wanted, in blocks."""
+        """Yield the result for the wanted rows of a part, in blocks."""
         inputs = set[str]().union(*(output.inputs for output in request.outputs))
         found = self.select(request.predicate, inputs)
         if len(found.rows) <= request.batch_rows:  # a block has no fewer
@@ -140,9 +143,9 @@ class Read:
             yield projected(request, part)
 
     def select(self, predicate: Predicate | None, keep: Collection[str] = ()) -> Selection:
-        """Return the rows that a filter wants; with them come columns to `keep` that it has read.
+        """Return the rows of a part that a filter wants, and columns to `keep` that it has read.
 
-        Without a filter, or where indices know, all that were chosen and are still there.
+        Without a filter, or if indices know the rows exactly, all rows that are not deleted.
         """
         reader = open_together(self.sources)
         starts = starts_of(np.array([source.fragment.physical_rows for source in self.sources]))
@@ -171,16 +174,16 @@ def reading(
     indexed: bool = True,
     indexed_only: bool = False,
 ) -> Read:
-    """Return what is looked at to find the rows of a version that a filter wants.
+    """Return the rows of a version to look at for a filter, as row ids and indices tell.
 
     Parameters
     ----------
     schema
-        What the version's columns are seen as; by default what they are stored as.
+        The version's schema, or one that shows its blobs in another form.
     indexed
-        Whether indices are asked.
+        Whether to query indices.
     indexed_only
-        Whether rows that no index covers are left out.
+        Whether to leave out rows that no index covers.
     """
     sources = sources_for(fragment_sources(snapshot, schema), predicate)
     lookup = _lookup(snapshot, predicate, indexed_only=indexed_only) if indexed else None
@@ -191,12 +194,11 @@ def _lookup(
     snapshot: Snapshot, predicate: Predicate | None, *, indexed_only: bool
 ) -> IndexLookup | None:
     """Return what asks the indices of columns that a filter reads; ``None`` if there are none."""
-    if predicate is None or isinstance(predicate.expr, ArrowExpr) or not snapshot.indices:
+    if predicate is None or isinstance(predicate.expr, ArrowExpr) or not snapshot.indexed_fields:
         return None
     schema = snapshot.manifest.schema
-    indexed = {field for index in snapshot.indices for field in index.fields}
-    columns = predicate.stored_in(schema)
-    if not any(find_field(schema, name)[-1].id in indexed for name in columns):
+    read = {find_field(schema, name)[-1].id for name in predicate.stored_in(schema)}
+    if not read & snapshot.indexed_fields:
         return None
     from lancekit.scan.indexed.lookup import row_lookup  # loads what indices are asked by
 

@@ -192,12 +192,27 @@ class Snapshot:
     @cached_property
     def indices(self) -> tuple[IndexMetadata, ...]:
         """The segments of every index."""
-        if self.manifest.index_section is None:
+        data = self._index_section()
+        if data is None:
             return ()
         from lancekit.format.index import parse_index_section
 
-        data = read_section(self._whole(), self.manifest.index_section, self.manifest_name)
-        return parse_index_section(bytes(data), self.manifest_name)
+        return parse_index_section(data, self.manifest_name)
+
+    @cached_property
+    def indexed_fields(self) -> frozenset[int]:
+        """The ids of the fields that indices are of; a filter of others asks no index."""
+        data = self._index_section()
+        if data is None:
+            return frozenset()
+        from lancekit.format.index_fields import indexed_fields
+
+        return indexed_fields(data, self.manifest_name)
+
+    def _index_section(self) -> bytes | None:
+        if self.manifest.index_section is None:
+            return None
+        return bytes(read_section(self._whole(), self.manifest.index_section, self.manifest_name))
 
     @cached_property
     def transaction(self) -> Transaction | None:

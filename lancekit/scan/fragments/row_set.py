@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
 
 from pyroaring import BitMap
 
@@ -56,7 +54,7 @@ class RowSet:
         """Return what is said of some fragments."""
         ids = BitMap(fragment_ids)
         return RowSet(
-            rows={id_: rows for id_, rows in self.rows.items() if id_ in ids},
+            rows={id_: self.rows[id_] for id_ in ids if id_ in self.rows},
             skipped=self.skipped & ids,
             exact=self.exact & ids,
         )
@@ -76,26 +74,21 @@ class RowSet:
 
     def __and__(self, other: RowSet) -> RowSet:
         """Return the rows that both want; exact where both are."""
-        skipped = self.skipped | other.skipped
-        rows: dict[int, BitMap] = {}
-        for id_ in {*self.rows, *other.rows}:
-            if id_ not in skipped:
-                found = [one.rows[id_] for one in (self, other) if id_ in one.rows]
-                rows[id_] = found[0] if len(found) == 1 else found[0] & found[1]
-        return _made(rows, skipped, self.exact & other.exact)
+        rows = {**self.rows, **other.rows}
+        for id_ in self.rows.keys() & other.rows.keys():
+            rows[id_] = self.rows[id_] & other.rows[id_]
+        none = BitMap(id_ for id_, found in rows.items() if not found)
+        skipped = self.skipped | other.skipped | none
+        some = {id_: found for id_, found in rows.items() if id_ not in skipped}
+        return RowSet(rows=some, skipped=skipped, exact=self.exact & other.exact & BitMap(some))
 
     def __or__(self, other: RowSet) -> RowSet:
         """Return the rows that one of both wants: all rows where one of them says nothing."""
-        rows: dict[int, BitMap] = {}
-        for id_ in self.known & other.known:
-            rows[id_] = reduce(or_, (one.rows.get(id_, BitMap()) for one in (self, other)))
-        # that none of a skipped fragment's rows is wanted is exact
+        rows = {**self.rows, **other.rows}
+        for id_ in self.rows.keys() & other.rows.keys():
+            rows[id_] = self.rows[id_] | other.rows[id_]
+        both = self.known & other.known
+        some = {id_: found for id_, found in rows.items() if id_ in both}
+        # a skipped fragment has none of the rows that are wanted: that is exact
         exact = (self.exact | self.skipped) & (other.exact | other.skipped)
-        return _made(rows, BitMap(), exact)
-
-
-def _made(rows: dict[int, BitMap], skipped: BitMap, exact: BitMap) -> RowSet:
-    """Return a set in which fragments without rows are skipped."""
-    some = {id_: found for id_, found in rows.items() if found}
-    none = BitMap(id_ for id_, found in rows.items() if not found)
-    return RowSet(rows=some, skipped=skipped | none, exact=exact & BitMap(some))
+        return RowSet(rows=some, skipped=self.skipped & other.skipped, exact=exact & BitMap(some))

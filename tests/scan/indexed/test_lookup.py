@@ -389,6 +389,22 @@ def test_searches_pass_over_indices_that_are_newer(
     assert found["t"].to_pylist() == wanted["t"].to_pylist()
 
 
+def test_a_filter_of_other_columns_reads_no_more_of_indices_than_their_fields(
+    tmp_path: Path,
+) -> None:
+    table = pa.table({"x": range(9), "y": range(9), "s": [{"x": i, "y": i} for i in range(9)]})
+    ds = lance.write_dataset(table, tmp_path / "d")
+    ds.create_scalar_index("x", "BTREE")
+    ds.create_scalar_index("s.y", "BTREE")
+    for text, asks in {"y = 3": False, "s.x = 3": False, "x = 3": True, "s.y = 3": True}.items():
+        ours = lk.dataset(tmp_path / "d")
+        assert ours.to_table(filter=text).num_rows == 1
+        assert ("indices" in vars(ours._snapshot)) is asks
+        assert (_lookup(ours, text) is not None) is asks
+    assert ours._snapshot.indexed_fields == {0, 4}
+    assert lk.dataset(tmp_path / "d", version=1)._snapshot.indexed_fields == set()
+
+
 def test_many_rows_are_read_by_themselves_unless_all_are_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
