@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest, default_batch_rows
 from lancekit.scan.fragments.blobs import blob_view
@@ -24,4 +26,6 @@ def plan_scan(asked: SourceOptions, snapshot: Snapshot) -> Scan:
         predicate=predicate,
         batch_rows=asked.batch_size or default_batch_rows(),
     )
-    return Scan(read=reading(snapshot, predicate, schema), request=request)
+    read = reading(snapshot, predicate, schema)
+    # opened now, so that a base path that is not trusted is an error of the plan
+    return Scan(read=replace(read, sources=tuple(read.sources)), request=request)
