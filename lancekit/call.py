@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from lancekit.errors import InvalidArgumentError, NotOfferedError
 
-__all__ = ["Call", "applied"]
+__all__ = ["Arguments", "Call", "applied"]
+
+#: the arguments of a call, by the names of the parameters
+Arguments: TypeAlias = Mapping[str, Any]
 
 
 class Call:

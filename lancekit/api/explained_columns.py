@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeAlias
-
 from lancekit.api._handle import Handle
-from lancekit.api.pylance.arguments import (
-    check_count,
-)
+from lancekit.api.pylance.arguments import check_count
+from lancekit.call import Arguments
 from lancekit.operations.columns.add import NewColumns
 from lancekit.operations.columns.alter import check_alterations
 from lancekit.operations.explain.columns import (
@@ -21,9 +17,6 @@ from lancekit.operations.explain.columns import (
 from lancekit.operations.explain.explanation import Explanation
 
 __all__ = ["add", "alter", "drop", "merge", "replace"]
-
-#: what was passed, by the names of the parameters
-Arguments: TypeAlias = Mapping[str, Any]
 
 
 def _new(given: Arguments) -> NewColumns:

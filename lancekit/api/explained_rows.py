@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeAlias
-
 from lancekit.api._handle import Handle
 from lancekit.api.frames import pandas_frame
-from lancekit.api.pylance.arguments import (
-    refuse_more,
-)
+from lancekit.api.pylance.arguments import refuse_more
 from lancekit.api.scan_options import ScanOptions
 from lancekit.api.scanner import LanceScanner, scan_of
+from lancekit.call import Arguments
 from lancekit.choice import check_choice
 from lancekit.operations.delete import plan_delete
 from lancekit.operations.explain.explanation import Explanation
@@ -20,9 +16,6 @@ from lancekit.operations.explain.scans import explain_count
 from lancekit.operations.update import check_updates, check_where, plan_update
 
 __all__ = ["count", "delete", "insert", "scan", "truncate", "update"]
-
-#: what was passed, by the names of the parameters
-Arguments: TypeAlias = Mapping[str, Any]
 
 
 def scan(ds: Handle, given: Arguments) -> Explanation:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeAlias, get_args
+from typing import get_args
 
 from lancekit.api._handle import Handle
 from lancekit.api.index_config import no_fragments
@@ -15,6 +14,7 @@ from lancekit.api.pylance.arguments import (
     check_place,
     refuse_more,
 )
+from lancekit.call import Arguments
 from lancekit.choice import check_choice
 from lancekit.operations.cleanup.plan import cleanup_request
 from lancekit.operations.cleanup.run import CleanupExplanation, explain_cleanup
@@ -44,10 +44,6 @@ __all__ = [
     "validate",
     "vector_index",
 ]
-
-#: what was passed, by the names of the parameters
-Arguments: TypeAlias = Mapping[str, Any]
-
 
 _SHARED = "no data is copied: the files stay where they are, and are referred to"
 _COPIED = "every file of the version is copied"

@@ -14,10 +14,7 @@ from typing import Any
 
 from lancekit.api._handle import Handle
 from lancekit.api.frames import check_blob_mode
-from lancekit.api.pylance.arguments import (
-    check_count,
-    check_flag,
-)
+from lancekit.api.pylance.arguments import check_count, check_flag
 from lancekit.call import Call
 from lancekit.checked import check_arguments
 from lancekit.errors import InvalidTypeError
