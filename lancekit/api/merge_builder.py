@@ -35,6 +35,7 @@ from lancekit.pipeline.engine.inputs import as_reader, is_spark_dataframe
 from lancekit.pipeline.keys.source_keys import Kept
 from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.pipeline.source import Source, open_source
+from lancekit.scan.expressions.unbound import Unbound
 from lancekit.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
 
     def when_not_matched_by_source_delete(self, expr: str | None = None) -> MergeInsertBuilder:
         """Delete target rows without a match, of those that ``expr`` selects."""
-        return self._with(delete_by_source=_sql("expr", expr) or "")
+        return self._with(delete_by_source=True, by_source=_sql("expr", expr))
 
     # ---- how to do it
 
@@ -474,7 +475,7 @@ def _choice(data: Any) -> Choice:
     return choose_source(data, is_frame=is_spark_dataframe(data))
 
 
-def _sql(name: str, value: Any) -> str | None:
+def _sql(name: str, value: Any) -> Unbound | None:
     if value is not None and not isinstance(value, str):
         raise InvalidTypeError(
             f"{name} of a merge-insert is {shown(value)}.",
@@ -485,4 +486,4 @@ def _sql(name: str, value: Any) -> str | None:
         raise PredicateError(
             f"{name} of a merge-insert is empty.", hint="Leave it out for all rows."
         )
-    return value
+    return None if value is None else Unbound(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,11 +14,12 @@ from lancekit import arrow_compute as pc
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.casts.kernels import nearest
 from lancekit.operations.common.results import DeleteResult, MergeResult, UpdateResult
+from lancekit.scan.expressions.unbound import Unbound
 from lancekit.statements.computed import TRUE, Changes, Step, run_changes
 from lancekit.statements.correlated import check_condition, check_value
 from lancekit.statements.dialect import spelled_tree
 from lancekit.statements.expressions import compile_expression, condition
-from lancekit.statements.filters import NotFilterError
+from lancekit.statements.filter_syntax import ColumnPath, NotFilterError
 from lancekit.statements.kinds import family
 from lancekit.statements.literals import is_constant, retyped
 from lancekit.statements.meeting import widened
@@ -26,16 +27,16 @@ from lancekit.statements.queries import compile_query, conjuncts
 from lancekit.statements.relations import handle_of, rows_of
 from lancekit.statements.rows import rows_for
 from lancekit.statements.scope import Column, Scope, Seen, matching
-from lancekit.statements.settled import change_text, expressible
-from lancekit.statements.tables import Table, quoted
+from lancekit.statements.settled import as_filter, expressible
+from lancekit.statements.tables import Table
 from lancekit.statements.tree import Expr, Leaf, Select
 
 __all__ = [
-    "column_writer",
     "delete",
     "fitting",
     "insert",
     "own_column",
+    "path_in",
     "target_of",
     "typed",
     "update",
@@ -65,10 +66,10 @@ def update(tree: Any, scope: Scope, *, preview: bool) -> Any:
             raise scope.text.fail(one, f"column {column.name!r} is set twice:")
         values[column.name] = fitting(compile_expression(one.expression, scope), column, one, scope)
     where = _where(tree, scope)
-    texts = _in_words([where, *values.values()], seen, scope)
-    if texts is not None:
-        changes = dict(zip(values, texts[1:], strict=True))
-        only = None if where == TRUE else texts[0]
+    found = _as_filters([where, *values.values()], seen, scope)
+    if found is not None:
+        changes: dict[str, str] = dict(zip(values, found[1:], strict=True))
+        only = None if where == TRUE else found[0]
         return (handle.explain if preview else handle).update(changes, only)
     for value in values.values():
         check_value(value, scope.text)
@@ -86,9 +87,9 @@ def delete(tree: Any, scope: Scope, *, preview: bool) -> Any:
     handle, seen = target_of(tree.this, scope)
     scope.seen.append(seen)
     where = _where(tree, scope)
-    texts = _in_words([where], seen, scope)
-    if texts is not None:
-        return (handle.explain if preview else handle).delete(texts[0])
+    found = _as_filters([where], seen, scope)
+    if found is not None:
+        return (handle.explain if preview else handle).delete(found[0])
     done = _computed(handle, seen, None, where, tree, scope, preview=preview)
     if preview:
         return done
@@ -100,12 +101,12 @@ def _where(tree: Any, scope: Scope) -> Expr:
     return TRUE if clause is None else condition(clause.this, scope, "WHERE")
 
 
-def _in_words(exprs: Sequence[Expr], seen: Seen, scope: Scope) -> list[str] | None:
-    """Return conditions and values in the words of filters, ``None`` if these lack some."""
+def _as_filters(exprs: Sequence[Expr], seen: Seen, scope: Scope) -> list[Unbound] | None:
+    """Return conditions and values in the language of filters, ``None`` if it lacks words."""
     if not all(map(expressible, exprs)):
         return None
     try:
-        return [change_text(expr, scope, column_writer(seen)) for expr in exprs]
+        return [as_filter(expr, scope, path_in(seen)) for expr in exprs]
     except NotFilterError:
         return None  # it takes the answer of a query to know
 
@@ -140,14 +141,14 @@ def _how_it_went(done: MergeResult) -> dict[str, Any]:
     return {name: getattr(done, name) for name in names}
 
 
-def column_writer(seen: Seen) -> Callable[[Expr], str]:
-    """Return what writes the columns of a target in the words of filters."""
+def path_in(seen: Seen) -> ColumnPath:
+    """Return what tells the paths of a target's columns."""
 
-    def write(expr: Expr) -> str:
+    def path(expr: Expr) -> tuple[str, ...]:
         names = {at: name for name, at in seen.relation.used.items()}  # type: ignore[union-attr]
-        return quoted(names[expr.value[1]])
+        return (names[expr.value[1]],)
 
-    return write
+    return path
 
 
 def own_column(tree: Any, seen: Seen, scope: Scope) -> Column:

@@ -9,13 +9,13 @@ from typing import Any, Literal, TypeAlias
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.api.merge_builder import MergeInsertBuilder
 from lancekit.format.paths import show_path
-from lancekit.statements.changes import column_writer
-from lancekit.statements.filters import NotFilterError
+from lancekit.scan.expressions.unbound import Unbound
+from lancekit.statements.changes import path_in
+from lancekit.statements.filter_syntax import ColumnPath, NotFilterError
 from lancekit.statements.pushdown import push_down
 from lancekit.statements.rows import rows_for
 from lancekit.statements.scope import Scope, Seen
-from lancekit.statements.settled import change_text, expressible
-from lancekit.statements.tables import quoted
+from lancekit.statements.settled import as_filter, expressible
 from lancekit.statements.tree import Expr, Output, Select
 
 __all__ = ["Clause", "Merge", "Side", "as_merge_insert"]
@@ -105,7 +105,7 @@ def _builder(found: Merge, outputs: Mapping[str, Expr]) -> MergeInsertBuilder | 
         if clause.values is None:
             builder.when_matched_delete()
         else:
-            builder.when_matched_update_all(_text(clause, found, _both_sides(found, outputs)))
+            builder.when_matched_update_all(_when(clause, found, _both_sides(found, outputs)))
     for clause in new:
         if clause.when is not None and (matched or others):
             return None
@@ -113,8 +113,7 @@ def _builder(found: Merge, outputs: Mapping[str, Expr]) -> MergeInsertBuilder | 
     for clause in others:
         if clause.values is not None:
             return None
-        text = _text(clause, found, column_writer(found.target))
-        builder.when_not_matched_by_source_delete(text)
+        builder.when_not_matched_by_source_delete(_when(clause, found, path_in(found.target)))
     return builder
 
 
@@ -133,24 +132,24 @@ def _outputs(found: Merge) -> dict[str, Expr] | None:
     return dict(inserted) if changed == dict(updated) else None
 
 
-def _text(clause: Clause, found: Merge, column: Callable[[Expr], str]) -> str | None:
+def _when(clause: Clause, found: Merge, column: ColumnPath) -> Unbound | None:
     if clause.when is None:
         return None
     if not expressible(clause.when):
         raise NotFilterError(clause.when)
-    return change_text(clause.when, found.scope, column)
+    return as_filter(clause.when, found.scope, column)
 
 
-def _both_sides(found: Merge, outputs: Mapping[str, Expr]) -> Callable[[Expr], str]:
-    """Return what writes the columns of a condition, which sees ``source.`` and ``target.``."""
-    own = column_writer(found.target)
+def _both_sides(found: Merge, outputs: Mapping[str, Expr]) -> ColumnPath:
+    """Return what tells the paths in a condition, which sees ``source.`` and ``target.``."""
+    own = path_in(found.target)
 
-    def write(expr: Expr) -> str:
+    def path(expr: Expr) -> tuple[str, ...]:
         if expr.value[0] == found.target.relation.number:
-            return f"target.{own(expr)}"
+            return ("target", *own(expr))
         for name, output in outputs.items():
             if output == expr:
-                return f"source.{quoted(name)}"
+                return ("source", name)
         raise NotFilterError(expr)
 
-    return write
+    return path

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from lancekit.errors import LancekitError
 from lancekit.scan.expressions.predicate import Predicate
-from lancekit.statements.filters import NotFilterError, filter_text
+from lancekit.scan.expressions.unbound import Unbound
+from lancekit.statements.filter_syntax import NotFilterError, all_true, unbound
 from lancekit.statements.grouping import is_grouped
-from lancekit.statements.tables import quoted
 from lancekit.statements.tree import Expr, Leaf, Query, Select
 
 __all__ = ["limited", "push_down"]
@@ -17,18 +17,18 @@ __all__ = ["limited", "push_down"]
 def push_down(select: Select) -> Select:
     """Move the conditions of a query into the scans of its tables, where that says the same."""
     leaves = {leaf.number: leaf for leaf in _leaves(select)}
-    pushed: dict[int, list[str]] = {}
+    pushed: dict[int, list[Unbound]] = {}
     rest = list[Expr]()
     for condition in select.where:
         numbers = {part.value[0] for part in condition.walk() if part.op == "column"}
         leaf = leaves.get(next(iter(numbers))) if len(numbers) == 1 else None
-        text = _text(condition, leaf) if leaf is not None else None
-        if leaf is None or text is None:
+        found = _filter(condition, leaf) if leaf is not None else None
+        if leaf is None or found is None:
             rest.append(condition)
         else:
-            pushed.setdefault(leaf.number, []).append(text)
-    for number, texts in pushed.items():
-        leaves[number].filter = " AND ".join(texts)
+            pushed.setdefault(leaf.number, []).append(found)
+    for number, conditions in pushed.items():
+        leaves[number].filter = all_true(conditions)
     select.where = tuple(rest)
     _tell_limit(select)
     return select
@@ -61,16 +61,16 @@ def _leaves(select: Select) -> Sequence[Leaf]:
     ]
 
 
-def _text(condition: Expr, leaf: Leaf) -> str | None:
+def _filter(condition: Expr, leaf: Leaf) -> Unbound | None:
     names = {at: name for name, at in leaf.used.items()}
     handle = leaf.table.handle
     try:
-        text = filter_text(condition, lambda expr: quoted(names[expr.value[1]]))
+        found = unbound(condition, lambda expr: (names[expr.value[1]],))
         if handle is not None:
-            Predicate.parse(text, handle._snapshot.manifest.schema.to_arrow())
+            Predicate.parse(found, handle._snapshot.manifest.schema.to_arrow())
     except (NotFilterError, LancekitError):
         return None
-    return text
+    return found
 
 
 def _is_plain(select: Select) -> bool:

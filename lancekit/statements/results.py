@@ -13,6 +13,7 @@ from lancekit.display import Displayed
 from lancekit.operations.unmerged.waiting_rows import WaitingRows
 from lancekit.pipeline.engine.engine import Choice, EngineName, spark_engine
 from lancekit.pipeline.engine.pandas_frames import exact_frame
+from lancekit.scan.expressions.unbound import Unbound
 from lancekit.statements.emit import Written
 from lancekit.statements.tree import Leaf
 
@@ -32,7 +33,7 @@ class Part:
 
     table: str
     columns: tuple[str, ...]
-    filter: str | None = None
+    filter: Unbound | None = None
     limit: int | None = None
     from_shards: int | None = None
     waiting: WaitingRows = field(default_factory=WaitingRows)

@@ -1,23 +1,23 @@
 """Queries inside of changes: those that look at no row around them are answered first, once.
 
-What is left of a condition or a value is written in the words of filters, if they have them.
+What is left of a condition or a value is put into the language of filters, if that has the words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
-from lancekit.statements.filters import NotFilterError, filter_text
+from lancekit.scan.expressions.unbound import Unbound
+from lancekit.statements.filter_syntax import ColumnPath, NotFilterError, unbound
 from lancekit.statements.literals import constant
 from lancekit.statements.scope import Scope
 from lancekit.statements.select import outer_columns, run_query
 from lancekit.statements.tree import Expr, Output, Select
 
-__all__ = ["change_text", "expressible", "settled"]
+__all__ = ["as_filter", "expressible", "settled"]
 
 _QUERIES = ("query", "exists", "in query")
 
@@ -25,7 +25,7 @@ _QUERIES = ("query", "exists", "in query")
 def expressible(expr: Expr) -> bool:
     """Tell whether filters have words for a condition or a value, once its queries are answered."""
     try:
-        filter_text(_answered(expr), lambda column: "x")  # noqa: ARG005  # whatever it is called
+        unbound(_answered(expr), lambda column: ("x",))  # noqa: ARG005  # whatever it is called
     except NotFilterError:
         return False
     return True
@@ -42,15 +42,15 @@ def _answered(expr: Expr) -> Expr:
     return Expr("in", (*args, none), pa.bool_()) if expr.op == "in query" else none
 
 
-def change_text(expr: Expr, scope: Scope, column: Callable[[Expr], str]) -> str:
-    """Return what is `expressible` as text of the language of filters.
+def as_filter(expr: Expr, scope: Scope, column: ColumnPath) -> Unbound:
+    """Return what is `expressible` in the language of filters.
 
     Raises
     ------
     NotFilterError
         It is not, or a query in it gives a value that filters have no words for.
     """
-    return filter_text(_Answers(scope).settled(expr), column)
+    return unbound(_Answers(scope).settled(expr), column)
 
 
 def settled(select: Select, scope: Scope) -> Select:

@@ -20,6 +20,7 @@ from lancekit.operations.unmerged.counts import waiting_rows
 from lancekit.operations.unmerged.waiting_rows import WaitingRows
 from lancekit.pipeline.engine.engine import spark_engine
 from lancekit.pipeline.engine.inputs import as_reader, is_spark_dataframe
+from lancekit.scan.expressions.unbound import Unbound
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.spark.frames.types import arrow_schema, to_spark_batch, wire_schema
 
@@ -178,7 +179,7 @@ class Table:
         """The handle, if it is a dataset."""
         return self.source if isinstance(self.source, LanceDataset) else None
 
-    def count(self, filter: str | None) -> int | None:  # noqa: A002  # as in scans
+    def count(self, filter: Unbound | None) -> int | None:  # noqa: A002  # as in scans
         """Count the rows of a filter, ``None`` if that is not for this process to say."""
         if self.handle is None:
             return self.rows
@@ -189,7 +190,7 @@ class Table:
     def stream(
         self,
         columns: Sequence[str],
-        filter: str | None,  # noqa: A002  # as in scans
+        filter: Unbound | None,  # noqa: A002  # as in scans
         limit: int | None,
     ) -> Stream:
         """Return rows of some columns, in the form that both engines have, read when asked for."""
@@ -202,7 +203,7 @@ class Table:
     def frame(
         self,
         columns: Sequence[str],
-        filter: str | None,  # noqa: A002  # as in scans
+        filter: Unbound | None,  # noqa: A002  # as in scans
         limit: int | None,
     ) -> tuple[Any, Any]:
         """Return the same as a Spark DataFrame, and what has to be kept as long as it is used."""
@@ -225,7 +226,7 @@ class Table:
 
 def _options(
     columns: Sequence[str],
-    filter: str | None,  # noqa: A002  # as in scans
+    filter: Unbound | None,  # noqa: A002  # as in scans
     limit: int | None,
 ) -> ScanOptions:
     asked = _asked(columns)

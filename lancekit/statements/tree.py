@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
+from lancekit.scan.expressions.unbound import Unbound
 from lancekit.statements.tables import Table
 
 __all__ = ["Expr", "Join", "Leaf", "Output", "Query", "Relation", "Select", "SetOperation", "Sort"]
@@ -46,13 +47,13 @@ class Output:
 class Leaf:
     """A table in a query; `used` has the columns that are read of it, by the numbers they get.
 
-    `filter` is text of the filter language, `limit` the most rows that are of use.
+    `filter` is what the scan is asked for, `limit` the most rows that are of use.
     """
 
     number: int
     table: Table
     used: dict[str, int] = field(default_factory=dict)
-    filter: str | None = None
+    filter: Unbound | None = None
     limit: int | None = None
 
 

@@ -264,7 +264,8 @@ GATES = """
     operations.unmerged.counts  operations.write
     pipeline.source
     scan.expressions.bind  scan.expressions.columns  scan.expressions.condition
-    scan.expressions.evaluate  scan.expressions.predicate  scan.fragments.reader
+    scan.expressions.evaluate  scan.expressions.predicate  scan.expressions.unbound
+    scan.fragments.reader
     scan.indexed.conditions  scan.indexed.lookup  scan.read
     spark  spark.datasource.datasource  spark.session.preflight
     statements.relations  statements.run
@@ -290,6 +291,44 @@ def _is_function(node: ast.AST) -> bool:
 def test_only_gates_import_inside_of_functions() -> None:
     found = {name for name, path in _modules().items() if _imports_in_functions(path)}
     assert {name.removeprefix("lancekit.") for name in found} == set(GATES.split())
+
+
+def test_only_statements_import_sqlglot() -> None:
+    named = {n for n, path in _modules().items() if "sqlglot" in path.read_text(encoding="utf-8")}
+    assert {name.split(".")[1] for name in named} == {"statements"}
+
+
+#: what holds a condition goes by one of these names
+_CONDITIONS = {"filter", "condition", "predicate", "by_source"}
+#: where conditions enter as text or are stored as text; forms and rules that only have the name
+_TEXTS = {
+    "api",
+    "notebook",
+    "format.operations",
+    "operations.constraints",
+    "pipeline.casts.rules",
+    "spark.datasource.options",
+    "statements.functions",
+}
+
+
+def test_conditions_are_no_bare_text_behind_the_edges() -> None:
+    """They are bound trees, or `Unbound`: nothing joins them, cuts them or parses them twice."""
+    found = []
+    for name, path in _modules().items():
+        short = name.removeprefix("lancekit.")
+        if any(short == edge or short.startswith(f"{edge}.") for edge in _TEXTS):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                told, annotation = node.target.id, node.annotation
+            elif isinstance(node, ast.arg) and node.annotation is not None:
+                told, annotation = node.arg, node.annotation
+            else:
+                continue
+            if told in _CONDITIONS and ast.unparse(annotation) in ("str", "str | None"):
+                found.append(f"{short}:{node.lineno}: {told}")
+    assert found == []
 
 
 def test_lancekit_never_imports_the_reference() -> None:

@@ -14,7 +14,7 @@ import pytest
 import lancekit as lk
 from lancekit.errors import LancekitError
 from lancekit.statements.dialect import parse_statements
-from lancekit.statements.filters import NotFilterError, filter_text, quoted
+from lancekit.statements.filter_syntax import NotFilterError, unbound
 from lancekit.statements.functions import AGGREGATES, FUNCTIONS, TRUNCATED, WINDOWS
 from lancekit.statements.queries import compile_query
 from lancekit.statements.scope import Scope, Text
@@ -175,7 +175,7 @@ def _as_filter(sql: str, ds: lk.LanceDataset) -> str | None:
     assert isinstance(query.first, Leaf)
     names = {at: name for name, at in query.first.used.items()}
     try:
-        return filter_text(query.outputs[0].expr, lambda one: quoted(names[one.value[1]]))
+        return unbound(query.outputs[0].expr, lambda one: (names[one.value[1]],))
     except NotFilterError:
         return None
 

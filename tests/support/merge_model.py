@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from lancekit.errors import DuplicateKeysError, LancekitError, MatchedRowsError
 from lancekit.pipeline.merge.plan import MergeClauses
+from lancekit.scan.expressions.unbound import Unbound
 
 __all__ = ["SCHEMA", "Case", "cases", "expected", "same_rows"]
 
@@ -71,9 +72,10 @@ def cases(draw: st.DrawFn) -> Case:
     clauses = MergeClauses(
         on=on,
         matched=matched,
-        condition=condition if matched == "update" else None,
+        condition=Unbound(condition) if matched == "update" and condition else None,
         insert=insert,
-        delete_by_source=by_source,
+        delete_by_source=by_source is not None,
+        by_source=Unbound(by_source) if by_source else None,
         dedupe=dedupe if dedupe != "by" else None,
         dedupe_by="n" if dedupe == "by" and "n" not in lacking else None,
     )
@@ -126,7 +128,7 @@ def expected(case: Case) -> tuple[list[Row], Counts] | type[LancekitError]:
                 deleted += 1
             else:
                 out.append(row)
-        elif clauses.delete_by_source is not None and FILTERS[clauses.delete_by_source](row):
+        elif clauses.delete_by_source and FILTERS[clauses.by_source or ""](row):
             deleted += 1
         else:
             out.append(row)

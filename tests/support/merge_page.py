@@ -48,7 +48,7 @@ def _limits() -> str:
     fine = MergeClauses(on=("k",), matched="update", rewrite_columns=True)
     asked = [
         (replace(fine, insert=True), ["k", "v"]),
-        (replace(fine, delete_by_source=""), ["k", "v"]),
+        (replace(fine, delete_by_source=True), ["k", "v"]),
         (replace(fine, matched="delete"), ["k", "v"]),
         (fine, ["k", "v", "b"]),
         (fine, ["k"]),

@@ -72,17 +72,17 @@ def rules_of(builder: MergeInsertBuilder, on: tuple[str, ...]) -> Rules:
     found = builder._clauses
     twice = "largest" if found.dedupe_by else found.dedupe or "refuse"
     rules = Rules(on=on, twice=twice, largest=found.dedupe_by or "")
-    if found.matched == "keep" and not found.insert and found.delete_by_source is None:
+    if found.matched == "keep" and not found.insert and not found.delete_by_source:
         return rules
     matched = {"keep": "leave", "update": "update if" if found.condition else "update"}
-    lacked = {None: "keep", "": "delete"}
+    lacked = "delete if" if found.by_source else "delete" if found.delete_by_source else "keep"
     return replace(
         rules,
         matched=matched.get(found.matched, found.matched),
         condition=found.condition or "",
         alone="insert" if found.insert else "nothing",
-        lacked=lacked.get(found.delete_by_source, "delete if"),
-        expr=found.delete_by_source or "",
+        lacked=lacked,
+        expr=found.by_source or "",
     )
 
 
@@ -127,7 +127,8 @@ def built(builder: MergeInsertBuilder, rules: Rules) -> MergeInsertBuilder:
         matched="keep",
         condition=None,
         insert=False,
-        delete_by_source=None,
+        delete_by_source=False,
+        by_source=None,
         dedupe=None,
         dedupe_by=None,
     )

@@ -58,7 +58,7 @@ def in_words(clauses: MergeClauses) -> tuple[str, ...]:
     if clauses.rules:
         return clauses.rules
     condition = f", where {clauses.condition}" if clauses.condition else ""
-    selected = f", where {clauses.delete_by_source}" if clauses.delete_by_source else ""
+    selected = f", where {clauses.by_source}" if clauses.by_source else ""
     matched: Mapping[Matched, str] = {
         "keep": "",
         "update": f"matched rows are updated{condition}",
@@ -68,9 +68,7 @@ def in_words(clauses: MergeClauses) -> tuple[str, ...]:
     told = [
         matched[clauses.matched],
         "new rows are inserted" if clauses.insert else "",
-        ""
-        if clauses.delete_by_source is None
-        else f"rows that the source lacks are deleted{selected}",
+        f"rows that the source lacks are deleted{selected}" if clauses.delete_by_source else "",
         f"of several source rows of one key the {clauses.dedupe} is kept" if clauses.dedupe else "",
         f"of several source rows of one key that with the largest {clauses.dedupe_by} is kept"
         if clauses.dedupe_by

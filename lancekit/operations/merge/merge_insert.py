@@ -75,7 +75,7 @@ def check_clauses(schema: LanceSchema, clauses: MergeClauses) -> MergeClauses:
     for name in on if not clauses.by_address else ():
         check_key_type(find_field(schema, name)[-1])
     _check_dedupe(schema, clauses)
-    nothing = clauses.matched == "keep" and not clauses.insert and clauses.delete_by_source is None
+    nothing = clauses.matched == "keep" and not clauses.insert and not clauses.delete_by_source
     if nothing:
         raise InvalidArgumentError(
             "The merge-insert is not configured to change the data in any way.",
@@ -339,8 +339,8 @@ def check_columns(schema: LanceSchema, source: pa.Schema, clauses: MergeClauses)
     # conditions are checked here, since there may be no row that they are asked of
     if clauses.condition is not None:
         PairCondition.of(clauses.condition, plan.target, schema.to_arrow())
-    if clauses.delete_by_source:
-        Predicate.parse(clauses.delete_by_source, blob_view(schema).to_arrow())
+    if clauses.by_source is not None:
+        Predicate.parse(clauses.by_source, blob_view(schema).to_arrow())
     return plan
 
 

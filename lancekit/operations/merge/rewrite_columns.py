@@ -37,7 +37,7 @@ def check_rewrite(schema: LanceSchema, clauses: MergeClauses, source: Sequence[s
     ]
     reasons = {
         "new rows are to be inserted": clauses.insert,
-        "rows that the source lacks are to be deleted": clauses.delete_by_source is not None,
+        "rows that the source lacks are to be deleted": clauses.delete_by_source,
         "matched rows are not to be updated": clauses.matched != "update",
         "the source has all columns of the dataset": set(source) >= set(schema.names),
         "the source has no column besides the key": not columns,

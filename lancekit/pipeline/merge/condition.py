@@ -15,6 +15,7 @@ import pyarrow as pa
 from lancekit.format.paths import parse_path
 from lancekit.pipeline.keys.probe import Matches
 from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.expressions.unbound import Unbound
 from lancekit.scan.fragments.category_keys import joined
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.rebatch import taken
@@ -35,12 +36,12 @@ class PairCondition:
     other types than the schemas say.
     """
 
-    text: str
+    asked: Unbound
     source: tuple[str, ...]
     target: tuple[str, ...]
 
     @classmethod
-    def of(cls, text: str, source: pa.Schema, target: pa.Schema) -> PairCondition:
+    def of(cls, asked: Unbound, source: pa.Schema, target: pa.Schema) -> PairCondition:
         """Bind a condition to the columns of both sides.
 
         Raises
@@ -49,10 +50,10 @@ class PairCondition:
             It does not parse, names no column of a side, or is no condition.
         """
         sides = {"source": pa.struct(source), "target": pa.struct(target)}
-        bound = Predicate.parse(text, pa.schema(sides))
+        bound = Predicate.parse(asked, pa.schema(sides))
         paths = [parse_path(column) for column in bound.columns]
         of_source = _read_of("source", source.names, paths)
-        return cls(text, of_source, _read_of("target", target.names, paths))
+        return cls(asked, of_source, _read_of("target", target.names, paths))
 
     def holds(self, source: pa.Table, target: pa.Table | None) -> npt.NDArray[np.int64]:
         """Return for which pairs of a source row and the target row that it matches it holds.
@@ -68,7 +69,7 @@ class PairCondition:
         if target is not None and self.target:
             sides["target"] = _as_struct(target.select([*self.target]))
         pairs = pa.table(sides)
-        found = Predicate.parse(self.text, pairs.schema).mask(pairs)
+        found = Predicate.parse(self.asked, pairs.schema).mask(pairs)
         return np.flatnonzero(found.to_numpy(zero_copy_only=False))
 
 

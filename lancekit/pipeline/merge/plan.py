@@ -34,6 +34,7 @@ from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.pipeline.rows.delete import DeletedRows, find_rows
 from lancekit.pipeline.rows.write import NewFiles, WriteTask
 from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.expressions.unbound import Unbound
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.reader import FragmentReader, as_offsets
 from lancekit.scan.fragments.row_set import RowSet
@@ -79,8 +80,9 @@ class MergeClauses:
         Whether a source row that matches several rows takes the place of all of them, once.  Not
         where keys are too many to be sent, and Spark joins both sides.
     delete_by_source
-        ``None``: target rows without a match stay; else the predicate that selects those that
-        go, ``""`` for all of them.
+        Whether target rows without a match go.
+    by_source
+        The condition of those that go; ``None`` for all of them.
     guard
         The paths of the primary key's columns, in its order, whose hashes the key filter holds;
         empty if it is not written.
@@ -116,10 +118,11 @@ class MergeClauses:
     dedupe: Kept | None = None
     dedupe_by: str | None = None
     matched: Matched = "keep"
-    condition: str | None = None
+    condition: Unbound | None = None
     insert: bool = False
     once: bool = False
-    delete_by_source: str | None = None
+    delete_by_source: bool = False
+    by_source: Unbound | None = None
     guard: tuple[tuple[str, ...], ...] = ()
     guard_updates: bool = False
     rewrite_columns: bool = False
@@ -139,8 +142,8 @@ class MergeClauses:
         PredicateError
             The condition does not fit the columns of the source and the target.
         """
-        text = self.condition if self.matched == "update" else None
-        return None if text is None else PairCondition.of(text, source, target)
+        asked = self.condition if self.matched == "update" else None
+        return None if asked is None else PairCondition.of(asked, source, target)
 
     @property
     def by_address(self) -> bool:
@@ -329,7 +332,8 @@ class _RemoveTask:
     source: FragmentSource
     gone: BitMap
     matched: BitMap
-    delete_by_source: str | None
+    delete_by_source: bool
+    by_source: Predicate | None
     deleted: BitMap
     rows: RowSet
 
@@ -353,19 +357,20 @@ def mark_fragments(
     map_tasks
         A runner's ``map``.
     """
-    by_source = job.clauses.delete_by_source
-    rows = _unmatched_rows(job)
+    deletes, by_source = job.clauses.delete_by_source, _by_source(job)
+    rows = _unmatched_rows(job, by_source)
     tasks = [
         _RemoveTask(
             source=s,
             gone=gone.get(s.fragment.id, BitMap()),
             matched=matched.get(s.fragment.id, BitMap()),
-            delete_by_source=by_source,
+            delete_by_source=deletes,
+            by_source=by_source,
             deleted=deleted.get(s.fragment.id, BitMap()),
             rows=rows.only([s.fragment.id]),
         )
         for s in job.target
-        if s.fragment.id in gone or (by_source is not None and s.fragment.id not in rows.skipped)
+        if s.fragment.id in gone or (deletes and s.fragment.id not in rows.skipped)
     ]
     found: list[tuple[DeletedRows, int, list[int]]] = map_tasks(_mark_removed, tasks)
     examples = [address for _, _, some in found for address in some]
@@ -373,13 +378,19 @@ def mark_fragments(
     return marked, sum(rows for _, rows, _ in found), tuple(examples[:EXAMPLES])
 
 
-def _unmatched_rows(job: MergeJob) -> RowSet:
+def _by_source(job: MergeJob) -> Predicate | None:
+    """Return which rows go if they have no match, if not all do."""
+    asked = job.clauses.by_source if job.clauses.delete_by_source else None
+    schema = blob_view(job.snapshot.manifest.schema).to_arrow()
+    return None if asked is None else Predicate.parse(asked, schema)
+
+
+def _unmatched_rows(job: MergeJob, by_source: Predicate | None) -> RowSet:
     """Return which rows may go if they have no match; indices are asked, if they may be."""
-    if not (job.clauses.delete_by_source and job.clauses.use_index):
+    if by_source is None or not job.clauses.use_index:
         return RowSet()
     schema = blob_view(job.snapshot.manifest.schema)
-    predicate = Predicate.parse(job.clauses.delete_by_source, schema.to_arrow())
-    return reading(job.snapshot, predicate, schema).row_set
+    return reading(job.snapshot, by_source, schema).row_set
 
 
 def _mark_removed(task: _RemoveTask) -> tuple[DeletedRows, int, list[int]]:
@@ -394,14 +405,12 @@ def _mark_removed(task: _RemoveTask) -> tuple[DeletedRows, int, list[int]]:
 
 def _live(task: _RemoveTask, reader: FragmentReader) -> BitMap:
     """Return the live rows that go if they have no match."""
-    if task.delete_by_source is None:
-        return BitMap()
     if not task.delete_by_source:
+        return BitMap()
+    if task.by_source is None:
         return BitMap(range(reader.physical_rows)) - reader.deleted
-    schema = blob_view(task.source.schema)
-    predicate = Predicate.parse(task.delete_by_source, schema.to_arrow())
-    source = replace(task.source, schema=schema)
+    source = replace(task.source, schema=blob_view(task.source.schema))
     if task.rows.known:
-        found = Read((source,), task.rows).select(predicate)
+        found = Read((source,), task.rows).select(task.by_source)
         return to_bitmap(as_offsets(found.rows))
-    return find_rows(source, predicate).rows
+    return find_rows(source, task.by_source).rows

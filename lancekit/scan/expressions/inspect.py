@@ -7,8 +7,8 @@ from decimal import Decimal
 from pyarrow import types as pt
 
 from lancekit.scan.expressions.nodes import Call, FieldRef, Literal, walk
-from lancekit.scan.expressions.parser import parse
 from lancekit.scan.expressions.predicate import ComputedColumn
+from lancekit.scan.expressions.unbound import Unbound
 
 __all__ = ["computes_fractions_of_integers", "is_cast_null"]
 
@@ -44,7 +44,7 @@ def computes_fractions_of_integers(expression: ComputedColumn) -> bool:
     >>> [computes_fractions_of_integers(compile_expression(text, columns)) for text in texts]
     [True, False, False]
     """
-    tree = parse(expression.sql)
+    tree = Unbound(expression.sql).tree
     if tree.kind not in ("+", "-", "*", "/", "%"):
         return False
     pieces = list(tree.walk())

@@ -25,6 +25,7 @@ from lancekit.format.column_names import RESERVED_NAMES
 from lancekit.format.paths import top_of
 from lancekit.scan.expressions.error_position import failure, not_too_deep
 from lancekit.scan.expressions.nodes import ArrowExpr, Expr, Literal, all_of, columns_of
+from lancekit.scan.expressions.unbound import Unbound
 
 if TYPE_CHECKING:
     from lancekit.format.schema import LanceSchema
@@ -71,10 +72,9 @@ _LONG = 1 << 14
 
 def _bind(sql: str, schema: pa.Schema, now: int) -> ComputedColumn:
     from lancekit.scan.expressions.bind import bind  # loads all kernels
-    from lancekit.scan.expressions.parser import parse
 
     with not_too_deep(sql):
-        return ComputedColumn.of(sql, bind(parse(sql), sql, with_hidden(schema), now))
+        return ComputedColumn.of(sql, bind(Unbound(sql).tree, sql, with_hidden(schema), now))
 
 
 # what was bound not long ago

@@ -228,7 +228,7 @@ def _finish(
         new = tuple(join_small_files(task, new))
         if gone is None:
             gone = RowSet.union(part.gone for part in parts)
-        by_source = clauses.delete_by_source is not None
+        by_source = clauses.delete_by_source
         on_spark = by_source and match.strategy != "driver"
         updated = len(gone) if clauses.matched == "update" else 0
         dropped = RowSet.union(part.dropped for part in parts)
