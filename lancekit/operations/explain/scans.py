@@ -11,7 +11,7 @@ from lancekit.operations.explain.explanation import (
     explanation,
     reads,
 )
-from lancekit.operations.mem_wal.reader.newest import NewestOnly
+from lancekit.operations.mem_wal.reader.newest import newest_in
 from lancekit.pipeline.engine.engine import Choice
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.read import Read
@@ -74,7 +74,8 @@ def explain_scan(
 
 
 def _newest(predicate: Predicate | None) -> str:
-    return predicate.told if isinstance(predicate, NewestOnly) else ""
+    newest = None if predicate is None else newest_in(predicate)
+    return "" if newest is None else newest.told
 
 
 def explain_count(snapshot: Snapshot, scan: Scan | None) -> Explanation:

@@ -1,9 +1,10 @@
 """Which blocks of rows may have a row that a filter wants, by a column's bounds in each block.
 
-Only filters are looked at in which nothing but comparisons of columns with literals is joined by
-``AND``: these fail for no row, so that it makes no difference which are looked at.  Whether a value
-can be among those of a block is asked of the filter's own comparison, on the block's bounds in the
-place of its values: ``x > 5`` can only hold in a block of whose greatest value it holds.
+Only filters are looked at in which nothing but comparisons of columns with literals, and functions
+of lancekit's own, is joined by ``AND``: these fail for no row, so that it makes no difference which
+are looked at.  Whether a value can be among those of a block is asked of the filter's own
+comparison, on the block's bounds in the place of its values: ``x > 5`` can only hold in a block of
+whose greatest value it holds.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pyarrow import types as pt
 from lancekit.arrow_values import flags_of
 from lancekit.errors import LancekitError
 from lancekit.scan.expressions.evaluate import mask
-from lancekit.scan.expressions.nodes import Call, Expr, FieldRef, Literal
+from lancekit.scan.expressions.nodes import Apply, Call, Expr, FieldRef, Literal
 
 __all__ = ["Comparison", "comparisons", "may_hold"]
 
@@ -56,6 +57,10 @@ def may_hold(expr: Expr, column: str, least: pa.Array, greatest: pa.Array) -> np
     [False, True]
     """
     may = np.ones(len(least), bool)
+    for applied in _applied(expr):
+        for place, arg in enumerate(applied.args):
+            if isinstance(arg, FieldRef) and arg.path == column:
+                may &= applied.function.may_hold(place, least, greatest)  # type: ignore[attr-defined]
     for comparison in comparisons(expr, column):
         for asked, values in zip(comparison.asked(), (least, greatest), strict=True):
             if asked is not None:
@@ -69,7 +74,7 @@ def may_hold(expr: Expr, column: str, least: pa.Array, greatest: pa.Array) -> np
 @lru_cache(maxsize=64)  # each fragment asks
 def comparisons(expr: Expr, column: str) -> tuple[Comparison, ...]:
     """Return the comparisons of a column in a filter that is looked at; none in any other."""
-    found = [_comparison(part) for part in _conditions(expr)]
+    found = [_comparison(part) for part in _conditions(expr) if not isinstance(part, Apply)]
     if None in found:
         return ()
     return tuple(one for one in found if one is not None and one.column == column)
@@ -85,6 +90,13 @@ class Comparison(NamedTuple):
         """Return what must hold of the least and of the greatest value, if anything."""
         names = _ASKED[self.expr.function]
         return [replace(self.expr, function=name) if name else None for name in names]
+
+
+def _applied(expr: Expr) -> Iterator[Apply]:
+    """Yield the functions that a condition asks, of those that can tell of blocks."""
+    for part in _conditions(expr):
+        if isinstance(part, Apply) and hasattr(part.function, "may_hold"):
+            yield part
 
 
 def _conditions(expr: Expr) -> Iterator[Expr]:

@@ -30,7 +30,7 @@ from lancekit.scan.expressions.kernels.operators import (
     plain,
     subtract,
 )
-from lancekit.scan.expressions.nodes import ArrowExpr, Call, Expr, FieldRef, InList, Literal
+from lancekit.scan.expressions.nodes import Apply, ArrowExpr, Call, Expr, FieldRef, InList, Literal
 
 __all__ = ["FAILURES", "KERNELS", "Rows", "evaluate", "kernel_of", "mask", "reason", "value_of"]
 
@@ -76,9 +76,11 @@ def mask(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
 
 def value_of(expr: Expr, rows: Rows) -> Value:
     """Compute an expression of columns that are given by their paths."""
-    if not isinstance(expr, Call | InList):
+    if not isinstance(expr, Call | InList | Apply):
         return _by_itself(expr, rows)
     values = [*map(partial(value_of, rows=rows), expr.parts)]  # one frame for each level of a tree
+    if isinstance(expr, Apply):
+        return cast("Value", expr.function(*values))
     text, position = expr.at
     try:
         return kernel_of(expr)(*values)

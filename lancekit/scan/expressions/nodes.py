@@ -7,7 +7,7 @@ is a literal.  A tree can be pickled: functions are named, and each process has 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 from lancekit import arrow_compute as pc
 
 __all__ = [
+    "Apply",
     "ArrowExpr",
     "Call",
     "Expr",
@@ -146,6 +147,29 @@ class ArrowExpr(Expr):
     reads: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Apply(Expr):
+    """What a function of lancekit's own makes of values; no text names it, and it fails for no row.
+
+    Attributes
+    ----------
+    function
+        Takes the values of the arguments, and can be pickled.  If it has a method ``may_hold``, it
+        tells by the place of an argument, and the least and the greatest values in blocks of rows,
+        for which blocks it may be true.
+    args
+        What it takes of each row.
+    """
+
+    function: Callable[..., Any]
+    args: tuple[Expr, ...]
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        """The expressions that it is computed from."""
+        return self.args
+
+
 def walk(expr: Expr) -> Iterator[Expr]:
     """Yield an expression and all within it: each before its parts, these from the last on."""
     waiting = [expr]
@@ -160,7 +184,7 @@ def _alone(expr: Expr) -> _Alone:
     match expr:
         case Literal():
             own["value"] = pa.repeat(expr.value, 1)  # unpickling a scalar imports pandas
-        case Call():
+        case Call() | Apply():
             del own["args"]
         case InList():
             del own["arg"]
@@ -174,7 +198,7 @@ def _joined(nodes: list[_Alone]) -> Expr:
         parts = tuple(made[first:])
         if kind is Literal:
             own["value"] = own["value"][0]
-        elif kind is Call:
+        elif kind in (Call, Apply):
             own["args"] = parts
         elif kind is InList:
             (own["arg"],) = parts

@@ -11,7 +11,7 @@ import re
 import time
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit import arrow_compute as pc
-from lancekit.arrow_values import scalar_of
 from lancekit.errors import InvalidTypeError, PredicateError
 from lancekit.format.column_names import RESERVED_NAMES
 from lancekit.format.paths import top_of
@@ -35,7 +34,6 @@ __all__ = [
     "ComputedColumn",
     "Predicate",
     "compile_expression",
-    "every_row",
     "time_of",
     "with_hidden",
 ]
@@ -106,12 +104,6 @@ def _columns_of(expression: pc.Expression, schema: pa.Schema) -> frozenset[str]:
 
 def _no_rows(fields: list[pa.Field]) -> pa.Table:
     return pa.schema(fields).empty_table()
-
-
-@cache
-def every_row() -> Expr:
-    """Return the condition that holds of every row."""
-    return Literal(pa.bool_(), scalar_of(True))
 
 
 def _of_arrow(expression: pc.Expression, schema: pa.Schema) -> Expr:

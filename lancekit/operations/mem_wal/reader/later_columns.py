@@ -21,7 +21,8 @@ from lancekit.operations.mem_wal.reader.held import held_file
 from lancekit.operations.mem_wal.reader.newest import KeyRows, Newest
 from lancekit.pipeline.keys.indexed import key_lookup
 from lancekit.pipeline.keys.probe import KeyTable
-from lancekit.scan.expressions.predicate import Predicate, every_row
+from lancekit.scan.expressions.nodes import Apply, FieldRef
+from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.scan.outputs import plan_columns
@@ -36,16 +37,16 @@ __all__ = ["rows_of_keys", "with_later_columns", "with_own_mark"]
 _MARK_ID = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _HasKey(Predicate):
-    """A filter for the rows whose key is among the keys of other rows."""
+@dataclass(frozen=True, slots=True)
+class _HasKey:
+    """Tells of rows whether their key is among the keys of other rows."""
 
     keys: Newest
 
-    def mask(self, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
+    def __call__(self, *columns: pa.Array) -> pa.BooleanArray:
         """Tell for each row whether it has one of the keys."""
-        found = np.zeros(data.num_rows, bool)
-        found[self.keys.find([data.column(name) for name in self.keys.keys.names])[0]] = True
+        found = np.zeros(len(columns[0]), bool)
+        found[self.keys.find(columns)[0]] = True
         return booleans_of(found)
 
 
@@ -111,11 +112,12 @@ def rows_of_keys(
     table = KeyTable(names, keys)
     wanted = Newest(table, np.arange(len(keys[0]), dtype=np.uint64))
     typed = pa.schema(zip(names, (column.type for column in keys), strict=True))
+    test = Apply(
+        pa.bool_(), _HasKey(wanted), tuple(FieldRef(field.type, field.name) for field in typed)
+    )
     request = ScanRequest(
         outputs=plan_columns(base.manifest.schema, [*names, *columns]),
-        predicate=_HasKey(
-            source="true", expr=every_row(), schema=typed, columns=frozenset(names), keys=wanted
-        ),
+        predicate=Predicate(source="true", expr=test, schema=typed, columns=frozenset(names)),
     )
     read = Read(fragment_sources(base), lookup=key_lookup(base, table))
     scan = Scan(read=read, request=request)

@@ -16,7 +16,8 @@ from lancekit.operations.mem_wal.reader.parts import FIRST_ID
 from lancekit.operations.mem_wal.reader.sources import ReadSet
 from lancekit.pipeline.keys.indexed import key_lookup
 from lancekit.pipeline.keys.probe import KeyTable
-from lancekit.scan.expressions.predicate import Predicate, every_row
+from lancekit.scan.expressions.nodes import Apply, FieldRef
+from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest, project
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.rebatch import no_rows
@@ -28,28 +29,25 @@ from lancekit.scan.scan import Scan
 __all__ = ["look_up"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _HasKey(Predicate):
-    """A filter for the rows that have a key, which is the only one of a table."""
+@dataclass(frozen=True, slots=True)
+class _HasKey:
+    """Tells of rows whether they have a key, which is the only one of a table."""
 
     keys: KeyTable
 
-    def may_want(self, column: str, least: pa.Array, greatest: pa.Array) -> npt.NDArray[np.bool_]:
-        """Tell of blocks of rows whether one may have the key."""
-        key = self.keys.columns[self.keys.names.index(column)][0]
+    def may_hold(self, place: int, least: pa.Array, greatest: pa.Array) -> npt.NDArray[np.bool_]:
+        """Tell of blocks of rows whether one may have the key, by one of its columns."""
+        key = self.keys.columns[place][0]
         may = pc.and_(pc.less_equal(least, key), pc.greater_equal(greatest, key))
         return flags_of(may) & flags_of(may.is_valid())
 
-    def mask(self, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
+    def __call__(self, *columns: pa.Array) -> pa.BooleanArray:
         """Tell for each row whether it has the key."""
-        codes = np.zeros(data.num_rows, np.int64)
-        for place, name in enumerate(self.keys.names):
-            if place == 0:
-                rows, found = self.keys.find(0, data.column(name))
-                codes = np.full(data.num_rows, -1)
-                codes[rows] = found
-            else:
-                codes = self.keys.extend(codes, place, data.column(name))
+        rows, found = self.keys.find(0, columns[0])
+        codes = np.full(len(columns[0]), -1)
+        codes[rows] = found
+        for place, values in enumerate(columns[1:], start=1):
+            codes = self.keys.extend(codes, place, values)
         return booleans_of(codes >= 0)
 
 
@@ -69,9 +67,10 @@ def look_up(of: ReadSet, key: tuple[pa.Array, ...], outputs: tuple[Output, ...])
             return _row_at(of, addresses[0], request)
     keys = KeyTable(of.keys, key)
     schema = pa.schema(zip(of.keys, (column.type for column in key), strict=True))
-    wanted = _HasKey(
-        source="true", expr=every_row(), schema=schema, columns=frozenset(of.keys), keys=keys
+    test = Apply(
+        pa.bool_(), _HasKey(keys), tuple(FieldRef(field.type, field.name) for field in schema)
     )
+    wanted = Predicate(source="true", expr=test, schema=schema, columns=frozenset(of.keys))
     return Scan(
         read=Read(fragment_sources(of.base), lookup=key_lookup(of.base, keys)),
         request=replace(request, predicate=wanted),

@@ -17,14 +17,15 @@ import pyarrow as pa
 
 from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
+from lancekit.arrow_values import arrow_of, booleans_of, numbers_of, scalar_of
 from lancekit.errors import InvalidArgumentError, LancekitError, UnsupportedFeatureError
 from lancekit.format import row_address
 from lancekit.format.column_names import ROW_ADDRESS
 from lancekit.format.schema import LanceSchema
-from lancekit.operations.mem_wal.reader.newest import NewestOnly
+from lancekit.operations.mem_wal.reader.newest import newest_only
 from lancekit.operations.mem_wal.reader.parts import FIRST_ID
 from lancekit.operations.mem_wal.reader.sources import ReadSet
-from lancekit.scan.expressions.nodes import FieldRef
+from lancekit.scan.expressions.nodes import Apply, Expr, FieldRef, columns_of
 from lancekit.scan.expressions.predicate import ComputedColumn, Predicate
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.reader import META_COLUMNS
@@ -43,42 +44,41 @@ __all__ = ["GENERATION", "generation_output", "merged_scan", "parts_for"]
 GENERATION = pa.field("_memtable_gen", pa.uint64(), nullable=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OfTable(ComputedColumn):
-    """A hidden column of the table's own rows; those of shards have none."""
-
-    def evaluate(self, data: pa.RecordBatch | pa.Table) -> pa.Array:
-        values = data.column(self.sql)
-        values = ak.combine_chunks(values) if isinstance(values, pa.ChunkedArray) else values
-        outside = _fragment_ids(data) >= FIRST_ID
-        return pc.if_else(pa.array(outside), pa.scalar(None, values.type), values)
+#: the column of rows' addresses, which tell what a row is from
+_ADDRESS = FieldRef(pa.uint64(), ROW_ADDRESS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Generation(ComputedColumn):
-    """The generation of each row, by the parts."""
+def _of_table(values: pa.Array, addresses: pa.Array) -> pa.Array:
+    """Return values of the table's own rows; rows of shards have none."""
+    outside = booleans_of(_fragment_ids(addresses) >= FIRST_ID)
+    return pc.if_else(outside, scalar_of(None, values.type), values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Generations:
+    """Tells of addresses the generations that the rows are from."""
 
     generations: tuple[int, ...]
 
-    def evaluate(self, data: pa.RecordBatch | pa.Table) -> pa.Array:
-        ids = _fragment_ids(data).astype(np.int64)
+    def __call__(self, addresses: pa.Array) -> pa.Array:
+        """Return the generation of each row, 0 for rows of the table."""
+        ids = _fragment_ids(addresses).astype(np.int64)
         numbers = np.array([*self.generations, 0], np.uint64)
-        return pa.array(numbers[np.where(ids >= FIRST_ID, ids - FIRST_ID, len(numbers) - 1)])
+        return arrow_of(numbers[np.where(ids >= FIRST_ID, ids - FIRST_ID, len(numbers) - 1)])
 
 
-def _fragment_ids(data: pa.RecordBatch | pa.Table) -> np.ndarray:
-    return row_address.fragment_ids(np.asarray(data.column(ROW_ADDRESS)))
+def _fragment_ids(addresses: pa.Array) -> np.ndarray:
+    return row_address.fragment_ids(numbers_of(addresses))
 
 
 def generation_output(of: ReadSet) -> Output:
     """Return the column that tells which generation a row is from."""
-    made = _Generation(
-        sql=GENERATION.name,
-        expr=FieldRef(GENERATION.type, GENERATION.name),
-        columns=frozenset([ROW_ADDRESS]),
-        generations=of.generations,
-    )
-    return Output(GENERATION, made)
+    made = Apply(GENERATION.type, _Generations(of.generations), (_ADDRESS,))
+    return Output(GENERATION, _column(GENERATION.name, made))
+
+
+def _column(name: str, expr: Expr) -> ComputedColumn:
+    return ComputedColumn(sql=name, expr=expr, columns=columns_of(expr))
 
 
 def _with_guests(lookup: IndexLookup, guests: Iterable[Guest], schema: LanceSchema) -> IndexLookup:
@@ -134,9 +134,9 @@ def merged_scan(scan: Scan, of: ReadSet, blob_handling: str | None = None) -> Sc
         return replace(scan, request=replace(request, outputs=outputs))
     _check_ids(of)
     if of.newest is not None and search is None:
-        predicate = NewestOnly.among(of.newest, predicate)
+        predicate = newest_only(of.newest, of.base.row_schema, predicate)
     elif of.newest is not None and search is not None:
-        search = replace(search, among=partial(NewestOnly.among, of.newest))
+        search = replace(search, among=partial(newest_only, of.newest, of.base.row_schema))
     fragments = [
         replace(source, schema=blob_view(source.schema, blob_handling)) for source in of.fragments
     ]
@@ -180,19 +180,16 @@ def _check_stored(what: str, columns: Collection[str], of: ReadSet) -> None:
 
 def _output(output: Output, of: ReadSet) -> Output:
     """Return an output of which rows of shards are null if it is hidden."""
-    if isinstance(output.expression, _Generation):
+    if output.field is GENERATION:
         return output
     if output.expression is not None:
         _check_stored(f"Column {output.field.name!r}", output.inputs, of)
         return output
     if output.column not in META_COLUMNS or output.column in of.base.manifest.schema:
         return output
-    hidden = _OfTable(
-        sql=output.column,
-        expr=FieldRef(output.field.type, output.column),
-        columns=frozenset([output.column, ROW_ADDRESS]),
-    )
-    return replace(output, expression=hidden)
+    values = FieldRef(output.field.type, output.column)
+    hidden = Apply(values.type, _of_table, (values, _ADDRESS))
+    return replace(output, expression=_column(output.column, hidden))
 
 
 def parts_for(of: ReadSet, predicate: Predicate | None) -> ReadSet:

@@ -8,7 +8,7 @@ own address, or, in the table itself, if the key leads nowhere.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -16,13 +16,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
-from lancekit.arrow_values import booleans_of, flags_of, numbers_of
+from lancekit.arrow_values import booleans_of, numbers_of
 from lancekit.format import row_address
+from lancekit.format.column_names import ROW_ADDRESS
 from lancekit.lazy import cached_property
 from lancekit.pipeline.keys.probe import KeyTable
-from lancekit.scan.expressions.predicate import Predicate, every_row
+from lancekit.scan.expressions.nodes import Apply, FieldRef, all_of, walk
+from lancekit.scan.expressions.predicate import Predicate
 
-__all__ = ["KeyRows", "Newest", "NewestOnly", "newest_of"]
+__all__ = ["IsNewest", "KeyRows", "Newest", "newest_in", "newest_of", "newest_only"]
 
 Addresses: TypeAlias = npt.NDArray[np.uint64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -124,32 +126,19 @@ def _backwards(values: pa.Array) -> pa.Array:
     return ak.take(values, np.arange(len(values))[::-1])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewestOnly(Predicate):
-    """A filter for the newest row of each key, of which another filter may ask more.
-
-    It reads the key and the address of rows, besides what the other filter reads.
-    """
+@dataclass(frozen=True, slots=True, eq=False)
+class IsNewest:
+    """Tells of rows, by their keys and addresses, whether they are the newest of their keys."""
 
     newest: Newest
-    wanted: Predicate | None = None
 
-    @classmethod
-    def among(cls, newest: Newest, wanted: Predicate | None) -> NewestOnly:
-        """Return the filter for the newest rows that another filter wants; ``None`` for all."""
-        read = frozenset([*newest.keys.names, "_rowaddr"])
-        if wanted is None:
-            return cls(
-                source="true", expr=every_row(), schema=pa.schema([]), columns=read, newest=newest
-            )
-        return cls(
-            source=wanted.source,
-            expr=wanted.expr,
-            schema=wanted.schema,
-            columns=read | wanted.columns,
-            newest=newest,
-            wanted=wanted,
-        )
+    def __call__(self, *columns: pa.Array) -> pa.BooleanArray:
+        """Tell it of rows: the columns of the key come first, their addresses last."""
+        *keys, addresses = columns
+        rows, own = self.newest.find(keys)
+        mask = np.ones(len(addresses), bool)
+        mask[rows] = numbers_of(addresses)[rows] == own
+        return booleans_of(mask)
 
     @property
     def told(self) -> str:
@@ -159,16 +148,25 @@ class NewestOnly(Predicate):
             f"its key: shards have {len(self.newest.addresses):,} rows that may be"
         )
 
-    def mask(self, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
-        """Tell for each row whether it is wanted, and the newest one of its key."""
-        rows, addresses = self.newest.find([data.column(name) for name in self.newest.keys.names])
-        own = _addresses(data.column("_rowaddr"))
-        mask = np.ones(data.num_rows, bool)
-        mask[rows] = own[rows] == addresses
-        if self.wanted is not None:
-            mask &= flags_of(self.wanted.mask(data))
-        return booleans_of(mask)
+
+def newest_only(newest: Newest, schema: pa.Schema, wanted: Predicate | None) -> Predicate:
+    """Return the filter for the newest rows that another filter wants; ``None`` for all.
+
+    Parameters
+    ----------
+    schema
+        The table's, which has the key columns.
+    """
+    names = newest.keys.names
+    keys = (FieldRef(schema.field(name).type, name) for name in names)
+    test = Apply(pa.bool_(), IsNewest(newest), (*keys, FieldRef(pa.uint64(), ROW_ADDRESS)))
+    read = frozenset([*names, ROW_ADDRESS])
+    if wanted is None:
+        return Predicate(source="true", expr=test, schema=pa.schema([]), columns=read)
+    return replace(wanted, expr=all_of(wanted.expr, test), columns=read | wanted.columns)
 
 
-def _addresses(column: pa.Array | pa.ChunkedArray) -> Addresses:
-    return numbers_of(ak.combine_chunks(column) if isinstance(column, pa.ChunkedArray) else column)
+def newest_in(predicate: Predicate) -> IsNewest | None:
+    """Return the test for newest rows that a filter has, if it has one."""
+    tests = (part.function for part in walk(predicate.expr) if isinstance(part, Apply))
+    return next((test for test in tests if isinstance(test, IsNewest)), None)

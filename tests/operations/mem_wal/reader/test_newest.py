@@ -10,7 +10,13 @@ import pyarrow as pa
 import pytest
 
 from lancekit.format import row_address
-from lancekit.operations.mem_wal.reader.newest import NOWHERE, KeyRows, NewestOnly, newest_of
+from lancekit.operations.mem_wal.reader.newest import (
+    NOWHERE,
+    KeyRows,
+    newest_in,
+    newest_of,
+    newest_only,
+)
 from lancekit.scan.expressions.predicate import Predicate
 
 KINDS: list[tuple[pa.DataType, ...]] = [
@@ -70,10 +76,18 @@ def test_the_filter_lets_pass_what_leads_to_itself_or_nowhere_and_is_wanted() ->
             "_rowaddr": pa.array([0, (5 << 32) + 0, (5 << 32) + 2, (5 << 32) + 1, 1], pa.uint64()),
         }
     )
-    alone = NewestOnly.among(newest, None)
+    schema = pa.schema({"k": pa.int64(), "x": pa.int64()})
+    alone = newest_only(newest, schema, None)
     assert alone.columns == {"k", "_rowaddr"}
     assert alone.mask(rows).to_pylist() == [False, False, True, False, True]
-    wanted = Predicate.parse("x > 3 AND k < 3", pa.schema({"k": pa.int64(), "x": pa.int64()}))
-    both = NewestOnly.among(newest, wanted)
+    wanted = Predicate.parse("x > 3 AND k < 3", schema)
+    assert newest_in(wanted) is None
+    both = pickle.loads(pickle.dumps(newest_only(newest, schema, wanted)))
     assert both.columns == {"k", "x", "_rowaddr"}
     assert both.mask(rows).to_pylist() == [False, False, True, False, False]
+    # blocks in which no row is wanted are left out, newest or not
+    ends = pa.array([0, 2]), pa.array([3, 9])
+    assert both.may_want("x", *ends).tolist() == [False, True]
+    test = newest_in(both)
+    assert test is not None
+    assert "shards have 3 rows that may be" in test.told

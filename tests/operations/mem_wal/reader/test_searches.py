@@ -13,7 +13,7 @@ import pytest
 import lancekit as lk
 from lancekit.api.scan_options import ScanOptions, planned
 from lancekit.operations.mem_wal.reader.merge_on_read import merged_scan
-from lancekit.operations.mem_wal.reader.newest import NewestOnly
+from lancekit.operations.mem_wal.reader.newest import IsNewest
 from lancekit.operations.mem_wal.reader.sources import newest_read_set
 from lancekit.scan.fulltext.column import TextColumn
 from tests.support.shard_model import Row, ShardedTable
@@ -210,13 +210,13 @@ def test_newer_rows_are_looked_for_only_of_those_that_would_be_the_nearest(
     with ds.mem_wal_writer(SHARD) as writer:  # of the nearest rows most are elsewhere now
         writer.put(rows(range(100, 140), 9000))
     asked: list[int] = []
-    mask = NewestOnly.mask
+    tell = IsNewest.__call__
 
-    def counted(self: NewestOnly, data: Any) -> Any:
-        asked.append(data.num_rows)
-        return mask(self, data)
+    def counted(self: IsNewest, *columns: Any) -> Any:
+        asked.append(len(columns[0]))
+        return tell(self, *columns)
 
-    monkeypatch.setattr(NewestOnly, "mask", counted)
+    monkeypatch.setattr(IsNewest, "__call__", counted)
     nearest = {"column": "vec", "q": [120.0, 0.0], "k": 12, "minimum_nprobes": 4}
     most = {"refine_factor": 20} if kind == "IVF_SQ" else {}
     found = ds.to_table(["id"], nearest=nearest | most, include_mem_wal=True)
