@@ -6,7 +6,7 @@ from lancekit.api._handle import Handle
 from lancekit.api.pylance.arguments import check_count
 from lancekit.call import Arguments
 from lancekit.operations.columns.add import NewColumns
-from lancekit.operations.columns.alter import check_alterations
+from lancekit.operations.columns.alter import check_alterations, plan_alteration
 from lancekit.operations.explain.columns import (
     explain_add,
     explain_alter,
@@ -50,7 +50,7 @@ def replace(ds: Handle, given: Arguments) -> Explanation:
 
 def alter(ds: Handle, given: Arguments) -> Explanation:
     """Tell what renamed and cast columns would do."""
-    return explain_alter(ds._snapshot, check_alterations(given["alterations"]))
+    return explain_alter(plan_alteration(ds._snapshot, check_alterations(given["alterations"])))
 
 
 def drop(ds: Handle, given: Arguments) -> Explanation:

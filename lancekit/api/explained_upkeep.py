@@ -26,6 +26,7 @@ from lancekit.operations.explain.indices import (
     explain_validate,
 )
 from lancekit.operations.explain.mem_wal import explain_merge_mem_wal
+from lancekit.operations.index.create import plan_index
 from lancekit.operations.maintenance.compact_plan import CompactionOptions
 from lancekit.operations.mem_wal.merge_step import OnError
 from lancekit.operations.mem_wal.shards import chosen_shards
@@ -84,14 +85,15 @@ def scalar_index(ds: Handle, given: Arguments) -> Explanation:
     asked = {"kwargs": {}, **given}
     if asked.pop("fragment_ids") is not None:
         raise no_fragments("explain.create_scalar_index")
-    return explain_index(ds._snapshot, scalar_request(**asked), "create_scalar_index")
+    plan = plan_index(ds._snapshot, scalar_request(**asked))
+    return explain_index(plan, "create_scalar_index")
 
 
 def vector_index(ds: Handle, given: Arguments) -> Explanation:
     """Tell what an index of vectors would do."""
     asked = dict(given)
     request = vector_request(**asked.pop("kwargs", {}), **asked)
-    return explain_index(ds._snapshot, request, "create_index")
+    return explain_index(plan_index(ds._snapshot, request), "create_index")
 
 
 def validate(ds: Handle, given: Arguments) -> Explanation:

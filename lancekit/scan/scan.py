@@ -59,6 +59,10 @@ class Search(Protocol):
     def reads(self) -> tuple[str, ...]:
         """The columns that it asks all rows for."""
 
+    @property
+    def prefilter(self) -> bool:
+        """Whether the scan's filter is asked before."""
+
     def told(self, rows: int) -> str:
         """Say what is done with so many rows."""
 

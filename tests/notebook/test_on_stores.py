@@ -87,7 +87,9 @@ def test_pictures_and_words_ask_for_no_rows(store: Any) -> None:
         for word, most in budgets.items():
             files = asked(lambda word=word: drawn(lance(shell, f"{word} ds")))
             assert len(files) <= most, (word, files)
-        assert asked(lambda: drawn(lance(shell, "explain ds x > 3"))) == []
+        # how much of the files each column takes is looked up in one of them, and no rows are read
+        looked = asked(lambda: drawn(lance(shell, "explain ds x > 3")))
+        assert len({file.rpartition("/")[2] for file in looked}) <= 1
         assert "b" in repr(lance(shell, "blame ds s = 'b'"))
 
 

@@ -185,8 +185,9 @@ def test_a_merge_says_whether_an_index_is_asked(stable: bool, tmp_path: Path) ->
     explained = merge.explain(new)
     assert told in explained.why
     assert explained.reads is not None
-    left = next(note for note in explained.notes if note.startswith("by what they tell"))
-    assert f"{explained.reads.rows:,} of {ds.count_rows():,} rows" in left
+    assert explained.plan is not None
+    lookup = next(node for node in explained.plan.walk() if node.name == "IndexLookup")
+    assert f"{explained.reads.rows:,} of {ds.count_rows():,} rows are left" in lookup.does
     assert 3 <= explained.reads.rows < ds.count_rows() / 2
     every = merge.use_index(False).explain(new).reads
     assert every is not None

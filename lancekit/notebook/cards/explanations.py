@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from lancekit.notebook.cards.common import ENGINES, facts, ref
 from lancekit.notebook.render.models import Card, Fact
 from lancekit.notebook.render.words import clean, count, listing, plural, size
-from lancekit.operations.explain.explanation import Explanation, Reads, Writes
+from lancekit.operations.explain.explanation import Explanation, PlanNode, Reads, Writes
 from lancekit.options import options
 
 __all__ = ["explanation_card", "read_facts", "written"]
+
+#: what is in front of a node that is an input of the one above, and of its own inputs; browsers do
+#: not join these blanks
+_NEXT, _LAST = ("├\u00a0", "│\u00a0"), ("└\u00a0", "\u00a0\u00a0")
 
 
 def explanation_card(told: Explanation, _now: datetime) -> Card:
@@ -25,9 +29,9 @@ def explanation_card(told: Explanation, _now: datetime) -> Card:
         ),
         facts=(
             *facts(("because", clean(told.why))),
-            *read_facts(told.reads),
+            *_labelled("plan", _lines(told.plan) if told.plan else ()),
             *facts(("writes", written(told.writes) or "nothing but metadata" * bool(told.commits))),
-            *notes(told.notes),
+            *_labelled("note", map(clean, told.notes)),
         ),
     )
 
@@ -37,13 +41,36 @@ def read_facts(reads: Reads | None) -> tuple[Fact, ...]:
     if reads is None:
         return ()
     return facts(
-        (
-            "reads",
-            f"about {size(reads.bytes)}: {plural(reads.rows, 'row')} of {count(reads.fragments)} "
-            f"of {plural(reads.all_fragments, 'fragment')}",
-        ),
-        ("columns", listing(reads.columns, options.display_columns) or "none"),
+        ("reads", f"about {size(reads.bytes)}: {_rows(reads)}"),
+        ("columns", _columns(reads) or "none"),
     )
+
+
+def _rows(reads: Reads) -> str:
+    return (
+        f"{plural(reads.rows, 'row')} of {count(reads.fragments)} "
+        f"of {plural(reads.all_fragments, 'fragment')}"
+    )
+
+
+def _columns(reads: Reads) -> str:
+    return listing(reads.columns, options.display_columns)
+
+
+def _lines(node: PlanNode, before: str = "", below: str = "") -> Iterator[str]:
+    """Yield a line for each node of a plan: the result first, what it is made of below."""
+    told = clean(node.does)
+    if (amount := node.reads) is not None:
+        parts = (
+            _columns(amount),
+            f"{told} {_rows(amount)}".lstrip(),
+            f"about {size(amount.bytes)}",
+        )
+        told = " · ".join(filter(None, parts))
+    yield f"{before}{node.name}  {told}".rstrip()
+    for at, one in enumerate(node.inputs, start=1):
+        corner, bar = _LAST if at == len(node.inputs) else _NEXT
+        yield from _lines(one, below + corner, below + bar)
 
 
 def written(writes: Writes | None) -> str:
@@ -59,5 +86,6 @@ def written(writes: Writes | None) -> str:
     return clean(writes.what) + (f" ({most}{', '.join(limits)})" if limits else "")
 
 
-def notes(lines: Iterable[str]) -> tuple[Fact, ...]:
-    return tuple(Fact("note" if at == 0 else "", clean(line)) for at, line in enumerate(lines))
+def _labelled(label: str, lines: Iterable[str]) -> tuple[Fact, ...]:
+    """Return lines below one another, of which the first has a label."""
+    return tuple(Fact("" if at else label, line) for at, line in enumerate(lines))

@@ -6,7 +6,7 @@ See docs/format/operations.md, 6.2.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias
 
@@ -38,22 +38,29 @@ from lancekit.pipeline.columns.write import (
     last_file,
     write_beside,
 )
-from lancekit.pipeline.engine.engine import LocalRunner, Runner, choose_runner
+from lancekit.pipeline.engine.engine import (
+    Choice,
+    LocalRunner,
+    Runner,
+    choose_engine,
+    runner_of,
+)
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
+    "AlterPlan",
     "Alteration",
     "alter_columns",
-    "alterations_by_field",
-    "altered",
     "check_alterations",
+    "columns_choice",
     "columns_runner",
     "columns_task",
     "drop_columns",
     "find_field",
     "merge_columns",
+    "plan_alteration",
     "schema_without",
     "write_to_all",
 ]
@@ -116,16 +123,26 @@ def merge_columns(
         return commit(current, Pending(operation=operation, uuid=str(uuid.uuid4())))
 
 
+def columns_choice(current: Snapshot, maker: Maker) -> Choice:
+    """Say where columns are made: a stream is read here, and a checkpoint is a file of here."""
+    if isinstance(maker, Streamed):
+        return Choice("local", "the rows come in a stream, and are taken from it in order")
+    if checkpoint_of(maker) is not None:
+        return Choice("local", "the results are kept in a file of this machine")
+    return choose_engine(current.manifest.num_rows)
+
+
 def columns_runner(current: Snapshot, maker: Maker) -> Runner:
     """Return where to make columns.
 
-    A stream is read here, in order, and a checkpoint is a file of this machine.  The batches of a
-    function may have threads of their own; fragments then come one after the other.
+    The batches of a function may have threads of their own; fragments then come one after the
+    other, as those of a stream do.
     """
-    if isinstance(maker, Streamed) or checkpoint_of(maker) is not None:
+    choice = columns_choice(current, maker)
+    in_order = isinstance(maker, Streamed) or checkpoint_of(maker) is not None or maker.calls
+    if choice.engine == "local" and in_order:
         return LocalRunner(threads=1)
-    runner = choose_runner(current.manifest.num_rows, current.store)
-    return LocalRunner(threads=1) if maker.calls and runner.name == "local" else runner
+    return runner_of(choice, current.store)
 
 
 def write_to_all(
@@ -267,42 +284,83 @@ def alter_columns(snapshot: Snapshot, alterations: Sequence[Alteration]) -> Snap
 
     def attempt(current: Snapshot) -> Snapshot:
         check_writable(current)
-        schema = current.manifest.schema
-        changes = alterations_by_field(schema, alterations)
-        edits, casts, result = altered(current, changes)
-        tightened = [a.path for f, a in changes.values() if a.nullable is False and f.nullable]
-        _check_no_nulls(current, tightened)
-        if not casts:
-            return _project(current, result, preserves=not tightened)
-        parts = [(f.name, part) for f in schema.fields if (part := _cast_part(f, edits, casts))]
-        cast = next(f.name for id_, (f, _) in changes.items() if id_ in casts)
-        check_new_values(current, cast, cast=True)
-        maker = Converted(tuple(n for n, _ in parts), tuple(c for _, (_, c) in parts))
-        written = write_to_all(current, LanceSchema(tuple(f for _, (f, _) in parts)), maker)
-        return merge_columns(current, written, result, preserves=False)
+        return plan_alteration(current, alterations).run()
 
     return retried(snapshot, attempt, RetryPolicy())[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlterPlan:
+    """What altered columns of a version are, and how they are made: it is run, or explained.
+
+    Attributes
+    ----------
+    snapshot
+        The version.
+    schema
+        The schema with the altered fields.
+    casts
+        The paths of columns that are cast.
+    tightened
+        The paths of columns that become not nullable, and so must hold no nulls.
+    stored, maker
+        What new files hold, and how that is made of the old values; ``None`` if nothing is cast.
+    """
+
+    snapshot: Snapshot
+    schema: LanceSchema
+    casts: tuple[str, ...]
+    tightened: tuple[str, ...]
+    stored: LanceSchema
+    maker: Converted | None
+
+    @property
+    def choice(self) -> Choice:
+        """Where it runs, and why."""
+        return choose_engine(self.snapshot.manifest.num_rows)
+
+    def run(self) -> Snapshot:
+        """Look for nulls, write what is cast, and commit."""
+        current = self.snapshot
+        _check_no_nulls(current, self.tightened, runner_of(self.choice))
+        if self.maker is None:
+            return _project(current, self.schema, preserves=not self.tightened)
+        check_new_values(current, self.casts[0], cast=True)
+        written = write_to_all(current, self.stored, self.maker)
+        return merge_columns(current, written, self.schema, preserves=False)
+
+
+def plan_alteration(current: Snapshot, alterations: Sequence[Alteration]) -> AlterPlan:
+    """Plan what becomes of columns; what rows tell, such as nulls, is not looked at.
+
+    Raises
+    ------
+    ColumnNotFoundError, InvalidArgumentError
+        As `alter_columns`.
+    """
+    schema = current.manifest.schema
+    changes = _by_field(schema, alterations)
+    casts = {id_ for id_, (_, a) in changes.items() if a.data_type is not None}
+    edits = dict(_edits(current, changes))
+    result = replace(schema, fields=tuple(_replaced(f, edits, casts) for f in schema.fields))
+    _check_names(result.fields)
+    parts = [(f.name, part) for f in schema.fields if (part := _cast_part(f, edits, casts))]
+    return AlterPlan(
+        snapshot=current,
+        schema=result,
+        casts=tuple(a.path for id_, (_, a) in changes.items() if id_ in casts),
+        tightened=tuple(a.path for f, a in changes.values() if a.nullable is False and f.nullable),
+        stored=LanceSchema(tuple(f for _, (f, _) in parts)),
+        maker=Converted(tuple(n for n, _ in parts), tuple(c for _, (_, c) in parts))
+        if parts
+        else None,
+    )
 
 
 Changes: TypeAlias = Mapping[int, tuple[LanceField, Alteration]]
 
 
-def altered(
-    current: Snapshot, changes: Changes
-) -> tuple[Mapping[int, LanceField], Set[int], LanceSchema]:
-    """Return the altered fields, which of them are cast, and the schema with them.
-
-    What rows tell, such as nulls, is not looked at.
-    """
-    schema = current.manifest.schema
-    casts = {id_ for id_, (_, a) in changes.items() if a.data_type is not None}
-    edits = dict(_edits(current, changes))
-    result = replace(schema, fields=tuple(_replaced(f, edits, casts) for f in schema.fields))
-    _check_names(result.fields)
-    return edits, casts, result
-
-
-def alterations_by_field(schema: LanceSchema, alterations: Sequence[Alteration]) -> Changes:
+def _by_field(schema: LanceSchema, alterations: Sequence[Alteration]) -> Changes:
     """Return fields and their alterations by id; paths are those before all of them."""
     out: dict[int, tuple[LanceField, Alteration]] = {}
     for alteration in alterations:
@@ -404,10 +462,7 @@ def _check_cast(current: Snapshot, old: LanceField, path: str, kind: pa.DataType
             )
 
 
-def _check_no_nulls(current: Snapshot, paths: Sequence[str]) -> None:
-    if not paths:
-        return
-    runner = choose_runner(current.manifest.num_rows)
+def _check_no_nulls(current: Snapshot, paths: Iterable[str], runner: Runner) -> None:
     for path in paths:
         tasks = [NullsTask(source=source, path=path) for source in fragment_sources(current)]
         if nulls := sum(runner.map(count_nulls, tasks)):

@@ -8,35 +8,37 @@ from typing import Any
 import pyarrow as pa
 
 from lancekit.format.extensions import stored_schema
-from lancekit.operations.columns.add import NewColumns, check_join_keys, plan_addition, rows_like
-from lancekit.operations.columns.alter import (
-    Alteration,
-    alterations_by_field,
-    altered,
-    schema_without,
+from lancekit.operations.columns.add import (
+    NewColumns,
+    check_join_keys,
+    plan_addition,
+    rows_like,
+    with_checkpoint,
 )
+from lancekit.operations.columns.alter import AlterPlan, columns_choice, schema_without
 from lancekit.operations.columns.replace import plan_replacement
 from lancekit.operations.explain.explanation import (
     Explanation,
+    PlanNode,
     Writes,
     explain_metadata,
     explanation,
     reads,
 )
-from lancekit.pipeline.columns.write import Maker, Streamed
-from lancekit.pipeline.engine.engine import Choice, choose_engine
+from lancekit.operations.explain.nodes import project_node, read_node
+from lancekit.pipeline.columns.replace import Assigned
+from lancekit.pipeline.columns.write import Computed, Maker, Streamed
+from lancekit.pipeline.engine.engine import choose_engine
 from lancekit.pipeline.engine.held_rows import in_memory
 from lancekit.pipeline.engine.inputs import as_reader, is_spark_dataframe
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["explain_add", "explain_alter", "explain_drop", "explain_join", "explain_replacement"]
 
-_IN_ORDER = Choice("local", "the rows come in a stream, and are taken from it in order")
-
 
 def explain_add(snapshot: Snapshot, new: NewColumns) -> Explanation:
     """Explain new columns."""
-    addition = plan_addition(snapshot, new)
+    addition = plan_addition(snapshot, with_checkpoint(snapshot, new))
     if addition.maker is None:
         note = "columns of nulls need no files"
         return explain_metadata(snapshot, "add_columns", ["Merge"], [note])
@@ -59,11 +61,13 @@ def explain_join(
         schema = as_reader(data, like=rows_like(snapshot, left_on, on)).schema
     if schema is not None:
         check_join_keys(manifest.schema, stored_schema(schema), left_on, on, exact=False)
+    keys = read_node(snapshot, [left_on])
     return explanation(
         snapshot,
         operation,
         choose_engine(manifest.num_rows, on_spark=frame),
-        reads=reads(snapshot, [left_on]),
+        plan=PlanNode("MatchKeys", left_on, inputs=(PlanNode("Source"), keys)),
+        reads=keys.reads,
         writes=Writes(
             what="a file with the new columns for each of the "
             f"{len(manifest.fragments)} fragments; the files that are there stay",
@@ -75,7 +79,7 @@ def explain_join(
 
 def explain_replacement(snapshot: Snapshot, new: NewColumns) -> Explanation:
     """Explain new values of whole columns."""
-    planned = plan_replacement(snapshot, new)
+    planned = plan_replacement(snapshot, with_checkpoint(snapshot, new))
     names = planned.stored.names
     return _columns(snapshot, "replace_columns", planned.maker, names, "DataReplacement")
 
@@ -84,14 +88,14 @@ def _columns(
     snapshot: Snapshot, operation: str, maker: Maker, names: Sequence[str], commits: str
 ) -> Explanation:
     manifest = snapshot.manifest
-    streamed = isinstance(maker, Streamed)
     known = [name for name in names if name in manifest.schema]
-    taken = reads(snapshot, maker.columns)
+    plan = _made(snapshot, maker, names)
     return explanation(
         snapshot,
         operation,
-        _IN_ORDER if streamed else choose_engine(manifest.num_rows),
-        reads=None if streamed else taken,
+        columns_choice(snapshot, maker),
+        plan=plan,
+        reads=None if isinstance(maker, Streamed) else reads(snapshot, maker.columns),
         writes=Writes(
             what=f"a file with {', '.join(names)} for each of the {len(manifest.fragments)} "
             "fragments; the files that are there stay",
@@ -102,21 +106,32 @@ def _columns(
     )
 
 
-def explain_alter(snapshot: Snapshot, alterations: Sequence[Alteration]) -> Explanation:
+def _made(snapshot: Snapshot, maker: Maker, names: Sequence[str]) -> PlanNode:
+    """Return the nodes of columns that are made of others, or that a stream has."""
+    if isinstance(maker, Streamed):
+        return PlanNode("Source", ", ".join(names))
+    node = read_node(snapshot, maker.columns)
+    if isinstance(maker, Computed):
+        texts = [one.sql for one in maker.expressions]
+        return project_node(dict(zip(names, texts, strict=True)), node)
+    if isinstance(maker, Assigned):
+        return project_node({a.field.name: a.expression.sql for a in maker.assignments}, node)
+    return PlanNode("Call", f"the function that makes {', '.join(names)}", inputs=(node,))
+
+
+def explain_alter(plan: AlterPlan) -> Explanation:
     """Explain columns that are renamed, cast, or made nullable or not."""
-    schema = snapshot.manifest.schema
-    changes = alterations_by_field(schema, alterations)
-    altered(snapshot, changes)
-    casts = [a.path for _, a in changes.values() if a.data_type is not None]
-    tightened = [a.path for f, a in changes.values() if a.nullable is False and f.nullable]
+    snapshot, casts, tightened = plan.snapshot, plan.casts, plan.tightened
     if not casts and not tightened:
         return explain_metadata(snapshot, "alter_columns", ["Project"])
     rows = snapshot.manifest.num_rows
+    node = read_node(snapshot, [*casts, *tightened])
     return explanation(
         snapshot,
         "alter_columns",
-        choose_engine(rows),
-        reads=reads(snapshot, [*casts, *tightened]),
+        plan.choice,
+        plan=PlanNode("Cast", ", ".join(casts), inputs=(node,)) if casts else node,
+        reads=node.reads,
         writes=Writes(what="a file with the cast columns for each fragment", rows=rows)
         if casts
         else None,

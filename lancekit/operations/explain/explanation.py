@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from lancekit.versions.snapshot import Snapshot
 __all__ = [
     "METADATA_ONLY",
     "Explanation",
+    "PlanNode",
     "Reads",
     "Writes",
     "explain_metadata",
@@ -54,6 +55,42 @@ class Writes:
     exact: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class PlanNode:
+    """A step of a plan, and the steps whose rows it takes.
+
+    Attributes
+    ----------
+    name
+        What it is, such as ``"Read"`` or ``"Filter"``.
+    does
+        What it does, in words.
+    reads
+        What it reads; ``None`` if it takes all from its inputs.
+    inputs
+        The steps below it.
+    """
+
+    name: str
+    does: str = ""
+    reads: Reads | None = None
+    inputs: tuple[PlanNode, ...] = ()
+
+    def walk(self) -> Iterator[PlanNode]:
+        """Yield the node and all below it, each before its inputs.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://plan-example")
+        >>> [node.name for node in ds.explain.delete("x > 1").plan.walk()]
+        ['Filter', 'Read']
+        """
+        yield self
+        for node in self.inputs:
+            yield from node.walk()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Explanation(Displayed):
     """What an operation would do; making it changes nothing and reads no rows.
@@ -66,6 +103,8 @@ class Explanation(Displayed):
         Where the work would run, ``"local"`` or ``"spark"``, and the reason.
     version, branch
         What it would read.
+    plan
+        What gives the rows, from the result down to the files; ``None`` if no rows are read.
     reads, writes
         How much; ``None`` for nothing but metadata.
     commits
@@ -79,6 +118,7 @@ class Explanation(Displayed):
     why: str
     version: int
     branch: str | None = None
+    plan: PlanNode | None = None
     reads: Reads | None = None
     writes: Writes | None = None
     commits: tuple[str, ...] = ()
@@ -117,6 +157,7 @@ def explanation(
     operation: str,
     choice: Choice,
     *,
+    plan: PlanNode | None = None,
     reads: Reads | None = None,
     writes: Writes | None = None,
     commits: Iterable[str] = (),
@@ -131,6 +172,7 @@ def explanation(
         why=choice.why,
         version=snapshot.version,
         branch=snapshot.branch,
+        plan=plan,
         reads=reads,
         writes=writes,
         commits=done,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from lancekit.operations.explain.explanation import (
     Explanation,
-    Reads,
+    PlanNode,
     Writes,
     explain_metadata,
     explanation,
+    reads,
 )
+from lancekit.operations.maintenance.compact import compaction_choice
 from lancekit.operations.maintenance.compact_plan import CompactionOptions, plan_compaction
-from lancekit.pipeline.engine.engine import choose_engine
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.versions.snapshot import Snapshot
 
@@ -22,7 +23,6 @@ def explain_compaction(snapshot: Snapshot, options: CompactionOptions) -> Explan
     plan = plan_compaction(snapshot, options)
     ids = {fragment.id for task in plan.tasks for fragment in task.fragments}
     sources = [s for s in fragment_sources(snapshot) if s.fragment.id in ids]
-    rows = sum(source.fragment.num_rows for source in sources)
     left = [
         f"{len(covered.fragment_ids)} fragments are left alone, because index {covered.index!r} "
         "covers them"
@@ -31,20 +31,17 @@ def explain_compaction(snapshot: Snapshot, options: CompactionOptions) -> Explan
     if not sources:
         note = "there is nothing to compact, so no version is made"
         return explain_metadata(snapshot, "compact_files", [], [note, *left])
-    size = sum(file.size_bytes for source in sources for file in source.fragment.files)
+    amount = reads(snapshot, snapshot.manifest.schema.names, sources)
     return explanation(
         snapshot,
         "compact_files",
-        choose_engine(rows),
-        reads=Reads(
-            columns=tuple(snapshot.manifest.schema.names),
-            rows=rows,
-            fragments=len(sources),
-            all_fragments=len(snapshot.manifest.fragments),
-            bytes=size,
-        ),
+        compaction_choice(plan.tasks),
+        plan=PlanNode("Read", reads=amount),
+        reads=amount,
         writes=Writes(
-            what=f"the same rows in new files, by {len(plan.tasks)} tasks", rows=rows, bytes=size
+            what=f"the same rows in new files, by {len(plan.tasks)} tasks",
+            rows=amount.rows,
+            bytes=amount.bytes,
         ),
         commits=["ReserveFragments", "Rewrite"],
         notes=["old files stay until cleanup_old_versions() removes them", *left],

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from lancekit.index.build.builders import parsed_parameters
-from lancekit.index.kinds import kept_up_as
 from lancekit.legible import plural
 from lancekit.operations.explain.explanation import (
     Explanation,
+    PlanNode,
     Writes,
     explanation,
     reads,
 )
-from lancekit.operations.index.create import (
-    IndexRequest,
-    check_name,
-    default_name,
-    index_engine,
-    segments_of,
-)
-from lancekit.operations.index.optimize import OptimizeRequest, column_of_index, optimized_names
-from lancekit.operations.index.rows import live_fragments
-from lancekit.operations.index.segments import check_readable, indexed_field
+from lancekit.operations.explain.nodes import read_node
+from lancekit.operations.index.create import IndexPlan
+from lancekit.operations.index.optimize import IndexUpkeep, OptimizeRequest, plan_upkeep
 from lancekit.pipeline.engine.engine import Choice, choose_engine
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.versions.snapshot import Snapshot
@@ -33,34 +23,24 @@ _HERE = Choice("local", "indices are kept up in this process, whatever their siz
 _NOTHING = "the indices cover all rows, so that no version is made"
 
 
-def explain_index(snapshot: Snapshot, request: IndexRequest, operation: str) -> Explanation:
-    """Explain how an index would be made.
-
-    Raises
-    ------
-    ColumnNotFoundError, InvalidTypeError, IndexExistsError, InvalidArgumentError
-        As `create_index`.
-    """
-    parsed_parameters(request.kind, request.parameters)
-    check_readable(request.kind, snapshot)
-    column = indexed_field(snapshot, request.column, request.kind)
-    name = request.name or default_name(snapshot, column, request.kind)
-    check_name(snapshot, column, name, replace=request.replace)
-    choice, rows = index_engine(snapshot, request), snapshot.manifest.num_rows
-    replaced = any(index.name == name for index in snapshot.indices)
+def explain_index(plan: IndexPlan, operation: str) -> Explanation:
+    """Explain how an index would be made."""
+    snapshot, request, choice = plan.snapshot, plan.request, plan.choice
+    node = read_node(snapshot, [plan.column.path]) if request.train else None
     return explanation(
         snapshot,
         operation,
         choice,
-        reads=reads(snapshot, [column.path]) if request.train else None,
+        plan=node,
+        reads=None if node is None else node.reads,
         writes=Writes(
-            what=f"the files of index {name!r}, of type {request.kind.label}",
-            rows=rows if request.train else 0,
+            what=f"the files of index {plan.name!r}, of type {request.kind.label}",
+            rows=snapshot.manifest.num_rows if request.train else 0,
             exact=True,
         ),
         commits=["CreateIndex"],
         notes=[
-            f"it takes the place of the index {name!r} that is there" if replaced else "",
+            f"it takes the place of the index {plan.name!r} that is there" if plan.replaced else "",
             "tasks index groups of fragments, and further tasks join what these made"
             if choice.engine == "spark"
             else "",
@@ -77,19 +57,12 @@ def explain_optimize_indices(snapshot: Snapshot, request: OptimizeRequest) -> Ex
     IndexNotFoundError, NotOfferedError
         As `optimize_indices`.
     """
-    notes, columns, missing = [], list[str](), set[int]()
-    for name, column, uncovered in _behind(snapshot, request):
-        ids = set(uncovered)
-        rows = sum(f.num_rows for f in snapshot.manifest.fragments if f.id in ids)
-        into = "made anew of" if request.retrain else "gets"
-        notes.append(
-            f"index {name!r} {into} {plural(rows, 'row')} of {plural(len(ids), 'fragment')}"
-        )
-        columns.append(column)
-        missing |= ids
-    if not notes:
+    plans = plan_upkeep(snapshot, request)
+    if not plans:
         return explanation(snapshot, "optimize_indices", _HERE, notes=[_NOTHING])
+    missing = {id_ for plan in plans for id_ in plan.fresh}
     sources = [one for one in fragment_sources(snapshot) if one.fragment.id in missing]
+    columns = [plan.column.path for plan in plans if plan.fresh]
     segments = (
         "each index is one segment then"
         if request.retrain
@@ -97,38 +70,40 @@ def explain_optimize_indices(snapshot: Snapshot, request: OptimizeRequest) -> Ex
         if request.merge
         else "the rows become a segment of their own in each index"
     )
+    amount = reads(snapshot, columns, sources)
     return explanation(
         snapshot,
         "optimize_indices",
         _HERE,
-        reads=reads(snapshot, columns, sources),
-        writes=Writes(what=f"new files of {plural(len(notes), 'index', 'indices')}"),
+        plan=PlanNode("Read", reads=amount),
+        reads=amount,
+        writes=Writes(what=f"new files of {plural(len(plans), 'index', 'indices')}"),
         commits=["CreateIndex"],
-        notes=[*notes, segments],
+        notes=[*map(_told, plans), segments],
     )
 
 
-def _behind(
-    snapshot: Snapshot, request: OptimizeRequest
-) -> Iterator[tuple[str, str, tuple[int, ...]]]:
-    """Yield the indices that lack rows, with their columns and the fragments that they lack."""
-    live = [int(id_) for id_ in snapshot.manifest.fragments.ids]
-    for name in optimized_names(snapshot, request):
-        segments = segments_of(snapshot, name)
-        covered = {id_ for index in segments for id_ in live_fragments(index, snapshot)}
-        wanted = live if request.retrain else [id_ for id_ in live if id_ not in covered]
-        if wanted and kept_up_as(segments[-1]) is not None:
-            yield name, column_of_index(snapshot, segments[-1]).path, tuple(wanted)
+def _told(plan: IndexUpkeep) -> str:
+    """Say what an index gets."""
+    ids = set(plan.fresh)
+    rows = sum(f.num_rows for f in plan.snapshot.manifest.fragments if f.id in ids)
+    amount = f"{plural(rows, 'row')} of {plural(len(ids), 'fragment')}"
+    if plan.anew:
+        return f"index {plan.name!r} made anew of {amount}"
+    joined = "" if len(plan.joined) < 2 else f"{len(plan.joined)} segments of it become one"
+    gets = f"index {plan.name!r} gets {amount}" if ids else f"index {plan.name!r}"
+    return f"{gets}: {joined}" if joined else gets
 
 
 def explain_validate(snapshot: Snapshot, *, deep: bool) -> Explanation:
     """Explain a check of a version: of each file its frame, and if it is `deep` all values."""
-    schema = snapshot.manifest.schema
+    node = read_node(snapshot, snapshot.manifest.schema.names if deep else [])
     return explanation(
         snapshot,
         "validate",
         choose_engine(snapshot.manifest.num_rows if deep else 0),
-        reads=reads(snapshot, schema.names if deep else []),
+        plan=node if deep else None,
+        reads=node.reads,
         notes=[
             "every value is read, and checksums are compared where files have them"
             if deep

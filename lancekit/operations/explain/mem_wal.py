@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from lancekit.legible import plural
 from lancekit.operations.explain.explanation import (
     Explanation,
+    PlanNode,
     Writes,
     explain_metadata,
     explanation,
-    reads,
 )
+from lancekit.operations.explain.nodes import read_node
 from lancekit.operations.mem_wal.merge import planned_merge
 from lancekit.operations.mem_wal.merge_step import engine_of
 from lancekit.operations.unmerged.counts import waiting_rows
@@ -35,12 +36,15 @@ def explain_merge_mem_wal(
         return explain_metadata(current, "merge_mem_wal", [], [note, *in_logs])
     tables = [each.table for each in waiting]
     count = len({each.shard for each in waiting})
-    read = f"{plural(len(tables), 'generation')} of {plural(count, 'shard')} are read, too"
+    parts = f"{plural(len(tables), 'generation')} of {plural(count, 'shard')}"
+    keys = [field.name for field in current.manifest.schema.primary_key]
+    node = read_node(current, keys)
     return explanation(
         current,
         "merge_mem_wal",
         engine_of(current, steps[0] if steps else ()),
-        reads=reads(current, [field.name for field in current.manifest.schema.primary_key]),
+        plan=PlanNode("MatchKeys", ", ".join(keys), inputs=(PlanNode("Source", parts), node)),
+        reads=node.reads,
         writes=Writes(
             what="the newest row of each key in new files, and deletion files for the old ones",
             rows=sum(table.physical_rows or 0 for table in tables) + flushed,
@@ -49,7 +53,7 @@ def explain_merge_mem_wal(
         commits=["Update"] * max(len(steps), 1),
         notes=[
             *in_logs,
-            *([read] if tables else []),
+            *([f"{parts} are read, too"] if tables else []),
             "then the manifests of the shards leave them out; their files stay until "
             "cleanup_mem_wal() removes them",
         ],

@@ -15,7 +15,7 @@ from lancekit.operations.explain.explanation import (
     explanation,
     reads,
 )
-from lancekit.operations.explain.scans import asked_indices
+from lancekit.operations.explain.nodes import fetch_node, filter_node, project_node, read_node
 from lancekit.operations.update import UpdatePlan
 from lancekit.operations.write import WriteMode
 from lancekit.pipeline.casts.plan import plan_cast
@@ -29,14 +29,16 @@ __all__ = ["explain_delete", "explain_update", "explain_write"]
 def explain_delete(plan: DeletePlan, operation: str = "delete") -> Explanation:
     """Explain a delete."""
     snapshot, read = plan.snapshot, plan.read
+    node = read_node(snapshot, sorted(plan.predicate.columns), read)
     return explanation(
         snapshot,
         operation,
         plan.choice,
-        reads=reads(snapshot, sorted(plan.predicate.columns), read.fragments, read.num_rows),
+        plan=filter_node(plan.predicate, node),
+        reads=node.reads,
         writes=Writes(what="a deletion file for each fragment that has such rows; no data file"),
         commits=["Delete"],
-        notes=[*asked_indices(snapshot, read), *advice(snapshot, plan.predicate, read.lookup)],
+        notes=advice(snapshot, plan.predicate, read.lookup),
     )
 
 
@@ -46,24 +48,24 @@ def explain_update(plan: UpdatePlan) -> Explanation:
     asked = () if predicate is None else sorted(predicate.columns)
     names = [*asked, *snapshot.manifest.schema.names]
     everything = reads(snapshot, names, read.fragments, read.num_rows)
+    node = rows = read_node(snapshot, names if predicate is None else asked, read)
+    if predicate is not None:
+        others = [name for name in names if name not in predicate.columns]
+        rows = fetch_node(snapshot, others, read, filter_node(predicate, node))
+    values = {one.field.name: one.expression.sql for one in plan.assignments}
     return explanation(
         snapshot,
         "update",
         plan.choice,
-        reads=everything
-        if predicate is None
-        else reads(snapshot, asked, read.fragments, read.num_rows),
+        plan=project_node(values, rows),
+        reads=node.reads,
         writes=Writes(
             what="the changed rows, whole, in new files, and deletion files for the old ones",
             rows=read.num_rows,
             bytes=everything.bytes,
         ),
         commits=["Update"],
-        notes=[
-            *asked_indices(snapshot, read),
-            *advice(snapshot, predicate, read.lookup),
-            "the other columns are read for the rows that the condition selects" if asked else "",
-        ],
+        notes=advice(snapshot, predicate, read.lookup),
     )
 
 

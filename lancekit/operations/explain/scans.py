@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lancekit.operations.explain.advice import advice
 from lancekit.operations.explain.explanation import (
     METADATA_ONLY,
     Explanation,
+    PlanNode,
     explanation,
     reads,
 )
-from lancekit.operations.mem_wal.reader.newest import newest_in
+from lancekit.operations.explain.nodes import (
+    fetch_node,
+    filter_node,
+    project_node,
+    read_node,
+)
 from lancekit.pipeline.engine.engine import Choice
-from lancekit.scan.expressions.predicate import Predicate
-from lancekit.scan.read import Read
 from lancekit.scan.scan import Scan
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["asked_indices", "explain_count", "explain_scan", "left_by_indices"]
+__all__ = ["explain_count", "explain_scan"]
 
 _HERE = Choice("local", "the rows are asked for here; to_spark() reads them on the executors")
 
@@ -32,50 +37,64 @@ def explain_scan(
     choice: Choice = _HERE,
 ) -> Explanation:
     """Explain a scan."""
-    request, search = scan.request, scan.search
-    made = set() if search is None else {field.name for field in search.made}
-    shown = {column for output in request.outputs for column in output.inputs} - made
-    asked = () if request.predicate is None else sorted(request.predicate.columns - made)
-    if search is not None:
-        rows = sum(source.num_rows for source in scan.sources)
-        names = [*search.reads, *asked, *sorted(shown.difference(asked))]
-        return explanation(
-            snapshot,
-            operation,
-            choice,
-            reads=reads(snapshot, names, scan.sources),
-            notes=[search.told(rows), _newest(request.predicate)],
-        )
-    columns = [*asked, *sorted(shown.difference(asked, order_by)), *order_by]
-    read = scan.read
-    stops = scan.limit is not None and request.predicate is None and not order_by
-    wanted = (scan.limit or 0) if stops else read.num_rows
-    notes = [
-        _newest(request.predicate),
-        *asked_indices(snapshot, read),
-        f"the filter is looked at first: of {', '.join(asked)} all "
-        f"{'these ' if read.lookup is not None else ''}rows are read, of the other "
-        "columns the blocks that have rows left"
-        if asked
-        else "",
-        *advice(snapshot, request.predicate, read.lookup),
-        "the whole result is sorted in memory" if order_by else "",
-        f"it stops as soon as {scan.limit} rows are found"
-        if scan.limit is not None and asked and not order_by
-        else "",
-    ]
+    request, read = scan.request, scan.read
+    asked, rest = _columns(scan, order_by)
+    sources = read.fragments if scan.search is None else scan.sources
+    rows = read.num_rows if scan.search is None else None
+    stops = scan.limit is not None and scan.in_order and not order_by
+    wanted = scan.limit if stops else rows
     return explanation(
         snapshot,
         operation,
         choice,
-        reads=reads(snapshot, columns, read.fragments, wanted),
-        notes=notes,
+        plan=_plan(snapshot, scan, order_by),
+        reads=reads(snapshot, [*asked, *rest], sources, wanted),
+        notes=[
+            *([] if scan.search is not None else advice(snapshot, request.predicate, read.lookup)),
+            "the whole result is sorted in memory" if order_by else "",
+        ],
     )
 
 
-def _newest(predicate: Predicate | None) -> str:
-    newest = None if predicate is None else newest_in(predicate)
-    return "" if newest is None else newest.told
+def _columns(scan: Scan, order_by: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the columns that are read to choose rows, and those read of the rows chosen."""
+    request, search = scan.request, scan.search
+    made = set() if search is None else {field.name for field in search.made}
+    shown = {column for output in request.outputs for column in output.inputs} - made
+    asked = [] if search is None else [*search.reads]
+    if request.predicate is not None:
+        asked += sorted(request.predicate.columns - made)
+    rest = sorted(shown.difference(asked, order_by))
+    return asked, [*rest, *(name for name in order_by if name not in made)]
+
+
+def _plan(snapshot: Snapshot, scan: Scan, order_by: Sequence[str]) -> PlanNode:
+    """Return the nodes of a scan: rows are read, filtered, searched, put in order, and cut."""
+    request, search, read = scan.request, scan.search, scan.read
+    asked, rest = _columns(scan, order_by)
+    limit = "" if scan.limit is None else f"{scan.limit:,} rows"
+    ends = [limit, f"after the first {scan.offset:,}" if scan.offset else ""]
+    cut = " ".join(filter(None, ends))
+    if not asked:
+        rows = min(read.num_rows, scan.limit or 0) if limit and not order_by else None
+        node = read_node(snapshot, rest, read, rows)
+    else:
+        node = read_node(snapshot, asked, read)
+        predicate = request.predicate
+        late = search is not None and not search.prefilter
+        if predicate is not None and not late:
+            node = filter_node(predicate, node)
+        if search is not None:
+            told = search.told(sum(source.num_rows for source in scan.sources))
+            node = PlanNode("Search", told, inputs=(node,))
+        if predicate is not None and late:
+            node = filter_node(predicate, node)
+        node = fetch_node(snapshot, rest, read, node)
+    computed = {one.field.name: one.expression.sql for one in request.outputs if one.expression}
+    node = project_node(computed, node)
+    if order_by:
+        node = PlanNode("Sort", f"by {', '.join(order_by)}", inputs=(node,))
+    return PlanNode("Limit", cut, inputs=(node,)) if cut else node
 
 
 def explain_count(snapshot: Snapshot, scan: Scan | None) -> Explanation:
@@ -84,20 +103,5 @@ def explain_count(snapshot: Snapshot, scan: Scan | None) -> Explanation:
         return explanation(
             snapshot, "count_rows", METADATA_ONLY, notes=["the manifest says how many there are"]
         )
-    return explain_scan(snapshot, scan, operation="count_rows")
-
-
-def asked_indices(snapshot: Snapshot, read: Read) -> list[str]:
-    """Say which indices are asked, and what they leave to be looked at."""
-    if read.lookup is None:
-        return []
-    return [read.lookup.told(), left_by_indices(snapshot, read)]
-
-
-def left_by_indices(snapshot: Snapshot, read: Read) -> str:
-    """Say what indices leave to be looked at."""
-    manifest = snapshot.manifest
-    return (
-        f"by what they tell, {read.num_rows:,} of {manifest.num_rows:,} rows are looked at, in "
-        f"{len(read.fragments):,} of {len(manifest.fragments):,} fragments"
-    )
+    told = explain_scan(snapshot, scan, operation="count_rows")
+    return replace(told, plan=PlanNode("Count", inputs=tuple(filter(None, [told.plan]))))

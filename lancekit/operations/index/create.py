@@ -28,18 +28,19 @@ from lancekit.operations.index.segments import (
     indexed_field,
     removed_unless_committed,
 )
-from lancekit.pipeline.engine.engine import Choice, choose_engine, choose_runner
+from lancekit.pipeline.engine.engine import Choice, choose_engine, runner_of
 from lancekit.progress import IndexProgress, told_of_rows, tracking
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
+    "IndexPlan",
     "IndexRequest",
     "check_name",
     "commit_segments",
     "create_index",
     "default_name",
     "drop_index",
-    "index_engine",
+    "plan_index",
     "put_segments",
     "segments_of",
 ]
@@ -66,6 +67,65 @@ class IndexRequest:
     progress: Callable[[IndexProgress], Any] | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class IndexPlan:
+    """An index that is to be made of a column of a version: it is run, or explained.
+
+    `name` is the one that the index gets.
+    """
+
+    snapshot: Snapshot
+    request: IndexRequest
+    column: IndexedField
+    name: str
+
+    @property
+    def choice(self) -> Choice:
+        """Where it runs, and why."""
+        return _engine(self.snapshot, self.request)
+
+    @property
+    def replaced(self) -> bool:
+        """Whether it takes the place of an index that is there."""
+        return any(index.name == self.name for index in self.snapshot.indices)
+
+    def run(self, groups: Groups | None) -> Snapshot:
+        """Make the index, by groups of fragments if there are any; return the version with it."""
+        current, request = self.snapshot, self.request
+        if groups is not None:
+            segments = groups.of(current, self.column, request.kind, self.name, request.parameters)
+            if segments:
+                return put_segments(current, self.name, segments, current.indices)
+        segment = build_segment(
+            current,
+            self.column,
+            request.kind,
+            self.name,
+            parameters=request.parameters,
+            fragment_ids=None if request.train else (),
+            uuid=request.uuid,
+        )
+        return commit_segments(current, self.name, [segment])
+
+
+def plan_index(snapshot: Snapshot, request: IndexRequest) -> IndexPlan:
+    """Plan an index; nothing but metadata is read.
+
+    Raises
+    ------
+    ColumnNotFoundError, InvalidTypeError, IndexExistsError, InvalidArgumentError
+        As `create_index`.
+    """
+    parsed_parameters(request.kind, request.parameters)
+    check_readable(request.kind, snapshot)
+    column = indexed_field(snapshot, request.column, request.kind)
+    name = request.name
+    if name is None:
+        name = default_name(snapshot, column, request.kind)
+    check_name(snapshot, column, name, replace=request.replace)
+    return IndexPlan(snapshot=snapshot, request=request, column=column, name=name)
+
+
 def create_index(snapshot: Snapshot, request: IndexRequest, policy: RetryPolicy) -> Snapshot:
     """Make an index; return the version that has it.
 
@@ -83,31 +143,12 @@ def create_index(snapshot: Snapshot, request: IndexRequest, policy: RetryPolicy)
     """
     parsed_parameters(request.kind, request.parameters)
     rows = snapshot.manifest.num_rows
-    parts = index_engine(snapshot, request).engine == "spark"
-    groups = Groups(choose_runner(rows, snapshot.store)) if parts else None
+    choice = _engine(snapshot, request)
+    groups = Groups(runner_of(choice, snapshot.store)) if choice.engine == "spark" else None
 
     def attempt(current: Snapshot) -> Snapshot:
         check_writable(current)
-        check_readable(request.kind, current)
-        column = indexed_field(current, request.column, request.kind)
-        name = request.name
-        if name is None:
-            name = default_name(current, column, request.kind)
-        check_name(current, column, name, replace=request.replace)
-        if groups is not None:
-            segments = groups.of(current, column, request.kind, name, request.parameters)
-            if segments:
-                return put_segments(current, name, segments, current.indices)
-        segment = build_segment(
-            current,
-            column,
-            request.kind,
-            name,
-            parameters=request.parameters,
-            fragment_ids=None if request.train else (),
-            uuid=request.uuid,
-        )
-        return commit_segments(current, name, [segment])
+        return plan_index(current, request).run(groups)
 
     with (
         told_of_rows(request.progress),
@@ -120,8 +161,7 @@ def create_index(snapshot: Snapshot, request: IndexRequest, policy: RetryPolicy)
     return landed
 
 
-def index_engine(snapshot: Snapshot, request: IndexRequest) -> Choice:
-    """Say where an index is made."""
+def _engine(snapshot: Snapshot, request: IndexRequest) -> Choice:
     if not request.train:
         return Choice("local", "no rows are indexed yet")
     if request.uuid is not None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import uuid as uuids
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -24,7 +26,7 @@ from lancekit.index.build.column import Content
 from lancekit.index.build.full_text import has_other_blocks
 from lancekit.index.build.read import OpenSegment
 from lancekit.index.kinds import KINDS, IndexKind, kept_up_as
-from lancekit.index.search.reuse import found_reuse
+from lancekit.index.search.reuse import Reuse, found_reuse
 from lancekit.legible import warn
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.retry import RetryPolicy, retried
@@ -44,10 +46,11 @@ from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
+    "IndexUpkeep",
     "OptimizeRequest",
     "column_of_index",
     "optimize_indices",
-    "optimized_names",
+    "plan_upkeep",
     "stored_content",
 ]
 
@@ -66,12 +69,48 @@ class OptimizeRequest:
     retrain: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """New segments of an index, and those whose place they take."""
+@dataclass(frozen=True, kw_only=True)
+class IndexUpkeep:
+    """What brings one index up to date: one new segment takes the place of others.
 
-    new: IndexMetadata
-    removed: tuple[IndexMetadata, ...]
+    Attributes
+    ----------
+    snapshot
+        The version.
+    kind, column
+        The index's kind, and the column that it is of.
+    segments
+        All segments of the index, the oldest first.
+    fresh
+        The fragments that are in none of them; of an index that is made anew, all.
+    joined
+        The segments whose place the new one takes.
+    anew
+        Whether the index is made anew, and nothing of its segments is kept.
+    behind
+        Those of the joined segments that may name rows as they were before a change.
+    reuse
+        Tells where compactions moved rows, if indices were not told.
+    """
+
+    snapshot: Snapshot
+    kind: IndexKind
+    column: IndexedField
+    segments: tuple[IndexMetadata, ...]
+    fresh: tuple[int, ...]
+    joined: tuple[IndexMetadata, ...]
+    anew: bool = False
+    behind: tuple[IndexMetadata, ...] = ()
+    reuse: Reuse | None = None
+
+    @property
+    def name(self) -> str:
+        """The index's name."""
+        return self.segments[-1].name
+
+    def run(self) -> IndexMetadata:
+        """Write the new segment, which no version refers to yet."""
+        return _anew(self) if self.anew else _joined(self)
 
 
 def optimize_indices(snapshot: Snapshot, request: OptimizeRequest, policy: RetryPolicy) -> Snapshot:
@@ -93,30 +132,42 @@ def optimize_indices(snapshot: Snapshot, request: OptimizeRequest, policy: Retry
 
 
 def _attempt(current: Snapshot, request: OptimizeRequest) -> Snapshot:
-    changes: list[_Change] = []
-    with removed_unless_committed(current, (change.new.uuid for change in changes)):
-        for name in optimized_names(current, request):
-            changes.extend(_optimized(current, segments_of(current, name), request))
-        if not changes:
+    new: list[IndexMetadata] = []
+    removed: list[IndexMetadata] = []
+    with removed_unless_committed(current, (index.uuid for index in new)):
+        for name in _names(current, request):
+            segments = segments_of(current, name)
+            with _left_as_it_is(segments[-1]):
+                if (upkeep := _planned(current, segments, request)) is not None:
+                    new.append(upkeep.run())
+                    removed += upkeep.joined
+        if not new:
             return current
-        operation = CreateIndex(
-            new_indices=tuple(change.new for change in changes),
-            removed_indices=tuple(old for change in changes for old in change.removed),
-        )
+        operation = CreateIndex(new_indices=tuple(new), removed_indices=tuple(removed))
         return commit(
             current,
             Pending(operation=operation, uuid=str(uuids.uuid4()), doing="optimize_indices"),
         )
 
 
-def optimized_names(snapshot: Snapshot, request: OptimizeRequest) -> list[str]:
-    """Return the names of the indices that are to be brought up to date.
+def plan_upkeep(snapshot: Snapshot, request: OptimizeRequest) -> list[IndexUpkeep]:
+    """Plan what brings indices up to date, for each that is not; no rows are read.
 
     Raises
     ------
     IndexNotFoundError, NotOfferedError
         As `optimize_indices`.
     """
+    planned = []
+    for name in _names(snapshot, request):
+        segments = segments_of(snapshot, name)
+        with _left_as_it_is(segments[-1]):
+            planned.append(_planned(snapshot, segments, request))
+    return [upkeep for upkeep in planned if upkeep is not None]
+
+
+def _names(snapshot: Snapshot, request: OptimizeRequest) -> list[str]:
+    """Return the names of the indices that are to be brought up to date."""
     if request.names is None:
         ours = {index.name for index in snapshot.indices if kept_up_as(index) is not None}
         return sorted(ours)
@@ -131,40 +182,39 @@ def optimized_names(snapshot: Snapshot, request: OptimizeRequest) -> list[str]:
     return list(dict.fromkeys(request.names))
 
 
-def _optimized(
-    snapshot: Snapshot, segments: tuple[IndexMetadata, ...], request: OptimizeRequest
-) -> Iterator[_Change]:
-    newest = segments[-1]
-    kind = kept_up_as(newest)
-    if kind is None:
-        return
+@contextmanager
+def _left_as_it_is(newest: IndexMetadata) -> Iterator[None]:
+    """Warn where an index of text or vectors cannot be read: it cannot be made anew either.
+
+    What it was made with is not known.
+    """
     try:
-        yield from _changes(snapshot, segments, kind, request)
+        yield
     except (UnsupportedFeatureError, CorruptFileError) as error:
-        if kind.name in KINDS:
+        kind = kept_up_as(newest)
+        if kind is None or kind.name in KINDS:
             raise
-        # what it was made with is not known, so it is not made anew either
         warn(
             f"Index {newest.name!r} stays as it is, and searches look at the rows that are not in "
             f"it: {error.message}"
         )
 
 
-def _changes(
-    snapshot: Snapshot,
-    segments: tuple[IndexMetadata, ...],
-    kind: IndexKind,
-    request: OptimizeRequest,
-) -> Iterator[_Change]:
+def _planned(
+    snapshot: Snapshot, segments: tuple[IndexMetadata, ...], request: OptimizeRequest
+) -> IndexUpkeep | None:
+    """Return what brings an index up to date; ``None`` if it is, or is not kept up here."""
     newest = segments[-1]
+    kind = kept_up_as(newest)
+    if kind is None:
+        return None
     column = column_of_index(snapshot, newest)
-    live = [int(id_) for id_ in snapshot.manifest.fragments.ids]
-    covered = {id_ for index in segments for id_ in live_fragments(index, snapshot)}
-    fresh = [id_ for id_ in live if id_ not in covered]
+    live = tuple(int(id_) for id_ in snapshot.manifest.fragments.ids)
+    planned = partial(IndexUpkeep, snapshot=snapshot, kind=kind, column=column, segments=segments)
     if request.retrain or any(index.fragment_ids is None for index in segments):
-        content = _anew(snapshot, column, kind, segments, live)
-        yield _Change(write_segment(snapshot, column, kind, newest.name, content, live), segments)
-        return
+        return planned(fresh=live, joined=segments, anew=True)
+    covered = {id_ for index in segments for id_ in live_fragments(index, snapshot)}
+    fresh = tuple(id_ for id_ in live if id_ not in covered)
     reuse = found_reuse(snapshot)
     behind = [index for index in segments if reuse is not None and reuse.behind(index)]
     if snapshot.manifest.has_stable_row_ids and not kind.zones:
@@ -175,12 +225,19 @@ def _changes(
     waiting = [index for index in segments if not index.files and not index.fragment_ids]
     # nor do readers search segments whose posting lists differ
     other = [index for index in segments if fresh and has_other_blocks(index)]
-    old = _joining(segments, request.merge, [*behind, *waiting, *other])
-    if not fresh and not behind and len(old) < 2:
-        return
-    anew = behind if kind.zones else []
+    joined = _joining(segments, request.merge, [*behind, *waiting, *other])
+    if not fresh and not behind and len(joined) < 2:
+        return None
+    return planned(fresh=fresh, joined=joined, behind=tuple(behind), reuse=reuse)
+
+
+def _joined(plan: IndexUpkeep) -> IndexMetadata:
+    """Write one segment of what some hold, and of the rows that are in none."""
+    snapshot, kind, column, old = plan.snapshot, plan.kind, plan.column, plan.joined
+    newest = plan.segments[-1]
+    anew = plan.behind if kind.zones else ()
     contents, again = _kept(snapshot, old, kind, column, anew)
-    again += fresh
+    again += plan.fresh
     if again:
         like = contents[0] if contents else None
         if like is None and (newest not in old or newest in anew):  # it was not looked into
@@ -188,22 +245,20 @@ def _changes(
         contents.append(_more(snapshot, kind, column, like, again))
     content = builder_of(kind).merged(contents) if len(contents) > 1 else contents[0]
     if (beside := builder_of(kind).beside) is not None:
-        staying = [index for index in segments if index not in old]
+        staying = [index for index in plan.segments if index not in old]
         content = beside(content, [_opened(snapshot, index, kind, column) for index in staying])
-    kept = {*again, *(id_ for index in old for id_ in live_fragments(index, snapshot))}
-    new = write_segment(
+    return write_segment(
         snapshot,
         column,
         kind,
-        newest.name,
+        plan.name,
         content,
-        kept,
+        {*again, *(id_ for index in old for id_ in live_fragments(index, snapshot))},
         # what names no row as it was before a compaction is of now
         dataset_version=None
-        if reuse is not None and behind
+        if plan.reuse is not None and plan.behind
         else min((index.dataset_version for index in old), default=None),
     )
-    yield _Change(new, old)
 
 
 def _kept(
@@ -282,16 +337,13 @@ def _has_updated_rows(source: FragmentSource) -> bool:
     return not np.array_equal(reader.created_at(rows), reader.last_updated_at(rows))
 
 
-def _anew(
-    snapshot: Snapshot,
-    column: IndexedField,
-    kind: IndexKind,
-    segments: Sequence[IndexMetadata],
-    fragments: Sequence[int],
-) -> Content:
-    content = stored_content(snapshot, segments[-1], kind, column)
-    parameters = {} if content is None else content.parameters
-    return build_content(snapshot, column, kind, parameters, fragments)
+def _anew(plan: IndexUpkeep) -> IndexMetadata:
+    """Write one segment of all rows, with the parameters that the newest was made with."""
+    snapshot, kind, column = plan.snapshot, plan.kind, plan.column
+    stored = stored_content(snapshot, plan.segments[-1], kind, column)
+    parameters = {} if stored is None else stored.parameters
+    content = build_content(snapshot, column, kind, parameters, plan.fresh)
+    return write_segment(snapshot, column, kind, plan.name, content, plan.fresh)
 
 
 def column_of_index(snapshot: Snapshot, index: IndexMetadata) -> IndexedField:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,13 +29,20 @@ from lancekit.operations.maintenance.compact_plan import (
     CompactionTask,
     plan_compaction,
 )
-from lancekit.pipeline.engine.engine import Runner, choose_runner
+from lancekit.pipeline.engine.engine import Choice, Runner, choose_engine, runner_of
 from lancekit.pipeline.rows.compact import CompactTask, compact_rows
 from lancekit.pipeline.rows.copied_columns import LARGE_PAGE
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["RewriteResult", "commit_compaction", "compact", "measure", "run_tasks"]
+__all__ = [
+    "RewriteResult",
+    "commit_compaction",
+    "compact",
+    "compaction_choice",
+    "measure",
+    "run_tasks",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +111,7 @@ def compact(
     def attempt(current: Snapshot) -> tuple[Snapshot, CompactionMetrics]:
         check_writable(current)
         plan = plan_compaction(current, options)
-        runner = _runner(current, plan.tasks)
+        runner = runner_of(compaction_choice(plan.tasks), current.store)
         results = run_tasks(current, plan.tasks, runner)
         landed = commit_compaction(current, results, defer=options.defer_index_remap)
         metrics = measure(results, landed.version)
@@ -126,15 +133,16 @@ def compact(
 _COPIED = {None: LARGE_PAGE, "reencode": None, "try_binary_copy": 0}
 
 
-def _runner(snapshot: Snapshot, tasks: Sequence[CompactionTask]) -> Runner:
-    return choose_runner(sum(f.num_rows for task in tasks for f in task.fragments), snapshot.store)
+def compaction_choice(tasks: Iterable[CompactionTask]) -> Choice:
+    """Say where tasks of a compaction run."""
+    return choose_engine(sum(f.num_rows for task in tasks for f in task.fragments))
 
 
 def run_tasks(
     snapshot: Snapshot, tasks: Sequence[CompactionTask], runner: Runner | None = None
 ) -> list[RewriteResult]:
     """Write the new files of tasks that were planned on this version; commit nothing."""
-    runner = runner or _runner(snapshot, tasks)
+    runner = runner or runner_of(compaction_choice(tasks), snapshot.store)
     sources = {source.fragment.id: source for source in fragment_sources(snapshot)}
     for task in tasks:
         for fragment in task.fragments:

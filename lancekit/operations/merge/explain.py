@@ -8,9 +8,15 @@ import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.paths import top_of
-from lancekit.legible import shown
-from lancekit.operations.explain.explanation import Explanation, Writes, explanation, reads
-from lancekit.operations.explain.scans import left_by_indices
+from lancekit.legible import plural, shown
+from lancekit.operations.explain.explanation import (
+    Explanation,
+    PlanNode,
+    Writes,
+    explanation,
+    reads,
+)
+from lancekit.operations.explain.nodes import read_node
 from lancekit.operations.explain.stored_bytes import stored_bytes
 from lancekit.operations.merge.merge_insert import check_columns, check_source
 from lancekit.pipeline.engine.engine import Choice
@@ -133,22 +139,39 @@ def explained(
             exact=touched is not None,
         )
     others = [name for name in dict.fromkeys(lent) if name not in keys]
+    node = read_node(snapshot, keys, read)
     return explanation(
         snapshot,
         "merge_insert",
         Choice(choice.engine, f"{choice.why}; {match.why}" if match else choice.why),
-        reads=reads(snapshot, keys, read.fragments, read.num_rows)
-        if read
-        else reads(snapshot, keys),
+        plan=_plan(snapshot, clauses, match, node, others),
+        reads=node.reads,
         writes=writes,
         commits=["Update"],
         notes=[
             *in_words(clauses),
-            left_by_indices(snapshot, read) if read else "",
-            f"where rows match, also read: {', '.join(others)}" if others else "",
             "" if match else "how keys are matched is chosen when the number of rows is known",
         ],
     )
+
+
+def _plan(
+    snapshot: Snapshot,
+    clauses: MergeClauses,
+    match: MatchPlan | None,
+    keys: PlanNode,
+    others: Sequence[str],
+) -> PlanNode:
+    """Return the nodes of a merge: keys are matched, and pairs of rows are filtered."""
+    strategy = "" if match is None else f" ({match.strategy})"
+    source = PlanNode("Source", "" if match is None else plural(match.source_rows, "row"))
+    node = PlanNode("MatchKeys", ", ".join(clauses.on) + strategy, inputs=(source, keys))
+    if others:
+        most = None if match is None else match.source_rows
+        node = PlanNode("Fetch", "at most", reads(snapshot, others, None, most), (node,))
+    if clauses.condition and clauses.matched == "update":
+        node = PlanNode("Filter", clauses.condition, inputs=(node,))
+    return node
 
 
 def _size_of(snapshot: Snapshot, rows: int) -> int | None:

@@ -77,11 +77,8 @@ class IndexLookup:
             for column, segments in self.segments.items()
             for segment in segments
         }
-        others = "left out" if self.indexed_only else "looked at"
-        return (
-            f"{' and '.join(by_name.values())} may tell which rows the filter wants; "
-            f"what is in no index is {others}"
-        )
+        others = "left out" if self.indexed_only else "read, too"
+        return f"{' and '.join(by_name.values())}; rows that no index covers are {others}"
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -68,7 +68,7 @@ def in_groups(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     def use(runner: Any) -> None:
         monkeypatch.setattr(groups, "_LEAST_BYTES", 1)
         monkeypatch.setattr(create, "choose_engine", lambda _rows: Choice("spark", "a test"))
-        monkeypatch.setattr(create, "choose_runner", lambda *_: runner)
+        monkeypatch.setattr(create, "runner_of", lambda *_: runner)
 
     return use
 
