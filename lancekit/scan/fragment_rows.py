@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
 from lancekit.arrow_values import flags_of
-from lancekit.errors import FormatError
 from lancekit.file.kernels.widths import value_bytes
 from lancekit.format.schema import LanceSchema
 from lancekit.legible import shown, warn
@@ -106,17 +105,11 @@ def scan_fragment(source: FragmentSource, request: ScanRequest) -> Iterator[pa.T
 
 def scan_together(sources: Sequence[FragmentSource], request: ScanRequest) -> Iterator[pa.Table]:
     """Do the same with fragments that `together` has put together: one block for all of them."""
-    if len(sources) > 1:
-        try:
-            reader = open_together(sources)
-            block = read_block(reader, request, 0, reader.physical_rows)
-        except FormatError:
-            pass  # the next time the error names the file
-        else:
-            yield block
-            return
-    for source in sources:
-        yield from scan_fragment(source, request)
+    if len(sources) == 1:
+        yield from scan_fragment(sources[0], request)
+        return
+    reader = open_together(sources)
+    yield read_block(reader, request, 0, reader.physical_rows)
 
 
 def read_together(

@@ -6,18 +6,16 @@ same `Read`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit.errors import FormatError
 from lancekit.file.kernels.memory import starts_of
 from lancekit.format.deletions import to_offsets
 from lancekit.format.paths import find_field
@@ -27,7 +25,7 @@ from lancekit.scan.expressions.nodes import ArrowExpr
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest, block_rows, project, select_among
 from lancekit.scan.fragments.joint_reader import open_together, together
-from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
+from lancekit.scan.fragments.reader import FragmentReader, Offsets
 from lancekit.scan.fragments.row_set import RowSet
 from lancekit.scan.fragments.source import (
     FragmentSource,
@@ -41,9 +39,7 @@ from lancekit.versions.snapshot import Snapshot
 if TYPE_CHECKING:
     from lancekit.scan.indexed.lookup import IndexLookup
 
-__all__ = ["Read", "projected", "reading", "select_known"]
-
-R = TypeVar("R")
+__all__ = ["Read", "reading", "select_known"]
 
 #: rows of several fragments that are read together, which may be large
 _FEW_ROWS, _MOST_ROWS = 1 << 16, 1 << 31
@@ -116,31 +112,16 @@ class Read:
         offsets = self.row_set.of(source.fragment.id)
         return source.fragment.num_rows if offsets is None else len(offsets)
 
-    def together_or_alone(self, work: Callable[[Read], Iterable[R]]) -> list[R]:
-        """Return what work finds in a part, whose fragments are read together.
-
-        If a file is damaged, they are read one by one: then the error names the file.
-        """
-        if len(self.sources) > 1:
-            with suppress(FormatError):
-                return list(work(self))
-        return [found for one in self.alone() for found in work(one)]
-
-    def alone(self) -> Iterator[Read]:
-        """Yield each fragment by itself."""
-        for source in self.sources:
-            yield self.only((source,))
-
     def read(self, request: ScanRequest) -> Iterator[pa.Table]:
         """Yield the result for the wanted rows of a part, in blocks."""
         inputs = set[str]().union(*(output.inputs for output in request.outputs))
         found = self.select(request.predicate, inputs)
         if len(found.rows) <= request.batch_rows:  # a block has no fewer
             if len(found.rows):
-                yield projected(request, found)
+                yield project(found.reader, request.outputs, found.rows, found.known)
             return
         for part in found.parts(block_rows(self.sources[0].schema, request)):
-            yield projected(request, part)
+            yield project(part.reader, request.outputs, part.rows, part.known)
 
     def select(self, predicate: Predicate | None, keep: Collection[str] = ()) -> Selection:
         """Return the rows of a part that a filter wants, and columns to `keep` that it has read.
@@ -152,15 +133,7 @@ class Read:
         parts = zip(self._offsets(), starts.tolist(), strict=False)
         rows = BitMap.union(BitMap(), *(offsets.shift(first) for offsets, first in parts))
         exact = all(source.fragment.id in self.rows.exact for source in self.sources)
-        try:
-            return Selection(
-                reader, *select_known(reader, None if exact else predicate, rows, keep)
-            )
-        except FormatError:
-            if len(self.sources) > 1:
-                for part in self.alone():  # the error names the file
-                    part.select(predicate, keep)
-            raise
+        return Selection(reader, *select_known(reader, None if exact else predicate, rows, keep))
 
     def _offsets(self) -> list[BitMap]:
         return [self.rows.of(source.fragment.id) or BitMap() for source in self.sources]
@@ -214,17 +187,6 @@ def select_known(
     """Do for some rows of one reader what `select_rows` does; without a filter, return all."""
     rows = to_offsets(offsets - reader.deleted).astype(np.int64)
     return (rows, None) if predicate is None else select_among(reader, predicate, rows, keep)
-
-
-def projected(request: ScanRequest, wanted: Selection) -> pa.Table:
-    """Return what is asked for of some rows."""
-    try:
-        return project(wanted.reader, request.outputs, wanted.rows, wanted.known)
-    except FormatError:
-        # of fragments that are read together the error does not name the file
-        for reader, rows in wanted.reader.split(as_offsets(wanted.rows)):
-            project(reader, request.outputs, rows)
-        raise
 
 
 def _few_together(sources: Sequence[FragmentSource], rows: RowSet) -> Iterator[Read]:

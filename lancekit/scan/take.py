@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancekit.errors import FormatError, InvalidTypeError, RowOutOfRangeError
+from lancekit.errors import InvalidTypeError, RowOutOfRangeError
 from lancekit.format.column_names import RESERVED_NAMES
 from lancekit.format.fragment import columns_of_files
 from lancekit.format.paths import parse_path, pruned, top_of
@@ -176,15 +176,5 @@ def _read(
     group: Sequence[FragmentSource], outputs: Sequence[Output], positions: npt.NDArray[np.int64]
 ) -> pa.Table:
     """Read rows of fragments that `together` has put together."""
-    try:
-        reader = open_together(group)
-        return project(reader, outputs, reader.offsets_at(positions))
-    except FormatError:
-        if len(group) == 1:
-            raise
-        # one by one, the error names the file
-        ends = [source.first_row + source.fragment.num_rows for source in group]
-        mine = np.split(positions, np.searchsorted(positions, ends[:-1]))
-        return pa.concat_tables(
-            _read([source], outputs, part) for source, part in zip(group, mine, strict=True)
-        )
+    reader = open_together(group)
+    return project(reader, outputs, reader.offsets_at(positions))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -201,7 +200,7 @@ def probe(read: Read, keys: KeyTable, map_tasks: Callable[..., list[Any]]) -> li
 
 def probe_fragments(task: ProbeTask) -> list[Matches]:
     """Find the live rows of a task's fragments whose key is in the source."""
-    return task.read.together_or_alone(partial(_found, task.keys))
+    return list(_found(task.keys, task.read))
 
 
 def _found(keys: KeyTable, read: Read) -> Iterator[Matches]:

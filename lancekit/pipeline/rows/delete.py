@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 from pyroaring import BitMap
 
@@ -100,7 +99,7 @@ def _pieces(part: Read, predicate: Predicate) -> Iterator[Read]:
 
 def find_rows_together(task: FindDeletedTask) -> list[DeletedRows]:
     """Do what `find_rows` does for all fragments of a task; those without such rows may miss."""
-    return task.read.together_or_alone(partial(_found, task.predicate))
+    return _found(task.predicate, task.read)
 
 
 def _found(predicate: Predicate, read: Read) -> list[DeletedRows]:

@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from pyroaring import BitMap
 
+from lancekit.errors import FormatError
 from lancekit.file.kernels.memory import starts_of
 from lancekit.file.reader import FileReader
 from lancekit.lazy import cached_property
 from lancekit.machine import decoding_threads
 from lancekit.scan.fragments.blobs import has_blobs
-from lancekit.scan.fragments.reader import FragmentReader, Offsets
+from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
 from lancekit.scan.fragments.source import FragmentSource
 
 __all__ = ["JointReader", "open_together", "rows_together", "together"]
@@ -61,6 +63,17 @@ class JointReader(FragmentReader):
             joined = join_files([reader.file(file_index) for reader in self.readers])
             self._open[file_index] = joined
         return joined
+
+    def read(self, columns: Sequence[str], rows: Offsets | range) -> pa.Table:
+        """Read columns of the given ascending offsets, as `FragmentReader.read` does.
+
+        If a file is damaged, the fragments are read one by one: then the error names the file.
+        """
+        try:
+            return super().read(columns, rows)
+        except FormatError:
+            parts = [reader.read(columns, mine) for reader, mine in self.split(as_offsets(rows))]
+            return pa.concat_tables(parts)
 
     def split(self, rows: Offsets) -> Iterator[tuple[FragmentReader, Offsets]]:
         """Yield ascending rows by fragment, as offsets in it; of those that have any."""
