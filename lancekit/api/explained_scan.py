@@ -27,7 +27,7 @@ class ExplainedScan:
     _order: Sequence[Any]
 
     def explain(self) -> Explanation:
-        """Tell what the scan would read, and where; nothing but metadata is read for it.
+        """Tell what the scan would read, and where; indices are queried, and no rows are read.
 
         Examples
         --------

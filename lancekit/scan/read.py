@@ -55,7 +55,7 @@ class Read:
     sources
         The fragments, in the order of the rows.
     rows
-        The rows to look at, if no index is queried for them.
+        The rows to look at, if no index is queried for them; those of a part are always here.
     lookup
         Queries indices for the rows, when the rows are first needed.
     """
@@ -88,8 +88,14 @@ class Read:
                 yield Read(tuple(run))
 
     @property
+    def is_exact(self) -> bool:
+        """Whether indices know all rows exactly: each is wanted, and no filter has to be asked."""
+        exact = self.row_set.exact
+        return bool(self.fragments) and all(one.fragment.id in exact for one in self.fragments)
+
+    @property
     def is_of_all_rows(self) -> bool:
-        """Whether all rows of a part's fragments are looked at."""
+        """Whether all rows of a part's fragments are looked at; only a part can tell."""
         return not self.rows.known
 
     def only(self, sources: Sequence[FragmentSource]) -> Read:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from time import perf_counter_ns
 from typing import Any, cast
 
@@ -91,13 +91,9 @@ class WatchedScan(Scan):
     def tables(self) -> Iterator[pa.Table]:
         """Yield the result in blocks, as any scan."""
         started, tally, rows = perf_counter_ns(), _Tally(), 0
-        plain = Scan(
-            read=replace(self.read, sources=[_counted(s, tally) for s in self.sources]),
-            request=self.request,
-            limit=self.limit,
-            offset=self.offset,
-            search=self.search,
-        )
+        given = {field.name: getattr(self, field.name) for field in fields(Scan)}
+        given["read"] = replace(self.read, sources=[_counted(s, tally) for s in self.sources])
+        plain = Scan(**given)
         for table in plain.tables():
             rows += table.num_rows
             yield table

@@ -268,7 +268,15 @@ def test_methods_have_the_signatures_of_the_operations(ds: lk.LanceDataset) -> N
 #: calls, and the nodes of their plans: each before its inputs
 PLANS: dict[str, tuple[Callable[[lk.LanceDataset], Any], list[str]]] = {
     "delete": (lambda ds: ds.explain.delete("x > 3"), ["Filter", "Read"]),
-    "by an index": (lambda ds: ds.explain.delete("id = 3"), ["Filter", "Read", "IndexLookup"]),
+    "by an index": (lambda ds: ds.explain.delete("id = 3"), ["IndexLookup"]),
+    "by an index and more": (
+        lambda ds: ds.explain.delete("id = 3 AND x > 1"),
+        ["Filter", "Read", "IndexLookup"],
+    ),
+    "sorted by its own column": (
+        lambda ds: ds.scanner(["id"], "x > 3", order_by=["x"]).explain(),
+        ["Sort", "Fetch", "Filter", "Read"],
+    ),
     "update": (
         lambda ds: ds.explain.update({"x": "0"}, where="x > 3"),
         ["Project", "Fetch", "Filter", "Read"],
@@ -367,8 +375,14 @@ def lines_of_plan(card: str) -> list[str]:
 
 def test_rows_that_an_index_knows_exactly_need_no_filter(ds: lk.LanceDataset) -> None:
     ds.create_scalar_index("id", "BTREE")
-    assert "and need no filter" in str(ds.explain.delete("id = 3"))
-    assert "and need no filter" not in str(ds.explain.delete("id = 3 AND x > 1"))
+    told = ds.explain.delete("id = 3")
+    assert "1 of 900 rows are left, in 1 of 3 fragments, and need no filter" in str(told)
+    assert (told.reads.columns, told.reads.rows, told.reads.bytes) == ((), 1, 0)
+    assert "need no filter" not in str(ds.explain.delete("id = 3 AND x > 1"))
+    scan = ds.scanner(["id"], "id = 3").explain()
+    assert [node.name for node in scan.plan.walk()] == ["Fetch", "IndexLookup"]
+    every = ds.explain.update({"x": "0"}, where="id = 3").reads
+    assert every.columns == ("id", "x", "wide")
 
 
 def test_segments_that_become_one_are_told_without_new_rows(ds: lk.LanceDataset) -> None:

@@ -44,7 +44,7 @@ def advice(
         return []
     if lookup is not None:
         return _freshened(lookup, rows)
-    from lancekit.scan.indexed.questions import questions_of  # loads the parser
+    from lancekit.scan.indexed.questions import questions_of  # loads the kernels
 
     questions = questions_of(predicate)
     found = None if questions is None else _helpful(questions)

@@ -93,7 +93,7 @@ class PlanNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Explanation(Displayed):
-    """What an operation would do; making it changes nothing and reads no rows.
+    """What an operation would do; to make it changes nothing, queries indices, and reads no rows.
 
     Attributes
     ----------

@@ -12,7 +12,7 @@ from lancekit.scan.indexed.lookup import IndexLookup
 from lancekit.scan.read import Read
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["fetch_node", "filter_node", "project_node", "read_node"]
+__all__ = ["fetch_node", "filter_node", "project_node", "read_node", "selected_node"]
 
 
 def read_node(
@@ -35,14 +35,27 @@ def read_node(
     return PlanNode("Read", reads=amount, inputs=(_lookup_node(snapshot, read, read.lookup),))
 
 
+def selected_node(
+    snapshot: Snapshot, columns: Iterable[str], read: Read, predicate: Predicate | None
+) -> PlanNode:
+    """Return the node of the rows that a filter selects, by columns that are read for it.
+
+    Rows that indices know exactly are not filtered, and nothing is read to know them.
+    """
+    if predicate is None:
+        return read_node(snapshot, columns, read)
+    if read.lookup is not None and read.is_exact:
+        return _lookup_node(snapshot, read, read.lookup)
+    return filter_node(predicate, read_node(snapshot, columns, read))
+
+
 def _lookup_node(snapshot: Snapshot, read: Read, lookup: IndexLookup) -> PlanNode:
-    manifest, exact = snapshot.manifest, read.row_set.exact
-    known = bool(read.fragments) and all(one.fragment.id in exact for one in read.fragments)
+    manifest = snapshot.manifest
     return PlanNode(
         "IndexLookup",
         f"{lookup.told()}; {read.num_rows:,} of {manifest.num_rows:,} rows are left, in "
         f"{len(read.fragments):,} of {len(manifest.fragments):,} fragments"
-        f"{', and need no filter' if known else ''}",
+        f"{', and need no filter' if read.is_exact else ''}",
     )
 
 
@@ -65,7 +78,8 @@ def fetch_node(snapshot: Snapshot, columns: Iterable[str], read: Read, node: Pla
     if not names:
         return node
     amount = reads(snapshot, names, read.fragments, read.num_rows)
-    return PlanNode("Fetch", "at most", amount, (node,))
+    known = read.lookup is not None and read.is_exact
+    return PlanNode("Fetch", "" if known else "at most", amount, (node,))
 
 
 def project_node(computed: Mapping[str, str], node: PlanNode) -> PlanNode:

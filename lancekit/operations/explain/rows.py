@@ -15,7 +15,7 @@ from lancekit.operations.explain.explanation import (
     explanation,
     reads,
 )
-from lancekit.operations.explain.nodes import fetch_node, filter_node, project_node, read_node
+from lancekit.operations.explain.nodes import fetch_node, project_node, selected_node
 from lancekit.operations.update import UpdatePlan
 from lancekit.operations.write import WriteMode
 from lancekit.pipeline.casts.plan import plan_cast
@@ -29,13 +29,13 @@ __all__ = ["explain_delete", "explain_update", "explain_write"]
 def explain_delete(plan: DeletePlan, operation: str = "delete") -> Explanation:
     """Explain a delete."""
     snapshot, read = plan.snapshot, plan.read
-    node = read_node(snapshot, sorted(plan.predicate.columns), read)
+    columns = [] if read.is_exact else sorted(plan.predicate.columns)
     return explanation(
         snapshot,
         operation,
         plan.choice,
-        plan=filter_node(plan.predicate, node),
-        reads=node.reads,
+        plan=selected_node(snapshot, columns, read, plan.predicate),
+        reads=reads(snapshot, columns, read.fragments, read.num_rows),
         writes=Writes(what="a deletion file for each fragment that has such rows; no data file"),
         commits=["Delete"],
         notes=advice(snapshot, plan.predicate, read.lookup),
@@ -48,17 +48,18 @@ def explain_update(plan: UpdatePlan) -> Explanation:
     asked = () if predicate is None else sorted(predicate.columns)
     names = [*asked, *snapshot.manifest.schema.names]
     everything = reads(snapshot, names, read.fragments, read.num_rows)
-    node = rows = read_node(snapshot, names if predicate is None else asked, read)
+    rows = selected_node(snapshot, names if predicate is None else asked, read, predicate)
     if predicate is not None:
-        others = [name for name in names if name not in predicate.columns]
-        rows = fetch_node(snapshot, others, read, filter_node(predicate, node))
+        known = () if read.is_exact else predicate.columns
+        others = [name for name in names if name not in known]
+        rows = fetch_node(snapshot, others, read, rows)
     values = {one.field.name: one.expression.sql for one in plan.assignments}
     return explanation(
         snapshot,
         "update",
         plan.choice,
         plan=project_node(values, rows),
-        reads=node.reads,
+        reads=everything,
         writes=Writes(
             what="the changed rows, whole, in new files, and deletion files for the old ones",
             rows=read.num_rows,

@@ -18,6 +18,7 @@ from lancekit.operations.explain.nodes import (
     filter_node,
     project_node,
     read_node,
+    selected_node,
 )
 from lancekit.pipeline.engine.engine import Choice
 from lancekit.scan.scan import Scan
@@ -62,38 +63,43 @@ def _columns(scan: Scan, order_by: Sequence[str]) -> tuple[list[str], list[str]]
     made = set() if search is None else {field.name for field in search.made}
     shown = {column for output in request.outputs for column in output.inputs} - made
     asked = [] if search is None else [*search.reads]
-    if request.predicate is not None:
+    if request.predicate is not None and not _is_exact(scan):
         asked += sorted(request.predicate.columns - made)
-    rest = sorted(shown.difference(asked, order_by))
-    return asked, [*rest, *(name for name in order_by if name not in made)]
+    sorts = [name for name in order_by if name not in made and name not in asked]
+    return asked, [*sorted(shown.difference(asked, order_by)), *sorts]
+
+
+def _is_exact(scan: Scan) -> bool:
+    """Return whether indices know the rows exactly, so that the filter is asked of none."""
+    return scan.search is None and scan.read.lookup is not None and scan.read.is_exact
 
 
 def _plan(snapshot: Snapshot, scan: Scan, order_by: Sequence[str]) -> PlanNode:
     """Return the nodes of a scan: rows are read, filtered, searched, put in order, and cut."""
     request, search, read = scan.request, scan.search, scan.read
-    asked, rest = _columns(scan, order_by)
-    limit = "" if scan.limit is None else f"{scan.limit:,} rows"
-    ends = [limit, f"after the first {scan.offset:,}" if scan.offset else ""]
-    cut = " ".join(filter(None, ends))
-    if not asked:
-        rows = min(read.num_rows, scan.limit or 0) if limit and not order_by else None
+    predicate, (asked, rest) = request.predicate, _columns(scan, order_by)
+    if scan.in_order:
+        stops = scan.limit is not None and not order_by
+        rows = min(read.num_rows, scan.limit or 0) if stops else None
         node = read_node(snapshot, rest, read, rows)
+    elif search is None:
+        node = fetch_node(snapshot, rest, read, selected_node(snapshot, asked, read, predicate))
     else:
         node = read_node(snapshot, asked, read)
-        predicate = request.predicate
-        late = search is not None and not search.prefilter
-        if predicate is not None and not late:
+        if predicate is not None and search.prefilter:
             node = filter_node(predicate, node)
-        if search is not None:
-            told = search.told(sum(source.num_rows for source in scan.sources))
-            node = PlanNode("Search", told, inputs=(node,))
-        if predicate is not None and late:
+        told = search.told(sum(source.num_rows for source in scan.sources))
+        node = PlanNode("Search", told, inputs=(node,))
+        if predicate is not None and not search.prefilter:
             node = filter_node(predicate, node)
         node = fetch_node(snapshot, rest, read, node)
     computed = {one.field.name: one.expression.sql for one in request.outputs if one.expression}
     node = project_node(computed, node)
     if order_by:
         node = PlanNode("Sort", f"by {', '.join(order_by)}", inputs=(node,))
+    limit = "" if scan.limit is None else f"{scan.limit:,} rows"
+    offset = f"after the first {scan.offset:,}" if scan.offset else ""
+    cut = " ".join(filter(None, [limit, offset]))
     return PlanNode("Limit", cut, inputs=(node,)) if cut else node
 
 

@@ -224,7 +224,7 @@ def row_lookup(
         return None
 
     def asked() -> Questions | None:
-        from lancekit.scan.indexed.questions import questions_of  # loads the parser
+        from lancekit.scan.indexed.questions import questions_of  # loads the kernels
 
         return questions_of(predicate)
 

@@ -39,10 +39,8 @@ def merged(base: Rows, theirs: Rows, ours: Rows, by: str, whose: str | Choice) -
         elif was is None or by == "row":
             clashes.add(key)
             found = dict(right)
-            # what is new is not compared; rows that both have are, and what is equal is no question
-            for name in right:
-                asked = name != "id" if was is None else left[name] != right[name]
-                if asked and side(key, name) == "theirs":
+            for name in right:  # what is equal is no question
+                if left[name] != right[name] and side(key, name) == "theirs":
                     found[name] = left[name]
         else:
             found = {}
