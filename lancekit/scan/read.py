@@ -74,14 +74,11 @@ class Read:
 
         Fragments without a row to look at are left out.
         """
-        rows, sources = self.row_set, self.sources
+        rows = self.row_set
         if not rows.known:
-            yield Read(tuple(sources))
+            yield Read(self.fragments)
             return
-        if isinstance(sources, FragmentSources):
-            sources = sources.without(rows.skipped)
-        left = (source for source in sources if source.fragment.id not in rows.skipped)
-        for some, run in groupby(left, lambda source: source.fragment.id in rows.rows):
+        for some, run in groupby(self.fragments, lambda source: source.fragment.id in rows.rows):
             if some:
                 yield from _few_together(list(run), rows)
             else:
@@ -105,12 +102,18 @@ class Read:
     @cached_property
     def fragments(self) -> tuple[FragmentSource, ...]:
         """The fragments that have rows to look at."""
-        skipped = self.row_set.skipped
-        return tuple(source for source in self.sources if source.fragment.id not in skipped)
+        skipped, sources = self.row_set.skipped, self.sources
+        if not skipped:
+            return tuple(sources)
+        if isinstance(sources, FragmentSources):
+            return tuple(sources.without(skipped))
+        return tuple(source for source in sources if source.fragment.id not in skipped)
 
     @cached_property
     def num_rows(self) -> int:
         """How many rows are looked at."""
+        if not self.row_set.known and isinstance(self.sources, FragmentSources):
+            return int(self.sources.num_rows.sum())
         return sum(self.rows_in(source) for source in self.fragments)
 
     def rows_in(self, source: FragmentSource) -> int:
