@@ -160,7 +160,9 @@ def shape(text):
         text = re.sub(r"\d+%", "<share>", text)
     # how many fragments Spark writes depends on the machine
     text = re.sub(r"\d+ fragments? in \d+ data files?", "<fragments>", text)
-    return re.sub(r"fragments +\d+ added", "<fragments> added", re.sub(r" +", " ", text))
+    text = re.sub(r"fragments +\d+ added", "<fragments> added", re.sub(r" +", " ", text))
+    # a kernel sends the end of the last line by itself, on a busy machine after the cell has ended
+    return text.rstrip("\n")
 
 
 @functools.cache
