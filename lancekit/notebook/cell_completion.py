@@ -21,8 +21,9 @@ from lancekit.notebook.offers import (
     offer,
     sql_columns,
 )
+from lancekit.scan.expressions.syntax_text import quoted
 from lancekit.statements.results import SqlResult
-from lancekit.statements.tables import Names, quoted
+from lancekit.statements.tables import Names
 
 __all__ = ["complete_magic"]
 

@@ -39,7 +39,7 @@ from lancekit.versions.snapshot import Snapshot
 if TYPE_CHECKING:
     from lancekit.scan.indexed.lookup import IndexLookup
 
-__all__ = ["Read", "reading", "select_known"]
+__all__ = ["Read", "projected", "reading", "select_known"]
 
 #: rows of several fragments that are read together, which may be large
 _FEW_ROWS, _MOST_ROWS = 1 << 16, 1 << 31
@@ -88,7 +88,7 @@ class Read:
     def is_exact(self) -> bool:
         """Whether indices know all rows exactly: each is wanted, and no filter has to be asked."""
         exact = self.row_set.exact
-        return bool(self.fragments) and all(one.fragment.id in exact for one in self.fragments)
+        return bool(exact) and all(source.fragment.id in exact for source in self.fragments)
 
     @property
     def is_of_all_rows(self) -> bool:
@@ -127,10 +127,10 @@ class Read:
         found = self.select(request.predicate, inputs)
         if len(found.rows) <= request.batch_rows:  # a block has no fewer
             if len(found.rows):
-                yield project(found.reader, request.outputs, found.rows, found.known)
+                yield projected(request, found)
             return
         for part in found.parts(block_rows(self.sources[0].schema, request)):
-            yield project(part.reader, request.outputs, part.rows, part.known)
+            yield projected(request, part)
 
     def select(self, predicate: Predicate | None, keep: Collection[str] = ()) -> Selection:
         """Return the rows of a part that a filter wants, and columns to `keep` that it has read.
@@ -141,8 +141,8 @@ class Read:
         starts = starts_of(np.array([source.fragment.physical_rows for source in self.sources]))
         parts = zip(self._offsets(), starts.tolist(), strict=False)
         rows = BitMap.union(BitMap(), *(offsets.shift(first) for offsets, first in parts))
-        exact = all(source.fragment.id in self.rows.exact for source in self.sources)
-        return Selection(reader, *select_known(reader, None if exact else predicate, rows, keep))
+        asked = None if self.is_exact else predicate
+        return Selection(reader, *select_known(reader, asked, rows, keep))
 
     def _offsets(self) -> list[BitMap]:
         return [self.rows.of(source.fragment.id) or BitMap() for source in self.sources]
@@ -196,6 +196,11 @@ def select_known(
     """Do for some rows of one reader what `select_rows` does; without a filter, return all."""
     rows = to_offsets(offsets - reader.deleted).astype(np.int64)
     return (rows, None) if predicate is None else select_among(reader, predicate, rows, keep)
+
+
+def projected(request: ScanRequest, wanted: Selection) -> pa.Table:
+    """Return the outputs of some rows."""
+    return project(wanted.reader, request.outputs, wanted.rows, wanted.known)
 
 
 def _few_together(sources: Sequence[FragmentSource], rows: RowSet) -> Iterator[Read]:

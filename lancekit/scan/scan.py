@@ -34,7 +34,7 @@ from lancekit.scan.fragments.reader import (
 )
 from lancekit.scan.fragments.rebatch import combined, cut_at, no_rows
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.scan.read import Read
+from lancekit.scan.read import Read, projected
 from lancekit.scan.selection import Selection, projections
 
 __all__ = [
@@ -286,6 +286,6 @@ def _read_ahead(jobs: Sequence[_AnyJob], request: ScanRequest) -> Generator[pa.T
         work = projections(
             found,
             block_rows(jobs[0].schema, request),
-            lambda wanted: project(wanted.reader, request.outputs, wanted.rows, wanted.known),
+            partial(projected, request),
         )
         yield from chain.from_iterable(workers.results(work))

@@ -163,18 +163,11 @@ def _take(
     for group in together(found_in, _MOST_ROWS):
         last = group[-1].first_row + group[-1].fragment.num_rows
         mine = wanted[(wanted >= group[0].first_row) & (wanted < last)]
-        parts.append(_read(group, outputs, mine))
+        reader = open_together(group)
+        parts.append(project(reader, outputs, reader.offsets_at(mine)))
     if not parts:
         return no_rows(schema)
     found = pa.concat_tables(parts)
     if np.array_equal(inverse, np.arange(len(wanted))):
         return found
     return taken(found, inverse)
-
-
-def _read(
-    group: Sequence[FragmentSource], outputs: Sequence[Output], positions: npt.NDArray[np.int64]
-) -> pa.Table:
-    """Read rows of fragments that `together` has put together."""
-    reader = open_together(group)
-    return project(reader, outputs, reader.offsets_at(positions))

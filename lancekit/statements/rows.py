@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from lancekit.api.scan_options import ScanOptions
 from lancekit.api.scanner import scan_of
+from lancekit.scan.expressions.syntax_text import quoted
 from lancekit.statements.select import run_query
-from lancekit.statements.tables import quoted
 from lancekit.statements.tree import Leaf, Query, Select
 
 __all__ = ["rows_for"]

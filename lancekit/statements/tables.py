@@ -20,6 +20,7 @@ from lancekit.operations.unmerged.counts import waiting_rows
 from lancekit.operations.unmerged.waiting_rows import WaitingRows
 from lancekit.pipeline.engine.engine import spark_engine
 from lancekit.pipeline.engine.inputs import as_reader, is_spark_dataframe
+from lancekit.scan.expressions.syntax_text import quoted
 from lancekit.scan.expressions.unbound import Unbound
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.spark.frames.types import arrow_schema, to_spark_batch, wire_schema
@@ -27,7 +28,7 @@ from lancekit.spark.frames.types import arrow_schema, to_spark_batch, wire_schem
 if TYPE_CHECKING:
     from lancekit.operations.mem_wal.reader.sources import ReadSet
 
-__all__ = ["Names", "Table", "WithShards", "quoted", "register"]
+__all__ = ["Names", "Table", "WithShards", "register"]
 
 #: the tables that are read together with their shards: all, none, or some by their names
 WithShards: TypeAlias = bool | frozenset[str]
@@ -35,11 +36,6 @@ WithShards: TypeAlias = bool | frozenset[str]
 _registered: dict[str, Any] = {}
 #: in statements a blob is its bytes: what describes where they lie would be written as another blob
 BLOBS = "all_binary"
-
-
-def quoted(name: str) -> str:
-    """Return a name in backticks."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 @checked

@@ -125,11 +125,15 @@ def merge_columns(
 
 def columns_choice(current: Snapshot, maker: Maker) -> Choice:
     """Say where columns are made: a stream is read here, and a checkpoint is a file of here."""
+    why = _bound_to_here(maker)
+    return Choice("local", why) if why else choose_engine(current.manifest.num_rows)
+
+
+def _bound_to_here(maker: Maker) -> str:
     if isinstance(maker, Streamed):
-        return Choice("local", "the rows come in a stream, and are taken from it in order")
-    if checkpoint_of(maker) is not None:
-        return Choice("local", "the results are kept in a file of this machine")
-    return choose_engine(current.manifest.num_rows)
+        return "the rows come in a stream, and are taken from it in order"
+    kept = checkpoint_of(maker) is not None
+    return "the results are kept in a file of this machine" if kept else ""
 
 
 def columns_runner(current: Snapshot, maker: Maker) -> Runner:
@@ -139,8 +143,7 @@ def columns_runner(current: Snapshot, maker: Maker) -> Runner:
     other, as those of a stream do.
     """
     choice = columns_choice(current, maker)
-    in_order = isinstance(maker, Streamed) or checkpoint_of(maker) is not None or maker.calls
-    if choice.engine == "local" and in_order:
+    if choice.engine == "local" and (_bound_to_here(maker) or maker.calls):
         return LocalRunner(threads=1)
     return runner_of(choice, current.store)
 

@@ -78,8 +78,7 @@ def fetch_node(snapshot: Snapshot, columns: Iterable[str], read: Read, node: Pla
     if not names:
         return node
     amount = reads(snapshot, names, read.fragments, read.num_rows)
-    known = read.lookup is not None and read.is_exact
-    return PlanNode("Fetch", "" if known else "at most", amount, (node,))
+    return PlanNode("Fetch", "" if read.is_exact else "at most", amount, (node,))
 
 
 def project_node(computed: Mapping[str, str], node: PlanNode) -> PlanNode:

@@ -71,7 +71,7 @@ def _columns(scan: Scan, order_by: Sequence[str]) -> tuple[list[str], list[str]]
 
 def _is_exact(scan: Scan) -> bool:
     """Return whether indices know the rows exactly, so that the filter is asked of none."""
-    return scan.search is None and scan.read.lookup is not None and scan.read.is_exact
+    return scan.search is None and scan.read.is_exact
 
 
 def _plan(snapshot: Snapshot, scan: Scan, order_by: Sequence[str]) -> PlanNode:

@@ -7,7 +7,7 @@ is a literal.  A tree can be pickled: functions are named, and each process has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, TypeAlias
 
@@ -25,6 +25,7 @@ __all__ = [
     "Literal",
     "Place",
     "all_of",
+    "applied",
     "columns_of",
     "field_of",
     "negation",
@@ -168,6 +169,11 @@ class Apply(Expr):
     def parts(self) -> tuple[Expr, ...]:
         """The expressions that it is computed from."""
         return self.args
+
+
+def applied(function: Callable[..., Any], fields: Iterable[pa.Field]) -> Apply:
+    """Return the condition that a function tells of columns, in their order."""
+    return Apply(pa.bool_(), function, tuple(FieldRef(one.type, one.name) for one in fields))
 
 
 def walk(expr: Expr) -> Iterator[Expr]:

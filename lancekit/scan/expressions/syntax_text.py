@@ -40,7 +40,7 @@ _OPEN = {*_FORMS, "AND", "OR", "IN", "NOT IN", "NEGATE"} - {"element", "star"}
 
 
 def quoted(name: str) -> str:
-    """Return a name as filters have it, whatever characters it holds."""
+    """Return a name in backticks, whatever characters it holds."""
     return "`" + name.replace("`", "``") + "`"
 
 

@@ -21,7 +21,7 @@ from lancekit.operations.mem_wal.reader.held import held_file
 from lancekit.operations.mem_wal.reader.newest import KeyRows, Newest
 from lancekit.pipeline.keys.indexed import key_lookup
 from lancekit.pipeline.keys.probe import KeyTable
-from lancekit.scan.expressions.nodes import Apply, FieldRef
+from lancekit.scan.expressions.nodes import applied
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
@@ -112,9 +112,7 @@ def rows_of_keys(
     table = KeyTable(names, keys)
     wanted = Newest(table, np.arange(len(keys[0]), dtype=np.uint64))
     typed = pa.schema(zip(names, (column.type for column in keys), strict=True))
-    test = Apply(
-        pa.bool_(), _HasKey(wanted), tuple(FieldRef(field.type, field.name) for field in typed)
-    )
+    test = applied(_HasKey(wanted), typed)
     request = ScanRequest(
         outputs=plan_columns(base.manifest.schema, [*names, *columns]),
         predicate=Predicate(source="true", expr=test, schema=typed, columns=frozenset(names)),

@@ -16,7 +16,7 @@ from lancekit.operations.mem_wal.reader.parts import FIRST_ID
 from lancekit.operations.mem_wal.reader.sources import ReadSet
 from lancekit.pipeline.keys.indexed import key_lookup
 from lancekit.pipeline.keys.probe import KeyTable
-from lancekit.scan.expressions.nodes import Apply, FieldRef
+from lancekit.scan.expressions.nodes import applied
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest, project
 from lancekit.scan.fragments.reader import FragmentReader
@@ -67,9 +67,7 @@ def look_up(of: ReadSet, key: tuple[pa.Array, ...], outputs: tuple[Output, ...])
             return _row_at(of, addresses[0], request)
     keys = KeyTable(of.keys, key)
     schema = pa.schema(zip(of.keys, (column.type for column in key), strict=True))
-    test = Apply(
-        pa.bool_(), _HasKey(keys), tuple(FieldRef(field.type, field.name) for field in schema)
-    )
+    test = applied(_HasKey(keys), schema)
     wanted = Predicate(source="true", expr=test, schema=schema, columns=frozenset(of.keys))
     return Scan(
         read=Read(fragment_sources(of.base), lookup=key_lookup(of.base, keys)),

@@ -21,7 +21,7 @@ from lancekit.format import row_address
 from lancekit.format.column_names import ROW_ADDRESS
 from lancekit.lazy import cached_property
 from lancekit.pipeline.keys.probe import KeyTable
-from lancekit.scan.expressions.nodes import Apply, FieldRef, all_of, walk
+from lancekit.scan.expressions.nodes import Apply, all_of, applied, walk
 from lancekit.scan.expressions.predicate import Predicate
 
 __all__ = ["IsNewest", "KeyRows", "Newest", "newest_in", "newest_of", "newest_only"]
@@ -158,8 +158,8 @@ def newest_only(newest: Newest, schema: pa.Schema, wanted: Predicate | None) -> 
         The table's, which has the key columns.
     """
     names = newest.keys.names
-    keys = (FieldRef(schema.field(name).type, name) for name in names)
-    test = Apply(pa.bool_(), IsNewest(newest), (*keys, FieldRef(pa.uint64(), ROW_ADDRESS)))
+    keys = (schema.field(name) for name in names)
+    test = applied(IsNewest(newest), (*keys, pa.field(ROW_ADDRESS, pa.uint64())))
     read = frozenset([*names, ROW_ADDRESS])
     if wanted is None:
         return Predicate(source="true", expr=test, schema=pa.schema([]), columns=read)
