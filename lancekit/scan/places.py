@@ -35,7 +35,7 @@ class Places:
     """Finds rows by their ids in some fragments; `sources` are those that an index covers.
 
     `reuse` tells where rows went since the index was made, if that is still to be followed, or
-    what those of a guest are called.
+    the addresses that rows of an external table have here.
     """
 
     sources: Sequence[FragmentSource]

@@ -37,6 +37,7 @@ from lancekit.scan.selection import Selection
 from lancekit.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from lancekit.scan.external_table import ExternalTable
     from lancekit.scan.indexed.lookup import IndexLookup
 
 __all__ = ["Read", "projected", "reading", "select_known"]
@@ -58,11 +59,14 @@ class Read:
         The rows to look at, if no index is queried for them; those of a part are always here.
     lookup
         Queries indices for the rows, when the rows are first needed.
+    tables
+        Those of the fragments that are tables with indices of their own, which searches use.
     """
 
     sources: Sequence[FragmentSource]
     rows: RowSet = _ALL_ROWS
     lookup: IndexLookup | None = None
+    tables: tuple[ExternalTable, ...] = ()
 
     @property
     def row_set(self) -> RowSet:

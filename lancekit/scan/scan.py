@@ -63,8 +63,8 @@ class Search(Protocol):
     def prefilter(self) -> bool:
         """Whether the scan's filter is asked before."""
 
-    def told(self, rows: int) -> str:
-        """Say what is done with so many rows."""
+    def told(self, scan: Scan) -> str:
+        """Say what is done with the rows of a scan."""
 
     def blocks(self, scan: Scan) -> Generator[pa.Table]:
         """Yield the outputs of the rows chosen, filtered, before limit and offset."""

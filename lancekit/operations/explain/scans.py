@@ -88,8 +88,7 @@ def _plan(snapshot: Snapshot, scan: Scan, order_by: Sequence[str]) -> PlanNode:
         node = read_node(snapshot, asked, read)
         if predicate is not None and search.prefilter:
             node = filter_node(predicate, node)
-        told = search.told(sum(source.num_rows for source in scan.sources))
-        node = PlanNode("Search", told, inputs=(node,))
+        node = PlanNode("Search", search.told(scan), inputs=(node,))
         if predicate is not None and not search.prefilter:
             node = filter_node(predicate, node)
         node = fetch_node(snapshot, rest, read, node)

@@ -32,11 +32,11 @@ from lancekit.index.search.reuse import Reuse, covered_now, found_reuse
 from lancekit.index.segment import Segment
 from lancekit.lazy import cached_property
 from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.external_table import ExternalTable
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.fulltext.scored import Scored, added, best_places, nothing
-from lancekit.scan.guest import Guest
 from lancekit.scan.indexed.unused import opened_or_told
 from lancekit.scan.outputs import Output
 from lancekit.scan.places import Places
@@ -95,7 +95,7 @@ class TextColumn:
         How text becomes tokens if no index says it.
     reads_all
         Whether indices are passed over, but for how they make tokens.
-    guests
+    tables
         Tables that are read as fragments.  Their rows are scored as those that no index covers,
         but where they have an index that makes tokens alike, that has them.
     """
@@ -108,7 +108,7 @@ class TextColumn:
     indexed_only: bool = False
     default: AnalyzerSettings | None = None
     reads_all: bool = False
-    guests: tuple[Guest, ...] = ()
+    tables: tuple[ExternalTable, ...] = ()
 
     def match(
         self,
@@ -173,7 +173,7 @@ class TextColumn:
         known = Statistics.of([partition for partition, _ in self._stored], words)
         of_all = known + Statistics.of(self._later, words)
         parts = []
-        for stored, statistics in ((self._stored, known), (self._of_guests, of_all)):
+        for stored, statistics in ((self._stored, known), (self._of_tables, of_all)):
             for partition, places in stored:
                 found = search(partition, words, statistics)
                 here = _Located(partition, places, holds)
@@ -187,7 +187,7 @@ class TextColumn:
         """Return all texts, those that are indexed and others."""
         found = [
             Documents(partition, places.positions(partition.row_ids))
-            for partition, places in (*self._stored, *self._of_guests)
+            for partition, places in (*self._stored, *self._of_tables)
         ]
         return [*found, Documents(self._fresh, self._fresh.rows)] if self._uncovered else found
 
@@ -237,26 +237,26 @@ class TextColumn:
         return found
 
     @cached_property
-    def _of_guests(self) -> list[tuple[StoredPartition, Places]]:
-        """The documents that indices of guests have."""
+    def _of_tables(self) -> list[tuple[StoredPartition, Places]]:
+        """The documents that indices of external tables have."""
         return [
-            (partition, Places([guest.source], guest))
-            for guest, segment in self._guest_segments
+            (partition, Places([table.source], table))
+            for table, segment in self._table_segments
             for partition in segment.partitions
         ]
 
     @cached_property
-    def _guest_segments(self) -> list[tuple[Guest, OpenSegment]]:
+    def _table_segments(self) -> list[tuple[ExternalTable, OpenSegment]]:
         field_id = find_field(self.snapshot.manifest.schema, self.column)[-1].id
         positions = all(segment.has_positions for _, segment in self._segments)
         found = []
-        for guest in () if self.reads_all else self.guests:
-            for index in guest.indices(INVERTED, field_id):
-                opened = _opened(guest.snapshot, index)
+        for table in () if self.reads_all else self.tables:
+            for index in table.indices(INVERTED, field_id):
+                opened = _opened(table.snapshot, index)
                 if opened is None or opened.has_positions < positions:
                     continue
                 if opened.settings == (self.said or self.default or AnalyzerSettings()):
-                    found.append((guest, opened))
+                    found.append((table, opened))
         return found
 
     # ---- what no index knows
@@ -264,7 +264,7 @@ class TextColumn:
     @property
     def _later(self) -> list[Partition]:
         """What the statistics of the table's own index lack."""
-        found: list[Partition] = [partition for partition, _ in self._of_guests]
+        found: list[Partition] = [partition for partition, _ in self._of_tables]
         return [*found, self._fresh] if self._uncovered else found
 
     @cached_property
@@ -272,7 +272,7 @@ class TextColumn:
         if self.indexed_only and self._segments:
             return ()
         covered = BitMap().union(*(covered for covered, _ in self._segments))
-        covered.update(guest.fragment_id for guest, _ in self._guest_segments)
+        covered.update(table.fragment_id for table, _ in self._table_segments)
         return tuple(source for source in self.sources if source.fragment.id not in covered)
 
     @cached_property

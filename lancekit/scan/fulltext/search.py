@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,6 @@ from lancekit.scan.fulltext.queries import (
     PhraseQuery,
 )
 from lancekit.scan.fulltext.scored import Scored, added, best_of, lessened, required
-from lancekit.scan.guest import Guest
 from lancekit.scan.outputs import Output, column_names
 from lancekit.scan.scan import Scan
 from lancekit.versions.snapshot import Snapshot
@@ -70,8 +69,6 @@ class FullTextSearch:
         Whether the scan's filter is asked before; if not, it is asked of the rows that are found.
     indexed_only
         Whether rows that no index covers are passed over.
-    guests
-        Tables that are read as fragments, with indices of their own.
     among
         What is asked of rows in any case: of those that an index has, of no more of them than
         would be the best.
@@ -81,12 +78,7 @@ class FullTextSearch:
     snapshot: Snapshot
     prefilter: bool = False
     indexed_only: bool = False
-    guests: tuple[Guest, ...] = ()
     among: Narrowed | None = None
-
-    def with_guests(self, guests: tuple[Guest, ...]) -> Self:
-        """Return the same search, of some tables, too, that are read as fragments."""
-        return replace(self, guests=guests)
 
     @property
     def made(self) -> tuple[pa.Field, ...]:
@@ -114,8 +106,9 @@ class FullTextSearch:
         names = list(stored) if asked is None else column_names(asked)
         return [*names, *(name for name in mine if name not in names)]
 
-    def told(self, rows: int) -> str:
+    def told(self, scan: Scan) -> str:
         """Say what is done."""
+        rows = sum(source.num_rows for source in scan.sources)
         return (
             f"full-text search over {rows:,} rows in {', '.join(self.reads)}: what an index "
             "covers is looked up, other text is read; of the other columns the rows found are read"
@@ -159,7 +152,7 @@ class FullTextSearch:
                 _texts(mine),
                 read,
                 self.indexed_only,
-                guests=self.guests,
+                tables=scan.read.tables,
             )
             for name, mine in asked.items()
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, sqrt
 from typing import Any
 
@@ -19,8 +19,8 @@ from lancekit.index.kinds import VECTORS, first_of
 from lancekit.index.search.reuse import Reuse, covered_now, found_reuse
 from lancekit.index.segment import open_index_file
 from lancekit.lazy import cached_property
+from lancekit.scan.external_table import ExternalTable
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.scan.guest import Guest
 from lancekit.scan.indexed.unused import opened_or_told
 from lancekit.scan.nearest.best import Kept, counted
 from lancekit.scan.places import Moves, Places
@@ -153,7 +153,7 @@ class IndexedVectors:
         What rows are to be compared by; segments that compare by another are passed over.
     only
         Whether rows that no index covers are left out.
-    guests
+    tables
         Tables that are read as fragments, with indices of their own.
     """
 
@@ -162,7 +162,11 @@ class IndexedVectors:
     metric: str
     probes: Probes
     only: bool = False
-    guests: tuple[Guest, ...] = ()
+    tables: tuple[ExternalTable, ...] = ()
+
+    def with_tables(self, tables: tuple[ExternalTable, ...]) -> IndexedVectors:
+        """Return the same with the indices of some tables that are read as fragments."""
+        return replace(self, tables=tables) if tables else self
 
     @cached_property
     def opened(self) -> tuple[tuple[VectorSegment, BitMap, Moves | None], ...]:
@@ -175,15 +179,15 @@ class IndexedVectors:
             if segment is not None and segment.metric == self.metric:
                 found.append((segment, covered, self._reuse))
                 live -= covered  # a row is proposed once
-        return (*found, *self._of_guests()) if self.indices else ()
+        return (*found, *self._of_tables()) if self.indices else ()
 
-    def _of_guests(self) -> Iterator[tuple[VectorSegment, BitMap, Moves]]:
+    def _of_tables(self) -> Iterator[tuple[VectorSegment, BitMap, Moves]]:
         fields = self.indices[0].fields
-        for guest in self.guests:
-            for index in guest.indices(VECTORS, fields[0]):
-                segment = _opened(guest.snapshot, index)
+        for table in self.tables:
+            for index in table.indices(VECTORS, fields[0]):
+                segment = _opened(table.snapshot, index)
                 if segment is not None and segment.metric == self.metric:
-                    yield segment, BitMap([guest.fragment_id]), guest
+                    yield segment, BitMap([table.fragment_id]), table
 
     @cached_property
     def covered(self) -> BitMap:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,6 @@ from lancekit.scan.chosen import POSITION, Narrowed, chosen_rows, fulfilling
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
-from lancekit.scan.guest import Guest
 from lancekit.scan.nearest.best import Best, Kept
 from lancekit.scan.nearest.indexed import IndexedVectors, Wanted
 from lancekit.scan.nearest.vectors import measured
@@ -69,10 +68,6 @@ class NearestSearch:
     index: IndexedVectors | None = None
     among: Narrowed | None = None
 
-    def with_guests(self, guests: tuple[Guest, ...]) -> Self:
-        """Return the same search, of some tables, too, that are read as fragments."""
-        return replace(self, index=self.index and replace(self.index, guests=guests))
-
     @property
     def made(self) -> tuple[pa.Field, ...]:
         """The columns that the search makes."""
@@ -103,16 +98,17 @@ class NearestSearch:
             names = [QUERY_INDEX.name, *(name for name in names if name != QUERY_INDEX.name)]
         return {name: asked.get(name, name) for name in names} if isinstance(asked, dict) else names
 
-    def told(self, rows: int) -> str:
+    def told(self, scan: Scan) -> str:
         """Say what is done."""
+        index, rows = self._index_of(scan), sum(source.num_rows for source in scan.sources)
         each = f" for each of {len(self.queries)} queries" if self.batched else ""
-        if self.index is not None and self.index.alone and not self.index.covered:
+        if index is not None and index.alone and not index.covered:
             return "no index, so that no rows are found"
-        if self.index is not None and self.index.covered:
+        if index is not None and index.covered:
             return (
                 f"search for the {self.k:,} nearest rows{each} by {self.metric} in "
-                f"{self.index.told(self.k)}; of what it does not cover "
-                + ("nothing is read" if self.index.only else "all vectors are read")
+                f"{index.told(self.k)}; of what it does not cover "
+                + ("nothing is read" if index.only else "all vectors are read")
             )
         return (
             f"exact search over {rows:,} rows by {self.metric}: of {self.column} all vectors are "
@@ -130,11 +126,12 @@ class NearestSearch:
     def _find(self, scan: Scan) -> pa.Table:
         """Return the positions of the rows, with what the search makes of them."""
         best = [Best(self.k, self.lower, self.upper) for _ in self.queries]
-        covered = BitMap() if self.index is None else self.index.covered
+        index = self._index_of(scan)
+        covered = BitMap() if index is None else index.covered
         left = tuple(one for one in scan.sources if one.fragment.id not in covered)
-        if self.index is not None and covered:
-            self._add_proposed(self.index, scan, best)
-        if self.index is not None and self.index.alone:
+        if index is not None and covered:
+            self._add_proposed(index, scan, best)
+        if index is not None and index.alone:
             left = ()
         kept = self._kept(scan)
         for table in (
@@ -144,14 +141,17 @@ class NearestSearch:
             numbers = ids.to_numpy(), where.to_numpy().astype(np.int64)
             for one, query in zip(best, self.queries, strict=True):
                 one.add(measured(self.metric, vectors, query), *numbers, kept)
-        index = np.repeat(np.arange(len(best), dtype=np.int32), [len(b.positions) for b in best])
+        queries = np.repeat(np.arange(len(best), dtype=np.int32), [len(b.positions) for b in best])
         return pa.table(
             {
                 POSITION: np.concatenate([one.positions for one in best]),
-                QUERY_INDEX.name: index,
+                QUERY_INDEX.name: queries,
                 DISTANCE.name: np.concatenate([one.distances for one in best]),
             }
         )
+
+    def _index_of(self, scan: Scan) -> IndexedVectors | None:
+        return self.index and self.index.with_tables(scan.read.tables)
 
     def _add_proposed(self, index: IndexedVectors, scan: Scan, best: Sequence[Best]) -> None:
         """Add the rows that an index proposes, by the distances of their vectors."""

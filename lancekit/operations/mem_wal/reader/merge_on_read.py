@@ -27,11 +27,11 @@ from lancekit.operations.mem_wal.reader.parts import FIRST_ID
 from lancekit.operations.mem_wal.reader.sources import ReadSet
 from lancekit.scan.expressions.nodes import Apply, Expr, FieldRef, columns_of
 from lancekit.scan.expressions.predicate import ComputedColumn, Predicate
+from lancekit.scan.external_table import ExternalTable
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.reader import META_COLUMNS
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.fulltext.search import FullTextSearch
-from lancekit.scan.guest import Guest
 from lancekit.scan.indexed.lookup import IndexLookup, lookup_of
 from lancekit.scan.nearest.search import NearestSearch
 from lancekit.scan.outputs import Output
@@ -81,22 +81,24 @@ def _column(name: str, expr: Expr) -> ComputedColumn:
     return ComputedColumn(sql=name, expr=expr, columns=columns_of(expr))
 
 
-def _with_guests(lookup: IndexLookup, guests: Iterable[Guest], schema: LanceSchema) -> IndexLookup:
-    """Return a lookup that asks the indices of generations, too, for the same columns.
+def _with_tables(
+    lookup: IndexLookup, tables: Iterable[ExternalTable], schema: LanceSchema
+) -> IndexLookup:
+    """Return a lookup that queries the indices of generations, too, for the same columns.
 
     What is found is filtered again: it may not be the newest row of its key.
     """
     others = {}
-    for guest in guests:
+    for table in tables:
         found = lookup_of(
-            guest.snapshot,
+            table.snapshot,
             lookup.segments,
             lookup.asked,
             indexed_only=lookup.indexed_only,
             schema=schema,
         )
         if found is not None:
-            others[guest.fragment_id] = found
+            others[table.fragment_id] = found
     return replace(lookup, others=others, filtered=True)
 
 
@@ -140,24 +142,25 @@ def merged_scan(scan: Scan, of: ReadSet, blob_handling: str | None = None) -> Sc
     fragments = [
         replace(source, schema=blob_view(source.schema, blob_handling)) for source in of.fragments
     ]
-    guests, lookup = tuple(_guests(of, fragments)), scan.read.lookup
+    tables, lookup = tuple(_indexed_parts(of, fragments)), scan.read.lookup
     return replace(
         scan,
         read=Read(
             (*fragments, *scan.sources),
-            lookup=lookup and _with_guests(lookup, guests, of.base.manifest.schema),
+            lookup=lookup and _with_tables(lookup, tables, of.base.manifest.schema),
+            tables=tables,
         ),
         request=replace(request, outputs=outputs, predicate=predicate),
-        search=search and search.with_guests(guests),
+        search=search,
     )
 
 
-def _guests(of: ReadSet, fragments: Iterable[FragmentSource]) -> Iterator[Guest]:
+def _indexed_parts(of: ReadSet, fragments: Iterable[FragmentSource]) -> Iterator[ExternalTable]:
     """Yield the generations that have indices of their own."""
     for part, source in zip(of.parts, fragments, strict=True):
         with suppress(LancekitError, OSError):  # its rows are read, and tell what is wrong
             if part.table is not None and part.table.indices:
-                yield Guest(source, part.table)
+                yield ExternalTable(source, part.table)
 
 
 def _check_ids(of: ReadSet) -> None:

@@ -144,9 +144,9 @@ def test_indices_of_generations_are_asked(tmp_path: Path) -> None:
     assert scan.read.num_rows == 4  # two of shards, two that no index has
     assert scan.to_table()["text"].to_pylist() == ["snow"]
     asked = ScanOptions(full_text_query={"query": "frost"})
-    search: Any = merged_scan(planned(of.base, asked), of).search
-    column = TextColumn(of.base, "text", tuple(scan.sources), ("frost",), guests=search.guests)
-    assert len(column._guest_segments) == 2
+    scan = merged_scan(planned(of.base, asked), of)
+    column = TextColumn(of.base, "text", tuple(scan.sources), ("frost",), tables=scan.read.tables)
+    assert len(column._table_segments) == 2
     assert {source.fragment.id for source in column._uncovered} == {1}
     assert ds.to_table(full_text_query="frost", include_mem_wal=True)["id"].to_pylist() == [9]
     for file in (tmp_path / "d" / "_mem_wal" / SHARD).glob("*/_indices/*/*.lance"):

@@ -1,4 +1,4 @@
-"""Tables that are read as fragments of another one, with indices of their own."""
+"""Tables that are read as fragments of another table, with indices of their own."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from lancekit.index.kinds import IndexKind, first_of
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Guest"]
+__all__ = ["ExternalTable"]
 
 Numbers = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, eq=False)
-class Guest:
-    """A table of one fragment, which has the ids of another one's fields.
+class ExternalTable:
+    """A table of one fragment that is read as a fragment of another table, with its field ids.
 
     Attributes
     ----------
     source
-        Its fragment as one of the other table's, by whose number rows are called.
+        The fragment, with the number that it has in the other table.
     snapshot
-        The table, whose indices name rows by addresses of their own.
+        The table; its indices name rows by addresses in this table.
     """
 
     source: FragmentSource
@@ -36,18 +36,18 @@ class Guest:
 
     @property
     def fragment_id(self) -> int:
-        """The number of its fragment in the other table."""
+        """The number of the fragment in the other table."""
         return self.source.fragment.id
 
     def moved(self, row_ids: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-        """Return what rows that an index names are called, and that all are there."""
+        """Return the addresses in the other table of rows of an index, and that all exist."""
         offsets = row_address.offsets(row_ids)
         return row_address.addresses(self.fragment_id, offsets), np.ones(len(row_ids), bool)
 
     def indices(self, kind: IndexKind, field_id: int) -> tuple[IndexMetadata, ...]:
-        """Return the segments of the first index of a kind that a field has; there may be none.
+        """Return the segment of the first index of a kind that a field has.
 
-        If they do not cover all its rows, none are.
+        Empty if there is none, or if it does not cover all rows.
         """
         found = first_of(kind, self.snapshot.indices, field_id)
         own = BitMap(self.snapshot.manifest.fragments.ids.tolist())
