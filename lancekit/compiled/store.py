@@ -20,7 +20,6 @@ from xxhash import xxh3_128
 
 from lancekit._version import __version__
 from lancekit.compiled.linking import Code, linked
-from lancekit.compiled.processor import processor
 from lancekit.hooks import hooks
 from lancekit.user_cache import cache_folder
 
@@ -43,7 +42,7 @@ def _name(modules: tuple[str, ...]) -> str:
     """Return the name of the file that fits these sources, these libraries and this processor."""
     digest = xxh3_128()
     facts = [__version__, _release("numba"), _release("llvmlite"), sys.implementation.cache_tag]
-    digest.update("\n".join([*map(str, facts), *processor()]).encode())
+    digest.update("\n".join([*map(str, facts), *_processor()]).encode())
     package = str(PACKAGE)  # paths as texts, which take half the time of all of this
     ours = sorted(path.name for path in PACKAGE.joinpath("compiled").glob("*.py"))
     theirs = [home.partition(".")[2].replace(".", "/") + ".py" for home in modules]
@@ -193,3 +192,37 @@ def locked(path: Path, *, wait: bool) -> Iterator[int]:
         yield lock
     finally:
         os.close(lock)
+
+
+# ---- which processor this is, for code that is compiled for it alone
+
+
+_TOLD = Path("/proc/cpuinfo")
+#: what of it differs between kinds of processors, and not from one moment to the next
+_FACTS = frozenset(
+    {
+        *("vendor_id", "cpu family", "model", "model name", "stepping", "flags"),
+        *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"),
+    }
+)
+#: the first of many processors fits in it
+_ENOUGH = 1 << 14
+
+
+def _processor() -> list[str]:
+    """Return what tells this kind of processor from others."""
+    found = [sys.platform, *_told()]
+    if len(found) > 1:
+        return [*found, os.uname().machine]
+    from llvmlite import binding
+
+    features = binding.get_host_cpu_features().flatten()
+    return [binding.get_process_triple(), binding.get_host_cpu_name(), features]
+
+
+def _told() -> Iterator[str]:
+    """Yield what Linux says of the first processor; it takes a hundredth of importing llvmlite."""
+    with suppress(OSError), _TOLD.open(encoding="utf-8", errors="replace") as file:
+        for line in file.read(_ENOUGH).partition("\n\n")[0].splitlines():
+            if line.partition(":")[0].strip() in _FACTS:
+                yield line

@@ -7,13 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from lancekit.file.columns.legacy_reader import LegacyFieldReader
 from lancekit.file.columns.physical import owner_paths
 from lancekit.file.container.footer import VERSIONS, Container, StoredPage
 from lancekit.file.container.legacy_tables import LEGACY
-from lancekit.file.describe import describe
+from lancekit.file.kernels.compression import SCHEMES
 from lancekit.file.kernels.faults import located
-from lancekit.file.legacy.field_reader import LegacyFieldReader
 from lancekit.file.reader import FileReader
+from lancekit.format.pb import encodings_v20_pb2
 from lancekit.legible import clean
 
 __all__ = [
@@ -175,5 +176,85 @@ def _page(stored: StoredPage) -> LancePageMetadata:
     places = zip(page.positions, page.sizes, strict=True)
     buffers = [LanceBufferDescriptor(*place) for place in places]
     return LancePageMetadata(
-        buffers, describe(stored.encoding, len(buffers)), page.length, stored.encoding
+        buffers, _describe(stored.encoding, len(buffers)), page.length, stored.encoding
     )
+
+
+# ---- page encodings in words, for people who want to see how a column is stored
+
+
+_NAMES = {
+    "flat": "plain values",
+    "variable": "strings",
+    "binary": "strings",
+    "constant": "nulls",
+    "inline_bitpacking": "bit-packed integers",
+    "out_of_line_bitpacking": "bit-packed integers",
+    "rle": "runs",
+    "byte_stream_split": "byte streams",
+    "packed_struct": "packed structs",
+    "variable_packed_struct": "packed structs",
+    "struct": "structs",
+    "list": "lists",
+}
+
+_LAYOUTS = {"mini_block": "mini-block", "full_zip": "full-zip", "constant": "constant"}
+
+
+def _describe(encoding: Any, buffers: int = 0) -> str:
+    """Return what the message of a page of so many buffers says, from the outside in.
+
+    Examples
+    --------
+    >>> from lancekit.format.pb import encodings_v21_pb2 as pb
+    >>> flat = pb.CompressiveEncoding(flat=pb.Flat(bits_per_value=64))
+    >>> describe(pb.PageLayout(mini_block=pb.MiniBlockLayout(value_compression=flat)))
+    'mini-block of plain values'
+    """
+    if isinstance(encoding, encodings_v20_pb2.ArrayEncoding):
+        return _array(encoding)
+    name = encoding.WhichOneof("layout") or "unknown layout"
+    layout: Any = getattr(encoding, name, None)
+    if name == "blob":
+        return f"blobs, descriptors in {_describe(encoding.blob.inner_layout)}"
+    if name == "constant":
+        # a value that is not in the message has a buffer of its own, before two of levels
+        return "one value" if layout.HasField("inline_value") or buffers % 2 else "nulls only"
+    if name not in _LAYOUTS:
+        return str(name)
+    values = _values(layout.value_compression)
+    if name == "mini_block" and layout.HasField("dictionary"):
+        items = _values(layout.dictionary)
+        values = f"{values} into a dictionary of {layout.num_dictionary_items} ({items})"
+    return f"{_LAYOUTS[name]} of {values}"
+
+
+def _values(encoding: Any) -> str:
+    name = encoding.WhichOneof("compression") or "unknown values"
+    match name:
+        case "general":
+            scheme = SCHEMES.get(encoding.general.compression.scheme, "unknown scheme")
+            return f"{_values(encoding.general.values)}, {scheme}"
+        case "fsst":
+            return f"{_values(encoding.fsst.values)}, fsst"
+        case "fixed_size_list":
+            lists = encoding.fixed_size_list
+            return f"lists of {lists.items_per_value} {_values(lists.values)}"
+    return _NAMES.get(name, name)
+
+
+def _array(encoding: Any) -> str:
+    name = encoding.WhichOneof("array_encoding") or "unknown values"
+    inner: Any = getattr(encoding, name, None)
+    match name:
+        case "nullable":
+            kind = inner.WhichOneof("nullability")
+            return "nulls" if kind == "all_nulls" else _array(getattr(inner, kind).values)
+        case "fsst":
+            return f"{_array(inner.binary)}, fsst"
+        case "fixed_size_list":
+            return f"lists of {inner.dimension} {_array(inner.items)}"
+        case "dictionary":
+            items = _array(inner.items)
+            return f"indices into a dictionary of {inner.num_dictionary_items} ({items})"
+    return _NAMES.get(name, name)

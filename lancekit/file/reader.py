@@ -25,7 +25,7 @@ from lancekit.lazy import cached_property
 from lancekit.storage.base import RandomAccess
 
 if TYPE_CHECKING:
-    from lancekit.file.legacy.field_reader import LegacyFieldReader
+    from lancekit.file.columns.legacy_reader import LegacyFieldReader
 
 __all__ = ["FileReader"]
 
@@ -256,7 +256,7 @@ class FileReader:
     def _reader_of_fields(self) -> type[FieldReader | LegacyFieldReader]:
         if self.version != LEGACY:
             return FieldReader
-        from lancekit.file.legacy.field_reader import LegacyFieldReader
+        from lancekit.file.columns.legacy_reader import LegacyFieldReader
 
         return LegacyFieldReader
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
     from lancekit.pipeline.merge.spooled_source import KeptRows
     from lancekit.pipeline.merge.strategy import MatchPlan
-    from lancekit.scan.indexed.lookup import IndexLookup
+    from lancekit.scan.index_lookup import IndexLookup
     from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["LocalSource", "Source", "open_source"]

@@ -38,7 +38,7 @@ from lancekit.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from lancekit.scan.external_table import ExternalTable
-    from lancekit.scan.indexed.lookup import IndexLookup
+    from lancekit.scan.index_lookup import IndexLookup
 
 __all__ = ["Read", "projected", "reading", "select_known"]
 
@@ -186,7 +186,7 @@ def _lookup(
     read = {find_field(schema, name)[-1].id for name in predicate.stored_in(schema)}
     if not read & snapshot.indexed_fields:
         return None
-    from lancekit.scan.indexed.lookup import row_lookup  # loads what indices are asked by
+    from lancekit.scan.index_lookup import row_lookup  # loads what indices are asked by
 
     return row_lookup(snapshot, predicate, indexed_only=indexed_only)
 

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from sqlglot import exp
 
+from lancekit.api.lance_dataset import LanceDataset
+from lancekit.api.merge_builder import MergeInsertBuilder
+from lancekit.format.paths import show_path
 from lancekit.pipeline.keys.repeated import repeated_in_source
-from lancekit.statements.changes import fitting, own_column, target_of, typed
+from lancekit.scan.expressions.unbound import Unbound
+from lancekit.statements.changes import fitting, own_column, path_in, target_of, typed
 from lancekit.statements.computed import TRUE, Changes, Step, address_of, all_of, run_changes
 from lancekit.statements.correlated import check_no_row
 from lancekit.statements.dialect import spelled_tree
 from lancekit.statements.expressions import compile_expression, condition
+from lancekit.statements.filter_syntax import ColumnPath, NotFilterError
 from lancekit.statements.functions import BOOL
 from lancekit.statements.joins import relation_of
 from lancekit.statements.kinds import BIGINT
-from lancekit.statements.merge_insert import Clause, Merge, Side, as_merge_insert
+from lancekit.statements.pushdown import push_down
+from lancekit.statements.rows import rows_for
 from lancekit.statements.scope import Scope, Seen, matching
 from lancekit.statements.select import run_query
+from lancekit.statements.settled import as_filter, expressible
 from lancekit.statements.tree import Expr, Join, JoinKind, Output, Select
 
 __all__ = ["merge"]
 
-_NAMES: Mapping[Side, str] = {
+_NAMES: Mapping[_Side, str] = {
     "matched": "WHEN MATCHED",
     "new": "WHEN NOT MATCHED",
     "source": "WHEN NOT MATCHED BY SOURCE",
@@ -53,7 +60,7 @@ def merge(tree: Any, scope: Scope, *, preview: bool) -> Any:
     scope.seen = [target, source]
     keys, equal, more = _matching(tree.args["on"], target, source, scope)
     read = _Clauses(scope, target, source, keys)
-    found = Merge(
+    found = _Merge(
         handle=handle,
         scope=scope,
         target=target,
@@ -64,7 +71,7 @@ def merge(tree: Any, scope: Scope, *, preview: bool) -> Any:
         clauses=[read.clause(when) for when in tree.args["whens"].expressions],
     )
     _check_reached(found)
-    run = as_merge_insert(found)
+    run = _as_merge_insert(found)
     if run is not None:
         return run(preview=preview)
     _check_keys(found)
@@ -119,7 +126,7 @@ class _Clauses:
     source: Seen
     keys: Mapping[str, Expr]
 
-    def clause(self, when: Any) -> Clause:
+    def clause(self, when: Any) -> _Clause:
         then, side = when.args["then"], _side(when)
         seen = {"matched": [self.target, self.source], "new": [self.source]}
         scope = Scope(self.scope.text, seen=seen.get(side, [self.target]))
@@ -128,9 +135,9 @@ class _Clauses:
         values = self._values(then, side, scope)
         for one in [*([clause] if clause is not None else []), *(values or {}).values()]:
             check_no_row(one, scope.text)
-        return Clause(side=side, when=clause, values=values, tree=when)
+        return _Clause(side=side, when=clause, values=values, tree=when)
 
-    def _values(self, then: Any, side: Side, scope: Scope) -> dict[str, Expr] | None:
+    def _values(self, then: Any, side: _Side, scope: Scope) -> dict[str, Expr] | None:
         if isinstance(then, exp.Insert) and side == "new":
             return self._inserted(then, scope)
         if isinstance(then, exp.Update) and side != "new":
@@ -140,7 +147,7 @@ class _Clauses:
         there_is = "INSERT" if side == "new" else "UPDATE or DELETE"
         raise scope.text.fail(then, f"{_NAMES[side]} goes with {there_is}:")
 
-    def _updated(self, then: Any, side: Side, scope: Scope) -> dict[str, Expr]:
+    def _updated(self, then: Any, side: _Side, scope: Scope) -> dict[str, Expr]:
         found = dict[str, Expr]()
         for one in then.expressions:
             if isinstance(one, exp.Star):
@@ -201,15 +208,15 @@ class _Clauses:
         return column.name, replace(fitted, place=value.place)
 
 
-def _side(when: Any) -> Side:
+def _side(when: Any) -> _Side:
     if when.args.get("matched"):
         return "matched"
     return "source" if when.args.get("source") else "new"
 
 
-def _check_reached(found: Merge) -> None:
+def _check_reached(found: _Merge) -> None:
     """Refuse a clause behind one of its side that takes all rows."""
-    closed = set[Side]()
+    closed = set[_Side]()
     for clause in found.clauses:
         if clause.side in closed:
             message = f"a {_NAMES[clause.side]} without a condition stands before this one:"
@@ -221,7 +228,7 @@ def _check_reached(found: Merge) -> None:
 # ---- as what a query makes
 
 
-def _changes(found: Merge) -> Changes:
+def _changes(found: _Merge) -> Changes:
     """Return the merge as steps over both sides, joined."""
     sides = {clause.side for clause in found.clauses}
     kinds: Mapping[tuple[bool, bool], JoinKind] = {
@@ -233,7 +240,7 @@ def _changes(found: Merge) -> Changes:
     kind = kinds["new" in sides, "source" in sides]
     there = Expr("not", (Expr("is null", (address_of(found.target),), BOOL),), BOOL)
     both = Expr("is true", (found.on,), BOOL)
-    which: Mapping[Side, Expr] = {
+    which: Mapping[_Side, Expr] = {
         "matched": {"inner": TRUE, "right": there}.get(kind, both),
         "new": Expr("not", (there,), BOOL),
         "source": all_of(there, Expr("not", (both,), BOOL)),
@@ -255,7 +262,7 @@ def _changes(found: Merge) -> Changes:
     )
 
 
-def _check_keys(found: Merge) -> None:
+def _check_keys(found: _Merge) -> None:
     """Refuse a source that has a key, without a null, twice.
 
     With more conditions in ON that tells nothing: then it is found by the rows that match.
@@ -276,3 +283,142 @@ def _check_keys(found: Merge) -> None:
         shown = [tuple(row.values())[:-1] for row in rows.slice(0, _SHOWN).to_pylist()]
         many = sum(rows["rows"].to_pylist())
         raise repeated_in_source(tuple(found.keys), shown, many, hint=_ONE_ROW)
+
+
+# ---- A MERGE as it was understood; and as one merge-insert of the handle, where that says the
+# same
+
+
+_Side: TypeAlias = Literal["matched", "new", "source"]
+Run = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Clause:
+    """A clause: for rows of which side, on which condition, with which values.
+
+    `values` are those that columns of the target get; ``None`` deletes the row.
+    """
+
+    side: _Side
+    when: Expr | None
+    values: Mapping[str, Expr] | None
+    tree: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Merge:
+    """A merge as it was understood.
+
+    `keys` are columns of the target, and what they are equal to; `more` what else has to hold for
+    rows to match.
+    """
+
+    handle: LanceDataset
+    scope: Scope
+    target: Seen
+    source: Seen
+    keys: Mapping[str, Expr]
+    on: Expr
+    more: tuple[Expr, ...]
+    clauses: Sequence[_Clause]
+
+    def of(self, side: _Side) -> list[_Clause]:
+        """Return the clauses for rows of one side."""
+        return [clause for clause in self.clauses if clause.side == side]
+
+
+def _as_merge_insert(found: _Merge) -> Run | None:
+    """Return what runs a merge, or ``None``: a merge-insert does not do all that it asks for.
+
+    Matched and new rows get the same of the source, and there is one clause for each side.
+    """
+    matched, new, others = (found.of(side) for side in ("matched", "new", "source"))
+    if found.more or max(map(len, (matched, new, others))) > 1:
+        return None
+    source = found.source.relation.number
+    given = [value for clause in (*matched, *new) for value in (clause.values or {}).values()]
+    if not all(_is_of(value, source) for value in given):
+        return None
+    outputs = _outputs(found)
+    if outputs is None:
+        return None
+    try:
+        builder = _builder(found, outputs)
+    except NotFilterError:
+        return None
+    if builder is None:
+        return None
+    rest = tuple(clause.when for clause in new if clause.when is not None)
+
+    def run(*, preview: bool) -> Any:
+        select = push_down(
+            Select(
+                outputs=tuple(Output(name, expr) for name, expr in outputs.items()),
+                first=found.source.relation,
+                where=rest,
+            )
+        )
+        rows = rows_for(select, list(outputs), found.scope.text.sql)
+        return builder.preview(rows) if preview else builder.execute(rows)
+
+    return run
+
+
+def _builder(found: _Merge, outputs: Mapping[str, Expr]) -> MergeInsertBuilder | None:
+    builder = found.handle.merge_insert([show_path([n]) for n in found.keys])
+    matched, new, others = (found.of(side) for side in ("matched", "new", "source"))
+    for clause in matched:
+        if clause.values is None and clause.when is not None:
+            return None
+        if clause.values is None:
+            builder.when_matched_delete()
+        else:
+            builder.when_matched_update_all(_when(clause, found, _both_sides(found, outputs)))
+    for clause in new:
+        if clause.when is not None and (matched or others):
+            return None
+        builder.when_not_matched_insert_all()
+    for clause in others:
+        if clause.values is not None:
+            return None
+        builder.when_not_matched_by_source_delete(_when(clause, found, path_in(found.target)))
+    return builder
+
+
+def _is_of(expr: Expr, number: int) -> bool:
+    return all(part.value[0] == number for part in expr.walk() if part.op == "column")
+
+
+def _outputs(found: _Merge) -> dict[str, Expr] | None:
+    """Return the columns that the source has to give, the same for matched and for new rows."""
+    updated = next((one.values for one in found.of("matched")), None)
+    inserted = next((one.values for one in found.of("new")), None)
+    keys = dict(found.keys)
+    if updated is None or inserted is None:
+        return {**keys, **(inserted or updated or {})}
+    changed = {name: value for name, value in inserted.items() if name not in keys}
+    return dict(inserted) if changed == dict(updated) else None
+
+
+def _when(clause: _Clause, found: _Merge, column: ColumnPath) -> Unbound | None:
+    if clause.when is None:
+        return None
+    if not expressible(clause.when):
+        raise NotFilterError(clause.when)
+    return as_filter(clause.when, found.scope, column)
+
+
+def _both_sides(found: _Merge, outputs: Mapping[str, Expr]) -> ColumnPath:
+    """Return what tells the paths in a condition, which sees ``source.`` and ``target.``."""
+    own = path_in(found.target)
+
+    def path(expr: Expr) -> tuple[str, ...]:
+        if expr.value[0] == found.target.relation.number:
+            return ("target", *own(expr))
+        for name, output in outputs.items():
+            if output == expr:
+                return ("source", name)
+        raise NotFilterError(expr)
+
+    return path

@@ -14,14 +14,37 @@ from lancekit.format.names import MAIN, branch_folder
 from lancekit.legible import shown
 from lancekit.storage.base import Store
 from lancekit.storage.places import open_base, open_store
-from lancekit.versions.conditional_put import ConditionalPut
 
 if TYPE_CHECKING:
+    from lancekit.storage.base import Bytes
     from lancekit.versions.manifest_writers import CommitLock, Committer, ManifestStore
 
 __all__ = ["Line", "check_new_place", "check_same_place", "open_line"]
 
-_CONDITIONAL = ConditionalPut()
+# ---- how a store with a conditional put decides which of several writers wins a version number
+
+
+class _ConditionalPut:
+    """The store decides: the `Committer` of all datasets that name no other way."""
+
+    __slots__ = ()
+
+    def put(self, store: Store, name: str, version: int, data: Bytes) -> bool:  # noqa: ARG002
+        """Put a manifest if its name is free."""
+        return store.put_if_absent(name, data)
+
+    def settle(self, store: Store, version: int | None = None) -> bool:  # noqa: ARG002
+        """Return ``False``: one call of the store decides and finishes."""
+        return False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ConditionalPut)
+
+    def __hash__(self) -> int:
+        return hash(_ConditionalPut)
+
+
+_CONDITIONAL = _ConditionalPut()
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 

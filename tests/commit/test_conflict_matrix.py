@@ -14,7 +14,7 @@ from typing import Any
 import lance
 import pytest
 
-from lancekit.commit.rules.deviations import DIFFERENCES
+from lancekit.commit.rules.document import DIFFERENCES
 from lancekit.commit.rules.table import RULES
 from tests.support.stale_handles import (
     CHANGES,

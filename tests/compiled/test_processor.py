@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lancekit.compiled import processor
+from lancekit.compiled import store
 
 TOLD = """processor : {number}
 vendor_id : Some
@@ -21,7 +21,7 @@ flags : fpu others
 
 def _told(tmp_path: Path, **facts: object) -> list[str]:
     (tmp_path / "cpuinfo").write_text(TOLD.format(**facts))
-    return processor.processor()
+    return store._processor()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
@@ -29,7 +29,7 @@ def test_it_is_its_features_and_not_its_speed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "llvmlite", None)
-    monkeypatch.setattr(processor, "_TOLD", tmp_path / "cpuinfo")
+    monkeypatch.setattr(store, "_TOLD", tmp_path / "cpuinfo")
     first = _told(tmp_path, number=0, flag="avx2", speed=2300)
     assert first == _told(tmp_path, number=3, flag="avx2", speed=1200)
     assert first != _told(tmp_path, number=0, flag="avx512f", speed=2300)
@@ -38,8 +38,8 @@ def test_it_is_its_features_and_not_its_speed(
 
 def test_where_nothing_is_told_llvmlite_knows(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("llvmlite")
-    monkeypatch.setattr(processor, "_TOLD", Path("/nowhere/cpuinfo"))
-    triple, name, features = processor.processor()
+    monkeypatch.setattr(store, "_TOLD", Path("/nowhere/cpuinfo"))
+    triple, name, features = store._processor()
     assert name
     assert "-" in triple
     assert all(part[:1] in "+-" for part in features.split(","))

@@ -13,7 +13,7 @@ import pytest
 from lancekit.file.container.footer import StoredPage
 from lancekit.file.encodings import decode
 from lancekit.file.kernels.faults import Damaged, Unsupported
-from lancekit.file.layouts.miniblock.decode import MiniBlockPages
+from lancekit.file.layouts.miniblock_decode import MiniBlockPages
 from lancekit.file.structure.leaf import Leaf
 from lancekit.format.pb import encodings_v21_pb2 as pb
 from tests.file.columns import assert_same, columns, with_nulls

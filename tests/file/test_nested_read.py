@@ -19,7 +19,7 @@ from lancekit.errors import CorruptFileError, FormatError, UnsupportedFeatureErr
 from lancekit.file.columns.physical import FileColumn
 from lancekit.file.container.page import Page
 from lancekit.file.layouts.blob_decode import as_descriptors
-from lancekit.file.layouts.fullzip.decode import FullZipPage
+from lancekit.file.layouts.fullzip_decode import FullZipPage
 from lancekit.file.reader import FileReader
 from lancekit.file.structure import field_tree
 from lancekit.file.structure.assemble import nest

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from lancekit.file.encodings import rle
 from lancekit.file.encodings.buffers import ChunkBuffers
+from lancekit.file.encodings.rle import repeat, repeated
 from lancekit.file.kernels.faults import Damaged
-from lancekit.file.kernels.runs import repeat, repeated
 from lancekit.file.kernels.values import Fixed
 from lancekit.options import options
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit.file.columns import small_pages
+from lancekit.file import writer
 from lancekit.file.encodings import choose
 from tests.file.columns import columns, with_nulls
 from tests.file.lance_io import open_ours, write_ours
@@ -49,7 +49,7 @@ def test_files_are_the_same(
     parts = len(table.column_names) // 4 + 1  # neighbours are alike
     table = table.select(table.column_names[share * parts : (share + 1) * parts])
     together = write_ours(table, version)
-    monkeypatch.setattr(small_pages, "_FEW", 1 << 30)
+    monkeypatch.setattr(writer, "_FEW", 1 << 30)
     assert together == write_ours(table, version)
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
-from lancekit.operations.cleanup import consent as cleanup_consent
+from lancekit.operations.cleanup import auto as cleanup_consent
 
 PREFIX = "lance.auto_cleanup."
 ROWS = pa.table({"x": pa.array([1], pa.int64())})

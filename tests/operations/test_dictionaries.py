@@ -13,7 +13,7 @@ import pytest
 import lancekit as lk
 from lancekit import errors
 from lancekit.format import logical_types
-from lancekit.operations.maintenance import compact_categories
+from lancekit.operations.maintenance import compact_plan
 from lancekit.scan.fragment_rows import scan_fragment
 from tests.file.columns import VERSIONS
 from tests.file.lance_io import write_ours
@@ -125,7 +125,7 @@ def test_no_fragment_is_read_twice_to_plan_a_compaction(
         read.append(source.fragment.id)
         return scan_fragment(source, request)
 
-    monkeypatch.setattr(compact_categories, "scan_fragment", noted)
+    monkeypatch.setattr(compact_plan, "scan_fragment", noted)
     ds = lk.dataset(uri)
     lk.optimize.Compaction.plan(ds)
     assert sorted(read) == sorted(set(read))

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lancekit.pipeline.columns import users_modules
+from lancekit.pipeline.columns import function_identity
 from lancekit.pipeline.columns.function_identity import Identity, identity_of
 
 
@@ -271,8 +271,8 @@ def test_a_package_without_a_version_of_its_own_counts_by_that_of_its_distributi
     monkeypatch.syspath_prepend(packages)
     found = []
     for version, direct in (("1", False), ("2", False), ("2", True)):
-        users_modules._distributions.cache_clear()
-        users_modules._providers.cache_clear()
+        function_identity._distributions.cache_clear()
+        function_identity._providers.cache_clear()
         shutil.rmtree(packages, ignore_errors=True)
         (about := packages / f"some_tool-{version}.dist-info").mkdir(parents=True)
         (packages / "some_tool.py").write_text("def g(x): return x\n")

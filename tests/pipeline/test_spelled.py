@@ -13,7 +13,7 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import SchemaMismatchError
-from lancekit.pipeline.casts.spelled import spelled
+from lancekit.pipeline.casts.plan import spelled
 
 
 def kinds() -> list[pa.DataType]:

@@ -56,7 +56,6 @@ FLOORS = """
     pipeline/casts
     scan/fulltext  scan/nearest
     scan
-    scan/indexed
     commit
     commit/rules
     commit/manifest
@@ -71,10 +70,8 @@ FLOORS = """
     versions
     shards
     file
-    file/legacy
     file/columns
     file/layouts
-    file/layouts/fullzip  file/layouts/miniblock
     file/structure
     file/encodings
     file/container
@@ -266,7 +263,7 @@ GATES = """
     scan.expressions.bind  scan.expressions.columns  scan.expressions.condition
     scan.expressions.evaluate  scan.expressions.predicate  scan.expressions.unbound
     scan.fragments.reader
-    scan.indexed.conditions  scan.indexed.lookup  scan.read
+    scan.index_lookup  scan.index_questions  scan.read
     spark  spark.datasource.datasource  spark.session.preflight
     statements.relations  statements.run
     scan.fragments.joint_reader

@@ -12,9 +12,9 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import PredicateError
+from lancekit.scan.expressions import bind as _members
 from lancekit.scan.expressions import chains as _chains
 from lancekit.scan.expressions import lexer as _lexer
-from lancekit.scan.expressions import membership as _members
 from lancekit.scan.expressions import parser as _parser
 from lancekit.scan.expressions.predicate import _LONG_TEXTS, _SHORT_TEXTS, Predicate
 from lancekit.scan.expressions.syntax import Listed

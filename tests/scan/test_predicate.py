@@ -20,7 +20,7 @@ from lancekit.errors import InvalidTypeError, PredicateError
 from lancekit.scan.expressions import bind
 from lancekit.scan.expressions.kernels.operators import modulo
 from lancekit.scan.expressions.predicate import Predicate, compile_expression
-from lancekit.scan.indexed.questions import questions_of
+from lancekit.scan.index_questions import questions_of
 
 NAN = float("nan")
 

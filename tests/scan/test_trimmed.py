@@ -17,9 +17,9 @@ from lancekit import cache
 from lancekit.errors import PredicateError
 from lancekit.scan.expressions.bounds import may_hold
 from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragment_rows import trimmed
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import fragment_sources
-from lancekit.scan.fragments.trimmed import trimmed
 from lancekit.storage import identity
 from lancekit.storage.mapped import MappedFile
 from tests.support.remembering import small_blocks

@@ -125,7 +125,7 @@ import pyspark
 import lancekit as lk
 from lancekit.errors import StorageError
 from lancekit.spark.session.java import find_java
-from lancekit.spark.session.jvm import environment
+from lancekit.spark.session.session import environment
 
 # A cluster of one machine, which for Spark is a cluster like any other.
 home = Path(pyspark.__file__).parent

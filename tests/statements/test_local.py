@@ -10,14 +10,14 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import CorruptFileError, LancekitError
-from lancekit.statements import local
+from lancekit.statements import select
 from lancekit.statements.run import run_statements
 from lancekit.statements.tables import Names
 
 
 @pytest.fixture
 def streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "_WHOLE", 0)
+    monkeypatch.setattr(select, "_WHOLE", 0)
 
 
 QUERIES = [
@@ -37,7 +37,7 @@ def test_streams_are_read_as_often_as_needed(tmp_path: Path, streams: None, sql:
     assert streamed.num_rows
     assert streamed == lk.sql(sql, t=rows).to_table()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local, "_WHOLE", 1 << 30)
+        patch.setattr(select, "_WHOLE", 1 << 30)
         assert streamed == lk.sql(sql, t=ds).to_table()
 
 
@@ -57,7 +57,7 @@ def test_an_interrupt_of_a_query_stays_one(monkeypatch: pytest.MonkeyPatch) -> N
         def sql(self, *args: Any, **kwargs: Any) -> None:
             raise RuntimeError("Query interrupted")
 
-    monkeypatch.setattr(local, "_session", Stopped)
+    monkeypatch.setattr(select, "_session", Stopped)
     for run in (lk.sql, lambda text, **given: run_statements(text, Names(given))):
         with pytest.raises(KeyboardInterrupt) as caught:
             run("SELECT x + 1 FROM t WHERE x > 0", t={"x": [1]}).to_table()
@@ -90,7 +90,7 @@ def test_nothing_else_is_within_reach(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bytes_read_first", [0, 1 << 30])
 def test_durations_come_through(monkeypatch: pytest.MonkeyPatch, bytes_read_first: int) -> None:
-    monkeypatch.setattr(local, "_WHOLE", bytes_read_first)
+    monkeypatch.setattr(select, "_WHOLE", bytes_read_first)
     span = pa.duration("us")
     parts = pa.struct([("d", span), ("l", pa.list_(span))])
     rows = pa.table(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.schema import LanceSchema
-from lancekit.operations.merge.rewrite_columns import check_rewrite
+from lancekit.operations.merge.merge_insert import check_rewrite
 from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.pipeline.merge.strategy import choose_match
 

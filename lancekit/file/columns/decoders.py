@@ -13,8 +13,8 @@ from lancekit.file.kernels.faults import Damaged, Unsupported
 from lancekit.file.kernels.row_selection import Rows, grouped
 from lancekit.file.layouts.blob_descriptors import DESCRIPTOR
 from lancekit.file.layouts.constant_decode import ConstantPage
-from lancekit.file.layouts.fullzip.decode import FullZipPage
-from lancekit.file.layouts.miniblock.decode import MiniBlockPages
+from lancekit.file.layouts.fullzip_decode import FullZipPage
+from lancekit.file.layouts.miniblock_decode import MiniBlockPages
 from lancekit.file.structure.assemble import nest
 from lancekit.file.structure.field_tree import Path
 from lancekit.file.structure.leaf import PageDecoder

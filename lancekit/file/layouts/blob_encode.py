@@ -19,7 +19,7 @@ from lancekit.file.kernels.arrow_buffers import Encoded, null_flags, string_buff
 from lancekit.file.kernels.memory import Bytes, Ints, starts_of
 from lancekit.file.layouts.blob_descriptors import DESCRIPTOR_V2
 from lancekit.file.layouts.choose import encode_page_of
-from lancekit.file.layouts.miniblock.encode import mini_block
+from lancekit.file.layouts.miniblock_encode import mini_block
 from lancekit.file.layouts.v20_encode import encode_page
 from lancekit.file.structure.repdef_build import Shredded, shred
 from lancekit.format.arrow_parts import child_of

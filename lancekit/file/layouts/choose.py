@@ -16,8 +16,8 @@ from lancekit.file.encodings.request import CHUNK, EncodedValues
 from lancekit.file.kernels.arrow_buffers import Encoded, byte_width, is_variable, string_buffers
 from lancekit.file.kernels.bounds import is_readable
 from lancekit.file.layouts.constant_encode import all_null_page, equal_page
-from lancekit.file.layouts.fullzip.encode import full_zip, may_be_zipped
-from lancekit.file.layouts.miniblock.encode import ChunkOverflow, mini_block
+from lancekit.file.layouts.fullzip_encode import full_zip, may_be_zipped
+from lancekit.file.layouts.miniblock_encode import ChunkOverflow, mini_block
 from lancekit.file.structure.repdef_build import Shredded, shred
 from lancekit.file.structure.repdef_pack import values_that_fit
 from lancekit.format.field_marks import option

@@ -5,10 +5,11 @@ See docs/format/indices.md, 9 and 10.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +18,16 @@ from pyarrow import types
 
 from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
-from lancekit.file.kernels.arrow_buffers import byte_width, null_flags
-from lancekit.index.build.bloom import filter_bytes, filter_of, hashed
+from lancekit.file.kernels.arrow_buffers import byte_width, fixed_bytes, null_flags
+from lancekit.format._xxh64 import hash_binary, hash_words
+from lancekit.format.key_filter import add_hashes
 from lancekit.index.build.column import IndexedColumn, Mask, RowMap
 from lancekit.index.build.files import NewFile
 from lancekit.index.build.sorting import plain_numbers, stored
 from lancekit.index.build.word_order import Places, Words, stable_order
 from lancekit.index.row_sets import encoded_set
 
-__all__ = ["BLOOM_ITEMS", "BLOOM_PROBABILITY", "ZONE_ROWS", "BloomZones", "ZoneMap"]
+__all__ = ["BLOOM_ITEMS", "BLOOM_PROBABILITY", "ZONE_ROWS", "BloomZones", "ZoneMap", "filter_bytes"]
 
 ZONE_ROWS = 8192
 BLOOM_ITEMS, BLOOM_PROBABILITY = 8192, 0.00057
@@ -106,12 +108,12 @@ class BloomZones:
         """Make a filter of the values of each zone; the rows are addresses."""
         starts, places = _zones(column.rows, zone_rows)
         flags = null_flags(column.values)
-        hashes, ends = hashed(ak.drop_null(column.values)), starts
+        hashes, ends = _hashed(ak.drop_null(column.values)), starts
         if flags is not None:  # where the values of a zone begin among those that are there
             ends = np.concatenate([[0], np.cumsum(~flags)])[starts]
         size = filter_bytes(zone_rows, probability)
         filters = (
-            [filter_of(part, size) for part in np.split(hashes, ends[1:])] if len(starts) else []
+            [_filter_of(part, size) for part in np.split(hashes, ends[1:])] if len(starts) else []
         )
         has_null = _counts(flags, starts).cast(pa.bool_())
         columns = [*places, has_null, pa.array(filters, pa.binary())]
@@ -262,3 +264,58 @@ def _kept(zones: ZoneMap | BloomZones, row_map: RowMap) -> dict[str, Any]:
     _, kept = row_map(fragment << np.uint64(32) | start)
     _, nulls = row_map(zones.nulls)
     return {"table": ak.filter(zones.table, kept), "nulls": zones.nulls[nulls]}
+
+
+# ---- split-block Bloom filters of values: their size, and the bits that values set
+
+
+#: a filter is one block at least, of so many words, in each of which a value sets a bit
+_LEAST_BYTES, _WORDS, _WORD_BITS = 32, 8, 32
+_LONG_BYTES = 8
+
+
+def filter_bytes(items: int, probability: float) -> int:
+    """Return the size of a filter that takes so many values for others this rarely.
+
+    Examples
+    --------
+    >>> filter_bytes(8192, 0.00057), filter_bytes(64, 0.01)
+    (32768, 128)
+    """
+    size = _LEAST_BYTES
+    while _mistaken(items * _LEAST_BYTES / size) > probability:
+        size *= 2
+    return size
+
+
+def _mistaken(items: float) -> float:
+    """Return how often a value that is not there is taken for one, by the values of a block.
+
+    How many values a block has is of a Poisson distribution.
+    """
+    many = np.arange(int(items + 12 * math.sqrt(items)) + 32)
+    logs = many * math.log(items) - items - np.concatenate([[0], np.cumsum(np.log(many[1:]))])
+    bit_is_set = 1 - (1 - 1 / _WORD_BITS) ** many
+    return float((np.exp(logs) * bit_is_set**_WORDS).sum())
+
+
+def _hashed(values: pa.Array) -> Words:
+    """Return the hashes of values without nulls: of their bytes, as wide as their type is."""
+    kind = values.type
+    width = byte_width(kind)
+    if width is None:
+        text = types.is_string(kind) or types.is_large_string(kind)
+        plain = values.cast(pa.large_string()) if text else values
+        return hash_binary(cast("pa.LargeBinaryArray", plain.cast(pa.large_binary())))
+    raw = np.ascontiguousarray(fixed_bytes(values))
+    if width == _LONG_BYTES:
+        return hash_words(raw.view("<u8"))
+    ends = np.arange(0, len(raw) + 1, width, dtype=np.int64)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(raw)]
+    array = pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
+    return hash_binary(cast("pa.LargeBinaryArray", array))
+
+
+def _filter_of(hashes: Words, size: int) -> bytes:
+    """Return the filter of some values."""
+    return add_hashes(bytes(size), hashes)

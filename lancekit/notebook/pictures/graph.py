@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 
 from lancekit.api.lance_dataset import LanceDataset
-from lancekit.notebook.pictures.lanes import Lanes, lanes_of
-from lancekit.notebook.pictures.refs import graph_of
-from lancekit.notebook.pictures.refs_svg import render_svg
-from lancekit.notebook.pictures.refs_text import mermaid, render_text
+from lancekit.notebook.pictures.lanes import Lanes, Row, lanes_of
+from lancekit.notebook.pictures.refs import Link, Node, graph_of
+from lancekit.notebook.pictures.refs_text import label, mermaid, render_text, said
+from lancekit.notebook.pictures.svg import picture, width_of
+from lancekit.notebook.render.markup import Markup, element
 from lancekit.notebook.render.words import listing, plural
 from lancekit.picture import Picture
 
-__all__ = ["graph_picture"]
+__all__ = ["graph_picture", "render_svg"]
 
 
 def graph_picture(ds: LanceDataset, *, clones: Sequence[LanceDataset] = ()) -> Picture:
@@ -49,3 +51,104 @@ def _alt(lanes: Lanes) -> str:
         done = "merged" if link.kind == "merge" else "taken over"
         sentences.append(f"{names[0]}:{of} {done} by {names[1]}:{into}.")
     return " ".join([*sentences, *(f"{note}." for note in graph.notes)])
+
+
+# ---- the graph of branches as SVG, made by hand: circles, lines, and words beside them
+
+
+_ROW, _COLUMN, _MARGIN, _HEAD = 26, 20, 18, 44
+_RADIUS, _BEND = 5.5, 10
+_COLOURS = 6
+
+
+def render_svg(lanes: Lanes, title: str, alt: str) -> str:
+    """Return the drawing of a graph."""
+    left = _MARGIN + (lanes.width - 1) * _COLUMN + 20
+    words = [_words(lanes, row.node, left, _y(at)) for at, row in enumerate(lanes.rows)]
+    right = max((end for end, _ in words), default=0)
+    legend, legend_end = _legend(lanes, _HEAD + len(lanes.rows) * _ROW + 8)
+    width = max(right, legend_end, width_of(title, 14) + _MARGIN) + 12
+    height = _HEAD + len(lanes.rows) * _ROW + (26 if legend else 4)
+    return picture(
+        title,
+        alt,
+        (round(width), height),
+        element("text", title, x=12, y=22, class_="strong", font_size=14),
+        *_tracks(lanes),
+        *(_link(lanes, link) for link in lanes.graph.links),
+        *(_mark(row, _y(at)) for at, row in enumerate(lanes.rows) if not row.node.is_run),
+        *(markup for _, markup in words),
+        *legend,
+    )
+
+
+def _y(row: int) -> float:
+    return _HEAD + row * _ROW + _ROW / 2
+
+
+def _x(column: int) -> float:
+    return _MARGIN + column * _COLUMN
+
+
+def _colour(track: int) -> str:
+    return f"var(--c{track % _COLOURS})"
+
+
+def _tracks(lanes: Lanes) -> Iterator[Markup]:
+    """Yield the lines between versions of the same track; a run is dotted."""
+    for track, column in enumerate(lanes.columns):
+        own = [(at, row.node) for at, row in enumerate(lanes.rows) if row.node.track == track]
+        for (top, upper), (bottom, lower) in pairwise(own):
+            run = upper.is_run or lower.is_run
+            yield element(
+                "path",
+                d=f"M{_x(column):g} {_y(top):g}V{_y(bottom):g}",
+                class_="edge run" if run else "edge",
+                stroke=_colour(track),
+            )
+
+
+def _link(lanes: Lanes, link: Link) -> Markup:
+    top, bottom = lanes.ends(link)
+    upper, lower = (lanes.rows[at].column for at in (top, bottom))
+    x0, y0, x1, y1 = _x(upper), _y(top), _x(lower), _y(bottom)
+    if link.kind in {"fork", "clone"}:
+        turn = _BEND if x1 > x0 else -_BEND
+        path = f"M{x0:g} {y0:g}V{y1 - _BEND:g}Q{x0:g} {y1:g} {x0 + turn:g} {y1:g}H{x1:g}"
+        if x0 == x1:
+            path = f"M{x0:g} {y0:g}V{y1:g}"
+        colour = _colour(link.upper[0])
+    else:  # from the merge's version to that of the other track
+        below = y0 + _ROW
+        path = f"M{x0:g} {y0:g}C{x0:g} {below:g} {x1:g} {y0:g} {x1:g} {min(below, y1):g}V{y1:g}"
+        colour = _colour(link.lower[0])
+    kind = "edge dashed" if link.kind == "clone" else "edge"
+    return element("path", d=path, class_=kind, stroke=colour)
+
+
+def _mark(row: Row, y: float) -> Markup:
+    x, colour = _x(row.column), _colour(row.node.track)
+    filled = "head" in row.node.words or bool(row.node.tags)
+    fill = colour if filled else "var(--ground)"
+    return element("circle", cx=x, cy=y, r=_RADIUS, fill=fill, stroke=colour, stroke_width=2)
+
+
+def _words(lanes: Lanes, node: Node, x: float, y: float) -> tuple[float, Markup]:
+    """Return what stands beside a version, and about where it ends."""
+    name = "" if node.is_run else label(lanes, node)
+    parts = [(name, "strong"), *((f"▸ {tag}", "tag") for tag in node.tags), (said(node), "quiet")]
+    shown = [(text, kind) for text, kind in parts if text]
+    spans = (
+        element("tspan", text, class_=kind, dx=8 if at else None)
+        for at, (text, kind) in enumerate(shown)
+    )
+    return x + sum(width_of(text) + 8 for text, _ in shown), element("text", *spans, x=x, y=y + 4)
+
+
+def _legend(lanes: Lanes, y: float) -> tuple[list[Markup], float]:
+    """Return what the lines between tracks mean, of those that there are."""
+    if all(link.kind != "clone" for link in lanes.graph.links):
+        return [], 0
+    path = element("path", d=f"M12 {y + 8:g}h26", class_="edge dashed", stroke="var(--quiet)")
+    words = element("text", "clone", x=44, y=y + 12, class_="quiet", font_size=11)
+    return [path, words], 44 + width_of("clone", 11)

@@ -7,10 +7,15 @@ a bound: an interval alone would leave two versions, so it removes nothing here.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import re
 from collections.abc import Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lancekit.commit.first_version import create_first_version
@@ -20,10 +25,11 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitErro
 from lancekit.format.manifest import Manifest
 from lancekit.format.names import is_detached
 from lancekit.format.operations import Operation, Overwrite, UpdateConfig
-from lancekit.legible import shown, warn
-from lancekit.operations.cleanup.consent import PREFIX, agree, is_agreed
+from lancekit.legible import clean, shown, warn
 from lancekit.operations.constraints.stored import has_constraints
 from lancekit.operations.unmerged.audit import check_shards
+from lancekit.options import options
+from lancekit.storage.places import is_below
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot
 
@@ -32,9 +38,105 @@ if TYPE_CHECKING:
 
 __all__ = ["SETTINGS", "AutoCleanup", "auto_cleanup_config", "commit", "create"]
 
+# ---- whose wish an automatic cleanup is: the user's own, or one that came with the dataset
+#
+# A table's config is data from whoever wrote it, and some of it removes versions at the next
+# commit, whoever makes that.  So settings are followed that this user's lancekit wrote at this
+# place, or to which the user has agreed there once (`options.trusted_cleanup`).  What is known of
+# that is kept outside of datasets, where nobody else can put it: a small file for each dataset and
+# its settings.
+
+
+_PREFIX = "lance.auto_cleanup."
+
+#: what is known in this process, of datasets in its memory too
+_agreed: set[str] = set()
+_warned: set[str] = set()
+
+
+def _agree(snapshot: Snapshot) -> None:
+    """Remember that the user wants the settings that a dataset has."""
+    wish = _wish(snapshot)
+    if wish in _agreed:
+        return
+    _agreed.add(wish)
+    file = _file(wish)
+    if file is None or snapshot.line.root.uri.startswith("memory:"):
+        return
+    with suppress(OSError):  # then the next process asks
+        file.parent.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(mode=0o700, exist_ok=True)
+        file.write_text(wish + "\n", encoding="utf-8")
+
+
+def _is_agreed(snapshot: Snapshot) -> bool:
+    """Tell whether the user wants the settings that a dataset has; warn once if that is not known.
+
+    Agreeing by the option is remembered.
+    """
+    wish, uri = _wish(snapshot), snapshot.line.root.uri
+    if wish in _agreed:
+        return True
+    file = _file(wish)
+    if file is not None and file.is_file():
+        _agreed.add(wish)
+        return True
+    if any(is_below(place, prefix) for place in _places(uri) for prefix in options.trusted_cleanup):
+        _agree(snapshot)
+        return True
+    if wish not in _warned:
+        _warned.add(wish)
+        said = clean(", ".join(f"{name}={text!r}" for name, text in _settings(snapshot).items()))
+        warn(
+            f"{clean(uri)} asks for automatic cleanup of its old versions ({said}), and nothing "
+            "was removed: you did not ask for that here with lancekit. If you want it, say so "
+            f"once: lancekit.options.trusted_cleanup = [{uri!r}]. If not: "
+            "ds.optimize.disable_auto_cleanup()."
+        )
+    return False
+
+
+def _settings(snapshot: Snapshot) -> dict[str, str]:
+    found = snapshot.manifest.config.items()
+    return {
+        key.removeprefix(_PREFIX): text for key, text in sorted(found) if key.startswith(_PREFIX)
+    }
+
+
+def _wish(snapshot: Snapshot) -> str:
+    """Return a text that is the same for the same settings of the same dataset."""
+    uri = snapshot.line.root.uri
+    wish = {"place": _places(uri)[-1], "folder": _folder(uri), "settings": _settings(snapshot)}
+    return json.dumps(wish, sort_keys=True)
+
+
+def _places(uri: str) -> tuple[str, ...]:
+    """Return a place as it is called, and where that is."""
+    return (uri,) if "://" in uri else (uri, os.path.realpath(uri))
+
+
+def _folder(uri: str) -> int:
+    """Return what tells a folder of a disk from one put there later; 0 where nothing does."""
+    try:
+        return 0 if "://" in uri else Path(uri).stat().st_ino
+    except OSError:
+        return 0
+
+
+def _file(wish: str) -> Path | None:
+    """Return the file that stands for a wish; ``None`` where this user has no place for it."""
+    given = Path(os.environ.get("XDG_STATE_HOME", ""))
+    try:
+        # a relative one is to be ignored, by the specification
+        state = given if given.is_absolute() else Path.home() / ".local" / "state"
+    except RuntimeError:
+        return None
+    return state / "lancekit" / "cleanup" / hashlib.sha256(wish.encode()).hexdigest()
+
+
 #: everything that the table's config may say
 SETTINGS = tuple(
-    PREFIX + name
+    _PREFIX + name
     for name in (
         "interval",
         "older_than",
@@ -86,7 +188,7 @@ class AutoCleanup:
         interval = _number(config, "interval", least=0)
         if not interval:
             return None
-        age = config.get(PREFIX + "older_than")
+        age = config.get(_PREFIX + "older_than")
         found = cls(
             interval=interval,
             older_than=None if age is None else _duration(age),
@@ -95,7 +197,7 @@ class AutoCleanup:
         )
         if found.older_than is None and found.retain_versions is None:
             raise InvalidArgumentError(
-                f"{PREFIX}interval is set, but neither older_than nor retain_versions.",
+                f"{_PREFIX}interval is set, but neither older_than nor retain_versions.",
                 hint="Set one of them: without a bound, nearly every version would go.",
             )
         return found
@@ -121,9 +223,9 @@ def commit(read: Snapshot, pending: Pending, **settings: Any) -> Snapshot:
     landed = commit_only(read, pending, audit=check, **settings)
     for audit in audits:
         audit.landed()
-    if PREFIX + "interval" in landed.manifest.config and not is_detached(landed.version):
+    if _PREFIX + "interval" in landed.manifest.config and not is_detached(landed.version):
         if _sets(pending.operation) & set(SETTINGS):
-            agree(landed)
+            _agree(landed)
         try:
             _clean_after(landed)
         except (LancekitError, OSError) as error:
@@ -143,8 +245,8 @@ def create(
     Arguments, results and errors are those of `lancekit.commit.first_version.create_first_version`.
     """
     created = create_first_version(line, operation, pending, storage_version, **settings)
-    if PREFIX + "interval" in created.manifest.config:
-        agree(created)
+    if _PREFIX + "interval" in created.manifest.config:
+        _agree(created)
     return created
 
 
@@ -157,7 +259,7 @@ def _sets(operation: Operation) -> Set[str]:
 
 def _clean_after(landed: Snapshot) -> None:
     settings = AutoCleanup.of(landed.manifest.config)
-    if settings is None or landed.version % settings.interval or not is_agreed(landed):
+    if settings is None or landed.version % settings.interval or not _is_agreed(landed):
         return
     from lancekit.operations.cleanup.plan import CleanupRequest
     from lancekit.operations.cleanup.run import clean_up
@@ -206,7 +308,7 @@ def auto_cleanup_config(wanted: Any) -> dict[str, str]:
             hint="Pass interval, and older_than_seconds or retain_versions.",
         )
     config = {
-        PREFIX + key.removesuffix("_seconds"): f"{value}{keys[key]}"
+        _PREFIX + key.removesuffix("_seconds"): f"{value}{keys[key]}"
         for key, value in wanted.items()
         if value is not None
     }
@@ -215,12 +317,12 @@ def auto_cleanup_config(wanted: Any) -> dict[str, str]:
 
 
 def _number(config: Mapping[str, str], key: str, *, least: int) -> int | None:
-    text = config.get(PREFIX + key)
+    text = config.get(_PREFIX + key)
     if text is None:
         return None
     if not re.fullmatch(r"\+?0*[0-9]{1,19}", text) or int(text) < least:
         raise InvalidArgumentError(
-            f"{PREFIX}{key} is {text!r}.", hint=f"Set it to a whole number, {least} or more."
+            f"{_PREFIX}{key} is {text!r}.", hint=f"Set it to a whole number, {least} or more."
         )
     return int(text)
 
@@ -234,7 +336,7 @@ def _duration(text: str) -> timedelta:
         return timedelta(0)
     if not (parts and whole and known):
         raise InvalidArgumentError(
-            f"{PREFIX}older_than is {text!r}.",
+            f"{_PREFIX}older_than is {text!r}.",
             hint="Set it to a duration such as '14d', '3600s' or '1h 30m'.",
         )
     # a float, because a number of any length is one, be it infinite

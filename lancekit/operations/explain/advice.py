@@ -14,7 +14,7 @@ from lancekit.legible import count, shown
 from lancekit.operations.explain.stored_bytes import stored_bytes
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.source import fragment_sources
-from lancekit.scan.indexed.lookup import IndexLookup
+from lancekit.scan.index_lookup import IndexLookup
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["advice"]
@@ -44,7 +44,7 @@ def advice(
         return []
     if lookup is not None:
         return _freshened(lookup, rows)
-    from lancekit.scan.indexed.questions import questions_of  # loads the kernels
+    from lancekit.scan.index_questions import questions_of  # loads the kernels
 
     questions = questions_of(predicate)
     found = None if questions is None else _helpful(questions)

@@ -8,7 +8,10 @@ from typing import Any
 
 from lancekit.call import Call, applied
 from lancekit.display import Displayed
-from lancekit.operations.explain.constraints import constraint_notes
+from lancekit.errors import LancekitError
+from lancekit.legible import count, plural
+from lancekit.operations.constraints.evaluate import condition_of
+from lancekit.operations.constraints.stored import stored_constraints
 from lancekit.operations.explain.stored_bytes import stored_bytes
 from lancekit.pipeline.engine.engine import Choice, EngineName
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
@@ -165,7 +168,7 @@ def explanation(
 ) -> Explanation:
     """Return what is to be said of an operation on a version."""
     done = tuple(commits)
-    tried = constraint_notes(snapshot) if set(done) - _NO_VALUES else ()
+    tried = _constraint_notes(snapshot) if set(done) - _NO_VALUES else ()
     return Explanation(
         operation=operation,
         engine=choice.engine,
@@ -217,3 +220,29 @@ def explain_metadata(
 ) -> Explanation:
     """Explain what changes nothing but metadata."""
     return explanation(snapshot, operation, METADATA_ONLY, commits=commits, notes=notes)
+
+
+# ---- what the constraints of a table add to a commit
+
+
+def _constraint_notes(snapshot: Snapshot) -> Iterator[str]:
+    """Yield what trying each constraint reads, or why one cannot be tried."""
+    manifest = snapshot.manifest
+    for name, constraint in stored_constraints(manifest.config).items():
+        try:
+            constraint.check_known()
+            condition = condition_of(snapshot, constraint.condition)
+        except LancekitError as error:
+            yield f"constraint {name!r}: no commit of rows lands: {error.message.splitlines()[0]}"
+            continue
+        columns = ", ".join(sorted(condition.columns))
+        if condition.of_rows:
+            yield f"constraint {name!r}: of rows that are new or changed, {columns} is read again"
+        elif not columns:
+            yield f"constraint {name!r}: the manifest says how many rows there are"
+        else:
+            size = stored_bytes(fragment_sources(snapshot), manifest.schema, condition.columns)
+            yield (
+                f"constraint {name!r}: at each attempt to commit, {columns} is read of all rows; "
+                f"now that is of {plural(manifest.num_rows, 'row')}, {count(size)} bytes"
+            )

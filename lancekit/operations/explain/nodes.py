@@ -8,7 +8,7 @@ from lancekit.operations.explain.explanation import PlanNode, reads
 from lancekit.operations.mem_wal.reader.newest import newest_in
 from lancekit.scan.expressions.nodes import Apply
 from lancekit.scan.expressions.predicate import Predicate
-from lancekit.scan.indexed.lookup import IndexLookup
+from lancekit.scan.index_lookup import IndexLookup
 from lancekit.scan.read import Read
 from lancekit.versions.snapshot import Snapshot
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from lancekit.errors import VersionNotFoundError
 from lancekit.format import row_address
 from lancekit.format.operations import (
     DataReplacement,
     Merge,
     Project,
+    Restore,
     UnknownOperation,
     Update,
 )
 from lancekit.operations.lineage.diff_plan import DiffPlan
-from lancekit.operations.lineage.history import operations_between
 from lancekit.operations.lineage.rows import read_rows, seen
 from lancekit.pipeline.diff.fragments import ColumnPair, Pair, Shared
 from lancekit.pipeline.diff.match import (
@@ -34,9 +36,9 @@ from lancekit.pipeline.diff.tasks import Values
 from lancekit.pipeline.diff.values import Digests, Seeds
 from lancekit.pipeline.engine.engine import Runner
 from lancekit.scan.expressions.predicate import Predicate
-from lancekit.versions.snapshot import Snapshot
+from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["Changes", "Sides", "compare_rows", "find_changes", "read_sides"]
+__all__ = ["Changes", "Sides", "compare_rows", "find_changes", "operations_between", "read_sides"]
 
 #: what reads the rows of the old version, and of the new one
 Sides = tuple[Side, Side]
@@ -364,3 +366,33 @@ def _joined(parts: Sequence[Addresses]) -> Addresses:
 
 def _joined_pairs(parts: Sequence[tuple[Addresses, Addresses]]) -> tuple[Addresses, Addresses]:
     return _joined([old for old, _ in parts]), _joined([new for _, new in parts])
+
+
+# ---- what the commits between two versions did
+
+
+#: a history longer than this is not read
+_READ_COMMITS = 1000
+
+
+def operations_between(old: Snapshot, new: Snapshot) -> list[Any] | None:
+    """Return what the commits of a line between two versions did; ``None`` if nobody can tell.
+
+    A restore takes back the commits since the version that it restores: they are among them.
+    """
+    low, high = sorted((old, new), key=lambda side: side.version)
+    if low.line != high.line:
+        return None
+    first, at = low.version, high
+    done = list[Any]()
+    while at.version > first:
+        if high.version - first > _READ_COMMITS or at.transaction is None:
+            return None
+        done.append(at.transaction.operation)
+        if isinstance(done[-1], Restore):
+            first = min(first, done[-1].version)
+        try:
+            at = load_snapshot(low.line, at.version - 1)
+        except VersionNotFoundError:
+            return None
+    return done

@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lancekit.arrow_values import flags_of
+from lancekit.errors import MergeConflictError
+from lancekit.legible import literals, python_value
 from lancekit.operations.lineage.column_plan import plan_columns
 from lancekit.operations.lineage.column_sides import ColumnSides
 from lancekit.operations.lineage.column_tracks import Versions, tracks
@@ -25,7 +27,6 @@ from lancekit.operations.lineage.merged_columns import ColumnPlan, Values
 from lancekit.operations.lineage.merged_rows import Cells, Clashes, Rewritten, Settled
 from lancekit.operations.lineage.paired_rows import PairedRows, check_paired, rows_met
 from lancekit.operations.lineage.planned_parts import PlannedParts
-from lancekit.operations.lineage.repeated_keys import check_keys
 from lancekit.operations.lineage.rows import NOWHERE, read_rows
 from lancekit.operations.lineage.three_way_columns import (
     Since,
@@ -43,10 +44,11 @@ from lancekit.operations.lineage.untold_rows import (
     paired_by_values,
 )
 from lancekit.pipeline.diff.fragments import ColumnPair
+from lancekit.pipeline.diff.match import stand_among
 from lancekit.pipeline.diff.parts import common_parts, own_values
-from lancekit.pipeline.diff.row_values import row_values, rows_at_a_time, unlike
+from lancekit.pipeline.diff.row_values import row_digests, row_values, rows_at_a_time, unlike
 from lancekit.pipeline.diff.side import Addresses, Side
-from lancekit.pipeline.diff.values import differing
+from lancekit.pipeline.diff.values import Seeds, differing
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["three_ways"]
@@ -242,7 +244,7 @@ class _Meeting:
             clashes=_joined(clashes),
         )
         if between.key and between.way.endswith("key"):
-            check_keys(plan)
+            _check_keys(plan)
         return plan
 
     def _changed_before(
@@ -372,4 +374,45 @@ def _joined(parts: Sequence[Clashes]) -> Clashes:
             name: np.concatenate([getattr(part, name) for part in parts])
             for name in Clashes.__slots__
         }
+    )
+
+
+# ---- keys that would stand twice in the result of a three-way merge
+
+
+def _check_keys(plan: ThreeWay) -> None:
+    """Refuse keys that would stand twice.
+
+    Rows may be told by ids, and both sides may have given a key to another row; or a side wrote
+    a second row of a key without a look, as pylance does, and the other side updated the first.
+    """
+    seeds = Seeds.drawn()
+    key = [pair for pair in plan.columns if pair.name in plan.key]
+    kept = np.concatenate([plan.mine.inserted, plan.mine.updated[1]])
+    came = np.concatenate([plan.agreed.inserted, plan.changes.updated[1]])
+    if not (len(kept) and len(came)):
+        return
+    ours = row_digests(key, read_rows(plan.ours, kept), kept, seeds, new=True)
+    theirs = row_digests(key, read_rows(plan.theirs, came), came, seeds, new=False)
+    twice = stand_among(theirs, ours)
+    # a row that both sides have may well have its key on both
+    _, left, right = np.intersect1d(
+        plan.changes.updated[0], plan.mine.updated[0], assume_unique=True, return_indices=True
+    )
+    left += len(plan.agreed.inserted)
+    one, other = theirs.at(left), ours.at(right + len(plan.mine.inserted))
+    twice[left[(one.first == other.first) & (one.second == other.second)]] = False
+    if twice.any():
+        raise _twice(plan, key, came[twice][0])
+
+
+def _twice(plan: ThreeWay, key: Sequence[ColumnPair], row: Any) -> MergeConflictError:
+    rows = np.array([row], np.uint64)
+    values = row_values(key, read_rows(plan.theirs, rows), rows, new=False)
+    named = literals({p.name: python_value(v[0]) for p, v in zip(key, values, strict=True)})
+    return MergeConflictError(
+        f"Both {plan.theirs.called} and {plan.ours.called} have a row with {named}, and they are "
+        "not the same row.",
+        hint="Change the key of one of them, or delete it; then do it again.",
+        key=named,
     )

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from lancekit.defaults import MAX_BYTES_PER_FILE
 from lancekit.errors import InvalidArgumentError, NotOfferedError
+from lancekit.file.columns.categories import Categories
 from lancekit.format.fragment import Fragment
 from lancekit.format.index import IndexMetadata
 from lancekit.format.storage_version import check_storage_version
 from lancekit.legible import shown
 from lancekit.operations.index.remap import is_in_the_way
 from lancekit.operations.index.rows import covered_fragments
-from lancekit.operations.maintenance.compact_categories import Apart, kept_apart
+from lancekit.scan.fragment_rows import ScanRequest, scan_fragment
+from lancekit.scan.fragments.source import fragment_sources
+from lancekit.scan.outputs import plan_columns
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = [
-    "CompactionOptions",
-    "CompactionPlan",
-    "CompactionTask",
-    "Covered",
-    "plan_compaction",
-]
+__all__ = ["CompactionOptions", "CompactionPlan", "CompactionTask", "Covered", "plan_compaction"]
 
 #: the table's config may hold defaults under these names
 _CONFIG = "lance.compaction."
@@ -244,7 +242,7 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions) -> Compactio
     }
     in_the_way = [index for index in indices if index.uuid in blocking]
     fragments = snapshot.manifest.fragments
-    apart = kept_apart(snapshot)
+    apart = _kept_apart(snapshot)
     candidates = [_candidate(f, _covering(f, indices), options) for f in fragments]
     wanted = _tasks(candidates, options, apart)
     kept = wanted
@@ -287,7 +285,7 @@ def _candidate(
 
 
 def _tasks(
-    candidates: Sequence[_Candidate], options: CompactionOptions, apart: Apart
+    candidates: Sequence[_Candidate], options: CompactionOptions, apart: _Apart
 ) -> list[tuple[Fragment, ...]]:
     out: list[tuple[Fragment, ...]] = []
     for covering, run in groupby(candidates, key=lambda c: c.bin):
@@ -344,3 +342,57 @@ def _left(
     return tuple(
         Covered(index=name, fragment_ids=tuple(ids)) for name, ids in sorted(found.items())
     )
+
+
+# ---- fragments that stay apart: no key could tell all values of their dictionaries apart
+
+
+#: of so many fragments values are kept, should it be asked again
+_REMEMBERED = 1024
+
+#: cuts a run of fragments into those that may become one
+_Apart: TypeAlias = Callable[[Sequence[Fragment]], Iterable[tuple[Fragment, ...]]]
+
+
+def _kept_apart(snapshot: Snapshot) -> _Apart:
+    """Return what cuts a run of a version's fragments where their values would be too many.
+
+    Only tables that have dictionaries with small keys are read for it, and of those no other
+    column.
+    """
+    schema = snapshot.manifest.schema
+    arrow = schema.to_arrow()
+    places = sorted(Categories(arrow).columns)
+    if not places:
+        return lambda fragments: [tuple(fragments)]
+    narrow = replace(schema, fields=tuple(schema.fields[place] for place in places))
+    request = ScanRequest(outputs=plan_columns(narrow, None))
+    sources = {source.fragment.id: source for source in fragment_sources(snapshot, narrow)}
+
+    @lru_cache(maxsize=_REMEMBERED)
+    def of(number: int) -> Categories | None:
+        """Return the values of a fragment; ``None`` if they are too many even alone."""
+        found = Categories(narrow.to_arrow())
+        for table in scan_fragment(sources[number], request):
+            if any(found.add(batch.column) is not None for batch in table.to_batches()):
+                return None
+        return found
+
+    def apart(fragments: Sequence[Fragment]) -> Iterator[tuple[Fragment, ...]]:
+        seen = Categories(narrow.to_arrow())
+        group: list[Fragment] = []
+        for fragment in fragments:
+            own = of(fragment.id)
+            if own is None or seen.join(own) is not None:
+                if group:
+                    yield tuple(group)
+                seen, group = Categories(narrow.to_arrow()), []
+                if own is None:
+                    yield (fragment,)
+                    continue
+                seen.join(own)
+            group.append(fragment)
+        if group:
+            yield tuple(group)
+
+    return apart

@@ -5,15 +5,24 @@ See docs/format/memwal.md, 3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from lancekit.errors import CorruptFileError, UnsupportedFeatureError
-from lancekit.format.mem_wal.names import entry_name, generation_number, mem_wal_entry
-from lancekit.format.mem_wal.shard_manifest import ShardManifest
+from lancekit.errors import CorruptFileError, RetriesExhaustedError, UnsupportedFeatureError
+from lancekit.format.mem_wal.names import (
+    ASIDE,
+    MANIFESTS,
+    entry_name,
+    generation_number,
+    manifest_name,
+    mem_wal_entry,
+    position,
+)
+from lancekit.format.mem_wal.shard_manifest import ShardManifest, parse_shard_manifest
 from lancekit.operations.mem_wal.claim import fence
 from lancekit.operations.mem_wal.damaged_generations import (
     UNLISTED,
@@ -23,18 +32,12 @@ from lancekit.operations.mem_wal.damaged_generations import (
     of_generation,
     replaced,
 )
-from lancekit.operations.mem_wal.damaged_manifests import (
-    Standing,
-    moved_aside,
-    put_over,
-    standing,
-)
 from lancekit.operations.mem_wal.initialize import initialized
 from lancekit.operations.mem_wal.set_aside import SetAside
 from lancekit.shards.aside import Note, put_note
 from lancekit.shards.by_id import entry_rows
 from lancekit.shards.entry import read_entry
-from lancekit.shards.log import copy_aside, lost_end, positions, set_aside
+from lancekit.shards.log import contradiction, copy_aside, lost_end, positions, set_aside
 from lancekit.shards.manifests import change, latest, lost_manifests, put_next
 from lancekit.shards.schema import wal_schema
 from lancekit.shards.shard import Shard
@@ -79,7 +82,7 @@ def _noted(snapshot: Snapshot, shard: Shard, found: SetAside) -> SetAside:
 
 def _repaired(snapshot: Snapshot, shard: Shard) -> Iterator[SetAside]:
     merged = initialized(snapshot).merged.get(shard.id, 0)
-    found = standing(shard)
+    found = _standing(shard)
     if found.manifest is None:
         if found.faulty or _lost_all(shard, merged):
             yield from _begun_again(snapshot, shard, merged, found)
@@ -94,7 +97,7 @@ def _repaired(snapshot: Snapshot, shard: Shard) -> Iterator[SetAside]:
     end = lost_end(shard, manifest, positions(shard))
     stray: list[SetAside] = []
     if not found.is_newest:
-        manifest = put_over(shard, manifest, found.newest, merged)
+        manifest = _put_over(shard, manifest, found.newest, merged)
         if any(_faults(shard, manifest, form)):
             manifest, stray = listed_again(snapshot, shard, manifest)
     elif damaged or end or any(_faults(shard, manifest, form)):
@@ -103,9 +106,9 @@ def _repaired(snapshot: Snapshot, shard: Shard) -> Iterator[SetAside]:
     yield from _moved_manifests(shard, found)
     if manifest is found.manifest:
         return
-    for position, reason in list(_faults(shard, manifest, form)):
-        aside = set_aside(shard, position, manifest.writer_epoch)
-        yield of_entry(shard, position, reason, aside)
+    for number, reason in list(_faults(shard, manifest, form)):
+        aside = set_aside(shard, number, manifest.writer_epoch)
+        yield of_entry(shard, number, reason, aside)
     yield from stray
     if end:
         reason = f"The log ends before entry {end[-1]}, which a manifest tells of."
@@ -130,11 +133,11 @@ def _lost_all(shard: Shard, merged: int) -> bool:
         return True
 
 
-def _moved_manifests(shard: Shard, found: Standing) -> Iterator[SetAside]:
+def _moved_manifests(shard: Shard, found: _Standing) -> Iterator[SetAside]:
     """Move faulty manifests aside; the log has what they said of rows."""
     for version, reason in found.faulty.items():
         with suppress(FileNotFoundError):  # a cleanup was first
-            file = f"{shard.store.uri}/{moved_aside(shard, version)}"
+            file = f"{shard.store.uri}/{_moved_aside(shard, version)}"
             yield SetAside(
                 shard_id=str(shard.id), manifest=version, file=file, reason=reason, rows=0
             )
@@ -161,7 +164,7 @@ def _faults(shard: Shard, manifest: ShardManifest, form: pa.Schema) -> Iterator[
 
 
 def _begun_again(
-    snapshot: Snapshot, shard: Shard, merged: int, found: Standing
+    snapshot: Snapshot, shard: Shard, merged: int, found: _Standing
 ) -> Iterator[SetAside]:
     """Begin a shard without manifests again, behind all that is left of it.
 
@@ -193,3 +196,105 @@ def _begun_again(
     if put_next(shard, first) and not numbers:
         yield SetAside(shard_id=str(shard.id), file=None, reason=reason)
     yield from _moved_manifests(shard, found)
+
+
+# ---- manifests of a shard that are damaged, or that the log contradicts, and the one that stands
+# in
+#
+# See docs/format/memwal.md, 2.
+
+
+class _Standing(NamedTuple):
+    """The newest manifest of a shard that can be used.
+
+    Attributes
+    ----------
+    manifest
+        The manifest; ``None`` if there is none.
+    newest
+        The version of the newest manifest that is there, whatever its state; 0 if there is none.
+    faulty
+        Why each manifest that cannot be used is none: by version, newer ones first.
+    """
+
+    manifest: ShardManifest | None
+    newest: int
+    faulty: Mapping[int, str]
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether it is the newest one that is there."""
+        return self.manifest is not None and self.manifest.version == self.newest
+
+
+def _standing(shard: Shard) -> _Standing:
+    """Look for the newest manifest that is whole and that no entry of the log contradicts.
+
+    Older manifests need to be whole: a cleanup reads them.
+    """
+    names = shard.store.list_names(MANIFESTS)
+    versions = {position(name) for name in names if name.endswith(".binpb")} - {0}
+    found, faulty = None, dict[int, str]()
+    for version in sorted(versions, reverse=True):
+        where = f"{shard.store.uri}/{manifest_name(version)}"
+        try:
+            manifest = parse_shard_manifest(bytes(shard.store.read(manifest_name(version))), where)
+        except FileNotFoundError:  # a cleanup removed it
+            continue
+        except CorruptFileError as error:
+            faulty[version] = error.message
+            continue
+        if (manifest.version, manifest.shard) != (version, shard.id):
+            said = f"version {manifest.version} of shard {manifest.shard}"
+            faulty[version] = f"{where} is damaged: it says that it is {said}."
+        elif found is None:
+            if told := contradiction(shard, manifest):
+                faulty[version] = f"{where} and the write-ahead log contradict each other: {told}."
+            else:
+                found = manifest
+    return _Standing(found, max(versions, default=0), faulty)
+
+
+def _put_over(shard: Shard, manifest: ShardManifest, newest: int, merged: int) -> ShardManifest:
+    """Put a manifest on top of newer ones that are faulty; its epoch is above all that were.
+
+    What the manifest does not say of later generations, the log says, and the marks of the table.
+
+    Raises
+    ------
+    RetriesExhaustedError
+        Another writer was first.
+    """
+    epoch, done = manifest.writer_epoch + newest - manifest.version, manifest.replay_after
+    for number in positions(shard):
+        try:
+            entry = read_entry(shard, number)
+        except (CorruptFileError, UnsupportedFeatureError, FileNotFoundError):
+            continue
+        epoch = max(epoch, entry.epoch)
+        if entry.generation is not None and entry.generation <= merged:
+            done = max(done, number)
+    following = replace(
+        manifest,
+        version=newest + 1,
+        writer_epoch=epoch + 1,
+        replay_after=done,
+        current_generation=max(manifest.current_generation, merged + 1),
+        sstables=tuple(table for table in manifest.sstables if table.generation > merged),
+    )
+    if put_next(shard, following):
+        return following
+    raise RetriesExhaustedError(
+        f"Shard {shard.id} was changed by another writer while it was repaired.",
+        hint="Try again.",
+        shard=str(shard.id),
+    )
+
+
+def _moved_aside(shard: Shard, version: int) -> str:
+    """Move a manifest aside, durably; return its name there."""
+    name = manifest_name(version)
+    aside = f"{ASIDE}/{name}"
+    shard.store.put(aside, shard.store.read(name))
+    shard.store.delete(name)
+    return aside

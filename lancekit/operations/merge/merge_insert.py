@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -20,7 +20,9 @@ from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import ColumnNotFoundError, InvalidArgumentError, SchemaMismatchError
 from lancekit.format.column_names import ROW_ADDRESS, column_not_found
-from lancekit.format.key_filter import ExactKeySet
+from lancekit.format.field_marks import holds_blobs
+from lancekit.format.key_filter import ExactKeySet, KeyFilter
+from lancekit.format.operations import UpdateMode
 from lancekit.format.paths import find_field, top_of
 from lancekit.format.schema import LanceSchema, check_key_type
 from lancekit.format.transaction import Transaction, Update
@@ -31,12 +33,12 @@ from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.common.staged_files import removed_unless_landed, write_task
 from lancekit.operations.common.write_targets import chosen_places
 from lancekit.operations.delete import apply_deletions
-from lancekit.operations.merge.rewrite_columns import check_rewrite, rewrite_operation
 from lancekit.operations.unmerged.waiting import check_in_order
 from lancekit.pipeline.casts.plan import CastPlan, plan_cast
 from lancekit.pipeline.engine.engine import EngineName
 from lancekit.pipeline.merge.condition import PairCondition
 from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
+from lancekit.pipeline.merge.rewrite_columns import rewritten_columns
 from lancekit.pipeline.rows.write import WriteTask
 from lancekit.pipeline.source import Source
 from lancekit.scan.expressions.predicate import Predicate
@@ -47,6 +49,7 @@ from lancekit.versions.snapshot import Snapshot
 __all__ = [
     "check_clauses",
     "check_columns",
+    "check_rewrite",
     "check_source",
     "dry_merge",
     "merge_computed",
@@ -404,7 +407,7 @@ def _task(current: Snapshot, clauses: MergeClauses) -> WriteTask:
 def _operation(current: Snapshot, work: MergeWork, clauses: MergeClauses) -> Update:
     schema = current.manifest.schema
     if clauses.rewrite_columns:
-        rewritten = rewrite_operation(current, work, key_filter(schema, work.inserted_hashes))
+        rewritten = _rewrite_operation(current, work, key_filter(schema, work.inserted_hashes))
         return replace(rewritten, compacted_sstables=clauses.compacted)
     updated, removed = apply_deletions(current, work.marked)
     return Update(
@@ -414,4 +417,64 @@ def _operation(current: Snapshot, work: MergeWork, clauses: MergeClauses) -> Upd
         fields_for_preserving_frag_bitmap=tuple(f.id for f in schema.walk()),
         inserted_rows=key_filter(schema, work.inserted_hashes),
         compacted_sstables=clauses.compacted,
+    )
+
+
+# ---- merge-inserts that update columns where the rows are: what can be, and the transaction of
+# it
+
+
+def check_rewrite(schema: LanceSchema, clauses: MergeClauses, source: Sequence[str]) -> None:
+    """Raise ``InvalidArgumentError`` if a merge cannot be done by writing columns anew.
+
+    Parameters
+    ----------
+    schema
+        The dataset's.
+    clauses
+        What to do.
+    source
+        The columns that the source brings.
+    """
+    columns = rewritten_columns(source, clauses.on)
+    blobs = [
+        name
+        for name in columns
+        if any(holds_blobs(part.metadata) for part in schema.field(name).walk())
+    ]
+    reasons = {
+        "new rows are to be inserted": clauses.insert,
+        "rows that the source lacks are to be deleted": clauses.delete_by_source,
+        "matched rows are not to be updated": clauses.matched != "update",
+        "the source has all columns of the dataset": set(source) >= set(schema.names),
+        "the source has no column besides the key": not columns,
+        f"the source has a column of blobs, {', '.join(blobs)}": bool(blobs),
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise InvalidArgumentError(
+                f"write_mode='rewrite_columns' cannot do this merge: {reason}.",
+                hint="Use write_mode('auto'); columns are rewritten for merges that only update "
+                "matched rows, of sources with some of the dataset's columns.",
+                write_mode="rewrite_columns",
+            )
+
+
+def _rewrite_operation(current: Snapshot, work: MergeWork, guard: KeyFilter | None) -> Update:
+    """Return the operation that puts patched fragments in the place of the old ones."""
+    schema = current.manifest.schema
+    held = {id_ for part in work.patched for id_ in part.fragment.files[-1].fields}
+    tops = [f for f in schema.fields if held.intersection(part.id for part in f.walk())]
+    stable = current.manifest.has_stable_row_ids
+    return Update(
+        updated_fragments=tuple(part.fragment for part in work.patched),
+        # a file does not list the structs that its fields are parts of
+        fields_modified=tuple(field.id for top in tops for field in top.walk()),
+        update_mode=UpdateMode.REWRITE_COLUMNS,
+        updated_fragment_offsets=(
+            {part.fragment.id: bytes(part.rows.serialize()) for part in work.patched}
+            if stable
+            else {}
+        ),
+        inserted_rows=guard,
     )

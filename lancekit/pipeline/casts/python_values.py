@@ -9,11 +9,17 @@ which refuses what would change.
 
 from __future__ import annotations
 
+import array
+import datetime as dt
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import lru_cache
 from itertools import chain
+from types import NoneType
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +29,6 @@ from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.casts.kernels import nearest
 from lancekit.legible import shown
-from lancekit.pipeline.casts.python_classes import MIXED, class_name, family_of
 from lancekit.pipeline.casts.python_times import date_array, moment_array, span_array, time_array
 from lancekit.pipeline.casts.rules import cast_array, find_rule
 from lancekit.pipeline.casts.values import LossError, first
@@ -80,7 +85,7 @@ def python_array(values: Sequence[Any], guide: Guide = _ANYTHING) -> pa.Array:
         guide = guide.of(getattr(kind, "value_type", None))
     if not families:
         return pa.nulls(len(values))
-    family = families.pop() if len(families) == 1 else MIXED.get(frozenset(families))
+    family = families.pop() if len(families) == 1 else _MIXED.get(frozenset(families))
     if family is None:
         raise _mixed(values)
     return _located(_MAKERS[family], values, guide)
@@ -101,11 +106,11 @@ def towards(values: pa.Array, guide: Guide) -> pa.Array:
 
 def _without_missing(values: Sequence[Any], guide: Guide) -> tuple[Sequence[Any], set[str]]:
     """Return the values with ``None`` for all that stands for it, and the families of the rest."""
-    found = {cls: family_of(cls) for cls in set[Any](map(type, values))}
+    found = {cls: _family_of(cls) for cls in set[Any](map(type, values))}
     if None in found.values():
         at = next(at for at, value in enumerate(values) if found[type(value)] is None)
         parts = ": store its real and imaginary part" if isinstance(values[at], complex) else ""
-        reason = f"is of class {class_name(values[at])}, which no column holds{parts}"
+        reason = f"is of class {_class_name(values[at])}, which no column holds{parts}"
         raise LossError(at, values[at], reason)
     families = {family for family in found.values() if family is not None}
     odd = {cls for cls, family in found.items() if family == "missing"} - {type(None)}
@@ -121,7 +126,7 @@ def _without_missing(values: Sequence[Any], guide: Guide) -> tuple[Sequence[Any]
 
 def _family(value: Any) -> str | None:
     cls: Any = type(value)
-    return family_of(cls)
+    return _family_of(cls)
 
 
 def _mixed(values: Sequence[Any]) -> LossError:
@@ -129,9 +134,9 @@ def _mixed(values: Sequence[Any]) -> LossError:
     families = {_family(known)}
     for at, value in enumerate(values):
         families |= set() if value is None else {_family(value)}
-        if len(families) > 1 and frozenset(families) not in MIXED:
-            what = f"is of class {class_name(value)}, and {shown(known)} of class"
-            return LossError(at, value, f"{what} {class_name(known)}")
+        if len(families) > 1 and frozenset(families) not in _MIXED:
+            what = f"is of class {_class_name(value)}, and {shown(known)} of class"
+            return LossError(at, value, f"{what} {_class_name(known)}")
     raise AssertionError("the values are of one family")
 
 
@@ -389,3 +394,65 @@ _MAKERS: Mapping[str, _Maker] = {
     "struct": _structs,
     "scalar": _scalars,
 }
+
+# ---- which classes of Python's, NumPy's and pandas' hold values of one kind
+
+
+#: the special before the general: a bool is an int, a datetime a date, NumPy's spans integers
+_FAMILIES: tuple[tuple[tuple[type, ...], str], ...] = (
+    ((NoneType, type(np.ma.masked)), "missing"),
+    ((bool, np.bool_), "bool"),
+    ((dt.timedelta, np.timedelta64), "duration"),
+    ((int, np.integer), "int"),
+    ((float, np.float16, np.float32, np.float64), "float"),
+    ((str,), "text"),
+    ((bytes, bytearray, memoryview), "bytes"),
+    ((dt.datetime, np.datetime64), "datetime"),
+    ((dt.date,), "date"),
+    ((dt.time,), "time"),
+    ((Decimal,), "decimal"),
+    ((UUID,), "uuid"),
+    ((pa.Scalar,), "scalar"),
+    ((Mapping, pa.MapScalar), "struct"),
+    (
+        (list, tuple, set, frozenset, deque, range, np.ndarray, array.array, pa.Array),
+        "list",
+    ),
+)
+#: of pandas', which need not be installed; NaT is a datetime to Python
+_BY_NAME = {"NaTType": "missing", "NAType": "missing", "Series": "list", "Index": "list"}
+
+#: families whose values one type holds together
+_MIXED: Mapping[frozenset[Any], str] = {
+    frozenset({"int", "float"}): "float",
+    frozenset({"int", "decimal"}): "decimal",
+    frozenset({"date", "datetime"}): "datetime",
+}
+
+
+@lru_cache(maxsize=1024)
+def _family_of(cls: Any) -> str | None:
+    """Return the kind of value that a class holds, ``None`` if no column holds such.
+
+    Examples
+    --------
+    >>> family_of(bool), family_of(np.float32), family_of(object)
+    ('bool', 'float', None)
+    """
+    for base in cls.__mro__:
+        if base.__module__.partition(".")[0] == "pandas" and base.__name__ in _BY_NAME:
+            return _BY_NAME[base.__name__]
+    return next((family for classes, family in _FAMILIES if issubclass(cls, classes)), None)
+
+
+def _class_name(value: object) -> str:
+    """Return the name of a value's class as a user would write it.
+
+    Examples
+    --------
+    >>> class_name(1), class_name(np.int8(1))
+    ('int', 'numpy.int8')
+    """
+    cls = type(value)
+    module = cls.__module__.partition(".")[0]
+    return cls.__qualname__ if module == "builtins" else f"{module}.{cls.__qualname__}"

@@ -12,10 +12,16 @@ from __future__ import annotations
 import dis
 import functools
 import hashlib
+import importlib
+import importlib.util
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from itertools import chain, takewhile
+from pathlib import Path
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -25,14 +31,6 @@ from types import (
     ModuleType,
 )
 from typing import Any
-
-from lancekit.pipeline.columns.users_modules import (
-    import_parts,
-    is_own,
-    is_own_module,
-    release,
-    source_digest,
-)
 
 __all__ = ["Identity", "identity_of"]
 
@@ -193,17 +191,17 @@ def _told(value: Any) -> Iterator[object] | None:
     for kinds, tell in _TELLING:
         if isinstance(value, kinds):
             return tell(value)
-    if is_own_module(type(value).__module__) and (state := _state(value)) is not None:
+    if _is_own_module(type(value).__module__) and (state := _state(value)) is not None:
         return chain(("object", type(value)), chain.from_iterable(state.items()))
     name = getattr(value, "__qualname__", None)
     module = getattr(value, "__module__", None) or "builtins"
-    if callable(value) and isinstance(name, str) and is_own_module(module):
+    if callable(value) and isinstance(name, str) and _is_own_module(module):
         return _named(value)  # compiled, by Cython perhaps
     return None
 
 
 def _function(value: FunctionType) -> Iterator[object]:
-    if is_own(value.__module__ or "", value.__code__.co_filename):
+    if _is_own(value.__module__ or "", value.__code__.co_filename):
         return _values(_function_parts(value))
     return chain(_named(value), _values(_bound(value, frozenset())))
 
@@ -233,7 +231,7 @@ def _function_parts(function: FunctionType) -> Iterator[tuple[str, Any]]:
         # or it is one of Python's own, or one that is not there yet
     package = function.__globals__.get("__package__") or ""
     for code in codes:
-        for name, value in import_parts(_steps(code), package):
+        for name, value in _import_parts(_steps(code), package):
             yield name, _Unknown() if value is None else value
 
 
@@ -252,7 +250,7 @@ def _ways(code: CodeType) -> Iterator[tuple[str, ...]]:
 
 def _along(name: str, value: Any, rest: list[str]) -> Iterator[tuple[str, Any]]:
     """Yield what code takes: of a module of the user's the attribute, of all else the whole."""
-    while rest and isinstance(value, ModuleType) and is_own_module(value.__name__, value):
+    while rest and isinstance(value, ModuleType) and _is_own_module(value.__name__, value):
         attribute, *rest = rest
         if attribute not in vars(value):
             break
@@ -305,9 +303,9 @@ def _class(kind: type) -> Iterator[object]:
 
 def _module(module: ModuleType) -> Iterator[object]:
     """Yield what stands for a module that code has as a value, and may take anything of."""
-    yield from ("module", module.__name__, release(module.__name__))
-    if is_own_module(module.__name__, module):
-        yield source_digest(module)
+    yield from ("module", module.__name__, _release(module.__name__))
+    if _is_own_module(module.__name__, module):
+        yield _source_digest(module)
         code = (FunctionType, type, ModuleType)
         yield from (value for value in vars(module).values() if isinstance(value, code))
 
@@ -315,7 +313,7 @@ def _module(module: ModuleType) -> Iterator[object]:
 def _named(value: Any) -> Iterator[object]:
     """Yield the name of what a package or Python itself has."""
     module = getattr(value, "__module__", None) or ""
-    yield from (module, getattr(value, "__qualname__", repr(type(value))), release(module))
+    yield from (module, getattr(value, "__qualname__", repr(type(value))), _release(module))
 
 
 #: kinds of values that pickle takes by name, or not at all, and what stands for them
@@ -323,7 +321,7 @@ _TELLING: tuple[tuple[Any, Callable[[Any], Iterator[object]]], ...] = (
     (FunctionType, _function),
     (CodeType, _code),
     (ModuleType, _module),
-    (type, lambda kind: _class(kind) if is_own_module(kind.__module__) else _named(kind)),
+    (type, lambda kind: _class(kind) if _is_own_module(kind.__module__) else _named(kind)),
     (MethodType, lambda method: iter(("method", method.__func__, method.__self__))),
     (BuiltinFunctionType, _builtin),
     (property, lambda one: iter(("property", one.fget, one.fset, one.fdel))),
@@ -333,3 +331,137 @@ _TELLING: tuple[tuple[Any, Callable[[Any], Iterator[object]]], ...] = (
     (functools._lru_cache_wrapper, lambda cached: iter(("cached", cached.__wrapped__))),
     (MappingProxyType, lambda mapping: iter(("mapping", dict(mapping)))),
 )
+
+# ---- which modules are the user's own, and what shows that a module is the same as before
+#
+# A module of the user's is one of a notebook, a script, or a file beside them; all others belong to
+# Python or to an installed package, whose release stands for them.
+
+
+#: folders of installed packages, also those that Python does not name, such as a user's
+_PACKAGES = ("/site-packages/", "/dist-packages/")
+
+
+@functools.cache
+def _installed() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    return tuple({f"{paths[name]}/".replace("\\", "/") for name in names if name in paths})
+
+
+def _is_own(module: str, file: str | None) -> bool:
+    """Return True for code of the user's: of a notebook, a script, or a module beside them."""
+    if module.partition(".")[0] in ("lancekit", "builtins"):
+        return False
+    name = (file or "<frozen").replace("\\", "/")
+    installed = any(folder in name for folder in _PACKAGES)
+    return not installed and not name.startswith(("<frozen", *_installed()))
+
+
+def _is_own_module(name: str, module: ModuleType | None = None) -> bool:
+    """Return True for a module of the user's, which need not be one that Python has a name for."""
+    if name == "__main__":  # whatever file began the process, such as that of a kernel
+        return True
+    module = module or sys.modules.get(name)
+    file = _file(module)
+    if file is None and getattr(module, "__spec__", None) is None:  # made by hand
+        return _is_own(name, "by hand")
+    return _is_own(name, file)
+
+
+def _file(module: ModuleType | None) -> str | None:
+    """Return the file of a module, or the folder of a package that has no file of its own."""
+    file = getattr(module, "__file__", None)
+    if file is not None:
+        return str(file)
+    return next((f"{folder}/" for folder in getattr(module, "__path__", ())), None)
+
+
+def _source_digest(module: ModuleType) -> bytes:
+    """Return a digest of the file of a module, empty if it has none."""
+    try:
+        content = Path(_file(module) or "").read_bytes()
+    except OSError:
+        return b""
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def _release(module: str) -> str:
+    """Return what tells the release of a module's package: of a compiled module its content."""
+    loaded = sys.modules.get(module)
+    if loaded is not None and _is_own_module(module, loaded):
+        return "" if (_file(loaded) or ".py").endswith(".py") else _source_digest(loaded).hex()
+    top = module.partition(".")[0]
+    version = getattr(sys.modules.get(top), "__version__", "")
+    return f"{version if isinstance(version, str) else ''} {_distributions(top)}"
+
+
+@functools.cache
+def _distributions(top: str) -> str:
+    """Return the versions of the installed packages that have a module.
+
+    One that came from a folder or a repository may differ under one version: its files count.
+    """
+    if top in sys.stdlib_module_names or not top:
+        return ""
+    said = []
+    for name in _providers().get(top, ()):
+        package = metadata.distribution(name)
+        said.append(f"{name} {package.version}")
+        if package.read_text("direct_url.json") is not None:
+            said.append(package.read_text("RECORD") or "")
+    return " ".join(said)
+
+
+@functools.cache
+def _providers() -> dict[str, list[str]]:
+    return {top: sorted(set(names)) for top, names in metadata.packages_distributions().items()}
+
+
+def _import_parts(steps: Sequence[dis.Instruction], package: str) -> Iterator[tuple[str, Any]]:
+    """Yield what the instructions of a function import, by what a message calls it.
+
+    A module of the user's is imported, as the function does it when it is called.  What cannot be
+    imported is ``None``.
+
+    Parameters
+    ----------
+    steps
+        The instructions of the function.
+    package
+        The package that the function belongs to, if any.
+    """
+    for place, step in enumerate(steps):
+        if step.opname != "IMPORT_NAME":
+            continue
+        level, names = (each.argval for each in steps[place - 2 : place])
+        try:
+            name = importlib.util.resolve_name("." * level + step.argval, package)
+            top = name.partition(".")[0]
+            if top not in sys.modules and importlib.util.find_spec(top) is None:
+                yield f"the module {name}", "not installed"
+                continue
+            if not _is_own_name(top):
+                yield f"the module {name}", _distributions(top)
+                continue
+            module = importlib.import_module(name)
+            if not names:
+                yield f"the module {name}", module
+            for each in names or ():
+                yield f"the import {name}.{each}", _imported(module, each)
+        except Exception:
+            yield f"the module {step.argval}", None
+
+
+def _is_own_name(top: str) -> bool:
+    if top in sys.modules:
+        return _is_own_module(top)
+    spec = importlib.util.find_spec(top)
+    places: Any = [spec and spec.origin, *((spec and spec.submodule_search_locations) or ())]
+    return _is_own(top, next((f"{place}/" for place in places if place), None))
+
+
+def _imported(module: ModuleType, name: str) -> Any:
+    if not hasattr(module, name):
+        return importlib.import_module(f"{module.__name__}.{name}")
+    return getattr(module, name)

@@ -18,7 +18,7 @@ from lancekit.index.search.order import ranks_of
 from lancekit.index.search.question import Flags, Joint, Question, Questions
 from lancekit.index.search.reach import Reach
 from lancekit.pipeline.keys.probe import KeyTable
-from lancekit.scan.indexed.lookup import IndexLookup, lookup_of
+from lancekit.scan.index_lookup import IndexLookup, lookup_of
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["key_lookup"]

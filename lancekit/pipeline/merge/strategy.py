@@ -21,7 +21,7 @@ from typing import Literal
 
 from lancekit.options import options
 from lancekit.pipeline.engine.engine import EngineName
-from lancekit.scan.indexed.lookup import IndexLookup
+from lancekit.scan.index_lookup import IndexLookup
 
 __all__ = [
     "CLOSURE_BYTES",

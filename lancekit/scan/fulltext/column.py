@@ -37,11 +37,11 @@ from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.fulltext.scored import Scored, added, best_places, nothing
-from lancekit.scan.indexed.unused import opened_or_told
 from lancekit.scan.outputs import Output
 from lancekit.scan.places import Places
 from lancekit.scan.read import Read
 from lancekit.scan.scan import Scan
+from lancekit.scan.unused_indices import opened_or_told
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Documents", "TextColumn", "text_indices"]

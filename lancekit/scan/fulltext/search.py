@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancekit.errors import CorruptFileError, UnsupportedFeatureError
+from lancekit.errors import CorruptFileError, InvalidArgumentError, UnsupportedFeatureError
+from lancekit.index.inverted.bm25 import Statistics, weights
 from lancekit.index.inverted.fuzzy import Spelling
 from lancekit.legible import warn
 from lancekit.scan.chosen import POSITION, Narrowed, chosen_rows, fulfilling
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
-from lancekit.scan.fulltext.column import TextColumn
-from lancekit.scan.fulltext.combined import combined_fields
+from lancekit.scan.fulltext.column import Documents, TextColumn
 from lancekit.scan.fulltext.queries import (
     BooleanQuery,
     BoostQuery,
@@ -29,7 +29,7 @@ from lancekit.scan.fulltext.queries import (
     Occur,
     PhraseQuery,
 )
-from lancekit.scan.fulltext.scored import Scored, added, best_of, lessened, required
+from lancekit.scan.fulltext.scored import Scored, added, best_of, lessened, nothing, required
 from lancekit.scan.outputs import Output, column_names
 from lancekit.scan.scan import Scan
 from lancekit.versions.snapshot import Snapshot
@@ -211,7 +211,7 @@ def _best_column(query: MultiMatchQuery, columns: Mapping[str, TextColumn]) -> S
 
 
 def _as_one(query: CombinedFieldsQuery, columns: Mapping[str, TextColumn]) -> Scored:
-    return combined_fields(
+    return _combined_fields(
         query.query,
         [columns[name] for name in query.columns],
         query.boosts or [1.0] * len(query.columns),
@@ -244,3 +244,85 @@ _ANSWERS: Mapping[type[FullTextQuery], Callable[[Any, Mapping[str, TextColumn]],
     CombinedFieldsQuery: _as_one,
     BooleanQuery: _combined,
 }
+
+# ---- several columns, searched as if their texts were one: BM25 over fields (BM25F)
+#
+# A row has a token as often as all columns together have it, and is as long as all of them, each
+# with its weight.  Of how many rows there are, and how many have a token, the column counts that
+# has most.
+
+
+_Sums = npt.NDArray[np.float32]
+
+
+def _combined_fields(
+    text: str, columns: Sequence[TextColumn], boosts: Sequence[float], *, all_of: bool
+) -> Scored:
+    """Return the rows with words of a text in some columns: with all of them, or with one.
+
+    Parameters
+    ----------
+    boosts
+        How much the words of each column weigh.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The columns' indices make tokens of text in different ways.
+    """
+    columns = _alike(columns)
+    words = list(dict.fromkeys(token.text for token in columns[0].analyzer.tokens(text)))
+    fields = [column.documents() for column in columns]
+    known = _statistics(fields, boosts, words)
+    if not (words and known.tokens):
+        return nothing()
+    rows = 1 + max(int(part.positions.max(initial=-1)) for field in fields for part in field)
+    lengths, total = np.zeros(rows, np.float32), np.zeros(rows, np.float32)
+    for field, boost in zip(fields, boosts, strict=True):
+        for part in field:
+            _add(lengths, part.positions, part.partition.lengths, boost)
+    wanted = np.full(rows, all_of)
+    for word in words:
+        counts = np.zeros(rows, np.float32)
+        for field, boost in zip(fields, boosts, strict=True):
+            for part in field:
+                found = part.partition.postings(word)
+                if found is not None:
+                    _add(counts, part.positions[found.docs], found.counts, boost)
+        total += weights(np.array(known.rarity(word)), 1) * known.shares(counts, lengths)
+        wanted = wanted & (counts > 0) if all_of else wanted | (counts > 0)
+    positions = np.flatnonzero(wanted)
+    return Scored(positions, total[positions])
+
+
+def _alike(columns: Sequence[TextColumn]) -> list[TextColumn]:
+    """Return the columns so that all make tokens as those do that have an index."""
+    said = {column.said for column in columns} - {None}
+    if len(said) > 1:
+        raise InvalidArgumentError(
+            "The columns "
+            f"{', '.join(repr(column.column) for column in columns)} have indices with different "
+            "settings.",
+            hint="Make indices of them with the same settings.",
+        )
+    default = said.pop() if said else None
+    return [replace(column, default=default) for column in columns]
+
+
+def _statistics(
+    fields: Sequence[Sequence[Documents]], boosts: Sequence[float], words: Sequence[str]
+) -> Statistics:
+    each = [Statistics.of([part.partition for part in field], words) for field in fields]
+    return Statistics(
+        max(one.documents for one in each),
+        sum(boost * one.tokens for one, boost in zip(each, boosts, strict=True)),
+        {word: max(one.frequencies[word] for one in each) for word in words},
+    )
+
+
+def _add(
+    sums: _Sums, positions: npt.NDArray[np.int64], numbers: npt.NDArray[np.uint32], boost: float
+) -> None:
+    """Add numbers to those of some rows, each of which comes once; -1 is no row."""
+    here = positions >= 0
+    sums[positions[here]] += numbers[here] * np.float32(boost)

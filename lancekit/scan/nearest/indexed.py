@@ -21,9 +21,9 @@ from lancekit.index.segment import open_index_file
 from lancekit.lazy import cached_property
 from lancekit.scan.external_table import ExternalTable
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.scan.indexed.unused import opened_or_told
 from lancekit.scan.nearest.best import Kept, counted
 from lancekit.scan.places import Moves, Places
+from lancekit.scan.unused_indices import opened_or_told
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["IndexedVectors", "Probes", "Proposed", "Wanted", "metric_of", "vector_indices"]

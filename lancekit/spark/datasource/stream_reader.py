@@ -16,9 +16,10 @@ fragments each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +49,6 @@ from lancekit.scan.read import Read
 from lancekit.spark.datasource.options import LATEST, SourceOptions
 from lancekit.spark.datasource.plan import plan_scan
 from lancekit.spark.datasource.stream_changes import ChangeLog
-from lancekit.spark.datasource.stream_offset import Span, StreamOffset, spans_between
 from lancekit.spark.frames.scan import (
     Piece,
     cut_pieces,
@@ -106,8 +106,8 @@ class LanceStreamReader(
         self._wire = wire
         self._log = ChangeLog(asked)
         self._last: int | None = None
-        self._newest_at_start: StreamOffset | None = None
-        self._reached: StreamOffset | None = None
+        self._newest_at_start: _StreamOffset | None = None
+        self._reached: _StreamOffset | None = None
 
     # ---- offsets
 
@@ -123,8 +123,8 @@ class LanceStreamReader(
                 version=start,
             )
         if start != LATEST:
-            return StreamOffset(start).to_json()
-        self._newest_at_start = StreamOffset(newest)
+            return _StreamOffset(start).to_json()
+        self._newest_at_start = _StreamOffset(newest)
         return self._newest_at_start.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -146,7 +146,7 @@ class LanceStreamReader(
     @briefly
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """Return where the next batch ends."""
-        at = StreamOffset.parse(start)
+        at = _StreamOffset.parse(start)
         versions = self._versions()
         if versions[-1] < at.version:
             raise VersionNotFoundError(
@@ -163,17 +163,17 @@ class LanceStreamReader(
             self._newest_at_start = None
             self._reached = at
         elif isinstance(limit, ReadAllAvailable):
-            self._reached = StreamOffset(later[-1]) if later else StreamOffset(at.version)
+            self._reached = _StreamOffset(later[-1]) if later else _StreamOffset(at.version)
         else:
             self._reached = self._bounded(at, later[: self._asked.max_versions_per_batch])
         return self._reached.to_json()
 
-    def _bounded(self, at: StreamOffset, later: Sequence[int]) -> StreamOffset:
+    def _bounded(self, at: _StreamOffset, later: Sequence[int]) -> _StreamOffset:
         """Return where a batch ends that the options bound."""
         asked, log = self._asked, self._log
         room = _Room(asked.max_files_per_trigger or np.inf, asked.max_bytes_per_trigger or np.inf)
         if at.since is None and (not later or room.fragments == room.bytes == np.inf):
-            return StreamOffset(later[-1]) if later else at
+            return _StreamOffset(later[-1]) if later else at
         end, done = at.version, at.fragments
         with asked.on_this():
             for since, until in self._steps(at, later):
@@ -181,12 +181,12 @@ class LanceStreamReader(
                 taken = room.fit(left)
                 if taken < len(left):
                     return (
-                        StreamOffset(until, since, done + taken) if taken else StreamOffset(since)
+                        _StreamOffset(until, since, done + taken) if taken else _StreamOffset(since)
                     )
                 end, done = until, 0
-        return StreamOffset(end)
+        return _StreamOffset(end)
 
-    def _steps(self, at: StreamOffset, later: Sequence[int]) -> Iterator[tuple[int, int]]:
+    def _steps(self, at: _StreamOffset, later: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Yield the changes that a batch can read, in order, the begun one first."""
         if at.since is not None:
             yield at.since, at.version
@@ -237,7 +237,7 @@ class LanceStreamReader(
     @briefly
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Return the pieces of a batch."""
-        spans = list(spans_between(StreamOffset.parse(start), StreamOffset.parse(end)))
+        spans = list(_spans_between(_StreamOffset.parse(start), _StreamOffset.parse(end)))
         found = []
         with self._asked.on_this():
             for number, span in enumerate(spans):
@@ -254,7 +254,7 @@ class LanceStreamReader(
         for batch in read_piece(piece, request):
             yield scan_batch(batch, self._wire)
 
-    def _request(self, span: Span) -> ScanRequest:
+    def _request(self, span: _Span) -> ScanRequest:
         """Return the columns and the filter of a span."""
         at = self._log.load(span.until, span.since)
         asked = replace(self._asked, columns=tuple(self._wire.names))
@@ -272,7 +272,7 @@ class LanceStreamReader(
             )
         return request
 
-    def _pieces(self, request: ScanRequest, span: Span, later: Sequence[Span]) -> list[Piece]:
+    def _pieces(self, request: ScanRequest, span: _Span, later: Sequence[_Span]) -> list[Piece]:
         sources = self._log.sources(span.since, span.until)[span.first : span.stop]
         if not later or not all(source.stable_row_ids for source in sources):
             return cut_pieces(whole_ranges(sources), request, processors())
@@ -286,3 +286,85 @@ def _without(source: FragmentSource, ids: npt.NDArray[np.uint64]) -> Piece:
     own = reader.row_ids(np.arange(reader.physical_rows))
     rows = BitMap(np.flatnonzero(~np.isin(own, ids)).astype(np.uint32))
     return Piece((), Read((source,), RowSet(rows={source.fragment.id: rows})))
+
+
+# ---- positions of a stream, as Spark keeps them in its checkpoints
+
+
+@dataclass(frozen=True, slots=True)
+class _StreamOffset:
+    """A position: all changes up to `version` are read, or some fragments of the last change.
+
+    Parameters
+    ----------
+    version
+        The version that the stream reads, or has read.
+    since
+        ``None`` if the version is read to its end.  Otherwise the change goes from this version to
+        `version`.
+    fragments
+        How many fragments of that change are read, in the order of the change.
+    """
+
+    version: int
+    since: int | None = None
+    fragments: int = 0
+
+    @classmethod
+    def parse(cls, offset: Mapping[str, Any]) -> _StreamOffset:
+        """Read an offset of a checkpoint.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The offset has other keys or values than this release writes.
+        """
+        keys = set(offset)
+        if keys in ({"version"}, {"since", "until", "fragments"}) and all(
+            isinstance(value, int) for value in offset.values()
+        ):
+            if "version" in offset:
+                return cls(offset["version"])
+            return cls(offset["until"], offset["since"], offset["fragments"])
+        raise InvalidArgumentError(
+            f"The offset {dict(offset)!r} of the checkpoint is unknown.",
+            hint="Use the release of lancekit that wrote it, or start with a new checkpoint.",
+        )
+
+    def to_json(self) -> dict[str, int]:
+        """Return the offset for Spark, always with the same text.
+
+        A position within a change has no key "version": a release that does not know such
+        positions would take the whole version for read.
+        """
+        if self.since is None:
+            return {"version": self.version}
+        return {"since": self.since, "until": self.version, "fragments": self.fragments}
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Some fragments of the change from version `since` to `until`: from `first` to before `stop`.
+
+    `stop` is ``None`` for all that follow.
+    """
+
+    since: int
+    until: int
+    first: int = 0
+    stop: int | None = None
+
+
+def _spans_between(start: _StreamOffset, end: _StreamOffset) -> Iterator[_Span]:
+    """Yield what a batch reads, in order: the rest of a change, whole ones, and part of another."""
+    at = start.version
+    if start.since is not None:
+        same = (start.since, start.version) == (end.since, end.version)
+        yield _Span(start.since, start.version, start.fragments, end.fragments if same else None)
+        if same:
+            return
+    whole = end.version if end.since is None else end.since
+    if whole > at:
+        yield _Span(at, whole)
+    if end.since is not None:
+        yield _Span(end.since, end.version, 0, end.fragments)

@@ -28,11 +28,11 @@ from lancekit.scan.outputs import plan_columns
 from lancekit.scan.read import Read
 from lancekit.scan.scan import Scan
 from lancekit.spark.frames.runner import TASKS_PER_CORE
-from lancekit.spark.frames.sized_range import sized_range
 from lancekit.spark.frames.types import spark_schema, to_spark_batch, wire_schema
 from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import map_batches, pack
 from lancekit.spark.jobs.failures import first_line
+from lancekit.spark.jobs.sizes import spark_bytes
 from lancekit.spark.session.preflight import check_workers
 from lancekit.spark.session.session import spark_session
 
@@ -50,6 +50,7 @@ __all__ = [
     "scan_frame",
     "scan_pieces",
     "scan_wire",
+    "sized_range",
     "whole_ranges",
 ]
 
@@ -362,3 +363,42 @@ def _where(frame: DataFrame, condition: Column) -> DataFrame:
             hint=f"These are {', '.join(frame.columns) or 'none'}.",
         ) from error
     return chosen
+
+
+# ---- numbers that start tasks, and by which Spark knows the size of what the tasks give
+#
+# Spark takes what `mapInArrow` gives to have as many bytes as what it gets.  One number for each
+# task would make a table of any size a few bytes, which every join would send to all machines.  So
+# there are as many numbers as have the bytes of the table, and a filter keeps the first one of
+# each task: Spark takes a filter to keep all.
+
+
+_THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
+#: what a number of a range has
+_NUMBER_BYTES = 8
+
+
+def sized_range(session: SparkSession, tasks: int, size: int) -> tuple[DataFrame, int]:
+    """Return a range whose tasks have one number each, by which Spark knows a size.
+
+    To count takes a task some milliseconds at most: what is far above the size up to which Spark
+    sends a table to all machines is as good as twice that size.
+
+    Parameters
+    ----------
+    session
+        Where it is made.
+    tasks
+        The number of tasks.
+    size
+        The bytes of what they give.
+
+    Returns
+    -------
+    tuple
+        The range, and what its numbers are multiples of.
+    """
+    most = 2 * max(spark_bytes(str(session.conf.get(_THRESHOLD, "10m"))) or 0, 0)
+    each = max(min(size, most) // _NUMBER_BYTES // max(tasks, 1), 1)
+    numbers = session.range(0, tasks * each, 1, max(tasks, 1))
+    return (numbers if each == 1 else numbers.where(f"id % {each} = 0")), each

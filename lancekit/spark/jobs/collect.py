@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit._version import __version__
+from lancekit.checked import outermost
 from lancekit.errors import LancekitError
 from lancekit.interrupts import PREFIX
 from lancekit.options import options
@@ -29,11 +30,11 @@ from lancekit.pipeline.rows.new_files import WriteTarget, new_job, remove_job_fi
 from lancekit.progress import tracking, what_is
 from lancekit.spark.jobs.answers import Answer, answer_room, read_answers
 from lancekit.spark.jobs.client import client_of, most_tasks
-from lancekit.spark.jobs.description import described
 from lancekit.spark.jobs.failures import job_failure
 from lancekit.spark.jobs.versions import unpacked
 from lancekit.spark.jobs.worker import enter_worker
 from lancekit.storage.sending import sent_to
+from lancekit.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -240,7 +241,7 @@ def run_action(
         The job was cancelled.
     """
     client = client_of(session)
-    tag, words = f"lancekit-{uuid.uuid4()}", described(what, detail)
+    tag, words = f"lancekit-{uuid.uuid4()}", _described(what, detail)
     done: list[Result] = []
     failed: list[Exception] = []
 
@@ -272,3 +273,49 @@ def run_action(
     if failed:
         raise job_failure(failed[0]) from failed[0]
     return done[0]
+
+
+# ---- what Spark's pages call a job: what the user called, of which version, and what is done
+
+
+#: what hold a dataset call it
+_HOLDERS = ("_handle", "_dataset", "_ds")
+#: methods whose names say less than those of what made their object
+_SAID = {"MergeInsertBuilder": "merge_insert"}
+
+
+def _described(what: str, detail: str = "") -> str:
+    """Return words for a job that the current call starts.
+
+    Parameters
+    ----------
+    what
+        What a progress bar calls it.
+    detail
+        More of that.
+
+    Examples
+    --------
+    >>> described("merging", "12 tasks")
+    'lancekit: merging, 12 tasks'
+    """
+    called, told = outermost(), ", ".join(filter(None, (what, detail)))
+    if called is None:
+        return f"lancekit: {told}"
+    owner, _, name = called[0].rpartition(".")
+    said = _SAID.get(owner, name)
+    subject = _subject(called[1][0]) if called[1] else ""
+    return f"lancekit {said} {subject}".rstrip() + f": {told}"
+
+
+def _subject(owner: Any) -> str:
+    """Return a version as users name it, of what is a dataset or holds one."""
+    if not type(owner).__module__.startswith("lancekit."):
+        return ""  # rows: a DataFrame takes any name for a column's
+    snapshot = getattr(owner, "_snapshot", None)
+    if isinstance(snapshot, Snapshot):
+        place = snapshot.line.root.uri.rstrip("/").rpartition("/")[2].removesuffix(".lance")
+        branch, version = snapshot.reference
+        return f"{place} {branch}:{version}"
+    held = (getattr(owner, holder, None) for holder in _HOLDERS)
+    return next((_subject(one) for one in held if one is not None), "")

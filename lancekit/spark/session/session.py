@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
+import subprocess
 import sys
 import threading
 import uuid
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,27 +34,132 @@ from lancekit.spark.session.connect import (
     release,
 )
 from lancekit.spark.session.java import Java, find_java
-from lancekit.spark.session.jvm import (
-    END_SECONDS,
-    end_jvm,
-    environment,
-    last_words,
-    start_jvm,
-)
 from lancekit.spark.session.preflight import check_machine, check_workers
 from lancekit.spark.session.settings import SETTINGS, default_master, local_settings, parse_config
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "Owned",
-    "active_session",
-    "is_active",
-    "owned_session",
-    "spark_session",
-    "stop_spark",
-]
+__all__ = ["Owned", "active_session", "is_active", "owned_session", "spark_session", "stop_spark"]
+
+# ---- the Java process behind a session: started without a word, and really ended
+#
+# The process gets a log file as its output.  In a notebook everything that reaches the kernel's own
+# output lands in a cell, and Spark's start alone writes a dozen lines.
+
+
+_END_SECONDS = 20
+
+REASON = re.compile(
+    r'(?:Exception in thread "[^"]*" |Caused by: )?[\w.$]*(?:Exception|Error): (.+)'
+)
+
+
+@contextmanager
+def _environment(
+    java: Java, *, local: bool, python: str | None = None, token: str | None = None
+) -> Iterator[None]:
+    """Set what the Java process and PySpark read from the environment, and put it back.
+
+    Parameters
+    ----------
+    java
+        The runtime to start.
+    local
+        Whether the workers run on this machine.
+    python
+        The workers' interpreter; by default this one, elsewhere the one in ``PYSPARK_PYTHON``.
+    token
+        What a Connect server is to ask of its clients; on the command line all could read it.
+    """
+    wanted: dict[str, str | None] = {
+        "JAVA_HOME": str(java.home),
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        # Java would look for the server of a Connect session instead of starting.
+        "SPARK_REMOTE": None,
+        "SPARK_CONNECT_MODE_ENABLED": None,
+        "SPARK_LOCAL_REMOTE": None,
+    }
+    if python is not None or local or "PYSPARK_PYTHON" not in os.environ:
+        # PySpark would start its workers with whatever `python3` comes first on PATH.
+        wanted["PYSPARK_PYTHON"] = python or sys.executable
+    if local:
+        # A laptop's own name may resolve to an address that is gone with the network.
+        wanted["SPARK_LOCAL_IP"] = "127.0.0.1"
+    if token is not None:
+        wanted["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = token
+    before = {name: os.environ.get(name) for name in wanted}
+    _set_variables(wanted)
+    try:
+        yield
+    finally:
+        _set_variables(before)
+
+
+def _set_variables(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def _start_jvm(settings: Mapping[str, str], log_file: Path) -> Any:
+    """Start the Java process and return PySpark's gateway to it."""
+    from pyspark import SparkConf
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    with log_file.open("ab") as log:
+        try:
+            return launch_gateway(conf, popen_kwargs={"stdout": log, "stderr": subprocess.STDOUT})
+        except (PySparkException, OSError) as error:
+            raise SessionError(
+                f"Spark's Java process ended at once: {_last_words(log_file) or error}.",
+                hint=f"All that it said is in {log_file}.",
+                log_file=str(log_file),
+            ) from error
+
+
+def _last_words(log_file: Path) -> str:
+    """Return what a log most likely gives as the reason of a failure, without its full stop."""
+    try:
+        text = log_file.read_text(errors="replace")
+    except OSError:
+        return ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    reasons = [found[1] for line in lines if (found := REASON.match(line))]
+    return next(iter(reasons or reversed(lines)), "").rstrip(".")
+
+
+def _end_jvm(wait: float = _END_SECONDS) -> None:
+    """End the Java process that PySpark is connected to, if any, so that a new one can start.
+
+    PySpark keeps one process for good.  Ending it returns its memory, and lets the next session
+    have settings that count only at the start of one.
+    """
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    if gateway is None:
+        return
+    process = getattr(gateway, "proc", None)
+    with suppress(Exception):
+        # The process may be gone already, and py4j reports that in many ways.
+        gateway.shutdown()
+    if process is None:
+        return
+    # The process ends itself when its input does.
+    with suppress(OSError):
+        process.stdin.close()
+    try:
+        process.wait(wait)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +254,7 @@ def spark_session(
         return session
 
 
-def stop_spark(*, wait: float = END_SECONDS) -> bool:
+def stop_spark(*, wait: float = _END_SECONDS) -> bool:
     """Stop the session that lancekit started, and its Java process.
 
     A session that somebody else started is left alone; of a server elsewhere, only the session on
@@ -172,7 +280,7 @@ def stop_spark(*, wait: float = END_SECONDS) -> bool:
             owned.session.stop()
         if owned.process is not None:
             _forget_context()
-            end_jvm(wait)
+            _end_jvm(wait)
         owned.forget_files()
         return True
 
@@ -223,7 +331,7 @@ def _running(session: Any) -> bool:
 def _start(wanted: dict[str, str]) -> SparkSession:
     # A session that was stopped by its own `stop()` leaves its Java process and kind behind.
     if not stop_spark():
-        end_jvm()
+        _end_jvm()
     leave_connect_mode()
     remote = wanted.pop("spark.remote", None)
     if remote is None and "spark.master" not in wanted and "SPARK_REMOTE" in os.environ:
@@ -259,10 +367,10 @@ def _start_here(wanted: Mapping[str, str], remote: str | None) -> SparkSession:
         sockets = new_folder("sockets")
         settings = {**settings, _SOCKETS: str(sockets)}
     try:
-        with environment(
+        with _environment(
             java, local=local, python=settings.get("spark.pyspark.python"), token=token
         ):
-            gateway = start_jvm(settings, log_file)
+            gateway = _start_jvm(settings, log_file)
             conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
             context = SparkContext(conf=conf, gateway=gateway)
             session = SparkSession(context)
@@ -270,10 +378,10 @@ def _start_here(wanted: Mapping[str, str], remote: str | None) -> SparkSession:
             session = join_local_server(context, token)
     except (Py4JError, PySparkException, OSError) as error:
         _forget_context()
-        end_jvm()
+        _end_jvm()
         leave_connect_mode()
         raise SessionError(
-            f"Spark could not be started: {last_words(log_file) or error}.",
+            f"Spark could not be started: {_last_words(log_file) or error}.",
             hint=f"Check master and config; all that Spark said is in {log_file}.",
             log_file=str(log_file),
         ) from error

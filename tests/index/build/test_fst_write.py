@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 from lancekit.file import LanceFileReader
-from lancekit.index.build import fst_nodes
+from lancekit.index.build import fst_write
 from lancekit.index.build.crc32c import crc32c
 from lancekit.index.build.fst_write import fst_bytes
 from lancekit.index.inverted.fst import Fst
-from lancekit.index.inverted.fst_items import fst_items
+from lancekit.index.inverted.token_set import fst_items
 
 ALPHABETS = [b"ab", b"abc\0\xff", bytes(range(256)), b"etaoinW"]
 
@@ -96,7 +96,7 @@ def test_equal_ends_are_there_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(small) < 1.5 * len(written({stem: numbers[stem] for stem in stems}))
     check(numbers)
     # marks that do not tell nodes apart: none takes the place of another
-    monkeypatch.setattr(fst_nodes, "_marks", lambda nodes, _: np.zeros_like(nodes.finals))
+    monkeypatch.setattr(fst_write, "_marks", lambda nodes, _: np.zeros_like(nodes.finals))
     assert len(written(numbers)) > len(small)
     check(numbers)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit.index.build.posting_blocks import position_blocks, posting_blocks
+from lancekit.index.build.text_partitions import position_blocks, posting_blocks
 from lancekit.index.inverted.packed import PACKED
 from lancekit.index.inverted.postings import PostingForm, decode_positions, decode_postings
 from lancekit.index.inverted.whole import WholePartition

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lancekit.index.build.sorting import differs, order_of, whole
-from lancekit.index.build.text_order import text_order
+from lancekit.index.build.sorting import differs, order_of, text_order, whole
 from lancekit.index.build.word_order import stable_order
 from tests.support.indexed_columns import COLUMNS
 

@@ -12,7 +12,7 @@ import pytest
 from lancekit.errors import CorruptFileError
 from lancekit.file import LanceFileReader
 from lancekit.index.inverted.fst import Fst
-from lancekit.index.inverted.fst_items import fst_items
+from lancekit.index.inverted.token_set import fst_items
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ import random
 import pyarrow as pa
 import pytest
 
-from lancekit.index.inverted import words
+from lancekit.index.inverted import analyzer
+from lancekit.index.inverted.analyzer import splitter, texts_of, words_of
 from lancekit.index.inverted.settings import AnalyzerSettings
-from lancekit.index.inverted.words import splitter, texts_of, words_of
 
 LETTERS = [*"ab1Z_ .,-'\n\t\x00", "é", "—", "\u00a0", "ß", "日", "😀", "\u0345", "²"]
 
@@ -19,7 +19,7 @@ LETTERS = [*"ab1Z_ .,-'\n\t\x00", "é", "—", "\u00a0", "ß", "日", "😀", "\
 def test_words_are_those_of_each_text(
     tokenizer: str, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(words, "_AT_ONCE", at_once)
+    monkeypatch.setattr(analyzer, "_AT_ONCE", at_once)
     split = splitter(AnalyzerSettings(base_tokenizer=tokenizer))
     source = random.Random(9)
     texts = [

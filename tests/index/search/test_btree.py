@@ -16,7 +16,7 @@ from lancekit.index.search.order import ranks_of
 from lancekit.index.search.question import Question
 from lancekit.index.search.reach import Reach
 from lancekit.indices import IndexConfig
-from lancekit.scan.indexed.lookup import lookup_of
+from lancekit.scan.index_lookup import lookup_of
 
 ROWS, PAGE = 20_000, 256
 

@@ -8,8 +8,7 @@ import pytest
 import lancekit as lk
 from lancekit.notebook.pictures.graph import graph_picture
 from lancekit.notebook.pictures.lanes import lanes_of
-from lancekit.notebook.pictures.refs import Graph, Link, Node, Track, graph_of
-from lancekit.notebook.pictures.refs_merges import Reader, merges_into
+from lancekit.notebook.pictures.refs import Graph, Link, Node, Reader, Track, graph_of, merges_into
 from lancekit.notebook.pictures.refs_text import mermaid, render_text
 from tests.notebook.pictures.support import NAMES, merged, numbered, parsed, words
 
@@ -122,7 +121,7 @@ def test_names_of_others():
     links = [Link("fork", (at, 2), (0, 2)) for at in range(1, len(tracks))]
     lanes = lanes_of(Graph("x", tuple(tracks), tuple(nodes), tuple(links), ()))
     picture = replace(graph_picture(lk.write_dataset({"x": [1]}, "memory://graph-names")))
-    from lancekit.notebook.pictures.refs_svg import render_svg
+    from lancekit.notebook.pictures.graph import render_svg
 
     hostile = replace(picture, render=lambda: render_svg(lanes, NAMES[0], NAMES[1]))
     assert NAMES[0] in " ".join(words(parsed(hostile)))

@@ -32,7 +32,7 @@ from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.reader import META_COLUMNS
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.fulltext.search import FullTextSearch
-from lancekit.scan.indexed.lookup import IndexLookup, lookup_of
+from lancekit.scan.index_lookup import IndexLookup, lookup_of
 from lancekit.scan.nearest.search import NearestSearch
 from lancekit.scan.outputs import Output
 from lancekit.scan.read import Read

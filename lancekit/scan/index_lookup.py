@@ -27,7 +27,7 @@ from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.row_set import RowSet
 from lancekit.scan.fragments.source import fragment_sources
-from lancekit.scan.indexed.unused import is_known, tell_unused
+from lancekit.scan.unused_indices import is_known, tell_unused
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["IndexLookup", "lookup_of", "row_lookup"]
@@ -224,7 +224,7 @@ def row_lookup(
         return None
 
     def asked() -> Questions | None:
-        from lancekit.scan.indexed.questions import questions_of  # loads the kernels
+        from lancekit.scan.index_questions import questions_of  # loads the kernels
 
         return questions_of(predicate)
 

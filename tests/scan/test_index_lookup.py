@@ -24,8 +24,8 @@ from lancekit.errors import CorruptFileError
 from lancekit.format.index import FRAGMENT_REUSE
 from lancekit.index.kinds import KINDS as KINDS_OF_INDICES
 from lancekit.indices import IndexConfig as LkConfig
-from lancekit.scan.indexed import lookup as lookup_module
-from lancekit.scan.indexed.lookup import IndexLookup
+from lancekit.scan import index_lookup as lookup_module
+from lancekit.scan.index_lookup import IndexLookup
 
 ROWS = 400
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)

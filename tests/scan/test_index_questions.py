@@ -12,7 +12,7 @@ import pytest
 from lancekit.index.search.order import INFINITIES, float_ranks
 from lancekit.index.search.question import Joint, Question, Questions
 from lancekit.scan.expressions.predicate import Predicate
-from lancekit.scan.indexed.questions import questions_of
+from lancekit.scan.index_questions import questions_of
 
 SCHEMA = pa.schema(
     {

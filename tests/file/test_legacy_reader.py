@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lancekit.errors import CorruptFileError, LancekitError, MemoryLimitError
-from lancekit.file.legacy import field_reader
+from lancekit.file.columns import legacy_reader as field_reader
 from lancekit.file.reader import FileReader
 from lancekit.format.pb import schema_pb2
 from lancekit.options import options

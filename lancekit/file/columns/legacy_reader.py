@@ -15,6 +15,7 @@ import pyarrow as pa
 from lancekit.file.columns.blocks import BlockBounds
 from lancekit.file.columns.decoders import checked_rows
 from lancekit.file.columns.field_reader import Plan
+from lancekit.file.columns.legacy_parts import LegacyPart, part_of
 from lancekit.file.columns.work import Work
 from lancekit.file.container.footer import Container
 from lancekit.file.container.legacy_tables import legacy_metadata
@@ -22,7 +23,6 @@ from lancekit.file.encodings.packed_struct import struct_array
 from lancekit.file.kernels.bounds import allowance
 from lancekit.file.kernels.faults import Damaged, located
 from lancekit.file.kernels.row_selection import Rows
-from lancekit.file.legacy.parts import LegacyPart, part_of
 from lancekit.file.structure.assemble import wrap
 from lancekit.file.structure.field_tree import tree
 

@@ -24,16 +24,16 @@ from lancekit.file.kernels import values as raw
 from lancekit.file.kernels.arrow_buffers import is_variable
 from lancekit.file.kernels.bounds import claim, nulls
 from lancekit.file.kernels.faults import Unsupported, require
-from lancekit.file.kernels.memory import Bytes, Ints, starts_of
+from lancekit.file.kernels.memory import Bytes, Ints, as_bytes, fetch, gather, starts_of
 from lancekit.file.kernels.row_selection import Rows, grouped
 from lancekit.file.layouts.blob_descriptors import DESCRIPTOR
 from lancekit.file.layouts.v20_decode import without_null_items
-from lancekit.file.legacy.pages import Pages, read_pieces
 from lancekit.file.structure.assemble import nested_in, struct_of
 from lancekit.file.structure.field_tree import Node, is_list
 from lancekit.file.structure.repdef import Lists, ranges
 from lancekit.format.arrow_parts import item_field
 from lancekit.lazy import cached_property
+from lancekit.storage.base import RandomAccess
 
 __all__ = ["LegacyPart", "Places", "part_of"]
 
@@ -44,7 +44,7 @@ class LegacyPart(Protocol):
     """Reads a field or a part of one."""
 
     @property
-    def pages(self) -> Pages:
+    def pages(self) -> _Pages:
         """Where the entries lie, counted as those of the part."""
 
     @property
@@ -66,7 +66,7 @@ class LegacyPart(Protocol):
 class _Nulls:
     """Nothing but nulls, of which only the number is stored."""
 
-    pages: Pages
+    pages: _Pages
     kind: pa.DataType
     children: ClassVar[Sequence[LegacyPart]] = ()
     encoding: ClassVar[str] = "nulls"
@@ -82,7 +82,7 @@ class _Nulls:
 class _Plain:
     """Values of one width, or of one bit, or fixed-size lists of such."""
 
-    pages: Pages
+    pages: _Pages
     kind: pa.DataType
     children: ClassVar[Sequence[LegacyPart]] = ()
     encoding: ClassVar[str] = "plain values"
@@ -128,14 +128,14 @@ def _shape(kind: pa.DataType) -> tuple[list[int], int]:
     return sizes, width
 
 
-def _bytes(pages: Pages, width: int, rows: Rows) -> Bytes:
+def _bytes(pages: _Pages, width: int, rows: Rows) -> Bytes:
     pages.holding(width)  # no more bytes than can be counted
     page, first, stop = pages.runs(rows)
     begin = pages.positions[page]
-    return read_pieces(pages.source, begin + first * width, begin + stop * width)
+    return _read_pieces(pages.source, begin + first * width, begin + stop * width)
 
 
-def _bits(pages: Pages, rows: Rows) -> Bytes:
+def _bits(pages: _Pages, rows: Rows) -> Bytes:
     """Return bits, which begin with a byte in each page; all that lie around some are read."""
     if len(rows) == 0:
         return np.empty(0, np.uint8)
@@ -143,7 +143,7 @@ def _bits(pages: Pages, rows: Rows) -> Bytes:
     touched, at = np.unique(page, return_index=True)
     low, high = first[at] & ~7, stop[np.append(at[1:], len(page)) - 1]
     begin = pages.positions[touched]
-    data = read_pieces(pages.source, begin + low // 8, begin - (-high // 8))
+    data = _read_pieces(pages.source, begin + low // 8, begin - (-high // 8))
     starts = starts_of(-(-high // 8) - low // 8)
     if isinstance(rows, range):  # of the first page alone they may begin inside of a byte
         found = bits.gather_bits(data, starts[:-1], high - low)
@@ -163,13 +163,13 @@ class _Between(NamedTuple):
     lengths: Ints
 
 
-def _between(pages: Pages, dtype: str, rows: Rows) -> _Between:
+def _between(pages: _Pages, dtype: str, rows: Rows) -> _Between:
     """Read offsets, of which a page has one more than entries."""
     page, first, stop = pages.runs(rows)
     width = np.dtype(dtype).itemsize
     pages.holding(width)
     start = pages.positions[page]
-    data = read_pieces(pages.source, start + first * width, start + (stop + 1) * width)
+    data = _read_pieces(pages.source, start + first * width, start + (stop + 1) * width)
     offsets = data.view(dtype).astype(np.int64)
     borders = starts_of(stop - first + 1)
     last = borders[1:] - 1
@@ -186,7 +186,7 @@ class _Strings:
     Blobs are the same, and shown as where they are if that is asked for.
     """
 
-    pages: Pages
+    pages: _Pages
     kind: pa.DataType
     nullable: bool
     children: ClassVar[Sequence[LegacyPart]] = ()
@@ -199,7 +199,7 @@ class _Strings:
         if self.kind == DESCRIPTOR:
             parts = [arrow_of(part.astype(np.uint64)) for part in (found.begin, lengths)]
             return raw.with_validity(struct_array(self.kind, parts, len(rows)), validity)
-        data = read_pieces(self.pages.source, found.first, found.last)
+        data = _read_pieces(self.pages.source, found.first, found.last)
         return raw.to_arrow(raw.Variable(starts_of(lengths), data), self.kind, validity)
 
     def places(self) -> list[Places]:
@@ -217,7 +217,7 @@ class _Dictionary:
     children: ClassVar[Sequence[LegacyPart]] = ()
     encoding: ClassVar[str] = "keys of a dictionary"
 
-    def __init__(self, pages: Pages, kind: pa.DataType, values: LegacyPart) -> None:
+    def __init__(self, pages: _Pages, kind: pa.DataType, values: LegacyPart) -> None:
         self.pages = pages
         self._kind = cast("pa.DictionaryType", kind)
         self._keys = _Plain(pages, self._kind.index_type)
@@ -249,7 +249,7 @@ class _Lists:
     encoding: ClassVar[str] = "lists"
 
     def __init__(
-        self, pages: Pages, kind: pa.DataType, items: LegacyPart, rows: Ints | None
+        self, pages: _Pages, kind: pa.DataType, items: LegacyPart, rows: Ints | None
     ) -> None:
         self.pages = pages.shorter().of_batches(rows)
         self.children = (items,)
@@ -286,7 +286,7 @@ class _Struct:
     encoding: ClassVar[str] = "structs"
 
     @property
-    def pages(self) -> Pages:
+    def pages(self) -> _Pages:
         pages, *others = (child.pages for child in self.children)
         require(
             all(np.array_equal(pages.lengths, other.lengths) for other in others),
@@ -320,7 +320,7 @@ def part_of(
     """
     column, kind = next(columns), node.kind
     if node.is_leaf:
-        pages = Pages.of(container, column).of_batches(rows)
+        pages = _Pages.of(container, column).of_batches(rows)
         return _leaf(container, pages, column, kind, nullable=nullable)
     if pa.types.is_struct(kind):
         fields = (kind.field(place) for place in range(kind.num_fields))
@@ -332,13 +332,13 @@ def part_of(
         return _Struct(kind, children)
     if not is_list(kind) or pa.types.is_map(kind):
         raise Unsupported(f"a column of {kind} in a file of 0.1")
-    pages, item = Pages.of(container, column), item_field(kind)
+    pages, item = _Pages.of(container, column), item_field(kind)
     below = part_of(container, node.children[0], columns, None, nullable=item.nullable)
     return _Lists(pages, kind, below, rows)
 
 
 def _leaf(
-    container: Container, pages: Pages, column: int, kind: pa.DataType, *, nullable: bool
+    container: Container, pages: _Pages, column: int, kind: pa.DataType, *, nullable: bool
 ) -> LegacyPart:
     if pa.types.is_dictionary(kind):
         message = container.descriptor.schema.fields
@@ -346,13 +346,13 @@ def _leaf(
         (stored,) = (field.dictionary for field in message if field.id == first + column)
         places = (np.array([part]) for part in (stored.offset, stored.length))
         values = _plain_or_strings(
-            Pages.checked(container, *places), kind.value_type, nullable=True
+            _Pages.checked(container, *places), kind.value_type, nullable=True
         )
         return _Dictionary(pages, kind, values)
     return _plain_or_strings(pages, kind, nullable=nullable)
 
 
-def _plain_or_strings(pages: Pages, kind: pa.DataType, *, nullable: bool) -> LegacyPart:
+def _plain_or_strings(pages: _Pages, kind: pa.DataType, *, nullable: bool) -> LegacyPart:
     if pa.types.is_null(kind):
         return _Nulls(pages, kind)
     if is_variable(kind) or kind == DESCRIPTOR:
@@ -360,3 +360,109 @@ def _plain_or_strings(pages: Pages, kind: pa.DataType, *, nullable: bool) -> Leg
     if pa.types.is_nested(kind) and not pa.types.is_fixed_size_list(kind):
         raise Unsupported(f"a column of {kind} in a file of 0.1")
     return _Plain(pages, kind)
+
+
+# ---- the pages of one field of a legacy file, one for each batch: where they lie, and their
+# bytes
+#
+# See docs/format/legacy.md, 2.
+
+
+class _Runs(NamedTuple):
+    """Rows that follow each other in one page each: the page, the first row, the one behind."""
+
+    page: Ints
+    first: Ints
+    stop: Ints
+
+
+@dataclass(frozen=True)
+class _Pages:
+    """Where the pages of a field begin, and how many entries each has."""
+
+    source: RandomAccess
+    positions: Ints
+    lengths: Ints
+
+    @classmethod
+    def of(cls, container: Container, column: int) -> _Pages:
+        """Read the part of the page table that is about one field; called inside of `located`."""
+        require(0 <= column < len(container.column_table), f"there is no field {column}")
+        table = np.frombuffer(container.tail.read(*container.column_table[column]), "<i8")
+        return cls.checked(container, table[::2], table[1::2])
+
+    @classmethod
+    def checked(cls, container: Container, positions: Ints, lengths: Ints) -> _Pages:
+        """Return pages that begin in the file, and whose entries can be counted."""
+        require(
+            (positions >= 0).all() and (positions <= container.size).all(),
+            "a page lies outside of the file",
+        )
+        most = (1 << 62) // max(1, len(lengths))
+        require((lengths >= 0).all() and (lengths <= most).all(), "a page has an impossible length")
+        return cls(container.source, positions, lengths)
+
+    @cached_property
+    def firsts(self) -> Ints:
+        """The number of the first entry of each page, and of all entries."""
+        return starts_of(self.lengths)
+
+    def holding(self, times: int) -> _Pages:
+        """Return the same pages, counted in the parts that make an entry."""
+        require((self.lengths <= (1 << 62) // max(1, times)).all(), "a page has too many values")
+        return _Pages(self.source, self.positions, self.lengths * times)
+
+    def shorter(self) -> _Pages:
+        """Return pages of offsets as those of what is between them."""
+        require((self.lengths > 0).all(), "a page of lists has no offsets")
+        return _Pages(self.source, self.positions, self.lengths - 1)
+
+    def of_batches(self, rows: Ints | None) -> _Pages:
+        """Return the pages with as many entries as their batches have rows, if these are rows.
+
+        The first releases wrote all of what a slice of structs is of.
+        """
+        if rows is None:
+            return self
+        require(
+            len(rows) == len(self.lengths) and (self.lengths >= rows).all(),
+            "a page has fewer rows than its batch",
+        )
+        return _Pages(self.source, self.positions, rows)
+
+    def runs(self, rows: Rows) -> _Runs:
+        """Return where some of the entries are, in order."""
+        firsts = self.firsts
+        if len(rows) == 0:
+            return _Runs(*np.zeros((3, 0), np.int64))
+        if isinstance(rows, range):
+            touched = slice(
+                int(np.searchsorted(firsts, rows.start, "right")) - 1,
+                int(np.searchsorted(firsts, rows.stop, "left")),
+            )
+            page = np.arange(touched.start, touched.stop)[self.lengths[touched] > 0]
+            begin = np.maximum(firsts[page], rows.start)
+            end = np.minimum(firsts[page + 1], rows.stop)
+            return _Runs(page, begin - firsts[page], end - firsts[page])
+        pages = np.searchsorted(firsts, rows, "right") - 1
+        new = np.flatnonzero((rows[1:] != rows[:-1] + 1) | (pages[1:] != pages[:-1])) + 1
+        begins = np.concatenate(([0], new))
+        page, first = pages[begins], rows[begins]
+        first = first - firsts[page]
+        return _Runs(page, first, first + np.diff(np.append(begins, len(rows))))
+
+
+def _read_pieces(source: RandomAccess, starts: Ints, stops: Ints) -> Bytes:
+    """Return byte ranges of the file, back to back; they must ascend, as pages do."""
+    require(
+        len(starts) == 0
+        or (
+            starts[0] >= 0
+            and stops[-1] <= source.size()
+            and (stops >= starts).all()
+            and (starts[1:] >= stops[:-1]).all()
+        ),
+        "pages lie outside of the file, or one in another",
+    )
+    data, places = fetch(source, 0, starts, stops)
+    return as_bytes(gather(data, places, stops - starts))

@@ -1,1 +1,0 @@
-"""Pages that keep each value with its levels, for wide values."""

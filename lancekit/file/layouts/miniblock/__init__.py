@@ -1,1 +1,0 @@
-"""Pages of small chunks that are decoded whole, for narrow values."""
