@@ -12,8 +12,8 @@ from lancekit.api.sharding import evaluate_sharding_spec
 from lancekit.format.mem_wal.details import ShardingField, ShardingSpec
 from lancekit.format.operation_parts import CompactedSsTable
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard
-from lancekit.operations.mem_wal.aside.back import MemWalPutBack
 from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
+from lancekit.operations.mem_wal.reader.set_aside import MemWalPutBack
 from lancekit.operations.mem_wal.router import Acknowledged
 from lancekit.operations.mem_wal.set_aside import MemWalRepair, SetAside
 from lancekit.operations.mem_wal.shards import Generation, ShardInfo, Shards

@@ -1,4 +1,4 @@
-"""Files in the temporary folder that belong to a process, and go when it does.
+"""Files in the temporary folder that belong to a process and go when it does; the cache folder.
 
 A process that is killed leaves them.  So their names say whose they are, and the next Spark session
 of the same user removes those of processes that are gone.
@@ -13,7 +13,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["new_file", "new_folder", "sweep"]
+__all__ = ["cache_folder", "new_file", "new_folder", "sweep"]
 
 _NAME = re.compile(r"lancekit-[a-z]+-(\d+)-(\d+)-\w+(?:\.[a-z]+)?")
 
@@ -67,3 +67,11 @@ def _is_left(entry: os.DirEntry[str]) -> bool:
     except OSError:
         return False
     return False
+
+
+# ---- the folder of what is made once on a machine, for one user, and can be made again
+
+
+def cache_folder() -> Path:
+    """Return the folder, which need not be there; `RuntimeError` if the user has no home."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lancekit"

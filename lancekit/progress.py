@@ -63,7 +63,7 @@ _WAIT_SECONDS = 0.2
 #: what a person calls it, by the module of the work
 WORDS = {
     "operations.cleanup.plan": "reading versions",
-    "operations.index.groups": "indexing",
+    "operations.index.create": "indexing",
     "operations.maintenance.clone": "copying files",
     "operations.maintenance.compact": "compacting",
     "operations.maintenance.validate": "checking",

@@ -185,7 +185,7 @@ class Indices(Handle):
         2
         """
         from lancekit.api.index_config import index_parameters, one_column, uuid_of
-        from lancekit.operations.index.by_parts import make_part
+        from lancekit.operations.index.staged import make_part
 
         if fragment_ids is None:
             raise InvalidArgumentError(
@@ -213,7 +213,7 @@ class Indices(Handle):
             They are not of one column and kind, or share a fragment.
         """
         from lancekit.api.lance_operation import Index
-        from lancekit.operations.index.by_parts import merge_parts
+        from lancekit.operations.index.staged import merge_parts
 
         of = "what create_index_uncommitted gave"
         return merge_parts(self._snapshot, check_items("segments", segments, Index, of))
@@ -290,7 +290,7 @@ class Indices(Handle):
             Fragments that they cover were rewritten since.
         """
         from lancekit.api.lance_operation import Index
-        from lancekit.operations.index.by_parts import commit_parts
+        from lancekit.operations.index.staged import commit_parts
 
         of = "what create_index_uncommitted gave"
         parts = check_items("segments", segments, Index, of)

@@ -214,8 +214,7 @@ class ShardWrites(Handle):
         from lancekit.commit.protocol import check_not_replaced
         from lancekit.format.mem_wal.names import mem_wal_entry
         from lancekit.operations.mem_wal.initialize import initialized
-        from lancekit.operations.mem_wal.kept_routers import keep_router, kept_router
-        from lancekit.operations.mem_wal.router import Router
+        from lancekit.operations.mem_wal.router import Router, keep_router, kept_router
         from lancekit.operations.mem_wal.settings import writer_settings
 
         # of threads that come first at once each would make one, and these take shards away; after

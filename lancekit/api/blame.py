@@ -12,7 +12,7 @@ from lancekit.api.scan_options import ScanOptions
 from lancekit.api.scanner import scan_of
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.transaction import TransactionSummary
-from lancekit.operations.lineage.blame import last_changes
+from lancekit.operations.lineage.trace import last_changes
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["blame_of"]

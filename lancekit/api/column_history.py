@@ -14,7 +14,7 @@ from lancekit.api.scan_options import ScanOptions
 from lancekit.api.scanner import scan_of
 from lancekit.lazy import cached_property
 from lancekit.legible import plural
-from lancekit.operations.lineage.column_history import ColumnEntry, ColumnKind, column_entries
+from lancekit.operations.lineage.trace import ColumnEntry, ColumnKind, column_entries
 from lancekit.pipeline.diff.statistics import ColumnStatistics, column_statistics
 from lancekit.versions.snapshot import Snapshot
 

@@ -19,13 +19,13 @@ from lancekit.choice import check_choice
 from lancekit.operations.cleanup.plan import cleanup_request
 from lancekit.operations.cleanup.run import CleanupExplanation, explain_cleanup
 from lancekit.operations.explain.explanation import Explanation, explain_metadata
-from lancekit.operations.explain.files import explain_compaction
-from lancekit.operations.explain.indices import (
+from lancekit.operations.explain.upkeep import (
+    explain_compaction,
     explain_index,
+    explain_merge_mem_wal,
     explain_optimize_indices,
     explain_validate,
 )
-from lancekit.operations.explain.mem_wal import explain_merge_mem_wal
 from lancekit.operations.index.create import plan_index
 from lancekit.operations.maintenance.compact_plan import CompactionOptions
 from lancekit.operations.mem_wal.merge_step import OnError

@@ -14,9 +14,16 @@ from lancekit.api.mem_wal_rows import MemWalRows
 from lancekit.checked import checked_methods
 from lancekit.lazy import cached_property
 from lancekit.legible import plural
-from lancekit.operations.mem_wal.aside.back import MemWalPutBack, discard_aside, put_back_aside
-from lancekit.operations.mem_wal.aside.judged import JudgedRows, judged_rows
-from lancekit.operations.mem_wal.aside.listed import given_rows, listed_schema, with_facts
+from lancekit.operations.mem_wal.reader.set_aside import (
+    JudgedRows,
+    MemWalPutBack,
+    discard_aside,
+    given_rows,
+    judged_rows,
+    listed_schema,
+    put_back_aside,
+    with_facts,
+)
 from lancekit.operations.mem_wal.shards import chosen_shards
 from lancekit.shards.shard import Shard
 from lancekit.versions.listing import latest_snapshot

@@ -31,9 +31,10 @@ from lancekit.operations.maintenance.compact import (
     commit_compaction,
     compact,
     measure,
+    parsed_task,
     run_tasks,
+    shown_task,
 )
-from lancekit.operations.maintenance.compact_json import parsed_task, shown_task
 from lancekit.operations.maintenance.compact_plan import CompactionOptions, Covered, plan_compaction
 from lancekit.operations.settings import update_settings
 from lancekit.versions.snapshot import Snapshot, load_snapshot

@@ -15,8 +15,7 @@ from lancekit.format.extensions import resolved
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.scan.outputs import plan_columns
-from lancekit.scan.runs import rows_of_runs, spread_runs
-from lancekit.scan.take import rows_at
+from lancekit.scan.take import rows_at, rows_of_runs, spread_runs
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["SECONDS", "sampled_rows"]

@@ -17,7 +17,7 @@ from lancekit.api.open import dataset as open_dataset
 from lancekit.api.pylance.arguments import check_count
 from lancekit.api.pylance.log import LOGGER
 from lancekit.checked import checked
-from lancekit.scan.runs import rows_of_runs, spread_runs
+from lancekit.scan.take import rows_of_runs, spread_runs
 
 __all__ = ["maybe_sample", "one_batch", "reservoir_sampling"]
 

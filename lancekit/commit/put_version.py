@@ -5,14 +5,18 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from lancekit.commit.manifest.build import Built
+from lancekit.commit.clock import Clock
+from lancekit.commit.manifest.build import Built, build_manifest, first_manifest
+from lancekit.commit.rules.pending import Pending
 from lancekit.errors import (
     CommitUnknownError,
+    DatasetExistsError,
     LancekitError,
     StorageError,
     VersionNotFoundError,
 )
 from lancekit.format import names
+from lancekit.format import transaction as ops
 from lancekit.format.index import encode_index_section
 from lancekit.format.manifest import encode_manifest_file
 from lancekit.format.names import ManifestNaming
@@ -24,7 +28,13 @@ from lancekit.storage.base import Store
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot, remember_put, snapshot_of
 
-__all__ = ["StagedTransaction", "is_transaction", "put_version"]
+__all__ = [
+    "StagedTransaction",
+    "create_first_version",
+    "is_transaction",
+    "put_first_manifest",
+    "put_version",
+]
 
 
 class StagedTransaction:
@@ -177,3 +187,63 @@ def _settled(
             version=version,
             uuid=transaction.uuid,
         ) from second
+
+
+# ---- the first version of a dataset, a branch or a clone: nothing landed before it, so nobody
+# judges
+#
+# See docs/format/operations.md, 0.2.
+
+
+def create_first_version(
+    line: Line,
+    operation: ops.Overwrite,
+    pending: Pending,
+    storage_version: str,
+    clock: Clock | None = None,
+    *,
+    stable_row_ids: bool = False,
+    naming: ManifestNaming = ManifestNaming.V2,
+) -> Snapshot:
+    """Create a dataset: version 1.
+
+    Raises
+    ------
+    DatasetExistsError
+        Another writer created it first.
+    """
+    clock = clock or Clock()
+    empty = first_manifest(operation, storage_version, stable_row_ids=stable_row_ids)
+    built = build_manifest(
+        empty,
+        operation,
+        timestamp_ns=clock.now_ns(),
+        storage_version=storage_version,
+        marks=pending.marks_upon({}),
+    )
+    return put_first_manifest(line, built, pending.transaction(0), naming)
+
+
+def put_first_manifest(
+    line: Line,
+    built: Built,
+    transaction: Transaction,
+    naming: ManifestNaming = ManifestNaming.V2,
+) -> Snapshot:
+    """Put the first manifest of a dataset, a branch or a clone.
+
+    Raises
+    ------
+    DatasetExistsError
+        There is one already.
+    """
+    staged = StagedTransaction(line.store)
+    landed = put_version(line, built, naming, transaction, staged)
+    if landed is None:
+        staged.remove()
+        raise DatasetExistsError(
+            f"A dataset was created at {line.uri} at the same time.",
+            hint='Open it, or write with mode="append" or mode="overwrite".',
+            uri=line.uri,
+        )
+    return landed

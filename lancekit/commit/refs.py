@@ -375,8 +375,8 @@ def check_free(line: Line) -> None:
 def _put_clone(
     source: Snapshot, target: Line, branch: str | None, ref_name: str | None, clock: Clock
 ) -> Snapshot:
-    from lancekit.commit.first_version import put_first_manifest
     from lancekit.commit.manifest.build import build_manifest
+    from lancekit.commit.put_version import put_first_manifest
 
     operation = ops.Clone(
         is_shallow=True,

@@ -21,7 +21,7 @@ from xxhash import xxh3_128
 from lancekit._version import __version__
 from lancekit.compiled.linking import Code, linked
 from lancekit.hooks import hooks
-from lancekit.user_cache import cache_folder
+from lancekit.own_files import cache_folder
 
 __all__ = ["BuildError", "build", "file_of_kernels", "load", "locked", "put"]
 
@@ -195,7 +195,6 @@ def locked(path: Path, *, wait: bool) -> Iterator[int]:
 
 
 # ---- which processor this is, for code that is compiled for it alone
-
 
 _TOLD = Path("/proc/cpuinfo")
 #: what of it differs between kinds of processors, and not from one moment to the next

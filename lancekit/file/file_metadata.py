@@ -182,7 +182,6 @@ def _page(stored: StoredPage) -> LancePageMetadata:
 
 # ---- page encodings in words, for people who want to see how a column is stored
 
-
 _NAMES = {
     "flat": "plain values",
     "variable": "strings",

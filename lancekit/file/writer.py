@@ -347,7 +347,6 @@ def _as_stored(schema: LanceSchema, version: str) -> LanceSchema:
 # make numbers smaller is found out for all pages of a width and length together, as a table; those
 # that stay as they are differ in their values alone.
 
-
 #: Bytes of pages that are held meanwhile.
 _HELD_BYTES = 1 << 20
 

@@ -138,7 +138,6 @@ def _read(data: Any, most: int) -> pa.Table:
 # A record batch is described by a flatbuffer: tables of fields, found by the offsets in a vtable.
 # Arrow itself believes what a compressed buffer says of its size.
 
-
 _HEADER, _BUFFERS, _COMPRESSION = 2, 2, 3
 #: a buffer's place and length in the body
 _PLACE = struct.Struct("<qq")

@@ -278,7 +278,6 @@ def unregister(shell: Any) -> None:
 # ---- tab behind `%lance` and in cells of SQL: words, tables, columns, tags, versions and
 # branches
 
-
 _WORD = re.compile(r"[\w./-]*\Z")
 _NAME = re.compile(r"[^\W\d]\w*\Z")
 _TABLE = r"(?:([^\W\d]\w*)|`([^`]+)`)"

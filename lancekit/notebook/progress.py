@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lancekit.ipython import in_kernel
-from lancekit.notebook.render.markup import element, joined
+from lancekit.notebook.render.html import element, joined
 from lancekit.notebook.render.words import count, duration
 from lancekit.progress import Progress, Show
 

@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 from lancekit.commit.clock import Clock
-from lancekit.commit.first_version import put_first_manifest
 from lancekit.commit.manifest.build import build_manifest
+from lancekit.commit.put_version import put_first_manifest
 from lancekit.commit.rules.pending import Pending
 from lancekit.defaults import COMMIT_TIMEOUT, MAX_RETRIES
 from lancekit.errors import DatasetNotFoundError, InvalidArgumentError

@@ -6,16 +6,18 @@ same `Read`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lancekit.errors import LancekitError
 from lancekit.file.kernels.memory import starts_of
 from lancekit.format.deletions import to_offsets
 from lancekit.format.paths import find_field
@@ -25,7 +27,7 @@ from lancekit.scan.expressions.nodes import ArrowExpr
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest, block_rows, project, select_among
 from lancekit.scan.fragments.joint_reader import open_together, together
-from lancekit.scan.fragments.reader import FragmentReader, Offsets
+from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
 from lancekit.scan.fragments.row_set import RowSet
 from lancekit.scan.fragments.source import (
     FragmentSource,
@@ -33,14 +35,13 @@ from lancekit.scan.fragments.source import (
     fragment_sources,
     sources_for,
 )
-from lancekit.scan.selection import Selection
 from lancekit.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from lancekit.scan.external_table import ExternalTable
     from lancekit.scan.index_lookup import IndexLookup
 
-__all__ = ["Read", "projected", "reading", "select_known"]
+__all__ = ["Read", "Selection", "projected", "projections", "reading", "select_known"]
 
 #: rows of several fragments that are read together, which may be large
 _FEW_ROWS, _MOST_ROWS = 1 << 16, 1 << 31
@@ -216,3 +217,94 @@ def _few_together(sources: Sequence[FragmentSource], rows: RowSet) -> Iterator[R
     for _, some in groupby(zip(sources, seen.tolist(), strict=True), itemgetter(1)):
         for group in together((source for source, _ in some), _MOST_ROWS):
             yield Read(group, rows.only(source.fragment.id for source in group))
+
+
+# ---- rows that a filter has selected, before the other columns are read: few are read together
+#
+# A column that is read for a thousand rows takes as long for each of a dozen that lie about.
+
+#: what a fragment gives: rows to be read, or all that is wanted of it
+Found: TypeAlias = "Selection | list[pa.Table]"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Physical rows of a fragment, ascending, and columns of theirs that are read already."""
+
+    reader: FragmentReader
+    rows: Offsets | range
+    known: pa.Table | None
+
+    def parts(self, most: int) -> Iterator[Selection]:
+        """Yield the rows in parts of so many at most."""
+        for start in range(0, len(self.rows), most):
+            known = None if self.known is None else self.known.slice(start, most)
+            yield Selection(self.reader, self.rows[start : start + most], known)
+
+
+def projections(
+    found: Iterator[Found], most: int, read: Callable[[Selection], pa.Table]
+) -> Iterator[Callable[[], list[pa.Table]]]:
+    """Yield how to make tables of all that was found, in order; an error comes in its turn.
+
+    Rows selected in one fragment are read together, up to `most` of them.
+    """
+    failed: list[LancekitError] = []
+
+    def until_it_fails() -> Iterator[Found]:
+        try:
+            yield from found
+        except LancekitError as error:
+            failed.append(error)
+
+    for item in _put_together(until_it_fails(), most):
+        yield partial(_read, item, read)
+    for error in failed:
+        yield partial(_fail, error)
+
+
+def _read(item: Found, read: Callable[[Selection], pa.Table]) -> list[pa.Table]:
+    return [read(item)] if isinstance(item, Selection) else item
+
+
+def _fail(error: LancekitError) -> list[pa.Table]:
+    raise error
+
+
+def _put_together(found: Iterable[Found], most: int) -> Iterator[Found]:
+    waiting: list[Selection] = []
+    for item in found:
+        selected = item if isinstance(item, Selection) else None
+        if waiting and (selected is None or selected.reader is not waiting[0].reader):
+            yield from _joined(waiting).parts(most)
+            waiting = []
+        if selected is None:
+            yield item
+        elif len(selected.rows):
+            waiting.append(selected)
+            if sum(len(one.rows) for one in waiting) >= most:
+                *whole, last = _joined(waiting).parts(most)
+                yield from whole
+                waiting = [last]
+    if waiting:
+        yield from _joined(waiting).parts(most)
+
+
+def _joined(selections: list[Selection]) -> Selection:
+    first = selections[0]
+    if len(selections) == 1:
+        return first
+    known = [one.known for one in selections if one.known is not None]
+    return Selection(
+        first.reader,
+        _rows(selections),
+        pa.concat_tables(known) if known else None,
+    )
+
+
+def _rows(selections: list[Selection]) -> Offsets | range:
+    rows = [one.rows for one in selections]
+    begin, count = int(rows[0][0]), sum(map(len, rows))
+    if all(isinstance(one, range) for one in rows) and int(rows[-1][-1]) - begin + 1 == count:
+        return range(begin, begin + count)
+    return np.concatenate([as_offsets(one) for one in rows])

@@ -34,8 +34,7 @@ from lancekit.scan.fragments.reader import (
 )
 from lancekit.scan.fragments.rebatch import combined, cut_at, no_rows
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.scan.read import Read, projected
-from lancekit.scan.selection import Selection, projections
+from lancekit.scan.read import Read, Selection, projected, projections
 
 __all__ = [
     "Scan",

@@ -24,7 +24,7 @@ from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.fragments.split_fields import as_stored
 from lancekit.scan.outputs import Output, column_names, plan_columns
 
-__all__ = ["parse_positions", "rows_at", "take_rows"]
+__all__ = ["parse_positions", "rows_at", "rows_of_runs", "spread_runs", "take_rows"]
 
 #: rows of fragments that are read together, of which few are wanted
 _MOST_ROWS = 1 << 31
@@ -171,3 +171,37 @@ def _take(
     if np.array_equal(inverse, np.arange(len(wanted))):
         return found
     return taken(found, inverse)
+
+
+# ---- runs of rows that are spread evenly over a table: what a sample reads
+
+
+def spread_runs(
+    rng: np.random.Generator, total: int, rows: int, count: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return starts and lengths of runs of rows: one at random in each of `count` equal parts.
+
+    Parameters
+    ----------
+    total, rows
+        How many rows there are, and how many the runs have together.
+    """
+    parts = np.linspace(0, total, count + 1).astype("i8")
+    ends = np.linspace(0, rows, count + 1).astype("i8")
+    lengths = np.minimum(np.diff(ends), np.diff(parts))
+    return parts[:-1] + rng.integers(0, np.diff(parts) - lengths + 1), lengths
+
+
+def rows_of_runs(
+    starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return the positions of all rows of runs.
+
+    Examples
+    --------
+    >>> rows_of_runs(np.array([0, 10]), np.array([2, 3])).tolist()
+    [0, 1, 10, 11, 12]
+    """
+    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    rows: npt.NDArray[np.int64] = np.repeat(starts, lengths) + within
+    return rows

@@ -25,10 +25,9 @@ from lancekit.pipeline.rows.write import delete_fragments
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
 from lancekit.scan.outputs import plan_columns
-from lancekit.spark.frames.key_bytes import key_wire, pack_keys
 from lancekit.spark.frames.scan import fragment_frame
 from lancekit.spark.frames.types import from_spark_batch
-from lancekit.spark.frames.wire_rows import FAILURE, prepare, raise_failure
+from lancekit.spark.frames.wire_rows import FAILURE, key_wire, pack_keys, prepare, raise_failure
 from lancekit.spark.jobs.client import most_tasks
 from lancekit.spark.jobs.collect import collect
 from lancekit.spark.merge.merge_task import ADDRESS

@@ -317,7 +317,6 @@ def _about(plan: CastPlan, clauses: MergeClauses) -> tuple[object, ...]:
 # process a piece at a time: into files, if the tasks see this machine's disk, else to Spark, which
 # keeps each piece before the next one is read.
 
-
 #: bytes of a piece that one task reads, and that this process holds at a time
 _PIECE_BYTES = 16 << 20
 #: pieces that Spark is given at a time where it has to keep them

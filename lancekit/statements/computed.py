@@ -15,6 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from lancekit.api.lance_dataset import LanceDataset
+from lancekit.api.scan_options import ScanOptions
+from lancekit.api.scanner import scan_of
 from lancekit.format.column_names import ROW_ADDRESS
 from lancekit.operations.common.results import MergeResult
 from lancekit.operations.common.retry import RetryPolicy
@@ -22,17 +24,17 @@ from lancekit.operations.merge.merge_insert import merge_computed
 from lancekit.operations.merge.preview import preview_merge
 from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.pipeline.source import Source, open_source
+from lancekit.scan.expressions.syntax_text import quoted
 from lancekit.statements.kinds import BIGINT, family
 from lancekit.statements.pushdown import push_down
-from lancekit.statements.rows import rows_for
 from lancekit.statements.scope import Column, Scope, Seen
-from lancekit.statements.select import choose, leaves_of
+from lancekit.statements.select import choose, leaves_of, run_query
 from lancekit.statements.settled import settled
 from lancekit.statements.tables import Table
-from lancekit.statements.tree import Expr, Join, Leaf, Output, Select
+from lancekit.statements.tree import Expr, Join, Leaf, Output, Query, Select
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["TRUE", "Changes", "Step", "address_of", "all_of", "run_changes"]
+__all__ = ["TRUE", "Changes", "Step", "address_of", "all_of", "rows_for", "run_changes"]
 
 TRUE = Expr("literal", (), pa.bool_(), True)
 
@@ -203,3 +205,45 @@ def _chosen(steps: Sequence[Step], values: Sequence[Expr]) -> Expr:
     kind = next((value.kind for value in values if value.kind != pa.null()), pa.null())
     pairs = [part for step, value in zip(steps, values, strict=True) for part in (step.when, value)]
     return Expr("case", (*pairs[:-2], pairs[-1]), kind)
+
+
+# ---- the rows that a change is given: as they are where that is possible, else what a query
+# gives
+
+
+def rows_for(query: Query, names: Sequence[str], sql: str) -> Any:
+    """Return the rows of a query under some names, as what a write or a merge takes.
+
+    Columns of one table come as they are: in its own types, some of which engines do not have.
+    """
+    leaf = _leaf(query)
+    if leaf is None:
+        result = run_query(query, sql)
+        if result.frame is not None:
+            return result.frame.toDF(*names)
+        return result.to_table().rename_columns(list(names))
+    own = {at: name for name, at in leaf.used.items()}
+    wanted = [own[output.expr.value[1]] for output in query.outputs]
+    table = leaf.table
+    if table.handle is not None:
+        if len(set(names)) < len(names) or not wanted:
+            return table.handle
+        columns = {name: quoted(one) for name, one in zip(names, wanted, strict=True)}
+        options = ScanOptions(columns=columns, filter=leaf.filter, limit=leaf.limit)
+        return scan_of(table.handle._snapshot, options)
+    if table.on_spark:
+        return table.frame(wanted, None, None)[0].toDF(*names)
+    rows: pa.Table = table.source.select(wanted).rename_columns(list(names))
+    return rows.slice(0, leaf.limit)
+
+
+def _leaf(query: Query) -> Leaf | None:
+    """Return the one table whose columns, and nothing else, a query has."""
+    if not isinstance(query, Select) or not isinstance(query.first, Leaf):
+        return None
+    more = query.joins or query.where or query.group is not None or query.having is not None
+    if more or query.distinct or query.order or query.offset:
+        return None
+    plain = all(output.expr.op == "column" for output in query.outputs)
+    limited = query.limit is None or query.first.limit == query.limit
+    return query.first if plain and limited else None

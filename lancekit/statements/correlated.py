@@ -6,14 +6,22 @@ a value whose rows are found by equal values.  Others are refused at their place
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from lancekit.statements.grouping import is_grouped
-from lancekit.statements.scope import Text
+from lancekit.statements.kinds import family
+from lancekit.statements.scope import Scope, Text
 from lancekit.statements.select import outer_columns, relations_of
 from lancekit.statements.tree import Expr, Select
 
-__all__ = ["check_condition", "check_no_row", "check_value"]
+__all__ = [
+    "check_comparable",
+    "check_condition",
+    "check_grouped",
+    "check_no_row",
+    "check_value",
+    "is_grouped",
+]
 
 _PLACES = (
     "Such queries stand in WHERE: [NOT] EXISTS (...) joined by AND, OR and NOT, [NOT] IN (...) "
@@ -137,3 +145,44 @@ def _looks_in(expr: Expr, own: set[int]) -> bool:
 def _reaches(part: Expr, own: set[int]) -> bool:
     """Tell whether a query within a query looks further than at that."""
     return outer_columns(part.value, own)
+
+
+# ---- what may stand beside aggregates, and what rows can be told apart by
+
+
+def is_grouped(exprs: Iterable[Expr]) -> bool:
+    """Tell whether an aggregate is in one of some expressions: of all rows, not of a window's."""
+    return any(_has_aggregate(expr) for expr in exprs)
+
+
+def _has_aggregate(expr: Expr) -> bool:
+    if expr.op == "aggregate":
+        return True
+    function = expr.args[0].args if expr.op == "window" else ()
+    return any(map(_has_aggregate, [*function, *expr.args[bool(expr.op == "window") :]]))
+
+
+def check_grouped(expr: Expr, group: Sequence[Expr], text: Text) -> None:
+    """Refuse a column that has many values in a group.
+
+    Raises
+    ------
+    PredicateError
+        It stands beside aggregates, and rows are not grouped by it.
+    """
+    if expr in group or expr.op == "aggregate":
+        return
+    if expr.op == "column":
+        raise text.fail(
+            expr,
+            "this column stands beside aggregates, and rows are not grouped by it:",
+            "Name it behind GROUP BY, or say which value: min(), max().",
+        )
+    for arg in (*expr.args[0].args, *expr.args[1:]) if expr.op == "window" else expr.args:
+        check_grouped(arg, group, text)
+
+
+def check_comparable(expr: Expr, what: str, tree: Any, scope: Scope) -> None:
+    """Refuse what engines tell apart or order in different ways: lists, structs, and the like."""
+    if family(expr.kind) == "other":
+        raise scope.text.fail(tree, f"{what} does not compare {expr.kind}:")

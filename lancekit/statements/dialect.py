@@ -17,7 +17,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import TokenType
 
 from lancekit.scan.expressions.error_position import failure
-from lancekit.statements.places import mark_starts, misplaced, unclosed
+from lancekit.statements.scope import mark_starts, misplaced, unclosed
 
 __all__ = [
     "BEGINNINGS",

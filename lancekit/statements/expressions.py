@@ -22,8 +22,7 @@ from lancekit.statements.functions import AGGREGATES, OPERATORS, TRUNCATED
 from lancekit.statements.kinds import family
 from lancekit.statements.literals import constant, is_constant, negated, number
 from lancekit.statements.meeting import meet
-from lancekit.statements.places import start_of
-from lancekit.statements.scope import Scope
+from lancekit.statements.scope import Scope, start_of
 from lancekit.statements.tree import Expr
 
 __all__ = ["compile_expression", "condition", "parameter"]

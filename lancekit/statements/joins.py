@@ -10,9 +10,8 @@ from sqlglot import exp
 
 from lancekit.statements.expressions import condition
 from lancekit.statements.meeting import meet
-from lancekit.statements.places import start_of
 from lancekit.statements.relations import rows_of, table_of
-from lancekit.statements.scope import Column, Scope, Seen, matching
+from lancekit.statements.scope import Column, Scope, Seen, matching, start_of
 from lancekit.statements.tree import Derived, Expr, Join, JoinKind, Leaf, Query, Relation
 
 __all__ = ["compile_joins", "relation_of"]

@@ -14,7 +14,15 @@ from lancekit.format.paths import show_path
 from lancekit.pipeline.keys.repeated import repeated_in_source
 from lancekit.scan.expressions.unbound import Unbound
 from lancekit.statements.changes import fitting, own_column, path_in, target_of, typed
-from lancekit.statements.computed import TRUE, Changes, Step, address_of, all_of, run_changes
+from lancekit.statements.computed import (
+    TRUE,
+    Changes,
+    Step,
+    address_of,
+    all_of,
+    rows_for,
+    run_changes,
+)
 from lancekit.statements.correlated import check_no_row
 from lancekit.statements.dialect import spelled_tree
 from lancekit.statements.expressions import compile_expression, condition
@@ -23,7 +31,6 @@ from lancekit.statements.functions import BOOL
 from lancekit.statements.joins import relation_of
 from lancekit.statements.kinds import BIGINT
 from lancekit.statements.pushdown import push_down
-from lancekit.statements.rows import rows_for
 from lancekit.statements.scope import Scope, Seen, matching
 from lancekit.statements.select import run_query
 from lancekit.statements.settled import as_filter, expressible
@@ -287,7 +294,6 @@ def _check_keys(found: _Merge) -> None:
 
 # ---- A MERGE as it was understood; and as one merge-insert of the handle, where that says the
 # same
-
 
 _Side: TypeAlias = Literal["matched", "new", "source"]
 Run = Callable[..., Any]

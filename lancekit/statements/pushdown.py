@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from lancekit.errors import LancekitError
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.expressions.unbound import Unbound
+from lancekit.statements.correlated import is_grouped
 from lancekit.statements.filter_syntax import NotFilterError, all_true, unbound
-from lancekit.statements.grouping import is_grouped
 from lancekit.statements.tree import Expr, Leaf, Query, Select
 
 __all__ = ["limited", "push_down"]

@@ -10,9 +10,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lancekit.checked import is_whole
+from lancekit.statements.correlated import check_comparable, check_grouped, is_grouped
 from lancekit.statements.dialect import spelled_tree
 from lancekit.statements.expressions import compile_expression, condition, parameter
-from lancekit.statements.grouping import check_comparable, check_grouped, is_grouped
 from lancekit.statements.joins import compile_joins
 from lancekit.statements.kinds import common
 from lancekit.statements.literals import number

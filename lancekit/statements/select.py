@@ -130,7 +130,6 @@ def selects_of(query: Query) -> Iterator[Select]:
 # ---- queries worked out in this process, by DuckDB, over streams of what the scans were asked
 # for
 
-
 #: bytes of a table up to which it is read first: DuckDB looks at a table in several threads, and at
 #: a stream in one
 _WHOLE = 256 << 20

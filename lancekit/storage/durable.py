@@ -16,8 +16,8 @@ from typing import BinaryIO
 
 from lancekit.errors import StorageError
 from lancekit.storage.base import Bytes, temporary_name
-from lancekit.storage.disk_errors import reading, writing
 from lancekit.storage.folders import flush_folder, opened, opened_for
+from lancekit.storage.regular import reading, writing
 
 __all__ = [
     "FileSink",

@@ -21,7 +21,6 @@ from lancekit.storage.base import (
     Store,
     too_large,
 )
-from lancekit.storage.disk_errors import reading
 from lancekit.storage.durable import (
     FileSink,
     ReplacingSink,
@@ -41,7 +40,7 @@ from lancekit.storage.folders import (
 from lancekit.storage.identity import SETTLED_SECONDS, file_identity
 from lancekit.storage.mapped import MappedFile
 from lancekit.storage.names import check_folder, check_name
-from lancekit.storage.regular import opened_file
+from lancekit.storage.regular import opened_file, reading
 from lancekit.storage.sending import check_sent
 
 __all__ = ["LocalStore"]

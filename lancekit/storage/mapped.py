@@ -13,9 +13,8 @@ from threading import get_ident
 import pyarrow as pa
 
 from lancekit.errors import CorruptFileError
-from lancekit.storage.disk_errors import reading
 from lancekit.storage.identity import file_identity
-from lancekit.storage.regular import opened_file
+from lancekit.storage.regular import opened_file, reading
 
 __all__ = ["MappedFile", "let_go"]
 

@@ -13,10 +13,16 @@ from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from lancekit.errors import CorruptFileError, StorageError
 from lancekit.storage.base import METADATA_BYTES, Bytes, Listing, ObjectInfo, Store, too_large
-from lancekit.storage.clients import check_uri, client_for, memory_root
+from lancekit.storage.clients import (
+    check_uri,
+    client_for,
+    gave_up,
+    memory_root,
+    reading,
+    translated,
+)
 from lancekit.storage.identity import object_identity
 from lancekit.storage.names import check_folder, check_name
-from lancekit.storage.object_errors import gave_up, reading, translated
 from lancekit.storage.uris import check_options
 
 if TYPE_CHECKING:

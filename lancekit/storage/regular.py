@@ -13,9 +13,9 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lancekit.errors import CorruptFileError
+from lancekit.errors import CorruptFileError, LancekitError, StorageError
 
-__all__ = ["opened_file"]
+__all__ = ["opened_file", "reading", "writing"]
 
 # without O_NONBLOCK the opening of a FIFO waits
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -74,4 +74,54 @@ def _refused(path: str, what: str) -> CorruptFileError:
         "It was not read.",
         path=path,
         what=what,
+    )
+
+
+# ---- what the operating system says about a disk, as the package's own errors
+
+HINTS = {
+    errno.ENOSPC: "Free some space and try again.",
+    errno.EDQUOT: "The quota is used up: free some space and try again.",
+    errno.EFBIG: "The file is larger than this disk, or this process's limit, allows.",
+    errno.EACCES: "Check the permissions of the file and its folders.",
+    errno.EPERM: "Check the permissions of the file and its folders.",
+    errno.EROFS: "The disk is mounted read-only: choose another place.",
+    errno.EMFILE: "Too many files are open: raise the limit (ulimit -n).",
+    errno.ENAMETOOLONG: "Choose a shorter path.",
+    errno.ENOTDIR: "A part of the path is a file, not a folder.",
+    errno.EISDIR: "A folder is where a file should be.",
+    errno.EEXIST: "Choose a fresh name.",
+    errno.EIO: "The disk reports damage: check it.",
+}
+
+
+@contextmanager
+def reading(action: str, path: str) -> Iterator[None]:
+    """Turn an ``OSError`` into a ``StorageError``, or ``FileNotFoundError`` if nothing is there."""
+    try:
+        yield
+    except LancekitError:
+        raise
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FileNotFoundError(errno.ENOENT, "No such file", path) from error
+    except OSError as error:
+        raise _storage_error(action, path, error) from error
+
+
+@contextmanager
+def writing(action: str, path: str) -> Iterator[None]:
+    """Turn every ``OSError`` into a ``StorageError``."""
+    try:
+        yield
+    except LancekitError:
+        raise
+    except OSError as error:
+        raise _storage_error(action, path, error) from error
+
+
+def _storage_error(action: str, path: str, error: OSError) -> StorageError:
+    code = error.errno or 0
+    what = os.strerror(code) if code else str(error)
+    return StorageError(
+        f"cannot {action} {path}: {what}.", hint=HINTS.get(code, ""), path=path, errno=code
     )

@@ -16,7 +16,7 @@ from lancekit.compiled import store
 from lancekit.errors import NotOfferedError
 from lancekit.hooks import hooks
 from lancekit.machine import links_quickly
-from lancekit.user_cache import cache_folder
+from lancekit.own_files import cache_folder
 
 #: decodes a page of codes, and says what was loaded for it
 PROGRAM = """

@@ -17,7 +17,7 @@ import pytest
 
 from lancekit.errors import CorruptFileError, FormatError, UnsupportedFeatureError
 from lancekit.file.columns.physical import FileColumn
-from lancekit.file.container.page import Page
+from lancekit.file.container.footer import Page
 from lancekit.file.layouts.blob_decode import as_descriptors
 from lancekit.file.layouts.fullzip_decode import FullZipPage
 from lancekit.file.reader import FileReader

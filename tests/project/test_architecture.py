@@ -40,7 +40,6 @@ FLOORS = """
     operations/lineage
     operations/explain
     operations/columns
-    operations/mem_wal/aside
     operations/mem_wal/reader
     operations/mem_wal
     operations
@@ -87,7 +86,7 @@ FLOORS = """
     options  machine
     call  checked  choice  defaults  picture
     errors  fragment_progress  interrupts  ipython  lazy  _version
-    display  extras  own_files  user_cache
+    display  extras  own_files
     legible  hooks
     arrow_kernels
     arrow_compute

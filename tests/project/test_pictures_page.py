@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lancekit.notebook.render.markup import sheet
+from lancekit.notebook.render.html import sheet
 
 DOCS = Path(__file__).parents[2] / "docs"
 SHOWN = re.findall(

@@ -19,9 +19,8 @@ from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.scan.outputs import plan_columns
-from lancekit.scan.read import Read
+from lancekit.scan.read import Read, Selection, projections
 from lancekit.scan.scan import Scan
-from lancekit.scan.selection import Selection, projections
 
 ROWS = 6000
 

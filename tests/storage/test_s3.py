@@ -12,8 +12,7 @@ import obstore
 import pytest
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, StorageError
-from lancekit.storage.clients import client_for
-from lancekit.storage.object_errors import redacted, translated
+from lancekit.storage.clients import client_for, redacted, translated
 from lancekit.storage.objects import ObstoreStore
 from lancekit.storage.places import open_store
 from lancekit.storage.uris import check_options

@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from lancekit.user_cache import cache_folder
+from lancekit.own_files import cache_folder
 
 __all__ = ["archived", "java_of_the_machine", "path_without_java"]
 

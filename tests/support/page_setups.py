@@ -188,7 +188,7 @@ def _delays(names: Names) -> None:
     rows = {"id": range(20), "flight_id": range(20), "dep_delay": [0] * 20, "delay": [5] * 20}
     began = datetime(2013, 1, 1, tzinfo=UTC)
     clock = Clock(now_ns=lambda: int(began.timestamp()) * 10**9)
-    with patch("lancekit.commit.first_version.Clock", lambda: clock):
+    with patch("lancekit.commit.put_version.Clock", lambda: clock):
         ds = lk.write_dataset(rows, "flights.lance", enable_stable_row_ids=True, primary_key="id")
     ds.update({"delay": "7"}, where="id = 7")
     ds.insert({"id": [20], "flight_id": [3], "dep_delay": [-300], "delay": [1]})

@@ -8,7 +8,7 @@ from typing import Any
 
 import lancekit as lk
 from lancekit.format.mem_wal.details import MemWalDetails, details_of
-from lancekit.operations.mem_wal.replay import replayed
+from lancekit.operations.mem_wal.memtable import replayed
 from lancekit.shards.log import positions, replayable
 from lancekit.shards.manifests import latest
 from lancekit.shards.schema import TOMBSTONE, wal_schema

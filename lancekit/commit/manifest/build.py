@@ -239,7 +239,6 @@ _BUILDERS: Mapping[type, Callable[[Draft, Any], Built]] = {
 # rows.  That is known of an index which covers the whole table when it is made or changed; else
 # nothing is said of it, and readers look at the generation as long as it is there.
 
-
 Indices = tuple[IndexMetadata, ...]
 
 

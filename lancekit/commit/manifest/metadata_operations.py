@@ -144,7 +144,6 @@ def _with_field_metadata(
 # ---- metadata of a field that say how its values are stored, which stay as the files were
 # written
 
-
 _EXTENSION = (EXTENSION_NAME.decode(), EXTENSION_METADATA.decode())
 _JSON = frozenset({"arrow.json", "lance.json"})
 

@@ -131,7 +131,6 @@ def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> list[str]:
 
 # ---- where the rules answer otherwise than the reference does, and why that endangers nobody
 
-
 #: operations that pylance cannot commit, or not on top of a dataset: their cells follow its source
 _FROM_SOURCE: tuple[type, ...] = (
     ops.ReserveFragments,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lancekit.file.container.footer import StoredPage
-from lancekit.file.container.page import Page
+from lancekit.file.container.footer import Page, StoredPage
 from lancekit.file.kernels.faults import Damaged, Unsupported
 from lancekit.file.kernels.row_selection import Rows, grouped
 from lancekit.file.layouts.blob_descriptors import DESCRIPTOR
@@ -16,8 +15,7 @@ from lancekit.file.layouts.constant_decode import ConstantPage
 from lancekit.file.layouts.fullzip_decode import FullZipPage
 from lancekit.file.layouts.miniblock_decode import MiniBlockPages
 from lancekit.file.structure.assemble import nest
-from lancekit.file.structure.field_tree import Path
-from lancekit.file.structure.leaf import PageDecoder
+from lancekit.file.structure.field_tree import PageDecoder, Path
 from lancekit.file.structure.repdef import Layers
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from lancekit.file.columns.threads import is_costly
-from lancekit.file.container.footer import StoredPage
-from lancekit.file.container.page import Page
+from lancekit.file.container.footer import Page, StoredPage
 from lancekit.file.container.prefetch import PrefetchedSource
 from lancekit.file.kernels.row_selection import Rows
 from lancekit.format.pb import encodings_v21_pb2 as pb

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 from xxhash import xxh3_64, xxh3_64_hexdigest
 
-from lancekit.file.container.wrapped_source import SourceWrapper
+from lancekit.file.container.prefetch import SourceWrapper
 from lancekit.file.kernels.faults import Damaged, located
 from lancekit.format.pb import schema_pb2
 from lancekit.storage.base import RandomAccess

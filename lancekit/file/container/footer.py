@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 from google.protobuf.any_pb2 import Any as AnyMessage
 
@@ -18,9 +19,9 @@ from lancekit.cache import remembered
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.file.container.checksums import Checksums
 from lancekit.file.container.legacy_tables import LEGACY, legacy_tables
-from lancekit.file.container.page import Page
 from lancekit.file.container.prefetch import PrefetchedSource
 from lancekit.file.kernels.faults import Damaged, Unsupported, require
+from lancekit.file.kernels.memory import Bytes, Ints, as_bytes, fetch
 from lancekit.format.pb import encodings_v20_pb2, encodings_v21_pb2, file2_pb2, schema_pb2
 from lancekit.format.unknown_fields import parse
 from lancekit.options import options
@@ -36,6 +37,7 @@ __all__ = [
     "VERSIONS",
     "Container",
     "DescribedPage",
+    "Page",
     "StoredPage",
     "open_container",
 ]
@@ -348,3 +350,38 @@ def _not_lance(source: RandomAccess, why: str) -> CorruptFileError:
         hint="It may be truncated, or something else altogether.",
         file=source.name,
     )
+
+
+# ---- one page of one column: where its buffers lie
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The place of a page's buffers, checked against the file's size.
+
+    `key` is what the page is remembered by, ``None`` if it is not.
+    """
+
+    source: RandomAccess
+    index: int
+    length: int
+    positions: tuple[int, ...]
+    sizes: tuple[int, ...]
+    key: Hashable | None = None
+
+    def size(self, buffer: int) -> int:
+        """Return the size of one buffer in bytes."""
+        require(buffer < len(self.sizes), f"buffer {buffer} is missing")
+        return self.sizes[buffer]
+
+    def read(self, buffer: int) -> Bytes:
+        """Return one whole buffer."""
+        size = self.size(buffer)
+        if size == 0:
+            return np.empty(0, np.uint8)
+        return as_bytes(self.source.read(self.positions[buffer], size))
+
+    def fetch(self, buffer: int, starts: Ints, stops: Ints) -> tuple[Bytes, Ints]:
+        """Return ascending byte ranges of one buffer, and where each starts in the result."""
+        require(len(stops) == 0 or stops.max() <= self.size(buffer), "a buffer is too short")
+        return fetch(self.source, self.positions[buffer], starts, stops)

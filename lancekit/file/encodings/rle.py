@@ -238,7 +238,6 @@ def _expanded_one(
 
 # ---- runs of equal values, written out
 
-
 #: NumPy repeats as fast where runs are so long.
 _LONG = 64
 

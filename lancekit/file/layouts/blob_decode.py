@@ -15,14 +15,14 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit.arrow_values import numbers_of
-from lancekit.file.container.page import Page
+from lancekit.file.container.footer import Page
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.faults import Unsupported, require
 from lancekit.file.kernels.memory import starts_of
 from lancekit.file.kernels.row_selection import Rows
 from lancekit.file.kernels.values import storage_type, with_validity
 from lancekit.file.layouts.blob_descriptors import DESCRIPTOR
-from lancekit.file.structure.leaf import Leaf, PageDecoder
+from lancekit.file.structure.field_tree import Leaf, PageDecoder
 from lancekit.file.structure.repdef import Layers, Levels
 from lancekit.format.arrow_parts import child_of
 from lancekit.format.field_marks import is_blob, texts

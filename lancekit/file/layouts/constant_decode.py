@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit.arrow_values import arrow_of
-from lancekit.file.container.page import Page
+from lancekit.file.container.footer import Page
 from lancekit.file.encodings.decode import decode_block
 from lancekit.file.encodings.packed_struct import struct_array
 from lancekit.file.kernels import values as raw
@@ -17,7 +17,7 @@ from lancekit.file.kernels.bounds import claim, look_up, nulls
 from lancekit.file.kernels.faults import require
 from lancekit.file.kernels.memory import Bytes, Ints, starts_of, view
 from lancekit.file.kernels.row_selection import Rows
-from lancekit.file.structure.leaf import Leaf
+from lancekit.file.structure.field_tree import Leaf
 from lancekit.file.structure.repdef import Layers, Levels, pick, rows_of
 from lancekit.format.pb import encodings_v21_pb2 as pb
 from lancekit.lazy import cached_property

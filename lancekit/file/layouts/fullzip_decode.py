@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lancekit import arrow_kernels as ak
 from lancekit.arrow_values import arrow_of
 from lancekit.cache import remembered
-from lancekit.file.container.page import Page
+from lancekit.file.container.footer import Page
 from lancekit.file.encodings import general
 from lancekit.file.encodings.buffers import kind_of
 from lancekit.file.encodings.packed_struct import struct_array, values_to_arrow
@@ -24,7 +24,7 @@ from lancekit.file.kernels.faults import Damaged, Unsupported, require
 from lancekit.file.kernels.fsst_decode import symbol_table
 from lancekit.file.kernels.memory import Bytes, Ints, as_bytes, gather, starts_of
 from lancekit.file.kernels.row_selection import Rows
-from lancekit.file.structure.leaf import Leaf
+from lancekit.file.structure.field_tree import Leaf
 from lancekit.file.structure.repdef import Layers, Levels, Words, ranges
 from lancekit.format.pb import encodings_v21_pb2 as pb
 from lancekit.lazy import cached_property
@@ -165,7 +165,6 @@ class FullZipPage:
 #
 # An entry is a control word, ``repetition << bits_def | definition``, and then, if it has a value,
 # the value's bytes: of fixed width for every visible entry, or behind their length for valid ones.
-
 
 #: With fewer rows left than this, a step for all of them costs more than a plain loop.
 _FEW_ROWS = 48

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lancekit.arrow_values import arrow_of
 from lancekit.cache import remembered
-from lancekit.file.container.page import Page
+from lancekit.file.container.footer import Page
 from lancekit.file.encodings import decode, fsst, variable
 from lancekit.file.encodings.buffers import ChunkBuffers
 from lancekit.file.encodings.decode import decode_block, decode_blocks, decode_chunks
@@ -34,7 +34,7 @@ from lancekit.file.kernels.memory import (
 )
 from lancekit.file.kernels.row_selection import Rows
 from lancekit.file.kernels.values import DecodedValues, words_of
-from lancekit.file.structure.leaf import Leaf
+from lancekit.file.structure.field_tree import Leaf
 from lancekit.file.structure.repdef import Layers, Levels, Words, pick, rows_of
 from lancekit.format.pb import encodings_v21_pb2 as pb
 from lancekit.lazy import cached_property

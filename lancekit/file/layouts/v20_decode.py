@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lancekit import arrow_kernels as ak
 from lancekit.arrow_values import arrow_of, flags_of
-from lancekit.file.container.page import Page
+from lancekit.file.container.footer import Page
 from lancekit.file.encodings.packed_struct import values_to_arrow, width_of
 from lancekit.file.kernels import bits
 from lancekit.file.kernels import values as raw

@@ -22,8 +22,7 @@ from lancekit.file.kernels import bits
 from lancekit.file.kernels.faults import Damaged, Unsupported, require
 from lancekit.file.kernels.memory import Ints, starts_of
 from lancekit.file.kernels.values import Variable, to_arrow, with_validity
-from lancekit.file.structure.field_tree import Node, Path, is_list
-from lancekit.file.structure.leaf import Leaf
+from lancekit.file.structure.field_tree import Leaf, Node, Path, is_list
 from lancekit.file.structure.repdef import Items, Layers, Lists, Shape, unravel
 from lancekit.format.arrow_parts import child_of, fixed_items, item_field, items_of
 from lancekit.format.pb import encodings_v21_pb2 as pb

@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
+from typing import Protocol
 
 import pyarrow as pa
 
+from lancekit.file.kernels.row_selection import Rows
 from lancekit.file.kernels.values import storage_type
+from lancekit.file.structure.repdef import Layers, Levels
 from lancekit.format.arrow_parts import item_field
 from lancekit.format.field_marks import is_blob, is_packed, texts
 
-__all__ = ["Node", "Path", "is_list", "paths", "tree"]
+__all__ = ["Leaf", "Node", "PageDecoder", "Path", "is_list", "paths", "tree"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,3 +146,28 @@ def _single(node: Node, place: int, child: pa.DataType) -> pa.DataType:
     if pa.types.is_map(kind):
         return pa.list_(pa.field("entries", child, nullable=False))
     return _over(kind, [item_field(kind)], [child])
+
+
+# ---- what a page is decoded to, before its levels become validity and lists
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """Decoded rows of a 2.1+ page before their levels become validity and lists.
+
+    `values` are those of the visible entries and have no nulls of their own, unless all are null.
+    """
+
+    values: pa.Array
+    layers: Layers
+    levels: Levels
+
+
+class PageDecoder(Protocol):
+    """Reads rows of one 2.1+ page; keeps what is needed again, such as the chunks' positions.
+
+    Where there are lists, rows are those of the outermost; else entries.
+    """
+
+    def leaf(self, rows: Rows) -> Leaf:
+        """Return the rows."""

@@ -219,7 +219,6 @@ def shard_id(spec: ShardingSpec, values: Mapping[str, Any]) -> uuid.UUID:
 #
 # It is Murmur3's, but for the bytes behind the last whole word of a text: each of them is a word.
 
-
 _Words: TypeAlias = NDArray[np.uint32]
 
 #: values at a time: the temporaries then stay in the processor's cache

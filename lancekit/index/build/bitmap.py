@@ -20,7 +20,7 @@ from lancekit.format.arrow_parts import item_field, items_of
 from lancekit.index.build.column import IndexedColumn, RowMap
 from lancekit.index.build.files import NewFile
 from lancekit.index.build.postings import Postings
-from lancekit.index.build.word_order import Words, stable_order
+from lancekit.index.build.sorting import Words, stable_order
 from lancekit.index.row_sets import encoded_set, encoded_sets
 
 __all__ = ["Labels", "ValueRows"]

@@ -17,8 +17,7 @@ from lancekit import arrow_kernels as ak
 from lancekit.arrow_values import arrow_of
 from lancekit.index.build.column import IndexedColumn, RowMap
 from lancekit.index.build.files import NewFile
-from lancekit.index.build.sorting import order_of, whole
-from lancekit.index.build.word_order import Words
+from lancekit.index.build.sorting import Words, order_of, whole
 
 __all__ = ["PAGE_ROWS", "SortedRows"]
 

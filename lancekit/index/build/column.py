@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.index.build.files import SegmentFile
-from lancekit.index.build.word_order import Words
+from lancekit.index.build.sorting import Words
 
 __all__ = ["Content", "IndexedColumn", "Mask", "Parameters", "RowMap"]
 

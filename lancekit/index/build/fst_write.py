@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lancekit.index.build.crc32c import crc32c
-from lancekit.index.build.word_order import Places, Words, stable_order
+from lancekit.index.build.sorting import Places, Words, stable_order
 from lancekit.index.inverted.fst import COMMON, HEAD, MANY, VERSION
 
 __all__ = ["fst_bytes"]
@@ -183,7 +183,6 @@ def _put(data: Bytes, at: Places, numbers: Words, sizes: Places) -> None:
 # ---- nodes of a map of byte strings to numbers: a trie, of whose equal parts one is kept
 #
 # See docs/format/indices.md, 14.
-
 
 #: parts with longer ways to their ends than this are not looked for elsewhere
 _LONGEST_SHARED = 64

@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
 from lancekit.index.build.column import RowMap
-from lancekit.index.build.sorting import differs, order_of, whole
-from lancekit.index.build.word_order import Places, Words, stable_order
+from lancekit.index.build.sorting import Places, Words, differs, order_of, stable_order, whole
 from lancekit.index.row_sets import RowSets
 
 __all__ = ["Postings"]

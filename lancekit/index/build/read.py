@@ -20,8 +20,7 @@ from lancekit.index.build.btree import PAGE_ROWS, SortedRows
 from lancekit.index.build.files import segment_folder
 from lancekit.index.build.ngram import TokenRows
 from lancekit.index.build.postings import Postings
-from lancekit.index.build.sorting import whole
-from lancekit.index.build.word_order import Words
+from lancekit.index.build.sorting import Words, whole
 from lancekit.index.build.zones import (
     BLOOM_ITEMS,
     BLOOM_PROBABILITY,

@@ -15,7 +15,6 @@ from lancekit.arrow_values import flags_of, numbers_of
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.arrow_buffers import byte_width, fixed_bytes, is_variable, null_flags
 from lancekit.format.arrow_parts import viewed
-from lancekit.index.build.word_order import Places, Words, stable_order
 
 __all__ = [
     "Places",
@@ -24,6 +23,7 @@ __all__ = [
     "order_of",
     "ordered_words",
     "plain_numbers",
+    "stable_order",
     "stored",
     "text_order",
     "whole",
@@ -148,7 +148,6 @@ def differs(ordered: pa.Array) -> Flags:
 
 # ---- the order of text and bytes, by some bytes of all values at a time
 
-
 _WORD = 8
 #: values that are alike in more bytes than this are not sorted here
 _MOST_BYTES = 96
@@ -205,3 +204,40 @@ def _changes(ordered: Words) -> npt.NDArray[np.bool_]:
     found = np.ones(len(ordered), bool)
     found[1:] = ordered[1:] != ordered[:-1]
     return found
+
+
+# ---- numbers in ascending order, of equal ones the first first
+
+Places = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+#: of so many bits, a number and the place that it comes from are sorted as one number
+_BITS = 64
+
+
+def stable_order(words: Words) -> Places:
+    """Return the places of numbers in ascending order; of equal ones, the first comes first."""
+    count = len(words)
+    if count < 2 or (words[1:] >= words[:-1]).all():
+        return np.arange(count)
+    least = words.min()
+    bits = (count - 1).bit_length()
+    if int(words.max() - least).bit_length() + bits <= _BITS:
+        return _packed(words - least, bits)
+    order = np.argsort(words)
+    ranks = np.zeros(count, np.uint64)
+    ordered = words[order]
+    np.cumsum(ordered[1:] != ordered[:-1], out=ranks[1:])
+    if int(ranks[-1]) == count - 1:
+        return order
+    by_place = np.empty(count, np.uint64)
+    by_place[order] = ranks
+    return _packed(by_place, bits)
+
+
+def _packed(words: Words, bits: int) -> Places:
+    """Sort numbers that leave so many bits to their places, as one number each."""
+    packed = words << np.uint64(bits) | np.arange(len(words), dtype=np.uint64)
+    packed.sort()
+    packed &= np.uint64((1 << bits) - 1)
+    return packed.view(np.int64)

@@ -261,7 +261,6 @@ def _file(
 #
 # See docs/format/indices.md, 14.
 
-
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.int64]

@@ -21,7 +21,7 @@ from lancekit.format.partitions import Partitions, encode_partitions
 from lancekit.index.build.column import IndexedColumn, RowMap
 from lancekit.index.build.files import NewFile
 from lancekit.index.build.read import OpenSegment
-from lancekit.index.build.word_order import Places, Words
+from lancekit.index.build.sorting import Places, Words
 from lancekit.index.ivf.clusters import nearest_of
 from lancekit.index.ivf.codes import Codes, unit, whole_vectors
 from lancekit.index.ivf.segment import VectorSegment

@@ -23,8 +23,7 @@ from lancekit.format._xxh64 import hash_binary, hash_words
 from lancekit.format.key_filter import add_hashes
 from lancekit.index.build.column import IndexedColumn, Mask, RowMap
 from lancekit.index.build.files import NewFile
-from lancekit.index.build.sorting import plain_numbers, stored
-from lancekit.index.build.word_order import Places, Words, stable_order
+from lancekit.index.build.sorting import Places, Words, plain_numbers, stable_order, stored
 from lancekit.index.row_sets import encoded_set
 
 __all__ = ["BLOOM_ITEMS", "BLOOM_PROBABILITY", "ZONE_ROWS", "BloomZones", "ZoneMap", "filter_bytes"]
@@ -267,7 +266,6 @@ def _kept(zones: ZoneMap | BloomZones, row_map: RowMap) -> dict[str, Any]:
 
 
 # ---- split-block Bloom filters of values: their size, and the bits that values set
-
 
 #: a filter is one block at least, of so many words, in each of which a value sets a bit
 _LEAST_BYTES, _WORDS, _WORD_BITS = 32, 8, 32

@@ -169,7 +169,6 @@ def analyzer(settings: AnalyzerSettings) -> Analyzer:
 
 # ---- words of many texts at once, as they stand there: what lies between separators
 
-
 #: takes the words of a text
 _Split = Callable[[str], list[str]]
 #: the words of some texts, one after the other, and how many each text has
@@ -292,7 +291,6 @@ def _offsets(texts: pa.Array) -> npt.NDArray[np.int64]:
 #
 # Python's `str.isalnum` knows all but the last (Unicode's Other_Alphabetic), which stand here.
 
-
 #: ranges of code points, in hexadecimal
 _MARKS = """
 345 363-36f 5b0-5bd 5bf 5c1-5c2 5c4-5c5 5c7 610-61a 64b-657 659-65f 670 6d6-6dc 6e1-6e4 6e7-6e8
@@ -345,7 +343,6 @@ def _marks() -> str:
 _SEPARATORS = re.compile(rf"(?:[^\w{_marks()}]|_)+")
 
 # ---- letters without their marks, as far as ASCII has them
-
 
 #: what Unicode does not take apart
 _LETTERS = {

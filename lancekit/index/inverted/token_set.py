@@ -121,7 +121,6 @@ def _read_map(file: IndexFileReader) -> _FstTokens:
 #
 # See docs/format/indices.md, 14.
 
-
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]

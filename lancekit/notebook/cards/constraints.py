@@ -1,18 +1,19 @@
-"""The cards of a table's constraints, and of what came of them."""
+"""The cards of constraints, of their checks, and of rows with the same key."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
 from lancekit.api.constraints import ConstraintResult, ConstraintRun, Constraints
-from lancekit.legible import python_rows
-from lancekit.notebook.cards.common import ref, table
-from lancekit.notebook.render.models import Card, Column, Row, Table
-from lancekit.notebook.render.words import cell, clean, count, plural
+from lancekit.api.duplicates import Duplicates
+from lancekit.legible import python_rows, python_value
+from lancekit.notebook.cards.common import NAMES, facts, ref, table
+from lancekit.notebook.render.models import Card, Column, Fact, Row, Table
+from lancekit.notebook.render.words import cell, clean, count, listing, plural
 from lancekit.operations.constraints.stored import Constraint
 from lancekit.options import options
 
-__all__ = ["constraint_run_card", "constraints_card"]
+__all__ = ["constraint_run_card", "constraints_card", "duplicates_card"]
 
 _WORDS = {True: "holds", False: "broken", None: "not tried"}
 _CELL = 80
@@ -76,4 +77,32 @@ def _sample(result: ConstraintResult) -> Table:
         columns=tuple(Column(clean(name)) for name in shown),
         rows=tuple(Row(tuple(cell(row[name], _CELL) for name in shown)) for row in rows),
         note=f"{count(len(rows))} of {plural(result.violations or 0, 'row')}" if more else "",
+    )
+
+
+# ---- the card of rows that share a key
+
+
+def duplicates_card(found: Duplicates, _now: datetime) -> Card:
+    """Return the card; the rows were read when it was made."""
+    shown = found._found.slice(0, options.display_rows)
+    columns = [list(map(python_value, column)) for column in shown.columns]
+    return Card(
+        kind="Duplicates",
+        title=f"{plural(found.rows, 'row')} of {count(found.total)}",
+        headline=(plural(found.keys, "key"),),
+        facts=(
+            *facts(("key", listing(found.on, NAMES))),
+            *([Fact("all columns", ".to_table()", code=True)] if found.rows else ()),
+        ),
+        tables=(
+            table(
+                caption="Rows that share their key",
+                columns=tuple(Column(clean(name)) for name in shown.column_names),
+                rows=tuple(Row(tuple(map(cell, values))) for values in zip(*columns, strict=True)),
+                note=f"{count(len(shown))} of {plural(found.rows, 'row')}.",
+            ),
+        )
+        if found.rows
+        else (),
     )

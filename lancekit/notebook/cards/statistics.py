@@ -1,9 +1,10 @@
-"""The cards of statistics."""
+"""The cards of statistics, and of a fragment."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
+from lancekit.api.fragment import LanceFragment
 from lancekit.api.stats import LanceStats
 from lancekit.notebook.cards.common import NAMES, facts, first_of, ref, table
 from lancekit.notebook.render.models import Card, Column, Fact, Row
@@ -16,6 +17,7 @@ from lancekit.scan.statistics import ScanStatistics
 __all__ = [
     "column_statistics_card",
     "data_statistics_card",
+    "fragment_card",
     "scan_statistics_card",
     "stats_card",
 ]
@@ -78,4 +80,37 @@ def scan_statistics_card(found: ScanStatistics, _now: datetime) -> Card:
         kind="Scan statistics",
         title=f"{size(found.bytes_read)} read",
         headline=(plural(found.requests, "request"), f"{plural(found.iops, 'range')} of bytes"),
+    )
+
+
+# ---- the card of a fragment
+
+_FILES = (Column("file"), Column("fields", numeric=True), Column("size", numeric=True))
+
+
+def fragment_card(fragment: LanceFragment, _now: datetime) -> Card:
+    found, most = fragment.metadata, options.display_rows
+    deleted = (found.physical_rows or 0) - found.num_rows
+    return Card(
+        kind="Fragment",
+        title=f"fragment {count(found.id)}",
+        headline=(plural(found.num_rows, "row"), plural(len(found.files), "data file")),
+        facts=facts(("deleted", plural(deleted, "row") if deleted > 0 else "")),
+        tables=(
+            table(
+                caption="Data files",
+                columns=_FILES,
+                rows=tuple(
+                    Row(
+                        (
+                            clean(file.path),
+                            count(len(file.fields)),
+                            size(file.file_size_bytes) if file.file_size_bytes else "",
+                        )
+                    )
+                    for file in found.files[:most]
+                ),
+                note=first_of(most, len(found.files)),
+            ),
+        ),
     )

@@ -21,9 +21,8 @@ from lancekit.api.lance_dataset import LanceDataset
 from lancekit.api.sampled_rows import SECONDS, sampled_rows
 from lancekit.format.schema import LanceField
 from lancekit.notebook.cards.common import place_of, ref
-from lancekit.notebook.pictures.style import HATCHES, Canvas, boxes, drawn, several
-from lancekit.notebook.pictures.words import columns as in_columns
-from lancekit.notebook.pictures.words import sparkline
+from lancekit.notebook.pictures.style import HATCHES, Canvas, boxes, drawn, several, sparkline
+from lancekit.notebook.pictures.style import columns as in_columns
 from lancekit.notebook.render.words import cell, clean, count, cut, listing, plural, share
 from lancekit.picture import Picture
 from lancekit.pipeline.diff.ranges import as_numbers, even_edges, has_ranges
@@ -260,7 +259,6 @@ def _text(title: str, found: Sequence[_Compared], caption: str, about: tuple[str
 # *Population stability index*: both sides in the same classes, tenths of the old side or its most
 # frequent values; the sum of (new share - old share) x log(new share / old share).  *Kolmogorov and
 # Smirnov*: the largest distance between the two cumulative shares.
-
 
 Shares: TypeAlias = npt.NDArray[np.float64]
 Pair: TypeAlias = tuple[float, float]

@@ -18,12 +18,14 @@ from lancekit.notebook.pictures.style import (
     Canvas,
     boxes,
     bytes_axis,
+    columns,
     count_axis,
     drawn,
+    gauge,
     label,
     several,
+    sparkline,
 )
-from lancekit.notebook.pictures.words import columns, gauge, sparkline
 from lancekit.notebook.render.words import clean, count, cut, listing, plural, size
 from lancekit.operations.index.rows import live_fragments
 from lancekit.operations.maintenance.compact_plan import CompactionOptions, plan_compaction

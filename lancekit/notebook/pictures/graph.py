@@ -9,13 +9,12 @@ from itertools import pairwise
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.notebook.pictures.lanes import Lanes, Row, lanes_of
 from lancekit.notebook.pictures.refs import Link, Node, graph_of
-from lancekit.notebook.pictures.refs_text import label, mermaid, render_text, said
-from lancekit.notebook.pictures.svg import picture, width_of
-from lancekit.notebook.render.markup import Markup, element
+from lancekit.notebook.pictures.style import picture, width_of
+from lancekit.notebook.render.html import Markup, element
 from lancekit.notebook.render.words import listing, plural
 from lancekit.picture import Picture
 
-__all__ = ["graph_picture", "render_svg"]
+__all__ = ["graph_picture", "mermaid", "render_svg", "render_text"]
 
 
 def graph_picture(ds: LanceDataset, *, clones: Sequence[LanceDataset] = ()) -> Picture:
@@ -54,7 +53,6 @@ def _alt(lanes: Lanes) -> str:
 
 
 # ---- the graph of branches as SVG, made by hand: circles, lines, and words beside them
-
 
 _ROW, _COLUMN, _MARGIN, _HEAD = 26, 20, 18, 44
 _RADIUS, _BEND = 5.5, 10
@@ -135,8 +133,8 @@ def _mark(row: Row, y: float) -> Markup:
 
 def _words(lanes: Lanes, node: Node, x: float, y: float) -> tuple[float, Markup]:
     """Return what stands beside a version, and about where it ends."""
-    name = "" if node.is_run else label(lanes, node)
-    parts = [(name, "strong"), *((f"▸ {tag}", "tag") for tag in node.tags), (said(node), "quiet")]
+    name = "" if node.is_run else _label(lanes, node)
+    parts = [(name, "strong"), *((f"▸ {tag}", "tag") for tag in node.tags), (_said(node), "quiet")]
     shown = [(text, kind) for text, kind in parts if text]
     spans = (
         element("tspan", text, class_=kind, dx=8 if at else None)
@@ -152,3 +150,112 @@ def _legend(lanes: Lanes, y: float) -> tuple[list[Markup], float]:
     path = element("path", d=f"M12 {y + 8:g}h26", class_="edge dashed", stroke="var(--quiet)")
     words = element("text", "clone", x=44, y=y + 12, class_="quiet", font_size=11)
     return [path, words], 44 + width_of("clone", 11)
+
+
+# ---- the graph of branches for terminals, as lanes, and as a mermaid diagram
+
+#: what a mermaid label may hold as it is
+_PLAIN = frozenset(" -_.,/()+·▸…")
+_ARROWS = {"fork": "-->", "merge": "==>", "fast-forward": "==>", "clone": "-.->"}
+
+
+def _label(lanes: Lanes, node: Node) -> str:
+    """Return what a version is called: versions of two branches may have the same number."""
+    return f"{lanes.graph.tracks[node.track].name}:{node.last}"
+
+
+def _said(node: Node) -> str:
+    """Return what is said of a version besides its name and its tags."""
+    return " · ".join(node.words)
+
+
+# ---- lanes
+
+
+def render_text(lanes: Lanes, title: str) -> str:
+    """Return the graph in lines."""
+    lines = [f"{title}; heads first"]
+    for at, row in enumerate(lanes.rows):
+        lines += _forks(lanes, at)
+        beside = "┊" if row.node.is_run else "●"
+        lines.append(f"{_lane(lanes, at, row, beside)} {_beside(lanes, row.node)}".rstrip())
+    return "\n".join([*lines, *lanes.graph.notes])
+
+
+def _beside(lanes: Lanes, node: Node) -> str:
+    if node.is_run:
+        return _said(node)
+    tags = ", ".join(node.tags)
+    words = [f"tag {tags}" if len(node.tags) == 1 else f"tags {tags}"] if tags else []
+    return f"{_label(lanes, node)}  {', '.join([*words, *node.words])}"
+
+
+def _lane(lanes: Lanes, at: int, row: Row, mark: str) -> str:
+    cells = ["│" if column in _open(lanes, at) else " " for column in range(lanes.width)]
+    cells[row.column] = mark
+    return " ".join(cells).rstrip()
+
+
+def _open(lanes: Lanes, at: int, *, above: bool = False) -> set[int]:
+    """Return the columns through which a track goes at a row, or between it and the one above."""
+    return {
+        column
+        for column, (top, bottom) in zip(lanes.columns, lanes.spans, strict=True)
+        if (top < at <= bottom if above else top <= at < bottom)
+    }
+
+
+def _forks(lanes: Lanes, at: int) -> Iterator[str]:
+    """Yield the line in which tracks end that begin at the version of a row."""
+    own = lanes.rows[at].column
+    ends = {
+        lanes.columns[link.upper[0]]: link.kind
+        for link in lanes.graph.links
+        if link.kind in {"fork", "clone"} and lanes.at[link.lower] == at
+    }
+    ends = {column: kind for column, kind in ends.items() if column != own}
+    if not ends:
+        return
+    through = _open(lanes, at, above=True)
+    first, last = min([own, *ends]), max([own, *ends])
+    cells = []
+    for column in range(lanes.width):
+        dash = "╌" if "clone" in ends.values() else "─"
+        if column == own:
+            cell = "├" if own == first else "┤" if own == last else "┼"
+        elif column in ends:
+            cell = "╯" if column == last else "╰" if column == first else "┴"
+        elif first < column < last:
+            cell = "┼" if column in through else dash
+        else:
+            cell = "│" if column in through else " "
+        cells.append(cell + (dash if first <= column < last else " "))
+    yield "".join(cells).rstrip()
+
+
+# ---- mermaid
+
+
+def mermaid(lanes: Lanes) -> str:
+    """Return the graph as the source of a mermaid flowchart."""
+    lines = ["flowchart TB"]
+    for at, row in enumerate(lanes.rows):
+        node = row.node
+        if node.is_run:
+            lines.append(f'  n{at}(["{_escaped(_said(node))}"])')
+            continue
+        words = [_label(lanes, node), *(f"▸ {tag}" for tag in node.tags), *node.words]
+        lines.append(f'  n{at}["{_escaped(" · ".join(words))}"]')
+    for track in range(len(lanes.graph.tracks)):
+        own = [at for at, row in enumerate(lanes.rows) if row.node.track == track]
+        lines += [f"  n{upper} --- n{lower}" for upper, lower in pairwise(own)]
+    for link in lanes.graph.links:
+        upper, lower = lanes.ends(link)
+        lines.append(f'  n{upper} {_ARROWS[link.kind]}|"{link.kind}"| n{lower}')
+    return "\n".join(lines)
+
+
+def _escaped(text: str) -> str:
+    return "".join(
+        letter if letter in _PLAIN or letter.isalnum() else f"#{ord(letter)};" for letter in text
+    )

@@ -10,8 +10,17 @@ import numpy as np
 
 from lancekit.api.diff import DatasetDiff
 from lancekit.notebook.cards.common import ref
-from lancekit.notebook.pictures.style import HATCHES, Canvas, boxes, count_axis, drawn, label
-from lancekit.notebook.pictures.words import columns, gauge, sparkline
+from lancekit.notebook.pictures.style import (
+    HATCHES,
+    Canvas,
+    boxes,
+    columns,
+    count_axis,
+    drawn,
+    gauge,
+    label,
+    sparkline,
+)
 from lancekit.notebook.render.words import clean, count, cut, listing, plural
 from lancekit.picture import Picture
 

@@ -21,12 +21,13 @@ from lancekit.notebook.pictures.style import (
     MARKS,
     Canvas,
     bytes_axis,
+    columns,
     count_axis,
     drawn,
     label,
     several,
+    sparkline,
 )
-from lancekit.notebook.pictures.words import columns, sparkline
 from lancekit.notebook.render.words import clean, count, cut, listing, moment, plural, size
 from lancekit.picture import Picture
 

@@ -23,8 +23,7 @@ from lancekit.format.key_filter import (
 )
 from lancekit.format.transaction import Transaction
 from lancekit.notebook.cards.common import place_of, ref
-from lancekit.notebook.pictures.style import HATCHES, Canvas, boxes, drawn, label
-from lancekit.notebook.pictures.words import columns, gauge
+from lancekit.notebook.pictures.style import HATCHES, Canvas, boxes, columns, drawn, gauge, label
 from lancekit.notebook.render.words import clean, count, plural
 from lancekit.picture import Picture
 

@@ -7,8 +7,15 @@ from typing import Any
 
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.notebook.cards.common import place_of, ref
-from lancekit.notebook.pictures.style import HATCHES, Canvas, boxes, count_axis, drawn, label
-from lancekit.notebook.pictures.words import columns
+from lancekit.notebook.pictures.style import (
+    HATCHES,
+    Canvas,
+    boxes,
+    columns,
+    count_axis,
+    drawn,
+    label,
+)
 from lancekit.notebook.render.words import clean, count, cut, listing, plural
 from lancekit.operations.mem_wal.shards import ShardInfo
 from lancekit.picture import Picture

@@ -284,7 +284,6 @@ def _told(
 # The config of a line's head says up to which version of which lines it has all; these numbers only
 # grow, so that the version which brought one is found by halves.
 
-
 #: merges of one line into another that are looked for, the newest first
 _MOST = 4
 

@@ -17,8 +17,7 @@ from typing import Any
 
 from lancekit.errors import InvalidTypeError
 from lancekit.legible import shown
-from lancekit.notebook.pictures.svg import picture
-from lancekit.notebook.render.markup import Markup, element
+from lancekit.notebook.render.html import Markup, element, sheet
 from lancekit.notebook.render.words import count, cut, size
 from lancekit.picture import Picture, without_warnings
 
@@ -33,11 +32,16 @@ __all__ = [
     "Colours",
     "boxes",
     "bytes_axis",
+    "columns",
     "count_axis",
     "drawn",
+    "gauge",
     "heading",
     "label",
+    "picture",
     "several",
+    "sparkline",
+    "width_of",
 ]
 
 MARKS = ("o", "s", "^", "D", "v", "P")
@@ -224,7 +228,6 @@ def boxes(axes: Any, found: Boxes, **look: Any) -> None:
 
 # ---- SVG
 
-
 _INSIDE = re.compile(r"<svg\b[^>]*?viewBox=\"0 0 ([\d.]+) ([\d.]+)\"[^>]*>(.*)</svg>", re.DOTALL)
 _COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 _TAG = re.compile(r"<[^>]*>")
@@ -290,3 +293,78 @@ def _theme_of(axes: Any) -> Colours:
         if alpha > 0.5:
             return DARK if 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.4 else LIGHT
     return LIGHT
+
+
+# ---- what all drawings in SVG have in common
+
+#: nothing is narrower on a small screen: beyond it a drawing is scrolled, not shrunk
+_LEAST = 420
+
+
+def picture(title: str, alt: str, size: tuple[float, float], *inside: Markup) -> str:
+    """Return a whole drawing: its title and description first, for who does not see it."""
+    width, height = size
+    return element(
+        "svg",
+        element("title", title),
+        element("desc", alt),
+        element("style", Markup(sheet("lancekit.notebook.pictures"))),
+        element("rect", class_="ground", width=width, height=height),
+        *inside,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {width:g} {height:g}",
+        width=width,
+        height=height,
+        class_="lancekit-picture",
+        role="img",
+        aria_label=f"{title}. {alt}",
+        style=f"max-width:100%;min-width:{min(width, _LEAST):g}px;height:auto",
+    )
+
+
+def width_of(text: str, size: float = 12) -> float:
+    """Return about how wide a text is, a little more rather than less; wide letters count twice."""
+    return size * sum(0.6 if ord(letter) < 0x2E80 else 1.1 for letter in text)
+
+
+# ---- small drawings in letters: bars and lines of values
+
+_LEVELS = "▁▂▃▄▅▆▇█"
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def sparkline(values: Sequence[float], most: int = 60) -> str:
+    """Return values as a line of blocks, the largest the highest; of many, evenly some.
+
+    Examples
+    --------
+    >>> sparkline([0, 5, 10])
+    '▁▅█'
+    """
+    step = max(len(values) / most, 1)
+    some = [values[int(at * step)] for at in range(min(len(values), most))]
+    top = max(some, default=0) or 1
+    return "".join(_LEVELS[round(max(value, 0) / top * (len(_LEVELS) - 1))] for value in some)
+
+
+def gauge(share: float, width: int = 20) -> str:
+    """Return a share as a bar.
+
+    Examples
+    --------
+    >>> gauge(0.5, 4)
+    '██  '
+    """
+    eighths = round(min(max(share, 0), 1) * width * 8)
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(width)
+
+
+def columns(rows: Sequence[Sequence[str]], most: int = 48) -> list[str]:
+    """Return rows of words as lines whose cells stand below each other."""
+    shown = [[cut(cell, most) for cell in row] for row in rows]
+    widths = [max(map(len, cells)) for cells in zip(*shown, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in shown
+    ]

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from lancekit.notebook.render.markup import Markup, element, joined, sheet
+from functools import cache
+from html import escape
+from importlib.resources import files
+
 from lancekit.notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit.notebook.render.words import cut
 
-__all__ = ["MAX_BYTES", "render_code", "render_html", "render_note", "render_table"]
+__all__ = [
+    "MAX_BYTES",
+    "Markup",
+    "element",
+    "joined",
+    "render_code",
+    "render_html",
+    "render_note",
+    "render_table",
+    "sheet",
+]
 
 #: no output is larger, whatever the names in it are
 MAX_BYTES = 50_000
@@ -126,3 +139,46 @@ def _cell(text: str, class_: str, first: bool, most: int, hover: bool) -> Markup
 
 def _class(column: Column, marked: bool = False) -> str:
     return " ".join(["number"] * column.numeric + ["marked"] * marked)
+
+
+# ---- elements of HTML and SVG: every string in them is escaped that is not markup already
+
+
+class Markup(str):
+    """A string that is markup already."""
+
+    __slots__ = ()
+
+
+def element(name: str, *children: str, **attributes: object) -> Markup:
+    """Return an element.
+
+    Attributes that are ``None`` or empty are left out; underscores of their names are dashes, and a
+    trailing one is dropped.
+
+    Examples
+    --------
+    >>> element("p", "a < b", element("b", "c"), class_="note", role="")
+    '<p class="note">a &lt; b<b>c</b></p>'
+    """
+    pairs = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(_said(value))}"'
+        for key, value in attributes.items()
+        if value not in {None, ""}
+    )
+    return Markup(f"<{name}{pairs}>{joined(*children)}</{name}>")
+
+
+def joined(*children: str) -> Markup:
+    """Return what stands one after the other."""
+    return Markup("".join(c if isinstance(c, Markup) else escape(c, quote=False) for c in children))
+
+
+def _said(value: object) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+@cache
+def sheet(package: str) -> str:
+    """Return the rules of a package's ``style.css``, in one line."""
+    return " ".join((files(package) / "style.css").read_text(encoding="utf-8").split())

@@ -1,16 +1,27 @@
-"""The sides of conflicts as they are clicked, and the argument that says the same."""
+"""The sides of conflicts as they are clicked, the argument that says the same, and its code."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lancekit.notebook.workbench.code import called, chained, spelled
+from lancekit.legible import code
 from lancekit.operations.lineage.branch_merge import BranchMergePlan
 from lancekit.operations.lineage.conflicts import ConflictedRow, Named
 from lancekit.operations.lineage.sides import Sides
 
-__all__ = ["SIDES", "Picks", "code_of", "key_of", "picks_of", "sides_of"]
+__all__ = [
+    "SIDES",
+    "Picks",
+    "called",
+    "chained",
+    "code_of",
+    "key_of",
+    "picks_of",
+    "sides_of",
+    "spelled",
+]
 
 #: the sides, by what they are called
 SIDES = {"ours": "ours", "theirs": "theirs"}
@@ -92,3 +103,50 @@ def _spelled(picks: Picks) -> str:
     every = [] if picks.every == "fail" else [picks.every]
     named = {"columns": dict(picks.columns), "rows": dict(picks.rows)}
     return called("lk.Sides", *every, **{name: one for name, one in named.items() if one})
+
+
+# ---- calls as code that can be copied: strange strings are spelled out, secrets are gone
+
+#: how long a line may be
+_WIDTH = 100
+
+
+def spelled(value: Any) -> str:
+    """Return a value as Python spells it.
+
+    Examples
+    --------
+    >>> print(spelled({"a": ("x", 1), "b": [("y",)]}))
+    {'a': ('x', 1), 'b': [('y',)]}
+    """
+    match value:
+        case str():
+            return code(value)
+        case Mapping():
+            return f"{{{', '.join(f'{spelled(k)}: {spelled(v)}' for k, v in value.items())}}}"
+        case tuple():
+            return f"({', '.join(map(spelled, value))}{',' * (len(value) == 1)})"
+        case list():
+            return f"[{', '.join(map(spelled, value))}]"
+    return repr(value)
+
+
+def called(name: str, *arguments: Any, **named: Any) -> str:
+    """Return a call as code."""
+    listed = [*map(spelled, arguments), *(f"{key}={spelled(one)}" for key, one in named.items())]
+    return f"{name}({', '.join(listed)})"
+
+
+def chained(first: str, calls: Sequence[str]) -> str:
+    """Return calls one after the other, in one line if that is not too long.
+
+    Examples
+    --------
+    >>> chained("ds", ["to_table()"])
+    'ds.to_table()'
+    """
+    line = ".".join([first, *calls])
+    if len(line) <= _WIDTH or len(calls) == 1:
+        return line
+    head, *rest = calls
+    return "\n".join([f"({first}.{head}", *(f"    .{call}" for call in rest)]) + ")"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from lancekit.api.merge_builder import MergeInsertBuilder
-from lancekit.notebook.workbench.code import called, chained
+from lancekit.notebook.workbench.picks import called, chained
 from lancekit.operations.common.retry import RetryPolicy
 
 __all__ = ["CHOICES", "Call", "Choice", "Rules", "built", "code_of", "rules_of"]

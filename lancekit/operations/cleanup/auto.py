@@ -18,8 +18,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lancekit.commit.first_version import create_first_version
 from lancekit.commit.protocol import commit as commit_only
+from lancekit.commit.put_version import create_first_version
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError
 from lancekit.format.manifest import Manifest
@@ -45,7 +45,6 @@ __all__ = ["SETTINGS", "AutoCleanup", "auto_cleanup_config", "commit", "create"]
 # place, or to which the user has agreed there once (`options.trusted_cleanup`).  What is known of
 # that is kept outside of datasets, where nobody else can put it: a small file for each dataset and
 # its settings.
-
 
 _PREFIX = "lance.auto_cleanup."
 
@@ -242,7 +241,7 @@ def create(
 ) -> Snapshot:
     """Create a dataset; whoever gives it settings wants them.
 
-    Arguments, results and errors are those of `lancekit.commit.first_version.create_first_version`.
+    Arguments, results and errors are those of `lancekit.commit.put_version.create_first_version`.
     """
     created = create_first_version(line, operation, pending, storage_version, **settings)
     if _PREFIX + "interval" in created.manifest.config:

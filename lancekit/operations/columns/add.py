@@ -44,7 +44,7 @@ from lancekit.pipeline.engine.engine import choose_engine, spark_engine
 from lancekit.pipeline.engine.inputs import as_reader, is_spark_dataframe
 from lancekit.pipeline.keys.probe import KeyTable
 from lancekit.pipeline.source import Source, open_source
-from lancekit.scan.expressions.inspect import is_cast_null
+from lancekit.scan.expressions.assignment import is_cast_null
 from lancekit.scan.expressions.predicate import compile_expression
 from lancekit.scan.fragment_rows import BATCH_ROWS
 from lancekit.scan.fragments.blobs import blob_view

@@ -11,7 +11,7 @@ from lancekit.index.kinds import BTREE, LABEL_LIST, NGRAM, IndexKind
 from lancekit.index.search.question import Question, Questions
 from lancekit.index.trigrams import trigrams
 from lancekit.legible import count, shown
-from lancekit.operations.explain.stored_bytes import stored_bytes
+from lancekit.operations.explain.explanation import stored_bytes
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.scan.index_lookup import IndexLookup

@@ -38,14 +38,19 @@ from lancekit.operations.lineage.merge_marks import (
     picked_marks,
     returned_mark,
 )
-from lancekit.operations.lineage.merged_rows import Settled
+from lancekit.operations.lineage.merged_columns import Settled
 from lancekit.operations.lineage.new_key import check_new_key
 from lancekit.operations.lineage.rows import NOWHERE, read_rows
 from lancekit.operations.lineage.several_bases import combined
-from lancekit.operations.lineage.sides import Chosen, Sides, choose_sides, settle
+from lancekit.operations.lineage.sides import (
+    Chosen,
+    Sides,
+    choose_sides,
+    pair_with_conflicts,
+    settle,
+)
 from lancekit.operations.lineage.three_way import three_ways
 from lancekit.operations.lineage.three_way_plan import ThreeWay
-from lancekit.operations.lineage.told_rows import pair_with_conflicts
 from lancekit.operations.lineage.write_rows import Given, RowsWork, stored_columns, write_rows
 from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.diff.column_identity import ids_said, theirs_said
@@ -380,7 +385,6 @@ def result_of(
 
 
 # ---- conflicts that a function settles: its rows, each in the place of the row that it is
-
 
 _ID = "_rowid"
 

@@ -28,8 +28,7 @@ from lancekit.operations.lineage.three_way_plan import ThreeWay
 from lancekit.operations.maintenance.carried_fragments import carried_fragments
 from lancekit.operations.maintenance.copies import Copy
 from lancekit.pipeline.casts.alter import Conversion, convert, converted
-from lancekit.pipeline.columns.filler import blank
-from lancekit.pipeline.columns.write import Calls, ColumnsTask, last_file, write_beside
+from lancekit.pipeline.columns.write import Calls, ColumnsTask, blank, last_file, write_beside
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.parts import projected
 from lancekit.pipeline.diff.row_values import row_values

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
-from lancekit.format.schema import LanceField, LanceSchema
+from lancekit.format.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, LanceField, LanceSchema
 from lancekit.legible import clean
 from lancekit.operations.common.key_guard import key_paths, paths_in_key
 from lancekit.operations.lineage.column_conflicts import KEY, Settlement, new_side
-from lancekit.operations.lineage.column_metadata import MARKS
 from lancekit.operations.lineage.column_tracks import Versions
 from lancekit.operations.lineage.merged_columns import MergedColumn
 
-__all__ = ["has_key", "marked", "marking_fields", "refused_key", "side_of_key"]
+__all__ = [
+    "has_key",
+    "marked",
+    "marking_fields",
+    "merged_metadata",
+    "refused_key",
+    "side_of_key",
+    "with_metadata",
+]
 
 
 def side_of_key(settlement: Settlement, versions: Versions, columns: Sequence[MergedColumn]) -> str:
@@ -82,15 +90,97 @@ def marked(field: LanceField, side: LanceField | None) -> LanceField:
     position = None if side is None else side.key_position
     # structs around a part of the key take no nulls either
     is_strict = side is not None and has_key(side) and not side.nullable
-    known = {} if side is None else {k: v for k, v in side.metadata.items() if k in MARKS}
+    known = {} if side is None else {k: v for k, v in side.metadata.items() if k in _MARKS}
     parts = () if side is None else side.children
     return replace(
         field,
         nullable=field.nullable and position is None and not is_strict,
-        metadata={**{k: v for k, v in field.metadata.items() if k not in MARKS}, **known},
+        metadata={**{k: v for k, v in field.metadata.items() if k not in _MARKS}, **known},
         key_position=position,
         children=tuple(
             marked(child, parts[at] if len(parts) == len(field.children) else None)
             for at, child in enumerate(field.children)
         ),
     )
+
+
+# ---- metadata of columns and of the schema in a merge: each key merges like a cell
+
+#: metadata that mark the primary key: `column_key` merges the key as one value
+_MARKS = PRIMARY_KEY, PRIMARY_KEY_POSITION
+#: how metadata begin that choose encodings
+_ENCODING = "lance-encoding:"
+
+
+def with_metadata(
+    settlement: Settlement,
+    kept: LanceField,
+    bases: Sequence[LanceField],
+    other: LanceField,
+    mine: LanceField,
+    parts: tuple[str, ...] = (),
+) -> LanceField:
+    """Return a field, and its parts, with the metadata that one side or both sides changed.
+
+    Parameters
+    ----------
+    settlement
+        Records conflicts.
+    kept
+        The field that gets the metadata.
+    bases, other, mine
+        The column in the merge bases that have it, in the source and in the target.  Without a base
+        both sides added the column; the target's choices of encodings count then.
+    parts
+        The names of the column and of the parts that lead to the field.
+    """
+    there = other.metadata
+    if not bases:
+        there = {k: v for k, v in there.items() if not k.startswith(_ENCODING)}
+        there |= {k: v for k, v in mine.metadata.items() if k.startswith(_ENCODING)}
+    path = parts or ((*bases, mine)[0].name,)
+    before = [base.metadata for base in bases] or [{}]
+    metadata = merged_metadata(settlement, path, before, there, mine.metadata)
+    names = [child.name for child in kept.children]
+    if any([child.name for child in side.children] != names for side in (*bases, other, mine)):
+        return replace(kept, metadata=metadata)
+    children = tuple(
+        with_metadata(
+            settlement,
+            child,
+            [base.children[at] for base in bases],
+            other.children[at],
+            mine.children[at],
+            (*path, child.name),
+        )
+        for at, child in enumerate(kept.children)
+    )
+    return replace(kept, metadata=metadata, children=children)
+
+
+def merged_metadata(
+    settlement: Settlement,
+    path: tuple[str, ...],
+    bases: Sequence[Mapping[str, str]],
+    other: Mapping[str, str],
+    mine: Mapping[str, str],
+) -> Mapping[str, str]:
+    """Return the target's metadata with the source's changes.
+
+    ``path`` has the name of the column, then those of its parts.
+    """
+    *before, other, own = (
+        {k: v for k, v in one.items() if k not in _MARKS} for one in (*bases, other, mine)
+    )
+    if other == own or all(other == base for base in before):
+        return mine
+    found = dict(mine)
+    where = f" in part {clean('.'.join(path[1:]))}" if path[1:] else ""
+    for key in dict.fromkeys(chain(*before, other)):
+        what = f"given metadata {clean(key)} = {{}}{where}"
+        olds = [base.get(key) for base in before]
+        value = settlement.one_of(path[0], what, olds, other.get(key), own.get(key))
+        found.pop(key, None)
+        if value is not None:
+            found[key] = value
+    return found

@@ -20,10 +20,11 @@ from lancekit.operations.lineage.column_key import (
     has_key,
     marked,
     marking_fields,
+    merged_metadata,
     refused_key,
     side_of_key,
+    with_metadata,
 )
-from lancekit.operations.lineage.column_metadata import merged_metadata, with_metadata
 from lancekit.operations.lineage.column_tracks import Track
 from lancekit.operations.lineage.merged_columns import (
     ColumnPlan,

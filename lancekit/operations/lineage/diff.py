@@ -370,7 +370,6 @@ def _joined_pairs(parts: Sequence[tuple[Addresses, Addresses]]) -> tuple[Address
 
 # ---- what the commits between two versions did
 
-
 #: a history longer than this is not read
 _READ_COMMITS = 1000
 

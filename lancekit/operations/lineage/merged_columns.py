@@ -5,11 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+import numpy.typing as npt
+
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.operations.lineage.column_changes import ColumnChanges
 from lancekit.operations.lineage.column_conflicts import ColumnConflict
+from lancekit.pipeline.diff.side import Addresses
 
-__all__ = ["ColumnPlan", "DroppedPart", "MergedColumn", "Values", "counted_as"]
+__all__ = [
+    "Cells",
+    "Clashes",
+    "ColumnPlan",
+    "DroppedPart",
+    "MergedColumn",
+    "Rewritten",
+    "Settled",
+    "Values",
+    "counted_as",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,3 +162,71 @@ class ColumnPlan:
     def unsettled(self) -> tuple[ColumnConflict, ...]:
         """The conflicts for which no side was chosen that can settle them."""
         return tuple(one for one in self.conflicts if one.side is None)
+
+
+# ---- rows of a three-way merge: those on which both sides agree, and those that clash
+
+#: of rows and columns
+Cells = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clashes:
+    """The rows of which both sides made something else, by where they are on each side.
+
+    `cells` are the values that both changed, all of a row that only one side has, and those in
+    which a row differs that both inserted; `taken` those that theirs alone changed.
+    """
+
+    base: Addresses
+    theirs: Addresses
+    ours: Addresses
+    cells: Cells
+    taken: Cells
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+    def where(self, rows: npt.NDArray[np.bool_]) -> Clashes:
+        """Return those of some rows."""
+        return Clashes(**{name: getattr(self, name)[rows] for name in Clashes.__slots__})
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """Rows of ours that get values of theirs: those `taken`, or of all columns that theirs has.
+
+    `num_cells` counts the values that change.
+    """
+
+    theirs: Addresses
+    ours: Addresses
+    taken: Cells | None
+    num_cells: int
+
+    @classmethod
+    def of_cells(cls, theirs: Addresses, ours: Addresses, taken: Cells) -> Rewritten:
+        """Return rows that get the cells that are set, each of which differs."""
+        return cls(theirs, ours, taken, int(taken.sum()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """What is left to do to ours: rows that go, rows that change, rows of theirs that come."""
+
+    deleted: Addresses
+    rewritten: tuple[Rewritten, ...]
+    inserted: Addresses
+
+    @property
+    def num_rewritten(self) -> int:
+        """How many rows change."""
+        return sum(len(part.ours) for part in self.rewritten)
+
+    @property
+    def num_cells(self) -> int:
+        """How many values of these rows change."""
+        return sum(part.num_cells for part in self.rewritten)
+
+    def __bool__(self) -> bool:
+        return bool(len(self.deleted) or self.num_rewritten or len(self.inserted))

@@ -10,8 +10,7 @@ import pyarrow as pa
 from lancekit.format import row_address
 from lancekit.format.paths import paths_by_id
 from lancekit.operations.lineage.column_key import has_key
-from lancekit.operations.lineage.merged_columns import MergedColumn
-from lancekit.operations.lineage.merged_rows import Settled
+from lancekit.operations.lineage.merged_columns import MergedColumn, Settled
 from lancekit.operations.lineage.three_way_columns import paired
 from lancekit.operations.lineage.three_way_plan import ThreeWay
 from lancekit.operations.lineage.write_rows import Given, batches_to_write, replaced_rows

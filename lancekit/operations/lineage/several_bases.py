@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from lancekit.operations.lineage.merged_rows import Cells, Clashes, Rewritten, Settled
+from lancekit.operations.lineage.merged_columns import Cells, Clashes, Rewritten, Settled
 from lancekit.operations.lineage.paired_rows import PairedRows, check_paired
 from lancekit.operations.lineage.rows import NOWHERE, read_rows
 from lancekit.operations.lineage.three_way_columns import rows_with_new_values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,17 +10,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import arrow_kernels as ak
 from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
-from lancekit.legible import literal, shown
-from lancekit.operations.lineage.merged_rows import Cells, Rewritten, Settled
+from lancekit.legible import literal, literals, python_value, shown
+from lancekit.operations.lineage.merged_columns import Cells, Rewritten, Settled
 from lancekit.operations.lineage.rows import NOWHERE
 from lancekit.operations.lineage.three_way_plan import ThreeWay
-from lancekit.operations.lineage.told_rows import pair_with_conflicts
 from lancekit.pipeline.casts.plan import plan_cast
+from lancekit.pipeline.diff.match import Matches, match_keys
+from lancekit.pipeline.diff.values import Seeds, digests
 from lancekit.pipeline.engine.inputs import as_reader
 
-__all__ = ["Chosen", "Side", "Sides", "choose_sides", "settle"]
+__all__ = ["Chosen", "Side", "Sides", "choose_sides", "pair_with_conflicts", "settle"]
 
 #: one of the two that changed a row
 Side = Literal["ours", "theirs"]
@@ -168,3 +170,38 @@ def _named(plan: ThreeWay, sides: Sides, key: tuple[str, ...]) -> pa.Table:
         cast = plan_cast(given.schema, wanted)
         return pa.Table.from_batches([cast.apply(batch) for batch in given.to_batches()], wanted)
     return pa.table(columns, schema=wanted)
+
+
+# ---- rows that somebody names by their keys, each with the conflict that it is
+
+
+def pair_with_conflicts(
+    conflicts: pa.Table, rows: pa.Table, key: Sequence[str], *, hint: str
+) -> Matches:
+    """Pair conflicts (old) with rows (new) by their keys, which have the types of ``rows``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A row belongs to no conflict, or two to the same; ``hint`` is what to do.
+    """
+    seeds = Seeds.drawn()
+    old, new = (
+        digests([_array(part[name], rows.schema.field(name).type) for name in key], seeds)
+        for part in (conflicts, rows)
+    )
+    found = match_keys(old, new)
+    if len(found.alone.new) or len(found.repeated.new):
+        at = int([*found.alone.new, *found.repeated.new][0])
+        told = {name: python_value(rows[name][at]) for name in key}
+        raise InvalidArgumentError(
+            f"The row with {literals(told)} settles no conflict, or one that another row settles.",
+            hint=hint,
+            row=told,
+        )
+    return found
+
+
+def _array(values: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    joined = ak.combine_chunks(values)
+    return joined if joined.type == kind else ak.cast(joined, kind)

@@ -23,8 +23,14 @@ from lancekit.operations.lineage.columns import pairs_of_sides
 from lancekit.operations.lineage.contained_columns import contained_columns
 from lancekit.operations.lineage.diff import Changes, compare_rows, find_changes, read_sides
 from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
-from lancekit.operations.lineage.merged_columns import ColumnPlan, Values
-from lancekit.operations.lineage.merged_rows import Cells, Clashes, Rewritten, Settled
+from lancekit.operations.lineage.merged_columns import (
+    Cells,
+    Clashes,
+    ColumnPlan,
+    Rewritten,
+    Settled,
+    Values,
+)
 from lancekit.operations.lineage.paired_rows import PairedRows, check_paired, rows_met
 from lancekit.operations.lineage.planned_parts import PlannedParts
 from lancekit.operations.lineage.rows import NOWHERE, read_rows

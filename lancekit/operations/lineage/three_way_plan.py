@@ -9,8 +9,7 @@ from lancekit.format.schema import LanceSchema
 from lancekit.operations.lineage.column_sides import ColumnSides
 from lancekit.operations.lineage.diff import Changes
 from lancekit.operations.lineage.diff_plan import DiffPlan
-from lancekit.operations.lineage.merged_columns import ColumnPlan
-from lancekit.operations.lineage.merged_rows import Clashes, Settled
+from lancekit.operations.lineage.merged_columns import Clashes, ColumnPlan, Settled
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.side import Addresses
 from lancekit.versions.snapshot import Snapshot

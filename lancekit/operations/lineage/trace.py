@@ -5,27 +5,46 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from lancekit.errors import LancekitError
+from lancekit import arrow_kernels as ak
+from lancekit.errors import ColumnNotFoundError, LancekitError
 from lancekit.format import row_address
 from lancekit.format.deletions import to_offsets
 from lancekit.format.fragment import DataFile, Fragment
 from lancekit.format.names import ManifestNaming
-from lancekit.format.operations import Clone
+from lancekit.format.operations import Clone, Overwrite
+from lancekit.format.schema import LanceField
 from lancekit.operations.lineage.columns import column_pairs, fragments_apart
 from lancekit.operations.lineage.diff import Changes, Sides, find_changes, read_sides
 from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
+from lancekit.operations.lineage.rows import seen
+from lancekit.pipeline.diff.fragments import ColumnPair, shared
 from lancekit.pipeline.diff.side import Addresses
+from lancekit.scan.fragments.source import fragment_sources
 from lancekit.versions.ancestor import source_of
 from lancekit.versions.at_once import at_once, timed
 from lancekit.versions.line import Line
 from lancekit.versions.listing import list_versions
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["Compared", "Pace", "Step", "is_first", "places_in", "step_back", "way_back"]
+__all__ = [
+    "ColumnEntry",
+    "ColumnKind",
+    "Compared",
+    "Pace",
+    "Step",
+    "column_entries",
+    "is_first",
+    "last_changes",
+    "places_in",
+    "step_back",
+    "way_back",
+]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -261,3 +280,178 @@ def way_back(snapshot: Snapshot, columns: Iterable[str]) -> Iterator[Pace]:
 def is_first(snapshot: Snapshot) -> bool:
     """Return whether nothing came before a version, so that it made all of its rows."""
     return snapshot.version == 1 and not _is_clone(snapshot)
+
+
+# ---- which version last changed each row
+
+
+@dataclass(frozen=True, slots=True)
+class _LastChanges:
+    """For each row the version that last changed it, 0 where that one is gone; the versions."""
+
+    versions: npt.NDArray[np.int64]
+    by_number: dict[int, Snapshot]
+
+    def column(self, values: dict[int, object], kind: pa.DataType) -> pa.Array:
+        """Return what is known of versions, row by row; null where the version is gone."""
+        numbers = np.array(sorted(self.by_number), np.int64)
+        listed = pa.array([values[number] for number in numbers.tolist()], kind)
+        places = np.searchsorted(numbers, self.versions)
+        return ak.take(listed, pa.array(places, mask=self.versions == 0))
+
+
+def last_changes(
+    snapshot: Snapshot, rows: Addresses, columns: Sequence[str] | None = None
+) -> _LastChanges:
+    """Return which version last changed rows, or some columns of them.
+
+    They are followed back along the line; most fragments are in a version and the one before it as
+    they are, and of those nothing is asked.
+
+    Parameters
+    ----------
+    rows
+        Addresses.
+    columns
+        Changes of others do not count; all by default.
+    """
+    order = np.argsort(rows, kind="stable")
+    at, open_, found = rows[order], np.ones(len(rows), bool), np.zeros(len(rows), np.int64)
+    by_number: dict[int, Snapshot] = {}
+    oldest, left = snapshot, len(rows)
+    for pace in way_back(snapshot, columns or ()):
+        if not left:
+            break
+        oldest = pace.old
+        touched = places_in(at, pace.changed)
+        touched = touched[open_[touched]]
+        if not len(touched):
+            continue
+        names = None if columns is None else [*pace.names.values()]
+        step = step_back(pace, at[touched], columns=names)
+        changed = step.born | step.updated
+        if changed.any():
+            done = touched[changed]
+            found[order[done]], open_[done] = pace.new.version, False
+            by_number[pace.new.version] = pace.new
+            left -= len(done)
+        at[touched[~changed]] = step.before[~changed]
+        if (at[1:] < at[:-1]).any():
+            sorting = np.argsort(at, kind="stable")
+            at, order, open_ = at[sorting], order[sorting], open_[sorting]
+    if left and is_first(oldest):
+        found[order[open_]] = oldest.version
+        by_number[oldest.version] = oldest
+    return _LastChanges(found, by_number)
+
+
+# ---- the history of a column: every version that made it, changed it as a whole, or dropped it
+
+ColumnKind: TypeAlias = Literal["added", "found", "cast", "renamed", "rewritten", "dropped"]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnEntry:
+    """What a version did to a column: `old` and `new` are what it was and is, if it was and is."""
+
+    kind: ColumnKind
+    version: Snapshot
+    before: Snapshot | None
+    old: LanceField | None
+    new: LanceField | None
+
+
+def column_entries(snapshot: Snapshot, name: str) -> list[ColumnEntry]:
+    """Return what became of a column up to a version, newest first; no rows are read.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        No version that can be read has a column of that name.
+    """
+    found = list(_entries(snapshot, name))
+    if not found:
+        snapshot.manifest.schema.field(name)  # which names what is like it
+        raise ColumnNotFoundError(f"No version that can be read has a column {name!r}.")
+    return found
+
+
+def _entries(snapshot: Snapshot, name: str) -> Iterator[ColumnEntry]:
+    field, oldest = _field(snapshot, name), snapshot
+    is_new = field is None  # no version so far had it
+    for pace in way_back(snapshot, ()):
+        oldest = pace.old
+        if field is None:
+            field = _field(pace.old, name)
+            if field is None:
+                continue
+            renamed = _renamed(pace, field)
+            if renamed is None:
+                yield ColumnEntry("dropped", pace.new, pace.old, field, None)
+            elif is_new:
+                # the column is there, by another name: its history goes on
+                yield from _entries(snapshot, renamed.name)
+                return
+            else:
+                yield ColumnEntry("renamed", pace.new, pace.old, field, renamed)
+            is_new = False
+            continue
+        is_new = False
+        pair = _pair(pace, field)
+        if pair.old is None:
+            yield ColumnEntry("added", pace.new, pace.old, None, field)
+            field = _field(pace.old, name)  # another one, which went as this one came
+            if field is not None:
+                renamed = _renamed(pace, field)
+                kind: ColumnKind = "dropped" if renamed is None else "renamed"
+                yield ColumnEntry(kind, pace.new, pace.old, field, renamed)
+            continue
+        for kind in _changes(pace, pair, pair.old):
+            yield ColumnEntry(kind, pace.new, pace.old, pair.old, field)
+        field = pair.old
+    if field is not None:
+        yield ColumnEntry("added" if is_first(oldest) else "found", oldest, None, None, field)
+
+
+def _renamed(pace: Pace, old: LanceField) -> LanceField | None:
+    """Return what a column of the older version is in the newer one, by another name."""
+    pairs = column_pairs(pace.old, pace.new)
+    found = (pair.new for pair in pairs if pair.old is not None and pair.old.name == old.name)
+    return next((new for new in found if new is not None and new.name != old.name), None)
+
+
+def _field(snapshot: Snapshot, name: str) -> LanceField | None:
+    return next((field for field in seen(snapshot).fields if field.name == name), None)
+
+
+def _pair(pace: Pace, field: LanceField) -> ColumnPair:
+    if pace.old.manifest.schema.fields == pace.new.manifest.schema.fields:
+        return ColumnPair(field.name, field.to_arrow().type, field, field)
+    pairs = column_pairs(pace.old, pace.new)
+    return next(pair for pair in pairs if pair.name == field.name)
+
+
+def _changes(pace: Pace, pair: ColumnPair, old: LanceField) -> Iterator[ColumnKind]:
+    if old.name != pair.name:
+        yield "renamed"
+    if _type(old) != pair.kind:
+        yield "cast"
+    elif _is_rewritten(pace, pair):
+        yield "rewritten"
+
+
+def _type(field: LanceField) -> pa.DataType:
+    return field.to_arrow().type
+
+
+def _is_rewritten(pace: Pace, pair: ColumnPair) -> bool:
+    """Return whether the values of rows that stayed lie elsewhere; of an overwrite none did."""
+    done = pace.new.transaction
+    if done is not None and isinstance(done.operation, Overwrite):
+        return True
+    if not pace.places or not len(pace.changed):
+        return False
+    before, after = (fragment_sources(side, seen(side)) for side in (pace.old, pace.new))
+    places, others = fragments_apart(pace.old, pace.new)
+    found = shared([before[at] for at in places], [after[at] for at in others], [pair])
+    return any(one.columns for one in found.pairs)

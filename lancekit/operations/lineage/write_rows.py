@@ -20,7 +20,7 @@ from lancekit.format.row_ids_encode import with_row_ids
 from lancekit.operations.common.key_guard import key_filter, key_paths
 from lancekit.operations.common.staged_files import write_task
 from lancekit.operations.delete import apply_deletions
-from lancekit.operations.lineage.merged_rows import Cells, Rewritten, Settled
+from lancekit.operations.lineage.merged_columns import Cells, Rewritten, Settled
 from lancekit.operations.lineage.returned_rows import (
     NONE_RETURNED,
     Returned,

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lancekit.commit.clock import Clock
-from lancekit.commit.first_version import put_first_manifest
 from lancekit.commit.manifest.build import build_manifest
+from lancekit.commit.put_version import put_first_manifest
 from lancekit.commit.refs import check_free
 from lancekit.errors import CommitUnknownError, LancekitError
 from lancekit.format import operations as ops

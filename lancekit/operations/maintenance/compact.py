@@ -23,7 +23,6 @@ from lancekit.operations.common.staged_files import removed_unless_landed, write
 from lancekit.operations.index.remap import rewritten_indices
 from lancekit.operations.index.reuse import deferred
 from lancekit.operations.index.segments import removed_unless_committed
-from lancekit.operations.maintenance.compact_json import parsed_fragments, shown_fragments
 from lancekit.operations.maintenance.compact_plan import (
     CompactionOptions,
     CompactionTask,
@@ -41,7 +40,9 @@ __all__ = [
     "compact",
     "compaction_choice",
     "measure",
+    "parsed_task",
     "run_tasks",
+    "shown_task",
 ]
 
 
@@ -65,9 +66,9 @@ class RewriteResult:
         return json.dumps(
             {
                 "metrics": {name: getattr(metrics, name) for name in counts},
-                "new_fragments": shown_fragments(self.new_fragments),
+                "new_fragments": _shown_fragments(self.new_fragments),
                 "read_version": self.read_version,
-                "original_fragments": shown_fragments(self.original_fragments),
+                "original_fragments": _shown_fragments(self.original_fragments),
                 "row_addrs": None,
             }
         )
@@ -87,8 +88,8 @@ class RewriteResult:
 def _parsed_result(values: Any) -> RewriteResult:
     return RewriteResult(
         read_version=int(values["read_version"]),
-        original_fragments=parsed_fragments(values["original_fragments"]),
-        new_fragments=parsed_fragments(values["new_fragments"]),
+        original_fragments=_parsed_fragments(values["original_fragments"]),
+        new_fragments=_parsed_fragments(values["new_fragments"]),
     )
 
 
@@ -259,4 +260,35 @@ def measure(results: Sequence[RewriteResult], version: int) -> CompactionMetrics
         bytes_written=sum(file.size_bytes for f in new for file in f.files),
         version=version,
         read_version=results[0].read_version if results else version,
+    )
+
+
+# ---- plans, tasks and results of a compaction as JSON: the text that pylance makes and takes
+
+
+def _shown_fragments(fragments: Iterable[Fragment]) -> list[dict[str, Any]]:
+    """Return fragments as JSON has them."""
+    return [fragment.to_json() for fragment in fragments]
+
+
+def _parsed_fragments(values: Iterable[Any]) -> tuple[Fragment, ...]:
+    """Return the fragments of JSON."""
+    return tuple(map(Fragment.from_dict, values))
+
+
+def shown_task(task: CompactionTask) -> dict[str, Any]:
+    """Return a task as JSON has it."""
+    return {
+        "task": {"fragments": _shown_fragments(task.fragments)},
+        "read_version": task.read_version,
+        "options": task.options.to_json(),
+    }
+
+
+def parsed_task(values: Any) -> CompactionTask:
+    """Return the task of JSON."""
+    return CompactionTask(
+        read_version=int(values["read_version"]),
+        fragments=_parsed_fragments(values["task"]["fragments"]),
+        options=CompactionOptions.from_json(values["options"]),
     )

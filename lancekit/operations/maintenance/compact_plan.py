@@ -346,7 +346,6 @@ def _left(
 
 # ---- fragments that stay apart: no key could tell all values of their dictionaries apart
 
-
 #: of so many fragments values are kept, should it be asked again
 _REMEMBERED = 1024
 

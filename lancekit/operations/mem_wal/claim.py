@@ -17,8 +17,7 @@ from lancekit.errors import CorruptFileError, RetriesExhaustedError, ShardError
 from lancekit.format.mem_wal.names import entry_name
 from lancekit.format.mem_wal.shard_manifest import ShardFieldValue, ShardManifest
 from lancekit.legible import warn
-from lancekit.operations.mem_wal.memtable import Memtable
-from lancekit.operations.mem_wal.replay import replayed
+from lancekit.operations.mem_wal.memtable import Memtable, replayed
 from lancekit.shards.entry import Entry, encode_sentinel
 from lancekit.shards.log import (
     check_reach,

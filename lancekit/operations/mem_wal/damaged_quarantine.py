@@ -18,7 +18,12 @@ from lancekit.format.mem_wal.names import LOGS, QUARANTINE
 from lancekit.format.operation_parts import CompactedSsTable
 from lancekit.format.schema import LanceSchema
 from lancekit.operations.common.retry import RetryPolicy, retried
-from lancekit.operations.mem_wal.damaged_tables import Left, copied_aside, fault_of_table, left_in
+from lancekit.operations.mem_wal.damaged_generations import (
+    Left,
+    copied_aside,
+    fault_of_table,
+    left_in,
+)
 from lancekit.operations.mem_wal.merge_work import land
 from lancekit.operations.mem_wal.quarantine import OWN, kept_in_quarantine
 from lancekit.operations.mem_wal.set_aside import SetAside

@@ -11,10 +11,10 @@ from time import monotonic, sleep
 from lancekit.errors import FencedError, LancekitError, RetriesExhaustedError
 from lancekit.operations.mem_wal.initialize import details_beside
 from lancekit.operations.mem_wal.open_writer import open_writer
-from lancekit.operations.mem_wal.open_writers import OpenWriter, writers_of
 from lancekit.operations.mem_wal.router import beside_each_other
 from lancekit.operations.mem_wal.settings import WriterSettings, writer_settings
 from lancekit.operations.mem_wal.turn import LOOK_SECONDS, Turn
+from lancekit.operations.mem_wal.writer import OpenWriter, writers_of
 from lancekit.operations.unmerged.waiting import has_rows_in_log
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard

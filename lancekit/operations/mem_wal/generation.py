@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit.commit.deletion_files import is_other_file, write_deletions
-from lancekit.commit.first_version import put_first_manifest
 from lancekit.commit.manifest.build import build_manifest, first_manifest
+from lancekit.commit.put_version import put_first_manifest
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import (
     CorruptFileError,

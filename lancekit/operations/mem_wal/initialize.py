@@ -35,9 +35,9 @@ from lancekit.format.storage_version import check_written
 from lancekit.legible import warn
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.retry import RetryPolicy, retried
-from lancekit.operations.mem_wal.left_logs import DroppedLogs, dropped_logs
 from lancekit.operations.mem_wal.settings import settings_as_text, writer_settings
 from lancekit.operations.mem_wal.shares import spec_of
+from lancekit.operations.mem_wal.table_watch import DroppedLogs, dropped_logs
 from lancekit.shards.schema import primary_key, wal_schema
 from lancekit.shards.shard import Shard
 from lancekit.versions.snapshot import Snapshot

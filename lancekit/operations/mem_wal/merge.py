@@ -25,8 +25,7 @@ from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard
 from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.mem_wal.initialize import details_beside
-from lancekit.operations.mem_wal.merge_step import Landed, OnError, Step, WaitingGeneration
-from lancekit.operations.mem_wal.refused import OF_ROWS
+from lancekit.operations.mem_wal.merge_step import OF_ROWS, Landed, OnError, Step, WaitingGeneration
 from lancekit.operations.unmerged.counts import waiting_rows
 from lancekit.operations.unmerged.marks import Marks
 from lancekit.progress import tracking

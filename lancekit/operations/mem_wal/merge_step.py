@@ -5,7 +5,8 @@ See docs/format/memwal.md, 7.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple
@@ -15,12 +16,26 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit import arrow_compute as pc
+from lancekit import arrow_kernels as ak
 from lancekit.commit.protocol import check_writable
-from lancekit.errors import CommitUnknownError, LancekitError, RetryableConflictError, ShardError
+from lancekit.errors import (
+    CommitUnknownError,
+    ConstraintViolationError,
+    LancekitError,
+    NullKeyError,
+    PredicateError,
+    RetryableConflictError,
+    SchemaMismatchError,
+    ShardError,
+    UnsupportedTypeError,
+)
+from lancekit.file.columns.split_leaves import columns_of_20
 from lancekit.format.mem_wal.shard_manifest import SsTable
 from lancekit.format.operation_parts import CompactedSsTable
 from lancekit.format.schema import LanceSchema
 from lancekit.legible import cut, literals, plural, warn
+from lancekit.operations.constraints.of_rows import RowConstraints
+from lancekit.operations.constraints.stored import Constraint
 from lancekit.operations.mem_wal.generation import open_generation
 from lancekit.operations.mem_wal.initialize import initialized
 from lancekit.operations.mem_wal.merge_work import land, work_out
@@ -31,9 +46,10 @@ from lancekit.operations.mem_wal.quarantine import (
     read_quarantine,
     with_facts,
 )
-from lancekit.operations.mem_wal.refused import OF_ROWS, refused_rows
 from lancekit.operations.unmerged.quarantined import quarantine_ids
 from lancekit.options import options
+from lancekit.pipeline.casts.batches import cast_all
+from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.engine.engine import (
     Choice,
     EngineName,
@@ -44,11 +60,12 @@ from lancekit.pipeline.engine.engine import (
 from lancekit.pipeline.engine.inputs import ScannedRows
 from lancekit.pipeline.merge.plan import MergeWork
 from lancekit.pipeline.source import LocalSource, Source
+from lancekit.scan.expressions.condition import Condition
 from lancekit.shards.shard import Shard
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Landed", "OnError", "Step", "WaitingGeneration", "engine_of"]
+__all__ = ["OF_ROWS", "Landed", "OnError", "Step", "WaitingGeneration", "engine_of"]
 
 #: what becomes of a row that cannot be merged
 OnError = Literal["raise", "quarantine"]
@@ -146,7 +163,7 @@ class Step:
                 current = latest_snapshot(current.line)
                 if self._left(current) != left:
                     raise
-                found = refused_rows(current, chosen)
+                found = _refused_rows(current, chosen)
                 if not found:
                     raise
                 if self.on_error == "raise":
@@ -279,3 +296,111 @@ def _source(rows: NewestRows, engine: EngineName) -> Source:
         source: Source = spark_engine().source(ScannedRows(rows.scan(), rows.reader), None)
         return source
     return LocalSource(rows.reader(), options.source_memory_bytes)
+
+
+# ---- rows of generations that a table does not take, and why
+
+#: errors of a merge that a row may be the reason of
+OF_ROWS = (
+    ConstraintViolationError,
+    NullKeyError,
+    PredicateError,
+    SchemaMismatchError,
+    UnsupportedTypeError,
+)
+
+Check = Callable[[pa.RecordBatch], object]
+Refused = tuple[int, str]
+
+
+def _refused_rows(table: Snapshot, rows: NewestRows) -> dict[int, str]:
+    """Return the rows that a version does not take, by their places, and the reason for each.
+
+    Conditions of the whole table name no row.
+    """
+    checks, found = _Checks.of(table), dict[int, str]()
+    first = 0
+    for batch in rows.reader():
+        for row, reason in checks.refused(batch):
+            found.setdefault(int(rows.places[first + row]), reason)
+        first += batch.num_rows
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Checks:
+    """The checks of rows that a merge makes."""
+
+    schema: LanceSchema
+    constraints: RowConstraints
+    is_20: bool
+
+    @classmethod
+    def of(cls, table: Snapshot) -> _Checks:
+        manifest = table.manifest
+        is_20 = manifest.new_file_version == "2.0"
+        return cls(manifest.schema, RowConstraints.of(table), is_20)
+
+    def refused(self, batch: pa.RecordBatch) -> Iterator[Refused]:
+        """Yield the rows of a batch that fail a check; a row may come several times."""
+        for constraint, condition, _ in self.constraints.conditions:
+            try:
+                yield from _all(condition.broken.mask(batch), _breaks(constraint))
+            except PredicateError:
+                yield from _apart(batch, _single(constraint, condition))
+        sound = np.ones(batch.num_rows, bool)
+        for field in batch.schema:
+            if not field.nullable and ak.null_count(nulls := batch.column(field.name)):
+                sound &= ~nulls.is_null().to_numpy(zero_copy_only=False)
+                yield from _all(nulls.is_null(), f"column {field.name!r} takes no nulls")
+        left = ak.filter(batch, sound)
+        places = np.flatnonzero(sound)
+        yield from ((int(places[row]), reason) for row, reason in _apart(left, self._store))
+
+    def _store(self, batch: pa.RecordBatch) -> None:
+        """Bring rows into the form that files have."""
+        form = self.schema.to_arrow()
+        for rows in cast_all(plan_cast(form, form), [batch]):
+            for field in self.schema.fields:
+                if self.is_20 and field.children:
+                    deque(columns_of_20(rows.column(field.name), field), maxlen=0)
+
+
+def _all(mask: pa.Array, reason: str) -> Iterator[Refused]:
+    return ((int(row), reason) for row in np.flatnonzero(pc.fill_null(mask, False)))
+
+
+def _breaks(constraint: Constraint) -> str:
+    return f"breaks the constraint {constraint.name!r} ({constraint.condition})"
+
+
+def _single(constraint: Constraint, condition: Condition) -> Check:
+    def check(batch: pa.RecordBatch) -> None:
+        try:
+            broken = pc.any(condition.broken.mask(batch)).as_py()
+        except PredicateError as error:
+            cannot = f"the constraint {constraint.name!r} cannot be computed: {error.message}"
+            raise PredicateError(cannot) from error
+        if broken:
+            raise ConstraintViolationError(_breaks(constraint))
+
+    return check
+
+
+def _apart(batch: pa.RecordBatch, check: Check, first: int = 0) -> Iterator[Refused]:
+    """Yield the rows that fail a check which names none: halves of the rows are tried in turn."""
+    if not batch.num_rows:
+        return
+    try:
+        check(batch)
+    except OF_ROWS as error:
+        if batch.num_rows == 1:
+            yield first, _in_a_line(error)
+            return
+        half = batch.num_rows // 2
+        yield from _apart(batch.slice(0, half), check, first)
+        yield from _apart(batch.slice(half), check, first + half)
+
+
+def _in_a_line(error: LancekitError) -> str:
+    return " ".join(error.message.split())

@@ -38,12 +38,22 @@ from lancekit.operations.mem_wal.shares import Share, shares, spec_of
 from lancekit.operations.mem_wal.turn import LONG_LOG, LOOK_SECONDS, Turn
 from lancekit.operations.mem_wal.writer import Writer
 from lancekit.operations.mem_wal.writer_messages import AFTER_PUT, not_put, not_taken
+from lancekit.options import Options, options
 from lancekit.pipeline.casts.batches import cast_all
 from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.shards.shard import shard_of
+from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Acknowledged", "Router", "beside_each_other", "columns_changed"]
+__all__ = [
+    "Acknowledged",
+    "Router",
+    "beside_each_other",
+    "columns_changed",
+    "keep_router",
+    "kept_router",
+]
+
 __all__ += ["sharding_of"]
 
 T = TypeVar("T")
@@ -380,3 +390,37 @@ def _not_all(done: Mapping[UUID, Acknowledged], failed: Mapping[UUID, LancekitEr
         shards={str(shard): rows for shard, rows in done.items()},
         failed={str(shard): error for shard, error in failed.items()},
     )
+
+
+# ---- the writers of `mem_wal_upsert`, which a process keeps between handles of one table
+#
+# A handle for each row would claim the shard for each row: after a pause in which the writer
+# before, of the same process, could go on, and with three files that are flushed to the disk.
+
+#: of how many tables the writers are kept: each may hold a memtable
+_MOST = 8
+
+#: replaced as a whole, so that threads need no lock, which a fork could leave locked
+_kept: tuple[tuple[Line, Options, Router], ...] = ()
+
+
+def kept_router(line: Line, now: Snapshot) -> Router | None:
+    """Return the kept writers of a table, if a handle at a version of it can use them.
+
+    They were opened with the options in force now, a writer is open, and the table is still there
+    with the same columns.
+    """
+    current = options.current()
+    for place, said, router in _kept:
+        if router.is_of_this_process and place == line and said == current:
+            # a version without logs fits nothing, and is seen by the look
+            usable = router.is_live() and (now.version <= router.version or router.fits(now))
+            return router if usable else None
+    return None
+
+
+def keep_router(line: Line, router: Router) -> None:
+    """Keep the writers of a table, in the place of others with the same options."""
+    global _kept  # noqa: PLW0603  # it stands for the process
+    entry = (line, options.current(), router)
+    _kept = (*(one for one in _kept if one[:2] != entry[:2]), entry)[-_MOST:]

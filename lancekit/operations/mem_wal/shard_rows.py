@@ -19,7 +19,7 @@ from lancekit.operations.mem_wal.shares import Share
 from lancekit.pipeline.casts.batches import cast_all
 from lancekit.pipeline.casts.plan import CastPlan, plan_cast
 from lancekit.pipeline.engine.inputs import as_reader, is_spark_dataframe
-from lancekit.scan.fragments.absent import nulls_of
+from lancekit.scan.fragments.split_fields import nulls_of
 from lancekit.shards.schema import primary_key, wal_schema
 
 __all__ = ["ShardRows", "cast_columns", "opened_rows"]

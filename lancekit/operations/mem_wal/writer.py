@@ -5,16 +5,19 @@ See docs/format/memwal.md, 9.
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from time import monotonic, perf_counter
+from typing import Protocol
+from weakref import WeakSet
 
 import pyarrow as pa
 
@@ -23,20 +26,17 @@ from lancekit.errors import LancekitError
 from lancekit.interrupts import LOOK_SECONDS, Postponed, attempting, heed
 from lancekit.operations.mem_wal import writer_messages as messages
 from lancekit.operations.mem_wal.claim import Claim
-from lancekit.operations.mem_wal.flush import Flushes
-from lancekit.operations.mem_wal.flush_queue import FlushQueue
+from lancekit.operations.mem_wal.flush import Flushes, FlushQueue
 from lancekit.operations.mem_wal.group_commit import GroupCommit, Ticket
 from lancekit.operations.mem_wal.log_writer import LogWriter
 from lancekit.operations.mem_wal.memtable import Memtable
-from lancekit.operations.mem_wal.open_writers import remember_writer
 from lancekit.operations.mem_wal.settings import WriterSettings
 from lancekit.operations.mem_wal.stats import Memory, WriterStats
 from lancekit.progress import context_of_its_own
 from lancekit.shards.shard import Shard
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Writer"]
-
+__all__ = ["OpenWriter", "Writer", "writers_of"]
 
 LOGGER = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class Writer:
         self._told = monotonic()
         with self._lock:
             self._freeze() if self._active.lacking else self._full()
-        remember_writer(self)
+        _remember_writer(self)
 
     # ---- what users ask for
 
@@ -411,3 +411,58 @@ class Writer:
                 if self._waiting.ended is not None or not self._queue.pending:
                     self._ticking = False
                     return
+
+
+# ---- the open writers of this process, which can be flushed without being fenced
+
+
+class OpenWriter(Protocol):
+    """What is asked of a writer here."""
+
+    process: int
+
+    @property
+    def shard(self) -> Shard:
+        """The shard that it writes to."""
+
+    @property
+    def epoch(self) -> int:
+        """The number of the claim that it writes under."""
+
+    @property
+    def state(self) -> str:
+        """``"open"``, or why it takes no rows."""
+
+    def flush(self) -> None:
+        """Make a generation of all rows that were put before."""
+
+    def write_waiting(self) -> None:
+        """Return when all rows that were put before are in the log."""
+
+
+_writers: WeakSet[OpenWriter] = WeakSet()
+
+
+def _remember_writer(writer: OpenWriter) -> None:
+    """Add a writer, which leaves when it is closed or gone."""
+    _writers.add(writer)
+
+
+def _open_here() -> list[OpenWriter]:
+    return [one for one in list(_writers) if one.state == "open" and one.process == os.getpid()]
+
+
+def writers_of(shards: Iterable[Shard]) -> list[OpenWriter]:
+    """Return the open writers of shards that this process has."""
+    places = {shard.store.uri for shard in shards}
+    return [one for one in _open_here() if one.shard.store.uri in places]
+
+
+@atexit.register
+def _write_what_waits() -> None:
+    """Write the rows of puts that did not wait for the log; a killed process loses them."""
+    for writer in _open_here():
+        try:
+            writer.write_waiting()
+        except Exception:
+            LOGGER.exception("rows were not written when Python ended")

@@ -15,9 +15,9 @@ from lancekit.operations.explain.explanation import (
     Writes,
     explanation,
     reads,
+    stored_bytes,
 )
 from lancekit.operations.explain.nodes import read_node
-from lancekit.operations.explain.stored_bytes import stored_bytes
 from lancekit.operations.merge.merge_insert import check_columns, check_source
 from lancekit.pipeline.engine.engine import Choice
 from lancekit.pipeline.merge.plan import Matched, MergeClauses, writes_rows

@@ -24,7 +24,7 @@ from lancekit.format.arrow_parts import item_field
 from lancekit.format.extensions import EXTENSION_NAME
 from lancekit.format.field_marks import BLOB, BLOB_V2
 from lancekit.pipeline.casts.rules import BLOB_STRUCT, LossError, cast_array, find_rule
-from lancekit.scan.fragments.absent import nulls_of
+from lancekit.scan.fragments.split_fields import nulls_of
 
 __all__ = ["CastPlan", "normalise_new_schema", "plan_cast", "spelled", "with_new_blobs"]
 
@@ -429,7 +429,6 @@ def _new_blob(field: pa.Field) -> pa.Field:
 
 
 # ---- types as Python that makes them, for hints that can be run
-
 
 #: types whose text is not the name of the function that makes them
 _NAMES = {

@@ -397,7 +397,6 @@ _MAKERS: Mapping[str, _Maker] = {
 
 # ---- which classes of Python's, NumPy's and pandas' hold values of one kind
 
-
 #: the special before the general: a bool is an int, a datetime a date, NumPy's spans integers
 _FAMILIES: tuple[tuple[tuple[type, ...], str], ...] = (
     ((NoneType, type(np.ma.masked)), "missing"),

@@ -337,7 +337,6 @@ _TELLING: tuple[tuple[Any, Callable[[Any], Iterator[object]]], ...] = (
 # A module of the user's is one of a notebook, a script, or a file beside them; all others belong to
 # Python or to an installed package, whose release stands for them.
 
-
 #: folders of installed packages, also those that Python does not name, such as a user's
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 

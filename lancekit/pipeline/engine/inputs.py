@@ -27,9 +27,7 @@ from lancekit.legible import shown
 from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.casts.python_values import Guide, python_array, towards
 from lancekit.pipeline.casts.values import LossError
-from lancekit.pipeline.engine.frames import frame_columns, series_array
-from lancekit.pipeline.engine.numpy_arrays import numpy_array
-from lancekit.pipeline.engine.polars import polars_reader
+from lancekit.pipeline.engine.frames import frame_columns, numpy_array, polars_reader, series_array
 
 if TYPE_CHECKING:
     from lancekit.scan.scan import Scan

@@ -22,8 +22,7 @@ from lancekit.scan.fragment_rows import ScanRequest, block_rows, project, select
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
 from lancekit.scan.outputs import plan_columns
-from lancekit.scan.read import Read, select_known
-from lancekit.scan.selection import Selection
+from lancekit.scan.read import Read, Selection, select_known
 
 __all__ = ["UpdateTask", "Updated", "update_rows"]
 

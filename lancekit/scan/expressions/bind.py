@@ -47,7 +47,6 @@ def _negate(tree: Syntax, scope: Scope) -> Bound:
 
 # ---- casts
 
-
 _TYPES: Mapping[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "tinyint": pa.int8(),
@@ -338,7 +337,6 @@ def bind(tree: Syntax, sql: str, schema: pa.Schema, now: int) -> Bound:
 
 
 # ---- which values are among many: ``IN`` a list of literals, looked up as sets
-
 
 #: fewer values that are computed are compared one by one
 _FEW = 16

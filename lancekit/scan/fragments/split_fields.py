@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
-from lancekit.errors import UnsupportedFeatureError
+from lancekit.errors import MemoryLimitError, UnsupportedFeatureError
 from lancekit.file.columns.physical import in_one_column, repacked
+from lancekit.file.kernels.widths import null_bytes
 from lancekit.format.arrow_parts import child_of, flattened
 from lancekit.format.schema import LanceField
-from lancekit.scan.fragments.absent import nulls_of
+from lancekit.options import options
 
-__all__ = ["as_stored", "joined", "stored_part"]
+__all__ = ["as_stored", "joined", "nulls_of", "stored_part"]
 
 
 def stored_part(
@@ -101,3 +102,27 @@ def _join_lists(field: LanceField, parts: Sequence[pa.Array]) -> pa.Array:
     )
     make = pa.LargeListArray if large else pa.ListArray
     return make.from_arrays(starts, items, type=kind, mask=pc.is_null(first))
+
+
+# ---- columns that nobody has values of: nulls, unless one takes more memory than a page may
+
+
+def nulls_of(field: pa.Field, rows: int) -> pa.Array:
+    """Return the nulls of a column that nobody has values of.
+
+    Raises
+    ------
+    MemoryLimitError
+        One of them would take more than a page may: a schema can say so of any field.
+    """
+    each = null_bytes(field.type)
+    if rows and each > options.page_memory_bytes:
+        raise MemoryLimitError(
+            f"One value of column {field.name!r} of {field.type} takes {each:,} bytes, and there "
+            f"are none: lancekit.options.page_memory_bytes is {options.page_memory_bytes:,}.",
+            hint="Leave the column alone; if you trust where the schema is from, set "
+            f"lancekit.options.page_memory_bytes = {each} or more.",
+            column=field.name,
+            needed=each,
+        )
+    return pa.nulls(rows, field.type)

@@ -251,7 +251,6 @@ _ANSWERS: Mapping[type[FullTextQuery], Callable[[Any, Mapping[str, TextColumn]],
 # with its weight.  Of how many rows there are, and how many have a token, the column counts that
 # has most.
 
-
 _Sums = npt.NDArray[np.float32]
 
 

@@ -16,8 +16,7 @@ from lancekit.scan.chosen import POSITION, Narrowed, chosen_rows, fulfilling
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
-from lancekit.scan.nearest.best import Best, Kept
-from lancekit.scan.nearest.indexed import IndexedVectors, Wanted
+from lancekit.scan.nearest.indexed import Best, IndexedVectors, Kept, Wanted
 from lancekit.scan.nearest.vectors import measured
 from lancekit.scan.outputs import Output, column_names
 from lancekit.scan.scan import Scan

@@ -107,7 +107,7 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped h
         return LanceStreamReader(self._options, scan_wire(scan.request))
 
     def _planned(self) -> Scan:
-        from lancekit.spark.datasource.plan import plan_scan
+        from lancekit.spark.datasource.reader import plan_scan
 
         if self._scan is None:
             asked = self._options

@@ -12,17 +12,24 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from lancekit.errors import InvalidArgumentError
 from lancekit.machine import processors
 from lancekit.options import Options
+from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragment_rows import ScanRequest, default_batch_rows
+from lancekit.scan.fragments.blobs import blob_view
+from lancekit.scan.outputs import plan_columns
+from lancekit.scan.read import reading
 from lancekit.scan.scan import Scan
+from lancekit.spark.datasource.options import SourceOptions
 from lancekit.spark.frames.scan import Piece, read_piece, scan_batch, scan_pieces, scan_wire
 from lancekit.spark.frames.types import spark_schema
 from lancekit.spark.jobs.failures import briefly
 from lancekit.spark.jobs.versions import Sent
 from lancekit.spark.jobs.worker import enter_worker
+from lancekit.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["LanceReader", "narrowed"]
+__all__ = ["LanceReader", "narrowed", "plan_scan"]
 
 
 def narrowed(scan: Scan, schema: StructType) -> Scan:
@@ -76,3 +83,21 @@ class LanceReader(Sent, DataSourceReader):  # type: ignore[misc]  # pyspark is u
         wire = scan_wire(self._request)
         for batch in read_piece(partition.value, self._request):
             yield scan_batch(batch, wire)
+
+
+# ---- the scan that the options of ``format("lance")`` ask for
+
+
+def plan_scan(asked: SourceOptions, snapshot: Snapshot) -> Scan:
+    """Return the scan of a version that the options ask for."""
+    schema = blob_view(snapshot.manifest.schema)
+    hidden = [("_rowid", asked.with_row_id), ("_rowaddr", asked.with_row_address)]
+    predicate = None if asked.filter is None else Predicate.parse(asked.filter, schema.to_arrow())
+    request = ScanRequest(
+        outputs=plan_columns(schema, asked.columns, [name for name, wanted in hidden if wanted]),
+        predicate=predicate,
+        batch_rows=asked.batch_size or default_batch_rows(),
+    )
+    read = reading(snapshot, predicate, schema)
+    # opened now, so that a base path that is not trusted is an error of the plan
+    return Scan(read=replace(read, sources=tuple(read.sources)), request=request)

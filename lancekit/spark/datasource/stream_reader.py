@@ -47,7 +47,7 @@ from lancekit.scan.fragments.row_set import RowSet
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.read import Read
 from lancekit.spark.datasource.options import LATEST, SourceOptions
-from lancekit.spark.datasource.plan import plan_scan
+from lancekit.spark.datasource.reader import plan_scan
 from lancekit.spark.datasource.stream_changes import ChangeLog
 from lancekit.spark.frames.scan import (
     Piece,

@@ -372,7 +372,6 @@ def _where(frame: DataFrame, condition: Column) -> DataFrame:
 # there are as many numbers as have the bytes of the table, and a filter keeps the first one of
 # each task: Spark takes a filter to keep all.
 
-
 _THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
 #: what a number of a range has
 _NUMBER_BYTES = 8

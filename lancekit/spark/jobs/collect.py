@@ -277,7 +277,6 @@ def run_action(
 
 # ---- what Spark's pages call a job: what the user called, of which version, and what is done
 
-
 #: what hold a dataset call it
 _HOLDERS = ("_handle", "_dataset", "_ds")
 #: methods whose names say less than those of what made their object

@@ -16,10 +16,18 @@ from lancekit.pipeline.keys.source_keys import key_schema
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.outputs import plan_columns
-from lancekit.spark.frames.key_bytes import key_wire, pack_keys, unpack_keys
 from lancekit.spark.frames.scan import fragment_frame
 from lancekit.spark.frames.types import from_spark_batch, to_spark_batch, wire_schema
-from lancekit.spark.frames.wire_rows import FAILURE, by_place, gathered, prepare, raise_failure
+from lancekit.spark.frames.wire_rows import (
+    FAILURE,
+    by_place,
+    gathered,
+    key_wire,
+    pack_keys,
+    prepare,
+    raise_failure,
+    unpack_keys,
+)
 from lancekit.spark.jobs.collect import run_action
 from lancekit.spark.merge.cached_source import CachedSource, SameKeys
 from lancekit.spark.merge.merge_task import ADDRESS, MatchedRows, MergeTask

@@ -61,12 +61,12 @@ from lancekit.spark.merge.merge_task import (
     ADDRESS,
     MatchedRows,
     MergeTask,
+    RowSet,
     TaskResult,
     concatenated,
     lent_columns,
 )
 from lancekit.spark.merge.routed_source import ordered_frame, piece_bounds
-from lancekit.spark.merge.row_set import RowSet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -300,7 +300,6 @@ def _rows_of(matches: Sequence[Matches]) -> RowSet:
 # ---- A merge on Spark that updates columns where the rows are
 #
 # The new values of a fragment meet in one task, which writes the fragment's file.
-
 
 _PIECE = "piece"
 

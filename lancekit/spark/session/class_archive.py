@@ -20,8 +20,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from lancekit.errors import SessionError
+from lancekit.own_files import cache_folder
 from lancekit.spark.session.java import Java, find_java
-from lancekit.user_cache import cache_folder
 
 __all__ = ["archive_of", "base_of", "make_archive", "with_archive"]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lancekit.errors import JavaNotFoundError
 from lancekit.extras import install_hint
-from lancekit.user_cache import cache_folder
+from lancekit.own_files import cache_folder
 
 __all__ = ["MINIMUM_JAVA", "Java", "find_java"]
 

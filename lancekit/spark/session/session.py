@@ -47,7 +47,6 @@ __all__ = ["Owned", "active_session", "is_active", "owned_session", "spark_sessi
 # The process gets a log file as its output.  In a notebook everything that reaches the kernel's own
 # output lands in a cell, and Spark's start alone writes a dozen lines.
 
-
 _END_SECONDS = 20
 
 REASON = re.compile(

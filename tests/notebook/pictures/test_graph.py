@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 
 import lancekit as lk
-from lancekit.notebook.pictures.graph import graph_picture
+from lancekit.notebook.pictures.graph import graph_picture, mermaid, render_text
 from lancekit.notebook.pictures.lanes import lanes_of
 from lancekit.notebook.pictures.refs import Graph, Link, Node, Reader, Track, graph_of, merges_into
-from lancekit.notebook.pictures.refs_text import mermaid, render_text
 from tests.notebook.pictures.support import NAMES, merged, numbered, parsed, words
 
 

@@ -19,7 +19,7 @@ import lancekit as lk
 from lancekit.file.writer import FileWriter
 from lancekit.index.kinds import BTREE
 from lancekit.operations.common.retry import RetryPolicy
-from lancekit.operations.index import create, groups
+from lancekit.operations.index import create
 from lancekit.operations.index.create import IndexRequest, create_index
 from lancekit.pipeline.engine.engine import Choice, LocalRunner
 
@@ -27,7 +27,7 @@ KINDS = {"x": ["BTREE", "BITMAP", "ZONEMAP"], "t": ["INVERTED"]}
 KILLED = """
 import os, sys
 import lancekit as lk
-from lancekit.operations.index import create, groups
+from lancekit.operations.index import create
 create.put_segments = lambda *_: os._exit(9)
 lk.dataset(sys.argv[1]).create_scalar_index("x", "BTREE")
 """
@@ -66,7 +66,7 @@ def in_groups(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     """Make indices by groups of one fragment, in this process, by a runner that is given."""
 
     def use(runner: Any) -> None:
-        monkeypatch.setattr(groups, "_LEAST_BYTES", 1)
+        monkeypatch.setattr(create, "_LEAST_BYTES", 1)
         monkeypatch.setattr(create, "choose_engine", lambda _rows: Choice("spark", "a test"))
         monkeypatch.setattr(create, "runner_of", lambda *_: runner)
 
@@ -118,7 +118,7 @@ def test_a_task_has_its_own_fragments_alone(
 
 @pytest.mark.spark
 def test_on_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "_LEAST_BYTES", 1)  # of the driver, which cuts the groups
+    monkeypatch.setattr(create, "_LEAST_BYTES", 1)  # of the driver, which cuts the groups
     ds = written(tmp_path / "d")
     told = list[str]()
     with lk.options(engine="spark", progress=lambda progress: told.append(progress.what)):
@@ -144,7 +144,7 @@ def test_segments_share_their_partitions(
 ) -> None:
     ds = written(tmp_path / "d", fragments=8)
     in_groups(LocalRunner())
-    monkeypatch.setattr(groups, "_TASK_BYTES", 1)  # no part is joined with another
+    monkeypatch.setattr(create, "_TASK_BYTES", 1)  # no part is joined with another
     given: dict[str, Any] = {"num_sub_vectors": 2} if kind == "IVF_PQ" else {}
     ds.create_index("v", kind, num_partitions=3, **given)
     (index,) = ds.describe_indices()
@@ -166,7 +166,7 @@ def test_vectors_that_a_sample_misses(
     vectors = pa.array([None] * 199 + [[1.0, 2.0]], pa.list_(pa.float32(), 2))
     ds = lk.write_dataset({"x": range(200), "v": vectors}, str(tmp_path / "d"), max_rows_per_file=9)
     in_groups(LocalRunner())
-    monkeypatch.setattr(groups, "_SAMPLE_BYTES", 80)
+    monkeypatch.setattr(create, "_SAMPLE_BYTES", 80)
     ds.create_index("v", "IVF_FLAT")
     (index,) = ds.describe_indices()
     assert len(index.segments) == 1
@@ -184,7 +184,7 @@ def test_a_segment_is_no_larger_than_a_worker_holds(
     ds.create_scalar_index("x", "BTREE", name="one")
     assert runner.done == [8, 1]
     size = sum(file.size_bytes for file in lk.dataset(ds.uri)._snapshot.indices[0].files)
-    monkeypatch.setattr(groups, "_TASK_BYTES", size)
+    monkeypatch.setattr(create, "_TASK_BYTES", size)
     ds.create_scalar_index("x", "BTREE", name="two")
     segments = {index.name: len(index.segments) for index in ds.describe_indices()}
     assert segments["one"] == 1

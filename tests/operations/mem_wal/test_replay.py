@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lancekit.format.schema import LanceSchema
-from lancekit.operations.mem_wal.replay import replayed
+from lancekit.operations.mem_wal.memtable import replayed
 from lancekit.shards.entry import Entry
 from lancekit.shards.schema import wal_schema
 

@@ -6,8 +6,9 @@ the values come from the rows of the table with the same keys, as a further data
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +16,15 @@ import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
 from lancekit.arrow_values import booleans_of
-from lancekit.format.fragment import TOMBSTONE
+from lancekit.errors import CorruptFileError
+from lancekit.file.writer import FileWriter
+from lancekit.format.fragment import TOMBSTONE, DataFile, Fragment
 from lancekit.format.schema import LanceSchema
-from lancekit.operations.mem_wal.reader.held import held_file
+from lancekit.format.storage_version import DEFAULT_VERSION
 from lancekit.operations.mem_wal.reader.newest import KeyRows, Newest
 from lancekit.pipeline.keys.indexed import key_lookup
 from lancekit.pipeline.keys.probe import KeyTable
+from lancekit.pipeline.rows.write import data_file
 from lancekit.scan.expressions.nodes import applied
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest
@@ -29,9 +33,11 @@ from lancekit.scan.outputs import plan_columns
 from lancekit.scan.read import Read
 from lancekit.scan.scan import Scan
 from lancekit.shards.schema import TOMBSTONE as MARK
-from lancekit.versions.snapshot import Snapshot
+from lancekit.shards.schema import generation_schema
+from lancekit.storage.base import Bytes, Store
+from lancekit.versions.snapshot import FileLocation, Snapshot
 
-__all__ = ["rows_of_keys", "with_later_columns", "with_own_mark"]
+__all__ = ["held_fragment", "rows_of_keys", "with_later_columns", "with_own_mark"]
 
 #: in the place of the field that marks deleted rows; no table has so many
 _MARK_ID = (1 << 31) - 1
@@ -77,7 +83,7 @@ def with_later_columns(
     own = LanceSchema(tuple(replace(f, nullable=True) for f in schema.fields if f.name in lacking))
     columns = [ak.take(found.column(field.name), at) for field in own.fields]
     values = pa.table([*map(_whole, columns)], schema=own.to_arrow())
-    file, location = held_file(values.to_batches(), own, base, f"later columns of {rows.where}")
+    file, location = _held_file(values.to_batches(), own, base, f"later columns of {rows.where}")
     ids = {field.id for field in own.walk()}
     files = tuple(
         replace(one, fields=tuple(TOMBSTONE if id_ in ids else id_ for id_ in one.fields))
@@ -159,3 +165,106 @@ def _places(wanted: Newest, found: pa.Table) -> pa.Array:
 
 def _whole(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     return ak.combine_chunks(values) if isinstance(values, pa.ChunkedArray) else values
+
+
+# ---- rows of logs and of writers' memory, as fragments: a data file each, in memory
+#
+# So all that reads fragments reads them: columns are found by their ids, and filters and searches
+# see no difference.
+
+_NAME = "rows"
+
+
+class _HeldFile:
+    """A `RandomAccess` over bytes in memory."""
+
+    gap = 0
+    identity = None
+
+    def __init__(self, data: pa.Buffer, name: str) -> None:
+        self._data = data
+        self.name = name
+
+    def size(self) -> int:
+        return self._data.size
+
+    def read(self, start: int, length: int) -> pa.Buffer:
+        if not 0 <= start <= start + length <= self._data.size:
+            raise CorruptFileError(f"{self.name} ends before byte {start + length}.")
+        return self._data.slice(start, length)
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+        return [self.read(start, length) for start, length in ranges]
+
+
+@dataclass(frozen=True)
+class _HeldStore:
+    """As much of a store as it takes to read the one file; it can be sent to a worker."""
+
+    data: pa.Buffer
+    uri: str
+
+    def open(self, name: str, _size: int | None = None) -> _HeldFile:
+        return _HeldFile(self.data, f"{self.uri}/{name}")
+
+
+class _Memory:
+    """A `Sink` that keeps what is written."""
+
+    def __init__(self) -> None:
+        self._stream = pa.BufferOutputStream()
+        self.data = pa.py_buffer(b"")
+
+    def write(self, data: Bytes) -> None:
+        self._stream.write(data)
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def close(self) -> None:
+        self.data = self._stream.getvalue()
+
+    def abort(self) -> None:
+        self._stream.close()
+
+
+def _held_file(
+    batches: Sequence[pa.RecordBatch], schema: LanceSchema, base: Snapshot, where: str
+) -> tuple[DataFile, FileLocation]:
+    """Write rows of a schema to a data file in memory; `base` and `where` as of `held_fragment`."""
+    sink = _Memory()
+    version = base.manifest.new_file_version
+    writer = FileWriter(sink, schema, version=DEFAULT_VERSION if version == "0.1" else version)
+    plain = schema.to_arrow()
+    for batch in batches:
+        writer.write(pa.RecordBatch.from_arrays(batch.columns, schema=plain))
+    summary = writer.finish()
+    store = cast("Store", _HeldStore(sink.data, where))
+    return data_file(_NAME, summary), FileLocation(store, _NAME, summary.size_bytes)
+
+
+def held_fragment(batches: Sequence[pa.RecordBatch], base: Snapshot, where: str) -> FragmentSource:
+    """Return rows in the form that a log has today as a fragment.
+
+    Parameters
+    ----------
+    batches
+        The rows.
+    base
+        The table.
+    where
+        What to call them in messages.
+    """
+    own = generation_schema(base.manifest.schema)
+    file, location = _held_file(batches, own, base, where)
+    return FragmentSource(
+        fragment=Fragment(0, (file,), sum(batch.num_rows for batch in batches)),
+        files=(location,),
+        deletion=None,
+        schema=own,
+        stable_row_ids=False,
+        first_row=0,
+        version=base.version,
+        line=base.line,
+        base_paths=(),
+    )

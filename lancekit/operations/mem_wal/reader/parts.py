@@ -31,12 +31,14 @@ from lancekit.format.schema import LanceSchema
 from lancekit.index.search.btree import LOOKUP
 from lancekit.lazy import cached_property
 from lancekit.operations.mem_wal.generation import KEYS, generation_identity, open_generation
-from lancekit.operations.mem_wal.memtable import Memtable
+from lancekit.operations.mem_wal.memtable import Memtable, replayed
 from lancekit.operations.mem_wal.newest_rows import lacking
-from lancekit.operations.mem_wal.reader.held import held_fragment
-from lancekit.operations.mem_wal.reader.later_columns import with_later_columns, with_own_mark
+from lancekit.operations.mem_wal.reader.later_columns import (
+    held_fragment,
+    with_later_columns,
+    with_own_mark,
+)
 from lancekit.operations.mem_wal.reader.newest import KeyRows
-from lancekit.operations.mem_wal.replay import replayed
 from lancekit.operations.unmerged.marks import Marks
 from lancekit.options import options
 from lancekit.scan.fragments.reader import FragmentReader

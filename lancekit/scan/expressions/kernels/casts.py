@@ -294,7 +294,6 @@ def arrow_type(text: str) -> pa.DataType | None:
 
 # ---- casts to text: values as Lance readers write them
 
-
 #: from here on numbers are written with an exponent, by Arrow and in the language
 _EXPONENT_OF_ARROW, _EXPONENT = 1e10, 1e16
 #: days from 1970 on whose years Arrow writes: -32767 to 32767

@@ -33,7 +33,6 @@ __all__ = ["TEXT_FUNCTIONS", "contains", "like"]
 
 # ---- which texts hold a given one: looked for in all of them at once, as the bytes that they are
 
-
 #: The first bytes are compared at every place, the others where these were found.
 _EVERYWHERE = 4
 

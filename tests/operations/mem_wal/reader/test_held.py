@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.operations.mem_wal.reader.held import held_fragment
+from lancekit.operations.mem_wal.reader.later_columns import held_fragment
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.shards.schema import wal_schema
 from tests.support.shards import ROWS_SCHEMA, rows

@@ -18,10 +18,10 @@ from lancekit.errors import VersionNotFoundError
 from lancekit.format.mem_wal.names import mem_wal_entry
 from lancekit.format.schema import LanceSchema
 from lancekit.lazy import cached_property
-from lancekit.operations.mem_wal.aside.rows import AsideFile, AsideRows
 from lancekit.operations.mem_wal.generation import open_generation
 from lancekit.operations.mem_wal.newest_rows import GenerationRows
 from lancekit.operations.mem_wal.quarantine import keys_in, read_quarantine
+from lancekit.operations.mem_wal.reader.aside_rows import AsideFile, AsideRows
 from lancekit.operations.mem_wal.reader.later_columns import rows_of_keys
 from lancekit.operations.unmerged.marks import Marks
 from lancekit.pipeline.diff.values import Seeds, digests

@@ -1,23 +1,39 @@
-"""Explanations of what is done with indices, and of a check of all files."""
+"""Explanations of indices, their upkeep, a check of all files, and a merge of shards."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from lancekit.legible import plural
 from lancekit.operations.explain.explanation import (
     Explanation,
     PlanNode,
     Writes,
+    explain_metadata,
     explanation,
     reads,
 )
 from lancekit.operations.explain.nodes import read_node
 from lancekit.operations.index.create import IndexPlan
 from lancekit.operations.index.optimize import IndexUpkeep, OptimizeRequest, plan_upkeep
+from lancekit.operations.maintenance.compact import compaction_choice
+from lancekit.operations.maintenance.compact_plan import CompactionOptions, plan_compaction
+from lancekit.operations.mem_wal.merge import planned_merge
+from lancekit.operations.mem_wal.merge_step import engine_of
+from lancekit.operations.unmerged.counts import waiting_rows
+from lancekit.operations.unmerged.waiting_rows import WaitingRows
 from lancekit.pipeline.engine.engine import Choice, choose_engine
 from lancekit.scan.fragments.source import fragment_sources
+from lancekit.shards.shard import Shard
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["explain_index", "explain_optimize_indices", "explain_validate"]
+__all__ = [
+    "explain_compaction",
+    "explain_index",
+    "explain_merge_mem_wal",
+    "explain_optimize_indices",
+    "explain_validate",
+]
 
 _HERE = Choice("local", "indices are kept up in this process, whatever their size")
 _NOTHING = "the indices cover all rows, so that no version is made"
@@ -110,3 +126,85 @@ def explain_validate(snapshot: Snapshot, *, deep: bool) -> Explanation:
             else "of each file the frame is read, and no values"
         ],
     )
+
+
+# ---- what a compaction would do, by what plans it
+
+
+def explain_compaction(snapshot: Snapshot, options: CompactionOptions) -> Explanation:
+    """Explain a compaction."""
+    plan = plan_compaction(snapshot, options)
+    ids = {fragment.id for task in plan.tasks for fragment in task.fragments}
+    sources = [s for s in fragment_sources(snapshot) if s.fragment.id in ids]
+    left = [
+        f"{len(covered.fragment_ids)} fragments are left alone, because index {covered.index!r} "
+        "covers them"
+        for covered in plan.left_to_indices
+    ]
+    if not sources:
+        note = "there is nothing to compact, so no version is made"
+        return explain_metadata(snapshot, "compact_files", [], [note, *left])
+    amount = reads(snapshot, snapshot.manifest.schema.names, sources)
+    return explanation(
+        snapshot,
+        "compact_files",
+        compaction_choice(plan.tasks),
+        plan=PlanNode("Read", reads=amount),
+        reads=amount,
+        writes=Writes(
+            what=f"the same rows in new files, by {len(plan.tasks)} tasks",
+            rows=amount.rows,
+            bytes=amount.bytes,
+        ),
+        commits=["ReserveFragments", "Rewrite"],
+        notes=["old files stay until cleanup_old_versions() removes them", *left],
+    )
+
+
+# ---- what a merge of generations would do
+
+
+def explain_merge_mem_wal(
+    snapshot: Snapshot, shards: Iterable[Shard], rows_per_commit: int, *, flush: bool
+) -> Explanation:
+    """Explain a merge of what shards have flushed, and of logs."""
+    current, manifests, steps = planned_merge(snapshot, shards, rows_per_commit)
+    waiting = [each for step in steps for each in step]
+    logs = waiting_rows(current)
+    in_logs, flushed = _notes_of_logs(logs, flush=flush), logs.in_logs if flush else 0
+    if not waiting and not flushed:
+        note = f"no generation of {plural(len(manifests), 'shard')} waits"
+        return explain_metadata(current, "merge_mem_wal", [], [note, *in_logs])
+    tables = [each.table for each in waiting]
+    count = len({each.shard for each in waiting})
+    parts = f"{plural(len(tables), 'generation')} of {plural(count, 'shard')}"
+    keys = [field.name for field in current.manifest.schema.primary_key]
+    node = read_node(current, keys)
+    return explanation(
+        current,
+        "merge_mem_wal",
+        engine_of(current, steps[0] if steps else ()),
+        plan=PlanNode("MatchKeys", ", ".join(keys), inputs=(PlanNode("Source", parts), node)),
+        reads=node.reads,
+        writes=Writes(
+            what="the newest row of each key in new files, and deletion files for the old ones",
+            rows=sum(table.physical_rows or 0 for table in tables) + flushed,
+            bytes=sum(table.in_memory_bytes or 0 for table in tables),
+        ),
+        commits=["Update"] * max(len(steps), 1),
+        notes=[
+            *in_logs,
+            *([f"{parts} are read, too"] if tables else []),
+            "then the manifests of the shards leave them out; their files stay until "
+            "cleanup_mem_wal() removes them",
+        ],
+    )
+
+
+def _notes_of_logs(waiting: WaitingRows, *, flush: bool) -> list[str]:
+    if not waiting.in_logs:
+        return []
+    rows = f"{waiting.in_logs:,} rows are in logs alone: "
+    if flush:
+        return [f"{rows}all are flushed first, and their shards are taken from other processes"]
+    return [f"{rows}those of open writers of this process are flushed first, flush=True merges all"]

@@ -1,1 +1,0 @@
-"""Rows that a repair moved aside: read, judged, and put back."""
