@@ -207,7 +207,7 @@ def _describe(encoding: Any, buffers: int = 0) -> str:
     --------
     >>> from lancekit.format.pb import encodings_v21_pb2 as pb
     >>> flat = pb.CompressiveEncoding(flat=pb.Flat(bits_per_value=64))
-    >>> describe(pb.PageLayout(mini_block=pb.MiniBlockLayout(value_compression=flat)))
+    >>> _describe(pb.PageLayout(mini_block=pb.MiniBlockLayout(value_compression=flat)))
     'mini-block of plain values'
     """
     if isinstance(encoding, encodings_v20_pb2.ArrayEncoding):

@@ -435,7 +435,7 @@ def _family_of(cls: Any) -> str | None:
 
     Examples
     --------
-    >>> family_of(bool), family_of(np.float32), family_of(object)
+    >>> _family_of(bool), _family_of(np.float32), _family_of(object)
     ('bool', 'float', None)
     """
     for base in cls.__mro__:
@@ -449,7 +449,7 @@ def _class_name(value: object) -> str:
 
     Examples
     --------
-    >>> class_name(1), class_name(np.int8(1))
+    >>> _class_name(1), _class_name(np.int8(1))
     ('int', 'numpy.int8')
     """
     cls = type(value)

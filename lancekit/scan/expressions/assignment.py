@@ -147,7 +147,7 @@ def _computes_fractions_of_integers(expression: ComputedColumn) -> bool:
     >>> from lancekit.scan.expressions.predicate import compile_expression
     >>> columns = pa.schema({"n": pa.int32()})
     >>> texts = ["n * 1.5", "n * 2", "CAST(n AS double) * 1.5"]
-    >>> [computes_fractions_of_integers(compile_expression(text, columns)) for text in texts]
+    >>> [_computes_fractions_of_integers(compile_expression(text, columns)) for text in texts]
     [True, False, False]
     """
     tree = Unbound(expression.sql).tree

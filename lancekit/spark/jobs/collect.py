@@ -295,7 +295,7 @@ def _described(what: str, detail: str = "") -> str:
 
     Examples
     --------
-    >>> described("merging", "12 tasks")
+    >>> _described("merging", "12 tasks")
     'lancekit: merging, 12 tasks'
     """
     called, told = outermost(), ", ".join(filter(None, (what, detail)))
