@@ -332,7 +332,7 @@ class Indices(Handle):
         >>> ds.prewarm_index("id_idx")
         """
         from lancekit.api.index_config import parsed_uuid
-        from lancekit.operations.index.prewarm import prewarm_index
+        from lancekit.operations.index.vectors import prewarm_index
 
         asked = index_segments
         prewarm_index(

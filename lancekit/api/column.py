@@ -21,10 +21,9 @@ from lancekit.format.paths import find_field, path_field
 from lancekit.format.schema import LanceField
 from lancekit.operations.constraints.stored import Constraint, stored_constraints
 from lancekit.operations.index.describe import IndexDescription, describe_indices
-from lancekit.operations.maintenance.column_storage import ColumnStorage, column_storage
+from lancekit.operations.maintenance.inventory import ColumnStorage, column_storage
 from lancekit.pipeline.diff.counts import Counts, histogram
-from lancekit.pipeline.diff.ranges import Bin, plain
-from lancekit.pipeline.diff.statistics import column_statistics
+from lancekit.pipeline.diff.statistics import Bin, column_statistics, plain
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Bin", "ColumnSummary", "DatasetColumn"]

@@ -14,7 +14,7 @@ from lancekit.checked import checked_methods
 from lancekit.errors import InvalidArgumentError, NotFoundError, StorageError
 from lancekit.file.lance_file import LanceFileReader, LanceFileWriter, no_namespace
 from lancekit.legible import shown, without_secrets
-from lancekit.storage.names import check_name
+from lancekit.storage.base import check_name
 from lancekit.storage.places import open_store
 
 __all__ = ["LanceFileSession", "ListResult"]

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from lancekit.errors import CorruptFileError
-from lancekit.format.column_sequences import LINEAGE_FIELDS, MARKS, marked
-from lancekit.format.fragment import Fragment
+from lancekit.format.fragment import LINEAGE_FIELDS, MARKS, Fragment, marked
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.unknown_fields import parse
 

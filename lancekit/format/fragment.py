@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lancekit.checked import checked, from_text
 from lancekit.errors import InvalidTypeError, UnsupportedFeatureError
-from lancekit.format.column_sequences import marked, marks
+from lancekit.format.batch_parse import joined, walk
 from lancekit.format.data_file import (
     DataFile,
     DeletionFile,
@@ -40,17 +40,21 @@ if TYPE_CHECKING:
     from lancekit.format.row_id_bounds import RowIdBounds
 
 __all__ = [
+    "LINEAGE_FIELDS",
+    "MARKS",
     "DataFile",
     "DeletionFile",
     "DeletionKind",
     "Fragment",
     "FragmentList",
     "RowIdMeta",
+    "any_marked",
     "columns_of_files",
     "data_file_from_pb",
     "data_file_to_pb",
     "fragment_from_pb",
     "fragment_to_pb",
+    "marked",
 ]
 
 #: a field id of a file's column that is no longer part of the schema
@@ -215,7 +219,7 @@ class Fragment:
                 for name, value in given.items()
                 if name not in columns
             },
-            unknown=marks(_SEQUENCES[name][1] for name in columns),
+            unknown=_marks(_SEQUENCES[name][1] for name in columns),
         )
 
     def to_bytes(self) -> bytes:
@@ -411,3 +415,41 @@ class FragmentList(Sequence[Fragment]):
 def columns_of_files(fragment: Fragment) -> list[dict[int, int]]:
     """Return the physical columns of every file of a fragment, by the ids of their fields."""
     return [file.columns for file in fragment.files]
+
+
+# ---- marks of a fragment's message: its row ids or row versions are a column of a data file
+#
+# See docs/format/table.md, 2.5.  A `Fragment` keeps the marks among its unmodelled fields.
+
+#: the mark of each sequence in the message, by the field of `Fragment`
+MARKS: Mapping[str, str] = {
+    "row_ids": "column_row_ids",
+    "created_at": "column_created_at_versions",
+    "last_updated_at": "column_last_updated_at_versions",
+}
+
+#: the field id under which a data file lists the column of each sequence
+LINEAGE_FIELDS: Mapping[str, int] = {"row_ids": -3, "created_at": -4, "last_updated_at": -5}
+
+_NUMBERS = [pb.DataFragment.DESCRIPTOR.fields_by_name[mark].number for mark in MARKS.values()]
+
+
+def marked(unknown: bytes) -> list[str]:
+    """Return the sequences that are columns, from the unmodelled fields of a fragment."""
+    if not unknown:
+        return []
+    message = parse(pb.DataFragment, unknown, "a fragment")
+    return [name for name, mark in MARKS.items() if message.HasField(mark)]
+
+
+def _marks(names: Iterable[str]) -> bytes:
+    """Return the unmodelled fields of a fragment in which some sequences are columns."""
+    message = pb.DataFragment()
+    for name in names:
+        getattr(message, MARKS[name]).SetInParent()
+    return bytes(message.SerializeToString())
+
+
+def any_marked(encoded: Sequence[bytes]) -> bool:
+    """Return True if a sequence is a column in one of some encoded fragments."""
+    return any(np.isin(fields.number, _NUMBERS).any() for fields in walk(joined(encoded)))

@@ -5,19 +5,26 @@ No fragment is made for it: their messages are walked side by side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lancekit.format.batch_parse import LENGTH, VARINT, damaged, inside, joined, walk
+from lancekit.format.batch_parse import LENGTH, VARINT, Offsets, damaged, inside, joined, walk
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.row_address import LAST_FRAGMENT, MOST_ROWS
 from lancekit.format.unknown_fields import parse
 
-__all__ = ["FragmentFacts", "Totals", "facts_of", "parsed_fragment", "totals_of"]
+__all__ = [
+    "FragmentFacts",
+    "Totals",
+    "facts_of",
+    "parsed_fragment",
+    "places_with_files",
+    "totals_of",
+]
 
 Numbers: TypeAlias = NDArray[np.uint64]
 Flags: TypeAlias = NDArray[np.bool_]
@@ -163,3 +170,36 @@ def _facts_of_few(encoded: Sequence[bytes]) -> FragmentFacts:
     columns = zip(*rows, strict=True) if rows else ((), (), (), ())
     kinds = (np.uint64, np.uint64, np.uint64, np.bool_)
     return FragmentFacts(*map(np.array, columns, kinds))
+
+
+# ---- which fragments have data files of some names, without an object per fragment
+
+_FILES = 2
+_PATH = 1
+
+
+def places_with_files(encoded: Sequence[bytes], paths: Collection[str]) -> Offsets:
+    """Return the places of the encoded fragments that have a data file of one of the names.
+
+    Raises
+    ------
+    CorruptFileError
+        A message is damaged.
+    """
+    wanted: dict[int, list[bytes]] = {}
+    for path in map(str.encode, paths):
+        if path:
+            wanted.setdefault(len(path), []).append(path)
+    found = [np.empty(0, np.int64)]
+    messages = joined(encoded)
+    for fields in walk(messages):
+        files = fields.where(_FILES, LENGTH)
+        for inner in walk(inside(messages, files)):
+            named = inner.where(_PATH, LENGTH)
+            for length, some in wanted.items():
+                chosen = np.flatnonzero(named.value == length)
+                letters = messages.data[named.start[chosen, None] + np.arange(length)]
+                names = np.ascontiguousarray(letters).view(f"S{length}").ravel()
+                hits = chosen[np.isin(names, some)]
+                found.append(files.message[named.message[hits]])
+    return np.unique(np.concatenate(found))

@@ -15,15 +15,6 @@ from pyroaring import BitMap
 
 from lancekit.format import _codecs as c
 from lancekit.format._codecs import Part, wire
-from lancekit.format._operation_codecs import (
-    BASES,
-    FRAGMENTS,
-    INDICES,
-    KEY_FILTER,
-    MODE,
-    NUMBERS_BY_ID,
-    UpdateMode,
-)
 from lancekit.format.fragment import Fragment
 from lancekit.format.index import (
     IndexMetadata,
@@ -31,13 +22,20 @@ from lancekit.format.index import (
 from lancekit.format.key_filter import KeyFilter
 from lancekit.format.manifest import BasePath
 from lancekit.format.operation_parts import (
+    BASES,
+    FRAGMENTS,
     GENERATIONS,
+    INDICES,
+    KEY_FILTER,
+    MODE,
+    NUMBERS_BY_ID,
     CompactedSsTable,
     DataReplacementGroup,
     FieldMetadataUpdate,
     RewriteGroup,
     RewrittenIndex,
     UpdateMap,
+    UpdateMode,
 )
 from lancekit.format.schema import LanceSchema
 from lancekit.legible import discreet_repr

@@ -22,8 +22,7 @@ from lancekit.format.row_ids import count_row_ids, parse_row_ids
 from lancekit.format.row_ids_encode import with_row_ids
 from lancekit.options import options
 from lancekit.pipeline.engine.engine import LocalRunner, Runner, spark_engine
-from lancekit.pipeline.rows.new_files import WriteTarget
-from lancekit.pipeline.rows.write import WriteTask, delete_fragments, write_fragments
+from lancekit.pipeline.rows.write import WriteTarget, WriteTask, delete_fragments, write_fragments
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.storage.base import Store

@@ -20,8 +20,7 @@ from lancekit.format.fragment import Fragment
 from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.columns.streamed_values import Arriving
 from lancekit.pipeline.columns.write import ColumnsTask, write_columns
-from lancekit.pipeline.rows.new_files import WriteTarget
-from lancekit.pipeline.rows.write import delete_fragments
+from lancekit.pipeline.rows.write import WriteTarget, delete_fragments
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
 from lancekit.scan.outputs import plan_columns

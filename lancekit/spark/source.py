@@ -44,9 +44,8 @@ from lancekit.spark.frames.types import (
     wire_schema,
 )
 from lancekit.spark.frames.wire_rows import by_place, gathered, subschema
-from lancekit.spark.jobs.answers import answer_limit
 from lancekit.spark.jobs.client import client_of
-from lancekit.spark.jobs.collect import collect, map_batches, run_action
+from lancekit.spark.jobs.collect import answer_limit, collect, map_batches, run_action
 from lancekit.spark.jobs.worker import of_partition
 from lancekit.spark.merge.cached_source import CachedSource, SourceSummary, hold, survey
 from lancekit.spark.merge.join import check_by_grouping

@@ -15,7 +15,15 @@ from lancekit.api.lance_dataset import LanceDataset
 from lancekit.casts.kernels import nearest
 from lancekit.operations.common.results import DeleteResult, MergeResult, UpdateResult
 from lancekit.scan.expressions.unbound import Unbound
-from lancekit.statements.computed import TRUE, Changes, Step, rows_for, run_changes
+from lancekit.statements.computed import (
+    TRUE,
+    Changes,
+    Step,
+    as_filter,
+    expressible,
+    rows_for,
+    run_changes,
+)
 from lancekit.statements.correlated import check_condition, check_value
 from lancekit.statements.dialect import spelled_tree
 from lancekit.statements.expressions import compile_expression, condition
@@ -26,7 +34,6 @@ from lancekit.statements.meeting import widened
 from lancekit.statements.queries import compile_query, conjuncts
 from lancekit.statements.relations import handle_of, rows_of
 from lancekit.statements.scope import Column, Scope, Seen, matching
-from lancekit.statements.settled import as_filter, expressible
 from lancekit.statements.tables import Table
 from lancekit.statements.tree import Expr, Leaf, Select
 

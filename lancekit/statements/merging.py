@@ -11,7 +11,7 @@ from sqlglot import exp
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.api.merge_builder import MergeInsertBuilder
 from lancekit.format.paths import show_path
-from lancekit.pipeline.keys.repeated import repeated_in_source
+from lancekit.pipeline.keys.source_keys import repeated_in_source
 from lancekit.scan.expressions.unbound import Unbound
 from lancekit.statements.changes import fitting, own_column, path_in, target_of, typed
 from lancekit.statements.computed import (
@@ -20,6 +20,8 @@ from lancekit.statements.computed import (
     Step,
     address_of,
     all_of,
+    as_filter,
+    expressible,
     rows_for,
     run_changes,
 )
@@ -28,12 +30,11 @@ from lancekit.statements.dialect import spelled_tree
 from lancekit.statements.expressions import compile_expression, condition
 from lancekit.statements.filter_syntax import ColumnPath, NotFilterError
 from lancekit.statements.functions import BOOL
-from lancekit.statements.joins import relation_of
 from lancekit.statements.kinds import BIGINT
 from lancekit.statements.pushdown import push_down
+from lancekit.statements.queries import relation_of
 from lancekit.statements.scope import Scope, Seen, matching
 from lancekit.statements.select import run_query
-from lancekit.statements.settled import as_filter, expressible
 from lancekit.statements.tree import Expr, Join, JoinKind, Output, Select
 
 __all__ = ["merge"]

@@ -22,7 +22,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
-from lancekit.errors import CorruptFileError
+from lancekit.errors import CorruptFileError, InvalidArgumentError
 
 __all__ = [
     "METADATA_BYTES",
@@ -34,6 +34,9 @@ __all__ = [
     "RandomAccess",
     "Sink",
     "Store",
+    "check_folder",
+    "check_name",
+    "is_name",
     "is_temporary",
     "temporary_name",
     "too_large",
@@ -280,3 +283,29 @@ class Store(Protocol):
 
     def prune(self) -> None:
         """Remove folders without any file in them, the root too; object stores have none."""
+
+
+# ---- the names of objects within a store, checked before they reach a disk or a server
+
+
+def check_name(name: str) -> str:
+    """Return the name of an object, if it is relative, non-empty and stays below the root."""
+    if not is_name(name):
+        raise InvalidArgumentError(
+            f"{name!r} is not a name within a store.",
+            hint="Names are relative, '/'-separated, without empty, '.' or '..' parts, "
+            "backslashes or NUL.",
+            name=name,
+        )
+    return name
+
+
+def is_name(name: str) -> bool:
+    """Tell whether something is the name of an object; a listing may bring others."""
+    parts = name.split("/")
+    return not ("" in parts or "." in parts or ".." in parts or "\\" in name or "\0" in name)
+
+
+def check_folder(folder: str) -> str:
+    """Return the name of a folder; the empty name is the store's root."""
+    return folder if folder == "" else check_name(folder)

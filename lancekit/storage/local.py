@@ -19,6 +19,8 @@ from lancekit.storage.base import (
     Listing,
     ObjectInfo,
     Store,
+    check_folder,
+    check_name,
     too_large,
 )
 from lancekit.storage.durable import (
@@ -39,7 +41,6 @@ from lancekit.storage.folders import (
 )
 from lancekit.storage.identity import SETTLED_SECONDS, file_identity
 from lancekit.storage.mapped import MappedFile
-from lancekit.storage.names import check_folder, check_name
 from lancekit.storage.regular import opened_file, reading
 from lancekit.storage.sending import check_sent
 

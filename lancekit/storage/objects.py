@@ -12,7 +12,16 @@ import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from lancekit.errors import CorruptFileError, StorageError
-from lancekit.storage.base import METADATA_BYTES, Bytes, Listing, ObjectInfo, Store, too_large
+from lancekit.storage.base import (
+    METADATA_BYTES,
+    Bytes,
+    Listing,
+    ObjectInfo,
+    Store,
+    check_folder,
+    check_name,
+    too_large,
+)
 from lancekit.storage.clients import (
     check_uri,
     client_for,
@@ -22,7 +31,6 @@ from lancekit.storage.clients import (
     translated,
 )
 from lancekit.storage.identity import object_identity
-from lancekit.storage.names import check_folder, check_name
 from lancekit.storage.uris import check_options
 
 if TYPE_CHECKING:

@@ -9,9 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lancekit.errors import FormatError
+from lancekit.errors import FormatError, UnsupportedFeatureError
+from lancekit.legible import literal
+from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["APPLIED", "FAST_FORWARD", "MERGED", "MERGE_KEYS", "REPEATS", "MergeEdge", "SharedIds"]
+__all__ = [
+    "APPLIED",
+    "FAST_FORWARD",
+    "MERGED",
+    "MERGE_KEYS",
+    "REPEATS",
+    "MergeEdge",
+    "SharedIds",
+    "check_requirements",
+]
+
 __all__ += ["VersionVector", "merge_edges", "newer_versions", "not_contained", "pick_key"]
 __all__ += ["return_key", "undone_keys"]
 
@@ -345,3 +357,26 @@ def not_contained(common: Mapping[str, int], vectors: Mapping[str, VersionVector
     for name, version in common.items():
         if not any(of != name and has.contains(name, version) for of, has in vectors.items()):
             yield name
+
+
+# ---- features that a table requires of the lancekit that merges its branches or cleans it up
+
+#: the config key: names of features, separated by spaces
+_REQUIRES = "lancekit.requires"
+#: what this release has: config keys of merges, one for each pair of branches
+_FEATURES = frozenset({"merge-keys"})
+
+
+def check_requirements(snapshot: Snapshot, doing: str) -> None:
+    """Raise ``UnsupportedFeatureError`` if a table requires a feature that this release lacks.
+
+    ``doing`` is what was to be done, as a sentence begins with it.
+    """
+    unknown = sorted(set(snapshot.manifest.config.get(_REQUIRES, "").split()) - _FEATURES)
+    if unknown:
+        raise UnsupportedFeatureError(
+            f"{doing} needs {', '.join(map(literal, unknown))}, which this release of lancekit "
+            f"lacks: {snapshot.called} of {snapshot.store.uri} says so in {_REQUIRES}.",
+            hint="Use a newer lancekit.",
+            features=unknown,
+        )

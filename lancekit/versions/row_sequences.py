@@ -14,9 +14,8 @@ from lancekit import arrow_kernels as ak
 from lancekit.errors import CorruptFileError
 from lancekit.file.columns.physical import FileColumn
 from lancekit.file.reader import FileReader
-from lancekit.format.column_sequences import LINEAGE_FIELDS
 from lancekit.format.external_sequences import column_sequences, external_sequence, lineage_column
-from lancekit.format.fragment import Fragment
+from lancekit.format.fragment import LINEAGE_FIELDS, Fragment
 from lancekit.format.row_ids_encode import encode_row_ids, encode_row_versions
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import FileLocation, Snapshot, missing_file

@@ -21,7 +21,7 @@ from lancekit.commit.protocol import commit
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import CorruptFileError, DatasetNotFoundError, InvalidArgumentError
 from lancekit.format.data_file import DeletionKind
-from lancekit.format.file_owners import places_with_files
+from lancekit.format.fragment_columns import places_with_files
 from lancekit.format.row_ids_encode import encode_row_ids
 from lancekit.format.schema import LanceSchema
 

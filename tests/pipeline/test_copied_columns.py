@@ -16,7 +16,7 @@ import lancekit as lk
 from lancekit.errors import CorruptFileError
 from lancekit.file.container.footer import StoredPage
 from lancekit.options import options
-from lancekit.pipeline.rows.copied_columns import LARGE_PAGE, columns_to_copy
+from lancekit.pipeline.rows.compact import LARGE_PAGE, columns_to_copy
 from lancekit.pipeline.rows.write import WriteTask
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import fragment_sources

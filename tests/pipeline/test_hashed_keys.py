@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lancekit.errors import DuplicateKeysError
-from lancekit.pipeline.keys import hashed as hashing
+from lancekit.pipeline.keys import probe_ranges as hashing
 from lancekit.pipeline.keys import source_keys as choosing
 from lancekit.pipeline.keys.hash import comparable, hash_rows
-from lancekit.pipeline.keys.hashed import hashed_keys
 from lancekit.pipeline.keys.probe import KeyTable
+from lancekit.pipeline.keys.probe_ranges import hashed_keys
 from lancekit.pipeline.keys.source_keys import SourceKeys
 from tests.support.twins import agreed
 

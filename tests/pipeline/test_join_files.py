@@ -19,8 +19,7 @@ from lancekit.format.row_ids import count_row_ids, parse_row_ids
 from lancekit.format.row_ids_encode import encode_row_ids
 from lancekit.format.schema import LanceSchema
 from lancekit.pipeline.join_files import join_small_files, new_sources
-from lancekit.pipeline.rows.new_files import WriteTarget
-from lancekit.pipeline.rows.write import WriteTask, write_fragments
+from lancekit.pipeline.rows.write import WriteTarget, WriteTask, write_fragments
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.storage.base import Store
 from lancekit.storage.places import open_store

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 
-from lancekit.pipeline.rows.new_files import (
+from lancekit.pipeline.rows.write import (
     WriteTarget,
     begin_job,
     new_data_file,

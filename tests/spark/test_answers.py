@@ -8,8 +8,8 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import CorruptFileError
-from lancekit.pipeline.rows.new_files import WriteTarget
-from lancekit.spark.jobs.answers import AnswerRoom, read_answers
+from lancekit.pipeline.rows.write import WriteTarget
+from lancekit.spark.jobs.collect import AnswerRoom, read_answers
 from lancekit.storage.places import open_store
 from tests.spark.programs import run
 

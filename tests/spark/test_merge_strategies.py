@@ -15,7 +15,7 @@ import lancekit as lk
 from lancekit.errors import DuplicateKeysError, InvalidArgumentError, MatchedRowsError
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.merge.merge_insert import check_clauses, dry_merge, merge_rows
-from lancekit.pipeline.keys import hashed as hashed_keys
+from lancekit.pipeline.keys import probe_ranges as hashed_keys
 from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.pipeline.source import open_source
 from lancekit.spark import source as source_module

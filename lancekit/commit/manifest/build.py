@@ -21,9 +21,8 @@ from lancekit.commit.manifest.row_ids import Sequences, inline
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.format import flags
 from lancekit.format import operations as ops
-from lancekit.format.column_sequences import any_marked
 from lancekit.format.field_marks import MANAGED
-from lancekit.format.fragment import FragmentList
+from lancekit.format.fragment import FragmentList, any_marked
 from lancekit.format.index import IndexMetadata
 from lancekit.format.manifest import BasePath, Manifest, WriterVersion
 from lancekit.format.mem_wal.details import IndexCatchUp, encode_details, parse_details

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 from lancekit.commit.manifest.row_ids import RowCounter, Sequences, all_new, inline
 from lancekit.errors import InvalidArgumentError
-from lancekit.format.column_sequences import LINEAGE_FIELDS
 from lancekit.format.external_sequences import column_sequences
-from lancekit.format.fragment import Fragment, FragmentList
+from lancekit.format.fragment import LINEAGE_FIELDS, Fragment, FragmentList
 from lancekit.format.index import IndexMetadata
 from lancekit.format.manifest import BasePath, Manifest
 

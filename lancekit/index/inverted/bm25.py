@@ -6,17 +6,29 @@ See docs/format/indices.md, 14.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from lancekit.index.ascending import among
+from lancekit.index.inverted.analyzer import Token
 from lancekit.index.inverted.partition import Partition
-from lancekit.index.inverted.shared import shared
+from lancekit.index.inverted.postings import Postings
 
-__all__ = ["Matches", "Statistics", "all_tokens", "any_token", "one_of_each", "weights"]
+__all__ = [
+    "Matches",
+    "Statistics",
+    "all_tokens",
+    "any_token",
+    "one_of_each",
+    "places_of",
+    "shared",
+    "weights",
+    "with_phrase",
+]
 
 Numbers = npt.NDArray[np.uint32]
 Scores = npt.NDArray[np.float32]
@@ -166,3 +178,126 @@ def _sum(parts: Sequence[Matches], documents: int) -> Matches:
 
 def _nothing() -> Matches:
     return Matches(np.empty(0, np.uint32), np.empty(0, np.float32))
+
+
+# ---- the documents that have all of some tokens, and where the posting list of each has them
+
+Places = npt.NDArray[np.intp]
+
+#: a list is marked as a whole unless it is so many times as long as the other
+_LONGER = 16
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Shared:
+    """Documents, ascending, and of each of their tokens where its list has them."""
+
+    docs: Numbers
+    places: Mapping[str, Places]
+
+
+def shared(partition: Partition, tokens: Iterable[str]) -> _Shared:
+    """Return the documents that have all of some tokens."""
+    lists: dict[str, Postings] = {}
+    for token in tokens:
+        found = partition.postings(token)
+        if found is None:
+            return _Shared(np.empty(0, np.uint32), {})
+        lists[token] = found
+    docs: Numbers | None = None
+    places: dict[str, Places] = {}
+    for token, found in sorted(lists.items(), key=lambda pair: len(pair[1].docs)):
+        if docs is None:
+            docs, places[token] = found.docs, np.arange(len(found.docs))
+            continue
+        mine, theirs = _common(docs, found.docs, len(partition.lengths))
+        docs = docs[mine]
+        places = {known: at[mine] for known, at in places.items()}
+        places[token] = theirs
+    return _Shared(np.empty(0, np.uint32) if docs is None else docs, places)
+
+
+def _common(few: Numbers, many: Numbers, documents: int) -> tuple[Places, Places]:
+    """Return where each of two lists has what is in both."""
+    if not len(few):
+        return np.empty(0, np.intp), np.empty(0, np.intp)
+    if len(few) * _LONGER < len(many):
+        at = np.minimum(np.searchsorted(many, few), len(many) - 1)
+        mine = np.flatnonzero(many[at] == few)
+        return mine, at[mine]
+    marks = _marks(few, documents)
+    theirs = np.flatnonzero(marks[many])
+    marks[few] = False
+    marks[many[theirs]] = True
+    return np.flatnonzero(marks[few]), theirs
+
+
+def places_of(some: Numbers, many: Numbers, documents: int) -> Places:
+    """Return where a list of documents has some of them; both ascend.
+
+    Examples
+    --------
+    >>> places_of(np.array([2, 7], np.uint32), np.array([2, 3, 7], np.uint32), 9).tolist()
+    [0, 2]
+    """
+    if len(some) * _LONGER < len(many):
+        return np.searchsorted(many, some)
+    return np.flatnonzero(_marks(some, documents)[many])
+
+
+def _marks(docs: Numbers, documents: int) -> npt.NDArray[np.bool_]:
+    marks = np.zeros(documents, bool)
+    marks[docs] = True
+    return marks
+
+
+# ---- phrases: tokens one behind the other
+
+Keys = npt.NDArray[np.int64]
+
+
+def with_phrase(
+    partition: Partition, docs: Numbers, *, phrase: Sequence[Token], slop: int
+) -> npt.NDArray[np.bool_]:
+    """Return which of some documents, that have all tokens of a phrase, have the phrase.
+
+    Parameters
+    ----------
+    docs
+        Ascending.
+    slop
+        How many words more there may be between a token and the next.
+    """
+    reached = _keys(partition, phrase[0].text, docs)
+    for before, token in pairwise(phrase):
+        # the last place from which the token is not too near; it may be too far
+        least = reached + (token.position - before.position)
+        here = _keys(partition, token.text, docs)
+        at = np.searchsorted(least, here, side="right") - 1
+        gap = here - least[np.maximum(at, 0)]
+        reached = here[(at >= 0) & (gap <= slop)]
+        if not len(reached):
+            break
+    kept = np.zeros(len(docs), bool)
+    kept[reached >> _DOCUMENT] = True
+    return kept
+
+
+#: a place in a text takes 32 bits, and there is room for what is added to it
+_DOCUMENT = 33
+
+
+def _keys(partition: Partition, token: str, docs: Numbers) -> Keys:
+    """Return where a token is: in which of the documents, and below it the place; ascending."""
+    postings = partition.postings(token)
+    if postings is None:
+        return np.empty(0, np.int64)
+    positions = partition.positions(token)
+    ends = partition.remembered(token, "ends", lambda one: np.cumsum(one.counts, dtype=np.int64))
+    places = places_of(docs, postings.docs, len(partition.lengths))
+    counts, last = postings.counts[places].astype(np.int64), ends[places]
+    owners = np.repeat(np.arange(len(places), dtype=np.int64), counts)
+    # the last place of a document, less how many of its own are still to come
+    at = np.arange(len(owners)) + np.repeat(last - np.cumsum(counts), counts)
+    keys: Keys = (owners << _DOCUMENT) + positions[at]
+    return keys

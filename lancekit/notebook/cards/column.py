@@ -10,7 +10,7 @@ from lancekit.notebook.cards.common import NAMES, facts, first_of, table
 from lancekit.notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit.notebook.render.words import cell, clean, count, listing, plural, share, size
 from lancekit.operations.index.describe import IndexDescription
-from lancekit.operations.maintenance.column_storage import ColumnStorage
+from lancekit.operations.maintenance.inventory import ColumnStorage
 from lancekit.options import options
 
 __all__ = ["column_card", "summary_card"]

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
+import pyarrow as pa
+
+from lancekit import arrow_kernels as ak
 from lancekit.api.diff import SchemaChanges
+from lancekit.api.lance_dataset import LanceDataset
 from lancekit.format.paths import show_path
 from lancekit.legible import code
 from lancekit.notebook.cards.common import (
@@ -25,17 +30,20 @@ from lancekit.notebook.cards.explanations import read_facts
 from lancekit.notebook.explorer.pages import Cost, Page
 from lancekit.notebook.explorer.reading import Apart, Stop
 from lancekit.notebook.explorer.state import MOST_SORTED, ExplorerState, Place
-from lancekit.notebook.explorer.summary import Summary
 from lancekit.notebook.render.controls import page_table
 from lancekit.notebook.render.models import Card, Column, Row, Table
 from lancekit.notebook.render.words import cell, clean, count, listing, plural, share, signed, size
+from lancekit.pipeline.diff.counts import Counts, histogram
+from lancekit.pipeline.diff.statistics import Bin, ColumnStatistics, column_statistics, plain
 
 __all__ = [
+    "BINS",
     "code_of",
     "compare_card",
     "cost_card",
     "opened",
     "page_card",
+    "read_summary",
     "schema_card",
     "stop_card",
     "strip",
@@ -225,7 +233,7 @@ def _marks(schema: SchemaChanges) -> Iterator[tuple[str, str]]:
     yield from ((name, f"~ was {clean(str(kind))}") for name, kind, _ in schema.cast)
 
 
-def summary_card(summary: Summary) -> Card:
+def summary_card(summary: _Summary) -> Card:
     """Return what the values of a column are like."""
     found = summary.statistics
     nulls = plural(found.nulls, "row") + (
@@ -249,13 +257,13 @@ def summary_card(summary: Summary) -> Card:
     )
 
 
-def _frequent(summary: Summary) -> Iterator[Table]:
+def _frequent(summary: _Summary) -> Iterator[Table]:
     if summary.top:
         rows = [((cell(value),), number) for value, number in summary.top]
         yield _bars("Most frequent values", ("value",), rows, numeric=bool(summary.bins))
 
 
-def _histogram(summary: Summary) -> Iterator[Table]:
+def _histogram(summary: _Summary) -> Iterator[Table]:
     if summary.bins:
         rows = [((_edge(b.low), _edge(b.high)), b.rows) for b in summary.bins]
         yield _bars("Histogram", ("from", "up to"), rows, numeric=True)
@@ -371,3 +379,75 @@ def _literal(place: Place) -> str:
 def _ordering(name: str, ascending: bool) -> str:
     path = code(show_path([name]))
     return path if ascending else f"lk.ColumnOrdering({path}, ascending=False)"
+
+
+# ---- what the values of a column are like: all of them are looked at, none is guessed
+
+#: bars of a histogram; the most frequent values; and of how many different ones these are known
+BINS, TOP, _MOST_COUNTED = 16, 8, 1 << 16
+#: small batches are looked at so many rows at a time
+_TOGETHER = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Summary:
+    """What the values of a column are like.
+
+    `top` has the most frequent values and how many there are of each, the first the most frequent;
+    it is ``None`` where there are too many different ones to count.  `others` are values that no
+    bar has: NaN and infinite ones.
+    """
+
+    column: str
+    kind: pa.DataType
+    statistics: ColumnStatistics
+    top: tuple[tuple[Any, int], ...] | None
+    bins: tuple[Bin, ...] = ()
+    others: int = 0
+
+
+class _OvertakenError(Exception):
+    """Somebody wants something else."""
+
+
+def read_summary(
+    handle: LanceDataset, column: str, overtaken: Callable[[], bool]
+) -> _Summary | None:
+    """Return what a column's values are like; ``None`` if somebody wants something else meanwhile.
+
+    The column is read once, and once more for the bars of numbers with very many different values.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    """
+    path = show_path([column])
+
+    def values() -> Iterator[pa.Array]:
+        waiting: list[pa.Array] = []
+        for batch in handle.to_batches(columns=[path], blob_handling="all_binary"):
+            if overtaken():
+                raise _OvertakenError
+            waiting.append(plain(batch.column(0)))
+            if sum(map(len, waiting)) >= _TOGETHER:
+                yield ak.concat_arrays(waiting)
+                waiting = []
+        if waiting:
+            yield ak.concat_arrays(waiting)
+
+    counts = Counts(_MOST_COUNTED)
+    try:
+        statistics = column_statistics(map(counts.seen, values()))
+        kind = handle._snapshot.manifest.schema.field(column).to_arrow().type
+        bins, others = histogram(kind, statistics, counts, values, BINS)
+    except _OvertakenError:
+        return None
+    return _Summary(
+        column=column,
+        kind=kind,
+        statistics=statistics,
+        top=counts.top(TOP),
+        bins=bins,
+        others=others,
+    )

@@ -16,11 +16,11 @@ from lancekit.notebook.explorer.changes import Change, Plan, apply_plan, plan_ch
 from lancekit.notebook.explorer.pages import read_page
 from lancekit.notebook.explorer.reading import Apart, Reader, Stop, apart
 from lancekit.notebook.explorer.state import Event, ExplorerState, Switch, step
-from lancekit.notebook.explorer.summary import read_summary
 from lancekit.notebook.explorer.views import (
     code_of,
     compare_card,
     opened,
+    read_summary,
     schema_card,
     stop_card,
     summary_card,

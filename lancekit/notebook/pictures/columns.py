@@ -25,7 +25,7 @@ from lancekit.notebook.pictures.style import HATCHES, Canvas, boxes, drawn, seve
 from lancekit.notebook.pictures.style import columns as in_columns
 from lancekit.notebook.render.words import cell, clean, count, cut, listing, plural, share
 from lancekit.picture import Picture
-from lancekit.pipeline.diff.ranges import as_numbers, even_edges, has_ranges
+from lancekit.pipeline.diff.statistics import as_numbers, even_edges, has_ranges
 
 __all__ = ["columns_picture", "compare", "kolmogorov_smirnov", "stability_index"]
 

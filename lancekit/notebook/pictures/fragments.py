@@ -27,7 +27,7 @@ from lancekit.notebook.pictures.style import (
     sparkline,
 )
 from lancekit.notebook.render.words import clean, count, cut, listing, plural, size
-from lancekit.operations.index.rows import live_fragments
+from lancekit.operations.index.segments import live_fragments
 from lancekit.operations.maintenance.compact_plan import CompactionOptions, plan_compaction
 from lancekit.picture import Picture
 from lancekit.versions.snapshot import Snapshot

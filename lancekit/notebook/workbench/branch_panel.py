@@ -10,8 +10,7 @@ from lancekit.notebook.cards.common import ref
 from lancekit.notebook.render.controls import button, drawn, markup
 from lancekit.notebook.render.html import render_note, render_table
 from lancekit.notebook.render.words import clean, count, cut, plural, told
-from lancekit.notebook.workbench.branch_bench import PAGE, BranchBench
-from lancekit.notebook.workbench.branch_view import conflict_table
+from lancekit.notebook.workbench.branch_bench import PAGE, BranchBench, conflict_table
 from lancekit.notebook.workbench.picks import SIDES, key_of
 from lancekit.notebook.workbench.shell import Shell, chosen, picker, shown_if, side_by_side
 from lancekit.notebook.workbench.steps import Turn

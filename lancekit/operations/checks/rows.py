@@ -13,8 +13,8 @@ from pyroaring import BitMap
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.format.deletions import to_offsets
 from lancekit.format.external_sequences import column_sequences
-from lancekit.format.file_owners import places_with_files
 from lancekit.format.fragment import DataFile, Fragment
+from lancekit.format.fragment_columns import places_with_files
 from lancekit.format.operation_parts import RewriteGroup
 from lancekit.format.row_address import LAST_FRAGMENT
 from lancekit.format.row_ids import U64Array, count_row_ids, parse_row_ids, read_row_ids

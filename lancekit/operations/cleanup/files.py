@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 from lancekit.commit.refs import holds_branch
+from lancekit.errors import (
+    BranchNotFoundError,
+    DatasetNotFoundError,
+    FormatError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 from lancekit.format import names
-from lancekit.storage.base import ObjectInfo, Store, is_temporary
-from lancekit.storage.names import is_name
+from lancekit.format.names import MAIN
+from lancekit.pipeline.diff.column_identity import column_versions
+from lancekit.storage.base import ObjectInfo, Store, is_name, is_temporary
+from lancekit.versions.ancestor import source_of, unique_name
+from lancekit.versions.at_once import at_once
+from lancekit.versions.commit_graph import CommitGraph
 from lancekit.versions.line import Line
-from lancekit.versions.reference_files import all_branches
+from lancekit.versions.listing import latest_snapshot
+from lancekit.versions.merge_edges import VersionVector, check_requirements
+from lancekit.versions.reference_files import all_branches, branch_files
+from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Listed", "file_key", "list_files"]
+__all__ = ["Listed", "column_versions_among", "file_key", "list_files", "merge_bases_among"]
 
 #: by folder: what a file's name looks like, its kind, and what of the name others refer to
 _KINDS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
@@ -133,3 +149,97 @@ def _kind_in_branch(file: ObjectInfo, parts: list[str]) -> str | None:
     for _, kind, _ in _classified(replace(file, name="/".join(parts)), parts[0]):
         return "temporary_manifest" if kind == "manifest" else kind
     return None
+
+
+# ---- the versions of a branch that the next merge of two branches needs
+#
+# The merge compares with merge bases, and follows columns through the versions since.
+
+
+def merge_bases_among(line: Line, versions: Set[int]) -> Mapping[int, tuple[str, str]]:
+    """Return the merge bases of two branches among versions of a line, with the two names.
+
+    The newest manifest of each branch is read once, and base versions where there are several
+    candidates.  Versions that branches forked from stay for another reason, so that pairs of
+    branches without a merge are passed over.
+    """
+    names = branch_files(line.root)
+    if not versions or not names:
+        return {}
+    graph, own = CommitGraph(line), unique_name(line)
+    found: dict[int, tuple[str, str]] = {}
+    for (one, left), (other, right) in combinations(_heads(graph, line, names), 2):
+        common = min(left.versions.get(own, 0), right.versions.get(own, 0))
+        if common not in versions or not (left.edges or right.edges):
+            continue
+        for base in graph.merge_bases(one, other):
+            if base.name == own:
+                found[base.version] = (one.line.name, other.line.name)
+    return found
+
+
+def column_versions_among(
+    line: Line, there: Sequence[Snapshot], removed: Set[int]
+) -> Mapping[int, tuple[str, str]]:
+    """Return versions that alone show renamed columns, with the two branches that need each.
+
+    Parameters
+    ----------
+    line
+        The line that is cleaned up.
+    there
+        Its versions, oldest first.
+    removed
+        Those that would be removed.
+    """
+    names = branch_files(line.root)
+    if not (removed and names):
+        return {}
+    before = there[0]
+    if line.branch is not None and before.version in removed:
+        before = source_of(line) or before  # a merge goes on from there
+    found, gap = list[tuple[int, int, set[int]]](), list[Snapshot]()
+    for at in (one for one in there if one.version > before.version):
+        gap.append(at)
+        if at.version not in removed:
+            renamed = column_versions(before, gap) & removed if gap[1:] else set()
+            found += [(before.version, at.version, renamed)] if renamed else []
+            before, gap = at, []
+    if not found:
+        return {}
+    graph, own = CommitGraph(line), unique_name(line)
+    needed: dict[int, tuple[str, str]] = {}
+    for (one, left), (other, right) in combinations(_heads(graph, line, names), 2):
+        versions = sorted(side.versions.get(own, 0) for side in (left, right))
+        for first, last, renamed in found:
+            if versions[0] < last and first < versions[1]:
+                needed |= dict.fromkeys(renamed, (one.line.name, other.line.name))
+    return needed
+
+
+def _heads(
+    graph: CommitGraph, line: Line, names: Iterable[str]
+) -> Iterator[tuple[Snapshot, VersionVector]]:
+    """Yield the newest version of main and of each branch, and what it contains."""
+    for head in at_once(_newest, [line.on(name) for name in (MAIN, *names)]):
+        with suppress(BranchNotFoundError):  # deleted meanwhile
+            if head is not None:
+                yield head, graph.vector(head)
+
+
+def _newest(line: Line) -> Snapshot | None:
+    """Return the newest version of a branch; a damaged branch cannot be merged.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        A newer release can read the branch, or knows of its merge bases what this one does not.
+    """
+    try:
+        newest = latest_snapshot(line)
+        check_requirements(newest, "A cleanup")
+    except UnsupportedFeatureError:
+        raise
+    except (DatasetNotFoundError, VersionNotFoundError, FormatError):
+        return None
+    return newest

@@ -22,15 +22,19 @@ from lancekit.format import names
 from lancekit.format.fragment import Fragment, FragmentList
 from lancekit.legible import shown
 from lancekit.operations.cleanup.blobs import NamedBlobs, is_blob_file, named_blobs
-from lancekit.operations.cleanup.files import file_key, list_files
-from lancekit.operations.cleanup.merge_bases import column_versions_among, merge_bases_among
+from lancekit.operations.cleanup.files import (
+    column_versions_among,
+    file_key,
+    list_files,
+    merge_bases_among,
+)
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.storage.base import ObjectInfo
 from lancekit.versions.borrowers import borrowers
 from lancekit.versions.line import Line
 from lancekit.versions.listing import list_versions
+from lancekit.versions.merge_edges import check_requirements
 from lancekit.versions.reference_files import all_branches, all_tags
-from lancekit.versions.requirements import check_requirements
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = [

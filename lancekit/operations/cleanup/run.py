@@ -18,8 +18,7 @@ from lancekit.errors import StorageError
 from lancekit.format import names
 from lancekit.interrupts import attempted
 from lancekit.legible import clean
-from lancekit.operations.cleanup.files import file_key
-from lancekit.operations.cleanup.merge_bases import merge_bases_among
+from lancekit.operations.cleanup.files import file_key, merge_bases_among
 from lancekit.operations.cleanup.plan import (
     CleanupBranch,
     CleanupFile,

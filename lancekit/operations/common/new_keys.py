@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.format.fragment import Fragment
+from lancekit.format.key_filter import KeyFilter, choose_filter
 from lancekit.format.paths import paths_by_id
+from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.legible import count, literals, warn
 from lancekit.pipeline.join_files import new_sources
 from lancekit.pipeline.rows.write import WriteTask
 from lancekit.scan.fragments.reader import FragmentReader
 
-__all__ = ["KeyCheck", "check_new_keys"]
+__all__ = ["KeyCheck", "check_new_keys", "key_filter", "key_paths", "paths_in_key"]
 
 #: what duplicates among the primary keys of new rows are
 KeyCheck = Literal["warn", "error", "ignore"]
@@ -55,7 +59,7 @@ def check_new_keys(task: WriteTask, fragments: Sequence[Fragment], check: KeyChe
         f"with another row of this write: for example, more than one row has {told}."
     )
     if check == "error":
-        from lancekit.pipeline.keys.repeated import repeated_in_write
+        from lancekit.pipeline.keys.source_keys import repeated_in_write
 
         raise repeated_in_write(message, key, example)
     warn(
@@ -71,3 +75,32 @@ def _keys(readers: Sequence[FragmentReader], key: Sequence[str]) -> Iterator[lis
         for start in range(0, reader.physical_rows, _STEP):
             rows = range(start, min(start + _STEP, reader.physical_rows))
             yield key_columns(reader.read(list(key), rows), key)
+
+
+# ---- what a commit says of the keys that it brings in, so that concurrent ones see each other
+
+
+def key_paths(schema: LanceSchema) -> tuple[tuple[str, ...], ...]:
+    """Return the paths of the columns of the primary key, in its order."""
+    key = tuple(path for top in schema.fields for path in paths_in_key(top))
+    return tuple(path for path, _ in sorted(key, key=lambda found: found[1]))
+
+
+def paths_in_key(
+    field: LanceField, above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Yield the paths of key columns in a field, each with its place in the key."""
+    path = (*above, field.name)
+    if field.key_position is not None:
+        yield path, field.key_position
+    for child in field.children:
+        yield from paths_in_key(child, path)
+
+
+def key_filter(schema: LanceSchema, hashes: npt.NDArray[np.uint64] | None) -> KeyFilter | None:
+    """Return the filter of the hashes of inserted keys; ``None`` if nothing is guarded."""
+    if hashes is None:
+        return None
+    fields = schema.primary_key
+    types = [f.to_arrow().type for f in fields]
+    return choose_filter([f.id for f in fields], types, hashes)

@@ -10,8 +10,7 @@ from lancekit.defaults import MAX_BYTES_PER_FILE
 from lancekit.errors import CommitUnknownError, LancekitError
 from lancekit.format.fragment import Fragment
 from lancekit.options import options
-from lancekit.pipeline.rows.new_files import WriteTarget
-from lancekit.pipeline.rows.write import WriteTask, delete_fragments
+from lancekit.pipeline.rows.write import WriteTarget, WriteTask, delete_fragments
 from lancekit.storage.base import Store
 from lancekit.versions.snapshot import Snapshot
 

@@ -10,7 +10,7 @@ from lancekit.errors import InvalidArgumentError
 from lancekit.format.manifest import BasePath
 from lancekit.format.names import DATA
 from lancekit.legible import shown
-from lancekit.pipeline.rows.new_files import WriteTarget
+from lancekit.pipeline.rows.write import WriteTarget
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot
 

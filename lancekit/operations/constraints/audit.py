@@ -23,8 +23,14 @@ from lancekit.format.manifest import Manifest
 from lancekit.format.paths import find_field, parse_path, paths_by_id
 from lancekit.format.schema import LanceSchema
 from lancekit.legible import clean, cut, literal, literals, plural, shown, warn
-from lancekit.operations.constraints.changed import changed_fragments, only_moved
-from lancekit.operations.constraints.evaluate import Outcome, condition_of, evaluate, try_changed
+from lancekit.operations.constraints.evaluate import (
+    Outcome,
+    changed_fragments,
+    condition_of,
+    evaluate,
+    only_moved,
+    try_changed,
+)
 from lancekit.operations.constraints.stored import (
     Constraint,
     has_constraints,

@@ -14,7 +14,7 @@ from lancekit.index.kinds import kept_up_as
 from lancekit.lazy import cached_property
 from lancekit.operations.index.create import segments_of
 from lancekit.operations.index.describe import IndexDescription, describe_indices
-from lancekit.operations.index.rows import live_fragments
+from lancekit.operations.index.segments import live_fragments
 from lancekit.versions.listing import VersionListing, list_versions
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 

@@ -33,7 +33,7 @@ from lancekit.index.kinds import (
 from lancekit.index.segment import Segment
 from lancekit.operations.index.create import segments_of
 from lancekit.operations.index.optimize import column_of_index
-from lancekit.operations.index.rows import covered_fragments, live_fragments
+from lancekit.operations.index.segments import covered_fragments, live_fragments
 from lancekit.operations.index.vectors import vector_statistics
 from lancekit.versions.snapshot import Snapshot
 

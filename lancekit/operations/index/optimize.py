@@ -32,11 +32,12 @@ from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.index.create import segments_of
 from lancekit.operations.index.reuse import trimmed
-from lancekit.operations.index.rows import covered_rows, live_fragments
 from lancekit.operations.index.segments import (
     IndexedField,
     build_content,
     column_of,
+    covered_rows,
+    live_fragments,
     read_rows,
     removed_unless_committed,
     write_segment,

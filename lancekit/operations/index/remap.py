@@ -23,14 +23,16 @@ from lancekit.index.kinds import KINDS, IndexKind, kept_up_as
 from lancekit.index.search.reuse import found_reuse
 from lancekit.legible import warn
 from lancekit.operations.index.optimize import column_of_index, stored_content
-from lancekit.operations.index.rows import (
+from lancekit.operations.index.segments import (
+    IndexedField,
+    details_of,
     in_fragments,
     live_addresses,
     live_fragments,
     looked_up,
     one_after_the_other,
+    read_column,
 )
-from lancekit.operations.index.segments import IndexedField, details_of, read_column
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.versions.snapshot import Snapshot
 

@@ -32,8 +32,7 @@ from lancekit.index.build.files import segment_folder
 from lancekit.index.row_sets import SetForm, encoded_set
 from lancekit.index.search.reuse import found_reuse, reuse_of
 from lancekit.operations.cleanup.auto import commit
-from lancekit.operations.index.rows import live_addresses
-from lancekit.operations.index.segments import removed_unless_committed
+from lancekit.operations.index.segments import live_addresses, removed_unless_committed
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.versions.snapshot import Snapshot
 

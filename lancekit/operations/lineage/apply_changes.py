@@ -29,7 +29,6 @@ from lancekit.operations.common.staged_files import removed_unless_landed
 from lancekit.operations.lineage.carry_columns import CarriedColumns, carry_columns
 from lancekit.operations.lineage.changed import Changed, How, said_in
 from lancekit.operations.lineage.column_changes import ColumnChanges, takes_old_rows
-from lancekit.operations.lineage.column_sides import check_names
 from lancekit.operations.lineage.conflicts import Conflicts, Named, Resolve
 from lancekit.operations.lineage.linked_files import bring_again, commit_with_files, with_deletions
 from lancekit.operations.lineage.merge_marks import (
@@ -50,7 +49,7 @@ from lancekit.operations.lineage.sides import (
     settle,
 )
 from lancekit.operations.lineage.three_way import three_ways
-from lancekit.operations.lineage.three_way_plan import ThreeWay
+from lancekit.operations.lineage.three_way_plan import ThreeWay, check_names
 from lancekit.operations.lineage.write_rows import Given, RowsWork, stored_columns, write_rows
 from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.diff.column_identity import ids_said, theirs_said
@@ -60,8 +59,7 @@ from lancekit.pipeline.diff.values import differing
 from lancekit.pipeline.engine.inputs import as_reader
 from lancekit.scan.fragments.category_keys import joined
 from lancekit.versions.listing import latest_snapshot
-from lancekit.versions.merge_edges import MERGE_KEYS
-from lancekit.versions.requirements import check_requirements
+from lancekit.versions.merge_edges import MERGE_KEYS, check_requirements
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [

@@ -33,9 +33,8 @@ from lancekit.operations.unmerged.waiting import check_merged
 from lancekit.versions.ancestor import unique_name
 from lancekit.versions.line import Line
 from lancekit.versions.listing import latest_snapshot
-from lancekit.versions.merge_edges import MERGED, REPEATS
+from lancekit.versions.merge_edges import MERGED, REPEATS, check_requirements
 from lancekit.versions.references import Reference
-from lancekit.versions.requirements import check_requirements
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["BranchMergePlan", "changes_of", "merge_branch", "plan_merge", "with_key"]

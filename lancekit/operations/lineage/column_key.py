@@ -8,7 +8,7 @@ from itertools import chain
 
 from lancekit.format.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, LanceField, LanceSchema
 from lancekit.legible import clean
-from lancekit.operations.common.key_guard import key_paths, paths_in_key
+from lancekit.operations.common.new_keys import key_paths, paths_in_key
 from lancekit.operations.lineage.column_conflicts import KEY, Settlement, new_side
 from lancekit.operations.lineage.column_tracks import Versions
 from lancekit.operations.lineage.merged_columns import MergedColumn

@@ -41,12 +41,12 @@ from lancekit.operations.lineage.linked_files import (
     with_deletions,
 )
 from lancekit.operations.lineage.merge_marks import implied_marks, taken_mark
-from lancekit.operations.lineage.returned_rows import places_of_ids
-from lancekit.operations.lineage.row_stamps import (
+from lancekit.operations.lineage.returned_rows import (
     RowStamps,
     ids_of,
     is_new,
     live_rows,
+    places_of_ids,
     with_changed,
 )
 from lancekit.operations.maintenance.carried_fragments import (

@@ -17,8 +17,7 @@ from lancekit.operations.lineage.write_rows import Given, batches_to_write, repl
 from lancekit.pipeline.diff.row_values import row_values
 from lancekit.pipeline.diff.side import Addresses, Side
 from lancekit.pipeline.keys.key_counter import KeyCounter, Repeated, example_of
-from lancekit.pipeline.keys.repeated import repeated_in_merge
-from lancekit.pipeline.keys.source_keys import key_columns
+from lancekit.pipeline.keys.source_keys import key_columns, repeated_in_merge
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.versions.snapshot import Snapshot
 

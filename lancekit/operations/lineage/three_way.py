@@ -17,7 +17,6 @@ from lancekit.arrow_values import flags_of
 from lancekit.errors import MergeConflictError
 from lancekit.legible import literals, python_value
 from lancekit.operations.lineage.column_plan import plan_columns
-from lancekit.operations.lineage.column_sides import ColumnSides
 from lancekit.operations.lineage.column_tracks import Versions, tracks
 from lancekit.operations.lineage.columns import pairs_of_sides
 from lancekit.operations.lineage.contained_columns import contained_columns
@@ -41,7 +40,7 @@ from lancekit.operations.lineage.three_way_columns import (
     rows_unlike,
     values_of,
 )
-from lancekit.operations.lineage.three_way_plan import By, ThreeWay
+from lancekit.operations.lineage.three_way_plan import By, ColumnSides, ThreeWay
 from lancekit.operations.lineage.untold_rows import (
     check_inserted,
     check_returned,

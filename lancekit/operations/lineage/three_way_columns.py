@@ -26,9 +26,8 @@ from lancekit.operations.lineage.merged_columns import (
 )
 from lancekit.operations.lineage.rows import NOWHERE, read_rows, seen
 from lancekit.pipeline.casts.alter import convert
-from lancekit.pipeline.diff.fragments import ColumnPair
+from lancekit.pipeline.diff.fragments import ColumnPair, retyped
 from lancekit.pipeline.diff.parts import kind_of_parts
-from lancekit.pipeline.diff.retyped import retyped
 from lancekit.pipeline.diff.row_values import rows_at_a_time, unlike
 from lancekit.pipeline.diff.side import Addresses
 from lancekit.pipeline.diff.values import differing

@@ -17,7 +17,7 @@ from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
 from lancekit.format.operations import Update
 from lancekit.format.row_ids_encode import with_row_ids
-from lancekit.operations.common.key_guard import key_filter, key_paths
+from lancekit.operations.common.new_keys import key_filter, key_paths
 from lancekit.operations.common.staged_files import write_task
 from lancekit.operations.delete import apply_deletions
 from lancekit.operations.lineage.merged_columns import Cells, Rewritten, Settled

@@ -29,8 +29,7 @@ from lancekit.operations.maintenance.compact_plan import (
     plan_compaction,
 )
 from lancekit.pipeline.engine.engine import Choice, Runner, choose_engine, runner_of
-from lancekit.pipeline.rows.compact import CompactTask, compact_rows
-from lancekit.pipeline.rows.copied_columns import LARGE_PAGE
+from lancekit.pipeline.rows.compact import LARGE_PAGE, CompactTask, compact_rows
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.versions.snapshot import Snapshot
 

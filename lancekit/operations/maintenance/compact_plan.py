@@ -17,7 +17,7 @@ from lancekit.format.index import IndexMetadata
 from lancekit.format.storage_version import check_storage_version
 from lancekit.legible import shown
 from lancekit.operations.index.remap import is_in_the_way
-from lancekit.operations.index.rows import covered_fragments
+from lancekit.operations.index.segments import covered_fragments
 from lancekit.scan.fragment_rows import ScanRequest, scan_fragment
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.scan.outputs import plan_columns

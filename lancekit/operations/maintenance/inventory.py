@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from lancekit.display import Displayed
-from lancekit.errors import InvalidTypeError
+from lancekit.errors import InvalidTypeError, LancekitError
 from lancekit.file.file_metadata import metadata_of
 from lancekit.format import names
 from lancekit.format.paths import paths_by_id
-from lancekit.legible import shown
+from lancekit.legible import clean, shown
 from lancekit.pipeline.engine.engine import choose_runner
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
@@ -25,9 +25,11 @@ from lancekit.versions.snapshot import Snapshot, load_snapshot
 __all__ = [
     "ALL_FILES",
     "TRACKED_FILES",
+    "ColumnStorage",
     "DataStatistics",
     "FieldStatistics",
     "all_files",
+    "column_storage",
     "data_statistics",
     "tracked_files",
 ]
@@ -154,3 +156,67 @@ def _field_sizes(source: FragmentSource) -> dict[int, int]:
             if column < len(columns):
                 sizes[field] += columns[column].size_bytes
     return dict(sizes)
+
+
+# ---- how a column is stored: its bytes and encodings, by the metadata of data files
+
+#: so many files are looked at: each may be a request
+_FILES = 8
+_ENCODINGS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnStorage:
+    """How a column is stored.
+
+    Attributes
+    ----------
+    bytes
+        What its pages take in the files that were looked at.
+    encodings
+        What these pages are, the most of the column first; at most four.
+    files, files_read
+        In how many files the column is, and how many were looked at.
+    problem
+        Why fewer could be read; empty if all is well.
+    """
+
+    bytes: int
+    encodings: tuple[str, ...]
+    files: int
+    files_read: int
+    problem: str = ""
+
+
+def column_storage(snapshot: Snapshot, ids: Collection[int]) -> ColumnStorage:
+    """Return how some fields are stored that make one column; reads the ends of a few files."""
+    places = [
+        (source, place)
+        for source in fragment_sources(snapshot)
+        for place, file in enumerate(source.fragment.files)
+        if not file.columns.keys().isdisjoint(ids)
+    ]
+    encodings = Counter[str]()
+    total = read = 0
+    problem = ""
+    for source, place in places[:_FILES]:
+        columns = source.fragment.files[place].columns
+        try:
+            found = metadata_of(FragmentReader(source).file(place)).columns
+        except (LancekitError, OSError) as error:
+            problem = clean(str(error))
+            continue
+        read += 1
+        for id_ in columns.keys() & set(ids):
+            if columns[id_] < len(found):
+                column = found[columns[id_]]
+                total += column.size_bytes
+                for page in column.pages:
+                    encodings[page.encoding] += page.num_rows
+    return ColumnStorage(
+        bytes=total,
+        encodings=tuple(name for name, _ in encodings.most_common(_ENCODINGS) if name),
+        files=len(places),
+        files_read=read,
+        problem=problem,
+    )

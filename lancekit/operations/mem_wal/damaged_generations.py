@@ -20,13 +20,13 @@ from lancekit.format.names import INDICES
 from lancekit.format.schema import LanceSchema
 from lancekit.index.search.btree import DATA, LOOKUP
 from lancekit.operations.maintenance.validate import validate_version
+from lancekit.operations.mem_wal.flush import MaintainedIndices
 from lancekit.operations.mem_wal.generation import (
     KEYS,
     OF_DAMAGE,
     open_generation,
     write_generation,
 )
-from lancekit.operations.mem_wal.maintained import MaintainedIndices
 from lancekit.operations.mem_wal.memtable import replayed
 from lancekit.operations.mem_wal.newest_rows import without
 from lancekit.operations.mem_wal.set_aside import SetAside

@@ -15,7 +15,7 @@ from lancekit.commit.rules.pending import Pending
 from lancekit.format.operation_parts import CompactedSsTable
 from lancekit.format.operations import Update
 from lancekit.operations.cleanup.auto import commit
-from lancekit.operations.common.key_guard import key_filter, key_paths
+from lancekit.operations.common.new_keys import key_filter, key_paths
 from lancekit.operations.common.staged_files import removed_unless_landed, write_task
 from lancekit.operations.delete import apply_deletions
 from lancekit.options import options

@@ -27,7 +27,7 @@ from lancekit.format.paths import find_field, top_of
 from lancekit.format.schema import LanceSchema, check_key_type
 from lancekit.format.transaction import Transaction, Update
 from lancekit.operations.cleanup.auto import commit
-from lancekit.operations.common.key_guard import key_filter, key_paths
+from lancekit.operations.common.new_keys import key_filter, key_paths
 from lancekit.operations.common.results import MergeResult
 from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.common.staged_files import removed_unless_landed, write_task

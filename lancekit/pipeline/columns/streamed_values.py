@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit import arrow_kernels as ak
-from lancekit.pipeline.keys.repeated import repeated_in_columns
+from lancekit.pipeline.keys.source_keys import repeated_in_columns
 
 __all__ = ["Arriving"]
 

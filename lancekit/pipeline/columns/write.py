@@ -24,8 +24,7 @@ from lancekit.pipeline.casts.alter import Conversion, convert
 from lancekit.pipeline.engine.engine import Runner
 from lancekit.pipeline.engine.inputs import as_reader
 from lancekit.pipeline.keys.probe import KeyTable
-from lancekit.pipeline.rows.new_files import new_data_file
-from lancekit.pipeline.rows.write import data_file, delete_fragments
+from lancekit.pipeline.rows.write import data_file, delete_fragments, new_data_file
 from lancekit.progress import step, users_code
 from lancekit.scan.ahead import Workers
 from lancekit.scan.expressions.predicate import ComputedColumn

@@ -17,7 +17,7 @@ from lancekit.errors import LancekitError
 from lancekit.format.operations import Merge, Overwrite, Restore, UnknownOperation
 from lancekit.format.schema import LanceField
 from lancekit.lazy import cached_property
-from lancekit.pipeline.diff.retyped import can_be_retyped
+from lancekit.pipeline.diff.fragments import can_be_retyped
 from lancekit.versions.ancestor import branch_origins, origins
 from lancekit.versions.line import Line
 from lancekit.versions.merge_edges import APPLIED

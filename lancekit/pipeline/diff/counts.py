@@ -13,8 +13,14 @@ from pyarrow import types as pt
 from lancekit import arrow_compute as pc
 from lancekit import arrow_kernels as ak
 from lancekit.legible import python_value
-from lancekit.pipeline.diff.ranges import Bin, as_numbers, even_edges, has_ranges, is_time
-from lancekit.pipeline.diff.statistics import ColumnStatistics
+from lancekit.pipeline.diff.statistics import (
+    Bin,
+    ColumnStatistics,
+    as_numbers,
+    even_edges,
+    has_ranges,
+    is_time,
+)
 
 __all__ = ["Counts", "histogram"]
 

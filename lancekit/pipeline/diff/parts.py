@@ -21,8 +21,7 @@ from lancekit.format.arrow_parts import (
     with_items,
     with_other_items,
 )
-from lancekit.pipeline.diff.fragments import ColumnPair
-from lancekit.pipeline.diff.retyped import retyped
+from lancekit.pipeline.diff.fragments import ColumnPair, retyped
 from lancekit.scan.fragments.category_keys import joined
 
 __all__ = ["chosen", "common_parts", "kind_of_parts", "own_values", "projected"]

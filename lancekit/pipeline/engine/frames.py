@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lancekit.errors import InvalidTypeError, UnsupportedTypeError
 from lancekit.legible import shown, warn
-from lancekit.pipeline.casts.numpy_times import in_arrow_units
+from lancekit.pipeline.casts.python_times import in_arrow_units
 from lancekit.pipeline.casts.python_values import Guide, python_array, towards
 
 __all__ = ["frame_columns", "numpy_array", "polars_reader", "series_array"]

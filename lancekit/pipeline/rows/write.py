@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
+import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import chain, cycle, repeat
 from typing import Any
@@ -17,18 +20,23 @@ from lancekit.file.kernels.arrow_buffers import Encoded
 from lancekit.file.writer import FileSummary, FileWriter
 from lancekit.format.field_marks import is_blob_v2, texts
 from lancekit.format.fragment import DataFile, Fragment
+from lancekit.format.names import DATA, data_file_name
 from lancekit.format.schema import LanceSchema
 from lancekit.format.storage_version import check_written
 from lancekit.options import DEFAULT_GOAL
-from lancekit.pipeline.rows.new_files import WriteTarget, new_data_file
 from lancekit.progress import FragmentWriteProgress
 from lancekit.storage.base import Sink, Store
 
 __all__ = [
     "NewFiles",
+    "WriteTarget",
     "WriteTask",
+    "begin_job",
     "data_file",
     "delete_fragments",
+    "new_data_file",
+    "new_job",
+    "remove_job_files",
     "tell_all",
     "write_fragments",
     "write_with_pages",
@@ -281,3 +289,60 @@ def data_file(name: str, summary: FileSummary) -> DataFile:
         file_minor_version=summary.version[1],
         file_size_bytes=summary.size_bytes,
     )
+
+
+# ---- where new data files go, and what they are called
+#
+# When a job on several machines fails, what its tasks answered is lost, and with it the names of
+# the files that they had written.  So these end with the job's own digits, by which they are
+# found.
+
+_DIGITS = 16
+
+_job: ContextVar[str] = ContextVar("lancekit_job", default="")
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTarget:
+    """A folder for new data files: the dataset's own, or that of a base path."""
+
+    store: Store
+    folder: str = DATA
+    base_id: int | None = None
+
+    def name(self, file: str) -> str:
+        """Return where in the store a data file lies."""
+        return f"{self.folder}/{file}" if self.folder else file
+
+
+def new_job() -> str:
+    """Return what the names of a job's data files end with."""
+    return secrets.token_hex(_DIGITS // 2)
+
+
+def begin_job(job: str) -> None:
+    """Say which job the files belong to that this process writes from now on."""
+    _job.set(job)
+
+
+def new_data_file() -> str:
+    """Return the name of a new data file."""
+    job = _job.get()
+    return data_file_name(uuid.UUID(hex=uuid.uuid4().hex[: 32 - len(job)] + job))
+
+
+def remove_job_files(job: str, places: Iterable[WriteTarget]) -> None:
+    """Remove the files that a job has written to some places; nothing may refer to them.
+
+    Raises
+    ------
+    OSError
+        A place cannot be listed, or a file not be removed.
+    """
+    for place in places:
+        for name in place.store.list_names(place.folder):
+            if name.endswith(f"{job}.lance"):
+                place.store.delete(place.name(name))
+        for name in place.store.list_folders(place.folder):
+            if name.endswith(job):
+                place.store.delete_tree(place.name(name))

@@ -24,8 +24,7 @@ from lancekit.format.arrow_parts import child_of, items_of
 from lancekit.format.field_marks import BLOB, holds_blobs, is_blob, is_blob_v2
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.options import options
-from lancekit.storage.base import RandomAccess
-from lancekit.storage.names import is_name
+from lancekit.storage.base import RandomAccess, is_name
 from lancekit.storage.places import check_trusted_file
 from lancekit.versions.snapshot import FileLocation
 

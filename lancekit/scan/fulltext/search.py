@@ -17,7 +17,16 @@ from lancekit.legible import warn
 from lancekit.scan.chosen import POSITION, Narrowed, chosen_rows, fulfilling
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
-from lancekit.scan.fulltext.column import Documents, TextColumn
+from lancekit.scan.fulltext.column import (
+    Documents,
+    Scored,
+    TextColumn,
+    added,
+    best_of,
+    lessened,
+    nothing,
+    required,
+)
 from lancekit.scan.fulltext.queries import (
     BooleanQuery,
     BoostQuery,
@@ -29,7 +38,6 @@ from lancekit.scan.fulltext.queries import (
     Occur,
     PhraseQuery,
 )
-from lancekit.scan.fulltext.scored import Scored, added, best_of, lessened, nothing, required
 from lancekit.scan.outputs import Output, column_names
 from lancekit.scan.scan import Scan
 from lancekit.versions.snapshot import Snapshot

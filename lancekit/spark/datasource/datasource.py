@@ -91,7 +91,7 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped h
     @briefly
     def writer(self, schema: StructType, overwrite: bool) -> LanceWriter:
         """Return what writes rows."""
-        from lancekit.spark.datasource.landing import plan_writer
+        from lancekit.spark.datasource.writer import plan_writer
 
         return plan_writer(self._options, schema, "overwrite" if overwrite else "append")
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lancekit.legible import plural
 from lancekit.pipeline.engine.engine import EngineName
-from lancekit.pipeline.rows.new_files import WriteTarget
+from lancekit.pipeline.rows.write import WriteTarget
 from lancekit.progress import what_is
 from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import LEFT, collect, pack

@@ -8,6 +8,7 @@ text alone.
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 import threading
 import uuid
@@ -15,7 +16,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -23,14 +25,15 @@ import pyarrow as pa
 
 from lancekit._version import __version__
 from lancekit.checked import outermost
-from lancekit.errors import LancekitError
+from lancekit.errors import CorruptFileError, EngineError, LancekitError
 from lancekit.interrupts import PREFIX
 from lancekit.options import options
-from lancekit.pipeline.rows.new_files import WriteTarget, new_job, remove_job_files
+from lancekit.pipeline.rows.write import WriteTarget, new_data_file, new_job, remove_job_files
 from lancekit.progress import tracking, what_is
-from lancekit.spark.jobs.answers import Answer, answer_room, read_answers
+from lancekit.scan.ahead import Workers
 from lancekit.spark.jobs.client import client_of, most_tasks
 from lancekit.spark.jobs.failures import job_failure
+from lancekit.spark.jobs.sizes import spark_bytes
 from lancekit.spark.jobs.versions import unpacked
 from lancekit.spark.jobs.worker import enter_worker
 from lancekit.storage.sending import sent_to
@@ -39,7 +42,18 @@ from lancekit.versions.snapshot import Snapshot
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["LEFT", "collect", "map_batches", "pack", "run_action"]
+__all__ = [
+    "LEFT",
+    "AnswerRoom",
+    "answer_limit",
+    "answer_room",
+    "check_answers",
+    "collect",
+    "map_batches",
+    "pack",
+    "read_answers",
+    "run_action",
+]
 
 Result = TypeVar("Result")
 
@@ -147,7 +161,7 @@ def collect(
         try:
             failed, answer = False, room.answer(work(batches))
         except LancekitError as error:
-            failed, answer = True, Answer(pickle.dumps(error))
+            failed, answer = True, _Answer(pickle.dumps(error))
         context = TaskContext.get()
         yield pa.record_batch(
             {
@@ -181,14 +195,14 @@ def collect(
     return found
 
 
-def _drained(answers: deque[Answer]) -> Iterator[Answer]:
+def _drained(answers: deque[_Answer]) -> Iterator[_Answer]:
     while answers:
         yield answers.popleft()
 
 
-def _answer(rows: pa.Table, at: int) -> Answer:
+def _answer(rows: pa.Table, at: int) -> _Answer:
     value: Any = rows["value"][at]
-    return Answer(
+    return _Answer(
         value.as_buffer(), *(rows[name][at].as_py() for name in ("file", "size", "digest"))
     )
 
@@ -318,3 +332,142 @@ def _subject(owner: Any) -> str:
         return f"{place} {branch}:{version}"
     held = (getattr(owner, holder, None) for holder in _HOLDERS)
     return next((_subject(one) for one in held if one is not None), "")
+
+
+# ---- answers of a job's tasks: small ones come through Spark, large ones through files
+#
+# Spark ends a job if its answers together exceed ``spark.driver.maxResultSize``.  The work of all
+# tasks is lost then.  So each task may answer with an equal part of half the setting.
+
+#: how many bytes all answers of a job have at most
+_SETTING = "spark.driver.maxResultSize"
+_DEFAULT = "1g"
+#: what Spark counts for each task beside its answer
+_COUNTERS = 4 << 10
+#: the name of a file has about as many bytes as this
+_LEAST = 1 << 10
+#: one row of Arrow, which Connect sends as one message
+_MOST = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A pickled value, or the name, the size and the digest of the file that holds it."""
+
+    value: bytes | pa.Buffer | None
+    file: str | None = None
+    size: int = 0
+    digest: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRoom:
+    """The room that each task of a job has for its answer.  Can be sent to a worker.
+
+    Attributes
+    ----------
+    most
+        The bytes of an answer through Spark, at most.
+    place
+        The folder for larger answers.  ``None``: Spark gets them, too.
+    """
+
+    most: int
+    place: WriteTarget | None = None
+
+    def answer(self, value: object) -> _Answer:
+        """Return the answer for a value; write a file if the value is too large."""
+        packed = pickle.dumps(value, 5)  # arrays are unpacked without a copy
+        if self.place is None or len(packed) <= self.most:
+            return _Answer(packed)
+        name = self.place.name(new_data_file())
+        try:
+            sink = self.place.store.create(name)
+            try:
+                sink.write(packed)
+                sink.close()
+            finally:
+                sink.abort()
+        except OSError:
+            return _Answer(packed)  # the table may be read-only, and Spark may have room
+        return _Answer(None, name, len(packed), _digest(packed))
+
+
+def answer_room(
+    session: SparkSession, tasks: int, place: WriteTarget | None = None, *, exactly: bool = False
+) -> AnswerRoom:
+    """Return the room for the answer of each task.
+
+    Parameters
+    ----------
+    session
+        The session of the job.
+    tasks
+        The number of tasks, at most.
+    place
+        The folder for larger answers.
+    exactly
+        Whether there are exactly so many tasks.
+
+    Raises
+    ------
+    EngineError
+        Spark's counters of so many tasks alone exceed the setting.
+    """
+    if exactly:
+        check_answers(session, tasks * (_COUNTERS + _LEAST), f"The answers of {tasks:,} tasks")
+    limit = answer_limit(session)
+    if limit is None:
+        return AnswerRoom(_MOST, place)
+    share = limit // 2 // max(tasks, 1) - _COUNTERS
+    return AnswerRoom(min(max(share, _LEAST), _MOST), place)
+
+
+def answer_limit(session: SparkSession) -> int | None:
+    """Return the bytes that the answers of a job may have together; ``None`` for no limit."""
+    limit = spark_bytes(str(session.conf.get(_SETTING, _DEFAULT)))
+    return limit if limit and limit > 0 else None
+
+
+def check_answers(session: SparkSession, size: int, what: str) -> None:
+    """Raise ``EngineError`` if answers of so many bytes exceed the limit."""
+    limit = answer_limit(session)
+    if limit is not None and size > limit:
+        raise EngineError(
+            f"{what} have {size:,} bytes, more than {_SETTING} allows ({limit:,}). Nothing was "
+            "written.",
+            hint=f'Set {_SETTING} to "{-(-2 * size >> 20)}m" where the session is started, or to '
+            '"0" for no limit.',
+            size=size,
+            limit=limit,
+        )
+
+
+def read_answers(answers: Iterable[_Answer], place: WriteTarget | None) -> Iterator[Any]:
+    """Yield the values of answers in order; remove each file once it is read."""
+    with Workers() as workers:
+        # These bytes were made a moment ago by this program's own function.  Spark brought their
+        # digest, so no other file is unpickled.
+        yield from map(
+            pickle.loads,
+            workers.results(partial(_bytes_of, answer, place) for answer in answers),
+        )
+
+
+def _bytes_of(answer: _Answer, place: WriteTarget | None) -> Any:
+    if answer.file is None or place is None:
+        return answer.value
+    found = place.store.open(answer.file, answer.size).read(0, answer.size)
+    with suppress(OSError):  # cleanup removes it later
+        place.store.delete(answer.file)
+    if _digest(found) != answer.digest:
+        raise CorruptFileError(
+            f"The file {answer.file} does not hold what a task of this call wrote into it.",
+            hint="Run the call again.",
+            file=answer.file,
+        )
+    return found
+
+
+def _digest(packed: bytes | pa.Buffer) -> bytes:
+    return hashlib.blake2b(memoryview(packed), digest_size=16).digest()

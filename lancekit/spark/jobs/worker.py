@@ -8,8 +8,7 @@ from functools import cache
 
 from lancekit.compiled.state import compile_nothing
 from lancekit.options import Options, options
-from lancekit.pipeline.rows.new_files import begin_job
-from lancekit.pipeline.rows.write import WriteTask
+from lancekit.pipeline.rows.write import WriteTask, begin_job
 
 __all__ = ["enter_worker", "freeze_worker", "of_partition"]
 

@@ -32,9 +32,8 @@ from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.pipeline.merge.strategy import WIDE_BYTES
 from lancekit.spark.frames.types import restore
 from lancekit.spark.frames.wire_rows import gathered, subschema
-from lancekit.spark.jobs.answers import answer_room, check_answers
 from lancekit.spark.jobs.client import is_connect, most_tasks
-from lancekit.spark.jobs.collect import collect, map_batches, run_action
+from lancekit.spark.jobs.collect import answer_room, check_answers, collect, map_batches, run_action
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

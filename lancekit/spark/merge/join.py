@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.keys.probe import key_values
-from lancekit.pipeline.keys.repeated import repeated_in_source
-from lancekit.pipeline.keys.source_keys import key_schema
+from lancekit.pipeline.keys.source_keys import key_schema, repeated_in_source
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.outputs import plan_columns

@@ -21,10 +21,10 @@ import pyarrow as pa
 from lancekit import arrow_kernels as ak
 from lancekit.format import row_address
 from lancekit.pipeline.engine.engine import LocalRunner
-from lancekit.pipeline.keys.hashed import HashedKeys
 from lancekit.pipeline.keys.indexed import key_lookup
 from lancekit.pipeline.keys.probe import KeyTable, Matches, probe
 from lancekit.pipeline.keys.probe_ranges import (
+    HashedKeys,
     Keys,
     compact_keys,
     narrowed,
@@ -34,7 +34,7 @@ from lancekit.pipeline.keys.probe_ranges import (
 from lancekit.pipeline.keys.sorted import SortedKeys
 from lancekit.pipeline.keys.source_keys import SourceKeys
 from lancekit.pipeline.merge.strategy import SENT_BYTES, MatchPlan
-from lancekit.pipeline.rows.new_files import WriteTarget
+from lancekit.pipeline.rows.write import WriteTarget
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.outputs import plan_columns

@@ -30,8 +30,7 @@ from lancekit.pipeline.columns.column_patch import Patch, Patched, all_patched, 
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.pipeline.join_files import join_small_files
 from lancekit.pipeline.keys.probe import Matches, first_matches, key_values
-from lancekit.pipeline.keys.repeated import repeated_since_checked
-from lancekit.pipeline.keys.source_keys import SourceKeys
+from lancekit.pipeline.keys.source_keys import SourceKeys, repeated_since_checked
 from lancekit.pipeline.merge.plan import (
     EXAMPLES,
     MergeClauses,
@@ -45,8 +44,7 @@ from lancekit.pipeline.merge.plan import (
 )
 from lancekit.pipeline.merge.rewrite_columns import patch_task, rewritten_columns
 from lancekit.pipeline.merge.strategy import MatchPlan
-from lancekit.pipeline.rows.new_files import WriteTarget
-from lancekit.pipeline.rows.write import WriteTask, delete_fragments
+from lancekit.pipeline.rows.write import WriteTarget, WriteTask, delete_fragments
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.spark.frames.runner import SparkRunner

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from lancekit.index.inverted.analyzer import Analyzer
+from lancekit.index.inverted.bm25 import places_of, shared
 from lancekit.index.inverted.partition import FreshPartition
 from lancekit.index.inverted.settings import AnalyzerSettings
-from lancekit.index.inverted.shared import places_of, shared
 
 TOKENS = ["always", "often", "half", "rare", "once"]
 PARTS = [1.0, 0.9, 0.5, 0.02, 0.0]

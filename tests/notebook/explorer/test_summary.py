@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.notebook.explorer import summary as module
-from lancekit.notebook.explorer.summary import BINS, read_summary
+from lancekit.notebook.explorer import views as module
+from lancekit.notebook.explorer.views import BINS, read_summary
 
 
 def never():
@@ -25,7 +25,7 @@ def summary(values, **how):
 @pytest.mark.parametrize("counted", [1 << 16, 3])
 @pytest.mark.parametrize("together", [1 << 16, 10])
 def test_numbers(counted, together, monkeypatch):
-    monkeypatch.setattr(module, "MOST_COUNTED", counted)
+    monkeypatch.setattr(module, "_MOST_COUNTED", counted)
     monkeypatch.setattr(module, "_TOGETHER", together)
     chance = random.Random(5)
     values = [chance.choice([None, chance.gauss(0, 5), 1.0, float("nan")]) for _ in range(500)]

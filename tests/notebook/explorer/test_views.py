@@ -10,11 +10,11 @@ import lancekit as lk
 from lancekit.notebook.explorer.pages import read_page
 from lancekit.notebook.explorer.reading import Reader, apart
 from lancekit.notebook.explorer.state import ExplorerState, Filter, Go, Look, Pin, Sort, Turn, step
-from lancekit.notebook.explorer.summary import read_summary
 from lancekit.notebook.explorer.views import (
     code_of,
     compare_card,
     page_card,
+    read_summary,
     schema_card,
     stop_card,
     strip,

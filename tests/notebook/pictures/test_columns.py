@@ -7,7 +7,7 @@ import pytest
 import lancekit as lk
 from lancekit.api import sampled_rows
 from lancekit.notebook import show_text
-from lancekit.notebook.explorer.summary import read_summary
+from lancekit.notebook.explorer.views import read_summary
 from lancekit.notebook.render.words import plural
 from tests.notebook.pictures.support import NAMES, parsed, words
 

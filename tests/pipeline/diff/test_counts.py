@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lancekit.pipeline.diff.counts import Counts, histogram
-from lancekit.pipeline.diff.ranges import plain
-from lancekit.pipeline.diff.statistics import column_statistics
+from lancekit.pipeline.diff.statistics import column_statistics, plain
 
 WHOLE = [
     pa.int8(),
