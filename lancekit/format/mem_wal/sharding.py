@@ -36,12 +36,12 @@ MOST_BUCKETS = 1024
 #: of the ids of shards that are made of values
 _NAMESPACE = uuid.UUID("6c616e63-656b-4974-8000-6d656d77616c")
 
-_Hashes: TypeAlias = NDArray[np.uint32]
+_Words: TypeAlias = NDArray[np.uint32]
 
 # ---- buckets
 
 
-def _hash_texts(values: pa.Array) -> _Hashes:
+def _hash_texts(values: pa.Array) -> _Words:
     return hash_texts(values.cast(pa.large_binary()))
 
 
@@ -49,14 +49,14 @@ def _numbers(values: pa.Array, kind: pa.DataType) -> NDArray[Any]:
     return values.view(kind).to_numpy(zero_copy_only=False)
 
 
-def _hash_floats(values: pa.Array, hashed: Callable[[NDArray[Any]], _Hashes]) -> _Hashes:
+def _hash_floats(values: pa.Array, hashed: Callable[[NDArray[Any]], _Words]) -> _Words:
     numbers = values.to_numpy(zero_copy_only=False) + values.type.to_pandas_dtype()(0)  # -0 is 0
     numbers[np.isnan(numbers)] = np.nan  # and all that is no number is one
     return hashed(numbers.view(np.int32 if numbers.itemsize == 4 else np.int64))
 
 
 #: how values are hashed, for the first of the tests of types that says yes
-_HASHES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], _Hashes]], ...] = (
+_HASHES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], _Words]], ...] = (
     (pt.is_boolean, lambda values: hash_short(values.to_numpy(zero_copy_only=False))),
     (pt.is_int64, lambda values: hash_long(values.to_numpy())),
     (pt.is_uint64, lambda values: hash_long(values.to_numpy())),
@@ -103,7 +103,7 @@ def bucket_numbers(column: pa.Array | pa.ChunkedArray, buckets: int) -> NDArray[
     return found
 
 
-def _buckets(hashes: _Hashes, buckets: int) -> NDArray[np.int32]:
+def _buckets(hashes: _Words, buckets: int) -> NDArray[np.int32]:
     return ((hashes & np.uint32(0x7FFFFFFF)) % np.uint32(buckets)).view(np.int32)
 
 
@@ -218,8 +218,6 @@ def shard_id(spec: ShardingSpec, values: Mapping[str, Any]) -> uuid.UUID:
 # ---- the hash of 32 bits by which rows are given to buckets (docs/format/memwal.md, 5)
 #
 # It is Murmur3's, but for the bytes behind the last whole word of a text: each of them is a word.
-
-_Words: TypeAlias = NDArray[np.uint32]
 
 #: values at a time: the temporaries then stay in the processor's cache
 _BLOCK = 1 << 13

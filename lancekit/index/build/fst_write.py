@@ -240,15 +240,7 @@ class _Trie:
 
 
 def _fst_nodes(data: Bytes, offsets: Places, numbers: Words) -> _FstNodes:
-    """Return the nodes of a map.
-
-    Parameters
-    ----------
-    data, offsets
-        The keys, ascending, each once: their bytes, where each begins, and where the last ends.
-    numbers
-        One for each.
-    """
+    """Return the nodes of a map; the parameters are those of `fst_bytes`."""
     trie = _trie(data, offsets, numbers)
     count = len(trie.depths)
     is_final, finals = np.zeros(count, bool), np.zeros(count, np.uint64)
