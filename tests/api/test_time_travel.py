@@ -41,8 +41,11 @@ def test_so_long_ago(table: lk.LanceDataset) -> None:
         assert table.at(now).version == table.at(asof=now).version == 6
         assert lk.dataset(table.uri, asof=now).version == 6
         assert table.diff(now).old == ("main", 6)
-    since = time_of(table, 4) - datetime.now(UTC)
-    assert table.at(asof=since).version <= 4
+    fourth, begun = time_of(table, 4), datetime.now(UTC)
+    found = table.at(asof=fourth - begun).version  # counted back from a moment after the first
+    took = datetime.now(UTC) - begun
+    assert found >= 4
+    assert time_of(table, found) <= fourth + took
     with pytest.raises(VersionNotFoundError, match=r"earlier than the first version .* version 1 "):
         table.at(timedelta(hours=-2))
     with pytest.raises(InvalidArgumentError, match="lies in the future"):

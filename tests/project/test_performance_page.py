@@ -123,7 +123,12 @@ def test_imports_are_measured(
     only_whole(whole)
     found = measured(tmp_path, "imports", "lancekit")
     assert "Imports" in well_formed(capsys.readouterr().out)
-    assert [*found] == ["lancekit", "lancekit, up to `lk.dataset`"]
+    assert [*found] == [
+        "lancekit",
+        "lancekit, up to `lk.dataset`",
+        "lancekit, first count",
+        "lancekit, first filter",
+    ]
     assert min(found.values()) > 0
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-__all__ = ["HANG_SECONDS", "WHOLE_SECONDS", "at_most", "started", "until"]
+__all__ = ["HANG_SECONDS", "WHOLE_SECONDS", "at_most", "run_to_its_end", "started", "until"]
 
 HANG_SECONDS = 1800
 """What takes longer hangs."""
@@ -56,6 +56,26 @@ def started(stream: DataStreamWriter) -> StreamingQuery:
         except PySparkException as error:
             if "failed to connect back" not in str(error) or time.monotonic() > end:
                 raise
+
+
+def run_to_its_end(stream: DataStreamWriter) -> StreamingQuery:
+    """Run a streaming query over what is available.
+
+    Spark waits ten seconds for each Python that it starts, whatever else the machine does: then the
+    query ends, and goes on from its checkpoint when it is begun again.
+    """
+    from pyspark.errors import StreamingQueryException
+
+    end = time.monotonic() + HANG_SECONDS
+    while True:
+        running = started(stream)
+        try:
+            assert running.awaitTermination(HANG_SECONDS)
+        except StreamingQueryException as error:
+            if "failed to connect back" not in str(error) or time.monotonic() > end:
+                raise
+        else:
+            return running
 
 
 @contextmanager
