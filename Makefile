@@ -73,6 +73,7 @@ lint: $(VENV)/.ready ## Check style and types
 	@$(RUN)/ruff check
 	@$(RUN)/ruff format --check
 	@$(RUN)/mypy
+	@$(RUN)/python -m tests.support.public_types
 
 fix: $(VENV)/.ready ## Format, and mend what the linter can mend
 	@$(RUN)/ruff check --fix
@@ -80,7 +81,8 @@ fix: $(VENV)/.ready ## Format, and mend what the linter can mend
 
 proto: $(VENV)/.ready ## Generate the protobuf classes anew
 	@$(RUN)/python -m grpc_tools.protoc -Iproto --python_out=. --pyi_out=. \
-		proto/lancekit/format/pb/*.proto
+		proto/lancekit/_format/pb/*.proto
+	@sed -i 's/_Mapping\]/_Mapping[str, object]]/g' lancekit/_format/pb/*.pyi # said in full
 
 torture: releases ## Run the long, seeded tests at full length
 	@$(RUN)/python -m pytest -m torture --whole --timeout=0

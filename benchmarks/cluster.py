@@ -23,8 +23,8 @@ from typing import Any
 
 import lancekit as lk
 from benchmarks.markdown import table
-from lancekit.spark.jobs import collect
-from lancekit.spark.session.java import find_java
+from lancekit._spark.jobs import collect
+from lancekit._spark.session.java import find_java
 from tests.support.cluster import standalone
 
 __all__ = ["Cost", "measure"]

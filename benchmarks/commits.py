@@ -16,14 +16,14 @@ import pyarrow as pa
 
 import lancekit as lk
 from benchmarks.timing import Comparison, compare
-from lancekit.format import names
-from lancekit.format.fragment import FragmentList
-from lancekit.format.manifest import encode_manifest_file
-from lancekit.format.names import ManifestNaming
-from lancekit.format.transaction import encode_transaction
-from lancekit.versions.line import open_line
-from lancekit.versions.listing import latest_snapshot
-from lancekit.versions.snapshot import Snapshot
+from lancekit._format import names
+from lancekit._format.fragment import FragmentList
+from lancekit._format.manifest import encode_manifest_file
+from lancekit._format.names import ManifestNaming
+from lancekit._format.transaction import encode_transaction
+from lancekit._versions.line import open_line
+from lancekit._versions.listing import latest_snapshot
+from lancekit._versions.snapshot import Snapshot
 
 __all__ = ["VERSIONS", "commit_measurements", "with_fragments", "with_versions"]
 

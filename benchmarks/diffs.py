@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 import lancekit as lk
-from lancekit.storage.mapped import MappedFile
-from lancekit.storage.objects import MERGED_GAP_BYTES, merged
+from lancekit._storage.mapped import MappedFile
+from lancekit._storage.objects import MERGED_GAP_BYTES, merged
 
 __all__ = ["CASES", "Measured", "main", "measure", "rows_of"]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import lancekit as lk
-from lancekit.format.manifest import encode_manifest_file
+from lancekit._format.manifest import encode_manifest_file
 
 COLUMNS = 1_000
 VERSIONS = 10_000

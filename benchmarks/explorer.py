@@ -12,8 +12,8 @@ from pathlib import Path
 
 import lancekit as lk
 from benchmarks.display import VERSIONS, as_version, milliseconds, print_all
-from lancekit.notebook.explorer.shell import Shell
-from lancekit.notebook.explorer.state import (
+from lancekit._notebook.explorer.shell import Shell
+from lancekit._notebook.explorer.state import (
     ExplorerState,
     Filter,
     Look,
@@ -22,8 +22,8 @@ from lancekit.notebook.explorer.state import (
     Summarize,
     step,
 )
-from lancekit.notebook.explorer.visit import Visit
-from lancekit.notebook.render.controls import drawn
+from lancekit._notebook.explorer.visit import Visit
+from lancekit._notebook.render.controls import drawn
 
 __all__ = ["measurements"]
 

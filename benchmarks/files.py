@@ -31,11 +31,11 @@ import lancekit as lk
 from benchmarks.markdown import ms, ratios, table
 from benchmarks.plan import Plan
 from benchmarks.tables import CASES, make
+from lancekit._file.reader import FileReader
+from lancekit._file.writer import FileWriter
+from lancekit._storage.local import LocalStore
+from lancekit._storage.places import open_store
 from lancekit.errors import LancekitError
-from lancekit.file.reader import FileReader
-from lancekit.file.writer import FileWriter
-from lancekit.storage.local import LocalStore
-from lancekit.storage.places import open_store
 
 __all__ = ["Result", "document", "lines", "measure", "measure_case"]
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lancekit.format.key_filter import (
+from lancekit._format.key_filter import (
     BloomKeyFilter,
     ExactKeySet,
     KeyFilter,
@@ -85,7 +85,7 @@ def _reference_answer(folder: Path, keys: int, kind: str, trial: int) -> bool:
     import pyarrow as pa
 
     import lancekit as lk
-    from lancekit.format import key_filter
+    from lancekit._format import key_filter
 
     marker = {"lance-schema:unenforced-primary-key": "true"}
     schema = pa.schema([pa.field("k", pa.int64(), False, marker)])

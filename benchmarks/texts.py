@@ -23,11 +23,11 @@ import lancekit as lk
 from benchmarks.files import open_ours, write_theirs
 from benchmarks.markdown import table
 from benchmarks.tables import categories, strings, text, urls, uuids
-from lancekit.file.encodings import choose_strings
-from lancekit.file.encodings.choose_strings import Way
-from lancekit.file.reader import FileReader
-from lancekit.file.writer import FileWriter
-from lancekit.storage.local import LocalStore
+from lancekit._file.encodings import choose_strings
+from lancekit._file.encodings.choose_strings import Way
+from lancekit._file.reader import FileReader
+from lancekit._file.writer import FileWriter
+from lancekit._storage.local import LocalStore
 
 __all__ = ["measure"]
 

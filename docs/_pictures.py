@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import lancekit as lk
-from lancekit.picture import Picture
+from lancekit._picture import Picture
 
 KINDS = ("history", "graph", "fragments", "columns", "diff", "key-filters", "mem-wal")
 IMAGES = Path(__file__).parent / "images"

@@ -14,7 +14,7 @@ from mkdocs.utils import get_relative_url
 
 PACKAGE = "lancekit"
 FIELD = "dataclasses.field"
-CARDS = Path(__file__).parents[1] / PACKAGE / "notebook/render/style.css"
+CARDS = Path(__file__).parents[1] / PACKAGE / "_notebook/render/style.css"
 STYLE = "<!-- the style of cards -->"
 HEADING = re.compile(rf'<h\d id="({PACKAGE}[.][\w.]+)"')
 TO_TESTS = re.compile(r"\[(`tests/[^`]+`)\]\([^)]+\)")

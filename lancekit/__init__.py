@@ -34,62 +34,62 @@ if _TYPE_CHECKING:
         util,
         vector,
     )
-    from lancekit.api.batch_udf import BatchUDF, batch_udf
-    from lancekit.api.blob_type import BlobType
-    from lancekit.api.blob_values import Blob, BlobColumn, BlobFile, blob_array, blob_field
-    from lancekit.api.branch_comparison import BranchComparison
-    from lancekit.api.branches import Branches
-    from lancekit.api.diff import diff
-    from lancekit.api.execution_plan import ExecutionPlan
-    from lancekit.api.fragment import FragmentMetadata, LanceFragment
-    from lancekit.api.history import History, Version
-    from lancekit.api.lance_dataset import LanceDataset
-    from lancekit.api.lance_operation import DatasetBasePath, Index, LanceOperation
-    from lancekit.api.lance_schema import json_to_schema, schema_to_json
-    from lancekit.api.lsm_planners import LsmPointLookupPlanner, LsmVectorSearchPlanner
-    from lancekit.api.lsm_scanner import LsmScanner
-    from lancekit.api.mem_wal_sink import mem_wal_sink
-    from lancekit.api.merge_builder import MergeInsertBuilder
-    from lancekit.api.open import dataset, write_dataset
-    from lancekit.api.plots import plot_history
-    from lancekit.api.pylance.log import set_logger
-    from lancekit.api.pylance.session import Session
-    from lancekit.api.scanner import LanceScanner
-    from lancekit.api.scanner_builder import ScannerBuilder
-    from lancekit.api.shard_snapshot import ShardSnapshot
-    from lancekit.api.shard_writer import ShardWriter
-    from lancekit.api.sharding import evaluate_sharding_spec
-    from lancekit.api.stream_sink import stream_sink
-    from lancekit.api.tags import Tags
-    from lancekit.api.tokens import FtsToken, tokenize
-    from lancekit.cache import CacheInfo, cache_info, clear_cache
-    from lancekit.format.index import IndexFile
-    from lancekit.format.mem_wal.details import ShardingField, ShardingSpec
-    from lancekit.format.operation_parts import CompactedSsTable
-    from lancekit.format.transaction import Transaction
-    from lancekit.operations.cleanup.plan import CleanupStats
-    from lancekit.operations.cleanup.run import CleanupExplanation
-    from lancekit.operations.common.results import (
+    from lancekit._api.batch_udf import BatchUDF, batch_udf
+    from lancekit._api.blob_type import BlobType
+    from lancekit._api.blob_values import Blob, BlobColumn, BlobFile, blob_array, blob_field
+    from lancekit._api.branch_comparison import BranchComparison
+    from lancekit._api.branches import Branches
+    from lancekit._api.diff import diff
+    from lancekit._api.execution_plan import ExecutionPlan
+    from lancekit._api.fragment import FragmentMetadata, LanceFragment
+    from lancekit._api.history import History, Version
+    from lancekit._api.lance_dataset import LanceDataset
+    from lancekit._api.lance_operation import DatasetBasePath, Index, LanceOperation
+    from lancekit._api.lance_schema import json_to_schema, schema_to_json
+    from lancekit._api.lsm_planners import LsmPointLookupPlanner, LsmVectorSearchPlanner
+    from lancekit._api.lsm_scanner import LsmScanner
+    from lancekit._api.mem_wal_sink import mem_wal_sink
+    from lancekit._api.merge_builder import MergeInsertBuilder
+    from lancekit._api.open import dataset, write_dataset
+    from lancekit._api.plots import plot_history
+    from lancekit._api.pylance.log import set_logger
+    from lancekit._api.pylance.session import Session
+    from lancekit._api.scanner import LanceScanner
+    from lancekit._api.scanner_builder import ScannerBuilder
+    from lancekit._api.shard_snapshot import ShardSnapshot
+    from lancekit._api.shard_writer import ShardWriter
+    from lancekit._api.sharding import evaluate_sharding_spec
+    from lancekit._api.stream_sink import stream_sink
+    from lancekit._api.tags import Tags
+    from lancekit._api.tokens import FtsToken, tokenize
+    from lancekit._cache import CacheInfo, cache_info, clear_cache
+    from lancekit._format.index import IndexFile
+    from lancekit._format.mem_wal.details import ShardingField, ShardingSpec
+    from lancekit._format.operation_parts import CompactedSsTable
+    from lancekit._format.transaction import Transaction
+    from lancekit._operations.cleanup.plan import CleanupStats
+    from lancekit._operations.cleanup.run import CleanupExplanation
+    from lancekit._operations.common.results import (
         ApplyResult,
         CompactionMetrics,
         DeleteResult,
         MergeResult,
         UpdateResult,
     )
-    from lancekit.operations.explain.explanation import Explanation
-    from lancekit.operations.lineage.branch_merge import BranchMergePlan
-    from lancekit.operations.lineage.conflicts import ConflictedRow, Conflicts
-    from lancekit.operations.lineage.sides import Sides
-    from lancekit.operations.maintenance.inventory import DataStatistics, FieldStatistics
-    from lancekit.operations.merge.preview import CellChange, MergePlan
+    from lancekit._operations.explain.explanation import Explanation
+    from lancekit._operations.lineage.branch_merge import BranchMergePlan
+    from lancekit._operations.lineage.conflicts import ConflictedRow, Conflicts
+    from lancekit._operations.lineage.sides import Sides
+    from lancekit._operations.maintenance.inventory import DataStatistics, FieldStatistics
+    from lancekit._operations.merge.preview import CellChange, MergePlan
+    from lancekit._scan.order_by import ColumnOrdering
+    from lancekit._scan.statistics import ScanStatistics
+    from lancekit._statements.results import SqlResult
+    from lancekit._statements.run import sql
+    from lancekit._statements.tables import register
+    from lancekit._versions.sqlite_manifests import SqliteManifestStore
     from lancekit.progress import FragmentWriteProgress, IndexProgress
-    from lancekit.scan.order_by import ColumnOrdering
-    from lancekit.scan.statistics import ScanStatistics
     from lancekit.spark import session_info, spark_session, stop_spark, warm_up
-    from lancekit.statements.results import SqlResult
-    from lancekit.statements.run import sql
-    from lancekit.statements.tables import register
-    from lancekit.versions.sqlite_manifests import SqliteManifestStore
 
 __all__ = [
     "ApplyResult",
@@ -178,57 +178,57 @@ __all__ = [
 
 #: the same to Python: which module has a name, so that importing lancekit loads next to nothing
 _HOMES = {
-    "api.batch_udf": "BatchUDF batch_udf",
-    "api.blob_type": "BlobType",
-    "api.blob_values": "Blob BlobColumn BlobFile blob_array blob_field",
-    "api.branch_comparison": "BranchComparison",
-    "api.diff": "diff",
-    "api.fragment": "FragmentMetadata LanceFragment",
-    "api.history": "History Version",
-    "api.lance_dataset": "LanceDataset",
-    "api.lance_operation": "DatasetBasePath Index LanceOperation",
-    "api.lance_schema": "json_to_schema schema_to_json",
-    "api.execution_plan": "ExecutionPlan",
-    "api.lsm_scanner": "LsmScanner",
-    "api.lsm_planners": "LsmPointLookupPlanner LsmVectorSearchPlanner",
-    "api.shard_snapshot": "ShardSnapshot",
-    "api.shard_writer": "ShardWriter",
-    "api.mem_wal_sink": "mem_wal_sink",
-    "api.merge_builder": "MergeInsertBuilder",
-    "api.open": "dataset write_dataset",
-    "api.plots": "plot_history",
-    "api.pylance.log": "set_logger",
-    "api.pylance.session": "Session",
-    "api.scanner": "LanceScanner",
-    "api.scanner_builder": "ScannerBuilder",
-    "api.sharding": "evaluate_sharding_spec",
-    "api.stream_sink": "stream_sink",
-    "api.branches": "Branches",
-    "api.tags": "Tags",
-    "api.tokens": "FtsToken tokenize",
-    "cache": "CacheInfo cache_info clear_cache",
-    "format.index": "IndexFile",
-    "format.mem_wal.details": "ShardingField ShardingSpec",
-    "format.operation_parts": "CompactedSsTable",
-    "format.transaction": "Transaction",
-    "operations.cleanup.plan": "CleanupStats",
-    "operations.cleanup.run": "CleanupExplanation",
-    "operations.common.results": "ApplyResult CompactionMetrics DeleteResult MergeResult "
+    "_api.batch_udf": "BatchUDF batch_udf",
+    "_api.blob_type": "BlobType",
+    "_api.blob_values": "Blob BlobColumn BlobFile blob_array blob_field",
+    "_api.branch_comparison": "BranchComparison",
+    "_api.diff": "diff",
+    "_api.fragment": "FragmentMetadata LanceFragment",
+    "_api.history": "History Version",
+    "_api.lance_dataset": "LanceDataset",
+    "_api.lance_operation": "DatasetBasePath Index LanceOperation",
+    "_api.lance_schema": "json_to_schema schema_to_json",
+    "_api.execution_plan": "ExecutionPlan",
+    "_api.lsm_scanner": "LsmScanner",
+    "_api.lsm_planners": "LsmPointLookupPlanner LsmVectorSearchPlanner",
+    "_api.shard_snapshot": "ShardSnapshot",
+    "_api.shard_writer": "ShardWriter",
+    "_api.mem_wal_sink": "mem_wal_sink",
+    "_api.merge_builder": "MergeInsertBuilder",
+    "_api.open": "dataset write_dataset",
+    "_api.plots": "plot_history",
+    "_api.pylance.log": "set_logger",
+    "_api.pylance.session": "Session",
+    "_api.scanner": "LanceScanner",
+    "_api.scanner_builder": "ScannerBuilder",
+    "_api.sharding": "evaluate_sharding_spec",
+    "_api.stream_sink": "stream_sink",
+    "_api.branches": "Branches",
+    "_api.tags": "Tags",
+    "_api.tokens": "FtsToken tokenize",
+    "_cache": "CacheInfo cache_info clear_cache",
+    "_format.index": "IndexFile",
+    "_format.mem_wal.details": "ShardingField ShardingSpec",
+    "_format.operation_parts": "CompactedSsTable",
+    "_format.transaction": "Transaction",
+    "_operations.cleanup.plan": "CleanupStats",
+    "_operations.cleanup.run": "CleanupExplanation",
+    "_operations.common.results": "ApplyResult CompactionMetrics DeleteResult MergeResult "
     "UpdateResult",
-    "operations.explain.explanation": "Explanation",
-    "operations.lineage.branch_merge": "BranchMergePlan",
-    "operations.lineage.conflicts": "ConflictedRow Conflicts",
-    "operations.lineage.sides": "Sides",
-    "operations.maintenance.inventory": "DataStatistics FieldStatistics",
-    "operations.merge.preview": "CellChange MergePlan",
+    "_operations.explain.explanation": "Explanation",
+    "_operations.lineage.branch_merge": "BranchMergePlan",
+    "_operations.lineage.conflicts": "ConflictedRow Conflicts",
+    "_operations.lineage.sides": "Sides",
+    "_operations.maintenance.inventory": "DataStatistics FieldStatistics",
+    "_operations.merge.preview": "CellChange MergePlan",
     "progress": "FragmentWriteProgress IndexProgress",
-    "scan.order_by": "ColumnOrdering",
-    "scan.statistics": "ScanStatistics",
+    "_scan.order_by": "ColumnOrdering",
+    "_scan.statistics": "ScanStatistics",
     "spark": "session_info spark_session stop_spark warm_up",
-    "statements.results": "SqlResult",
-    "statements.run": "sql",
-    "statements.tables": "register",
-    "versions.sqlite_manifests": "SqliteManifestStore",
+    "_statements.results": "SqlResult",
+    "_statements.run": "sql",
+    "_statements.tables": "register",
+    "_versions.sqlite_manifests": "SqliteManifestStore",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 #: pylance's modules, which are found as attributes there too, and Spark's room
@@ -245,14 +245,14 @@ globals().pop("dataset", None)  # it is not there when a notebook reloads the ex
 
 def load_ipython_extension(shell: object) -> None:
     """Give a notebook ``%%lance``, ``%lance`` and errors as cards: ``%load_ext lancekit``."""
-    from lancekit.notebook.extension import load
+    from lancekit._notebook.extension import load
 
     load(shell)
 
 
 def unload_ipython_extension(shell: object) -> None:
     """Take back what `load_ipython_extension` gave: ``%unload_ext lancekit``."""
-    from lancekit.notebook.extension import unload
+    from lancekit._notebook.extension import unload
 
     unload(shell)
 
@@ -265,7 +265,7 @@ def __getattr__(name: str) -> object:
     if name in _MODULES:
         return _import_module(f"lancekit.{name}")
     if name not in _HOME:
-        from lancekit.api.pylance.not_offered import missing
+        from lancekit._api.pylance.not_offered import missing
 
         raise missing("lance", name)
     found = getattr(_import_module(f"lancekit.{_HOME[name]}"), name)

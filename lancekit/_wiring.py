@@ -7,99 +7,99 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lancekit.api.blob_type import register_blob_type
-from lancekit.hooks import hooks
-from lancekit.lazy import loaded
+from lancekit._api.blob_type import register_blob_type
+from lancekit._hooks import hooks
+from lancekit._lazy import loaded
 
 if TYPE_CHECKING:
-    from lancekit.picture import Picture
-    from lancekit.pipeline.engine.engine import Runner
+    from lancekit._picture import Picture
+    from lancekit._pipeline.engine.engine import Runner
+    from lancekit._provenance import Provenance
+    from lancekit._storage.base import Store
     from lancekit.progress import Show
-    from lancekit.provenance import Provenance
-    from lancekit.storage.base import Store
 
 __all__ = ["connect"]
 
 #: the modules that hold kernels which can be compiled
 KERNELS = (
-    "lancekit.file.kernels.bitpacking",
-    "lancekit.file.kernels.fsst_decode",
-    "lancekit.file.kernels.fsst_encode",
-    "lancekit.file.encodings.rle",
-    "lancekit.file.kernels.utf8",
-    "lancekit.file.structure.repdef",
-    "lancekit.file.structure.repdef_build",
-    "lancekit.format._xxh64",
-    "lancekit.format.mem_wal.sharding",
-    "lancekit.pipeline.diff.match",
-    "lancekit.pipeline.keys.find_values",
-    "lancekit.pipeline.keys.hash",
+    "lancekit._file.kernels.bitpacking",
+    "lancekit._file.kernels.fsst_decode",
+    "lancekit._file.kernels.fsst_encode",
+    "lancekit._file.encodings.rle",
+    "lancekit._file.kernels.utf8",
+    "lancekit._file.structure.repdef",
+    "lancekit._file.structure.repdef_build",
+    "lancekit._format._xxh64",
+    "lancekit._format.mem_wal.sharding",
+    "lancekit._pipeline.diff.match",
+    "lancekit._pipeline.keys.find_values",
+    "lancekit._pipeline.keys.hash",
 )
 
 
 #: what is interactive, and where it is made
 INTERACTIVE = {
-    "explorer": "notebook.explorer.Explorer",
-    "merge": "notebook.workbench.open_merge",
-    "branches": "notebook.workbench.open_branches",
+    "explorer": "_notebook.explorer.Explorer",
+    "merge": "_notebook.workbench.open_merge",
+    "branches": "_notebook.workbench.open_branches",
 }
 
 
 class _Spark:
     def is_active(self) -> bool:
-        from lancekit.spark.session.session import is_active
+        from lancekit._spark.session.session import is_active
 
         return is_active()
 
     def ready(self, session: Any) -> None:
-        from lancekit.spark.datasource.datasource import register
+        from lancekit._spark.datasource.datasource import register
 
         register(session)
 
     def runner(self, store: Store | None = None) -> Runner:
-        from lancekit.spark.frames.runner import SparkRunner
+        from lancekit._spark.frames.runner import SparkRunner
 
         return SparkRunner(store)
 
     def source(self, data: Any, schema: Any) -> Any:
-        from lancekit.spark.source import SparkSource
+        from lancekit._spark.source import SparkSource
 
         return SparkSource.open(data, schema)
 
     def frame(self, scan: Any, condition: Any = None) -> Any:
-        from lancekit.spark.frames.scan import scan_frame
+        from lancekit._spark.frames.scan import scan_frame
 
         return scan_frame(scan, condition)
 
     def rows(self, work: Any, tasks: Any, schema: Any) -> Any:
-        from lancekit.spark.frames.rows import rows_frame
+        from lancekit._spark.frames.rows import rows_frame
 
         return rows_frame(work, tasks, schema)
 
     def query(self, sql: str, name: str, table: Any) -> Any:
-        from lancekit.spark.frames.sql import query_frame
+        from lancekit._spark.frames.sql import query_frame
 
         return query_frame(sql, name, table)
 
     def statement(self, sql: str, tables: Any, parameters: Any) -> Any:
-        from lancekit.spark.frames.sql import statement_frame
+        from lancekit._spark.frames.sql import statement_frame
 
         return statement_frame(sql, tables, parameters)
 
     def name(self, table: Any, name: str) -> None:
-        from lancekit.spark.frames.sql import name_frame
+        from lancekit._spark.frames.sql import name_frame
 
         name_frame(table, name)
 
 
 def _draw(value: object, *kinds: str) -> dict[str, str]:
-    from lancekit.notebook import show
+    from lancekit._notebook import show
 
     return show(value, *kinds)
 
 
 def _render(error: BaseException) -> list[str]:
-    from lancekit.notebook.failures import render
+    from lancekit._notebook.failures import render
 
     return render(error)
 
@@ -109,26 +109,26 @@ def _interactive(kind: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def _picture(kind: str, subject: object, **how: Any) -> Picture:
-    from lancekit.notebook.pictures import draw
+    from lancekit._notebook.pictures import draw
 
     return draw(kind, subject, **how)
 
 
 def _bar(wanted: bool) -> Show | None:
-    from lancekit.notebook.progress import make_bar
+    from lancekit._notebook.progress import make_bar
 
     return make_bar(wanted)
 
 
 def _cell() -> Provenance | None:
-    from lancekit.notebook.provenance import find
+    from lancekit._notebook.provenance import find
 
     return find()
 
 
 def _application() -> Provenance | None:
-    from lancekit.provenance import Provenance
-    from lancekit.spark.session.session import active_session
+    from lancekit._provenance import Provenance
+    from lancekit._spark.session.session import active_session
 
     session = active_session()
     name = None if session is None else session.conf.get("spark.app.name", None)

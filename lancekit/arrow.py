@@ -1,6 +1,6 @@
-"""A door: pylance's `arrow`, which is `lancekit.api.bfloat16` and `lancekit.api.images`."""
+"""A door: pylance's `arrow`, which is `lancekit._api.bfloat16` and `lancekit._api.images`."""
 
-from lancekit.api.bfloat16 import (
+from lancekit._api.bfloat16 import (
     BFloat16,
     BFloat16Array,
     BFloat16Type,
@@ -8,7 +8,7 @@ from lancekit.api.bfloat16 import (
     bfloat16_array,
     cast,
 )
-from lancekit.api.images import (
+from lancekit._api.images import (
     EncodedImageArray,
     EncodedImageScalar,
     EncodedImageType,

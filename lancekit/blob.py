@@ -1,6 +1,6 @@
-"""A door: pylance's `blob`, which is `lancekit.api.blob_values`."""
+"""A door: pylance's `blob`, which is `lancekit._api.blob_values`."""
 
-from lancekit.api.blob_values import (
+from lancekit._api.blob_values import (
     Blob,
     BlobColumn,
     BlobFile,

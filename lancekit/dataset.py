@@ -1,47 +1,49 @@
-"""A door: pylance's `dataset`, whose functions are those of `lancekit.api.open`.
+"""A door: pylance's `dataset`, whose functions are those of `lancekit._api.open`.
 
 It is opened before anybody asks (see the package), so what is behind it comes when it is asked for.
 """
 
-from importlib import import_module
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from lancekit._lazy import door
+
 if TYPE_CHECKING:
-    from lancekit.api.bisect import Bisection, Evaluation, Flip
-    from lancekit.api.branches import Branches
-    from lancekit.api.changes import ChangeFeed, ChangeStep
-    from lancekit.api.column import Bin, ColumnSummary, DatasetColumn
-    from lancekit.api.column_history import ColumnChange, ColumnHistory
-    from lancekit.api.constraints import Constraint, ConstraintResult, ConstraintRun, Constraints
-    from lancekit.api.delta import DatasetDelta
-    from lancekit.api.diff import ChangedRow, DatasetDiff, DiffCounts, SchemaChanges
-    from lancekit.api.duplicates import Duplicates
-    from lancekit.api.explainer import Explainer
-    from lancekit.api.fragment import FragmentMetadata, LanceFragment
-    from lancekit.api.lance_dataset import LanceDataset
-    from lancekit.api.lance_operation import Index, LanceOperation
-    from lancekit.api.merge_builder import MergeInsertBuilder
-    from lancekit.api.open import dataset, write_dataset
-    from lancekit.api.plots import Plots
-    from lancekit.api.pylance.typed_dicts import AlterColumn, AutoCleanupConfig
-    from lancekit.api.row_history import RowChange, RowHistory
-    from lancekit.api.scanner import LanceScanner
-    from lancekit.api.scanner_builder import ScannerBuilder
-    from lancekit.api.sql import SqlQuery, SqlQueryBuilder
-    from lancekit.api.stats import LanceStats
-    from lancekit.api.table_indices import TableIndices
-    from lancekit.api.tags import Tags
-    from lancekit.api.vector_index_reader import VectorIndexReader
-    from lancekit.format.index import IndexFile
-    from lancekit.format.transaction import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
-    from lancekit.format.transaction import Transaction
-    from lancekit.operations.index.coverage import IndexCoverage, Uncovered
-    from lancekit.operations.maintenance.deepen import DeepenResult
-    from lancekit.operations.maintenance.inventory import DataStatistics, FieldStatistics
-    from lancekit.picture import Picture
-    from lancekit.pipeline.diff.statistics import ColumnStatistics
+    from lancekit._api.bisect import Bisection, Evaluation, Flip
+    from lancekit._api.branches import Branches
+    from lancekit._api.changes import ChangeFeed, ChangeStep
+    from lancekit._api.column import Bin, ColumnSummary, DatasetColumn
+    from lancekit._api.column_history import ColumnChange, ColumnHistory
+    from lancekit._api.constraints import Constraint, ConstraintResult, ConstraintRun, Constraints
+    from lancekit._api.delta import DatasetDelta
+    from lancekit._api.diff import ChangedRow, DatasetDiff, DiffCounts, SchemaChanges
+    from lancekit._api.duplicates import Duplicates
+    from lancekit._api.explainer import Explainer
+    from lancekit._api.fragment import FragmentMetadata, LanceFragment
+    from lancekit._api.lance_dataset import LanceDataset
+    from lancekit._api.lance_operation import Index, LanceOperation
+    from lancekit._api.merge_builder import MergeInsertBuilder
+    from lancekit._api.open import dataset, write_dataset
+    from lancekit._api.plots import Plots
+    from lancekit._api.pylance.typed_dicts import AlterColumn, AutoCleanupConfig
+    from lancekit._api.row_history import RowChange, RowHistory
+    from lancekit._api.scanner import LanceScanner
+    from lancekit._api.scanner_builder import ScannerBuilder
+    from lancekit._api.sql import SqlQuery, SqlQueryBuilder
+    from lancekit._api.stats import LanceStats
+    from lancekit._api.table_indices import TableIndices
+    from lancekit._api.tags import Tags
+    from lancekit._api.vector_index_reader import VectorIndexReader
+    from lancekit._format.index import IndexFile
+    from lancekit._format.transaction import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
+    from lancekit._format.transaction import Transaction
+    from lancekit._operations.index.coverage import IndexCoverage, Uncovered
+    from lancekit._operations.maintenance.deepen import DeepenResult
+    from lancekit._operations.maintenance.inventory import DataStatistics, FieldStatistics
+    from lancekit._picture import Picture
+    from lancekit._pipeline.diff.statistics import ColumnStatistics
+    from lancekit._scan.order_by import ColumnOrdering
     from lancekit.progress import IndexProgress
-    from lancekit.scan.order_by import ColumnOrdering
 
 __all__ = [
     "LANCE_COMMIT_MESSAGE_KEY",
@@ -104,47 +106,40 @@ __all__ = [
 
 #: the same to Python: which module has a name
 _HOMES = {
-    "api.bisect": "Bisection Evaluation Flip",
-    "api.branches": "Branches",
-    "api.changes": "ChangeFeed ChangeStep",
-    "api.column": "Bin ColumnSummary DatasetColumn",
-    "api.column_history": "ColumnChange ColumnHistory",
-    "api.constraints": "Constraint ConstraintResult ConstraintRun Constraints",
-    "api.delta": "DatasetDelta",
-    "api.diff": "ChangedRow DatasetDiff DiffCounts SchemaChanges",
-    "api.duplicates": "Duplicates",
-    "api.explainer": "Explainer",
-    "api.fragment": "FragmentMetadata LanceFragment",
-    "api.lance_dataset": "LanceDataset",
-    "api.lance_operation": "Index LanceOperation",
-    "api.merge_builder": "MergeInsertBuilder",
-    "api.open": "dataset write_dataset",
-    "api.plots": "Plots",
-    "api.pylance.typed_dicts": "AlterColumn AutoCleanupConfig",
-    "api.row_history": "RowChange RowHistory",
-    "api.scanner": "LanceScanner",
-    "api.scanner_builder": "ScannerBuilder",
-    "api.sql": "SqlQuery SqlQueryBuilder",
-    "api.stats": "LanceStats",
-    "api.table_indices": "TableIndices",
-    "api.tags": "Tags",
-    "api.vector_index_reader": "VectorIndexReader",
-    "format.index": "IndexFile",
-    "format.transaction": "LANCE_COMMIT_MESSAGE_KEY Transaction",
-    "operations.index.coverage": "IndexCoverage Uncovered",
-    "operations.maintenance.deepen": "DeepenResult",
-    "operations.maintenance.inventory": "DataStatistics FieldStatistics",
-    "picture": "Picture",
-    "pipeline.diff.statistics": "ColumnStatistics",
+    "_api.bisect": "Bisection Evaluation Flip",
+    "_api.branches": "Branches",
+    "_api.changes": "ChangeFeed ChangeStep",
+    "_api.column": "Bin ColumnSummary DatasetColumn",
+    "_api.column_history": "ColumnChange ColumnHistory",
+    "_api.constraints": "Constraint ConstraintResult ConstraintRun Constraints",
+    "_api.delta": "DatasetDelta",
+    "_api.diff": "ChangedRow DatasetDiff DiffCounts SchemaChanges",
+    "_api.duplicates": "Duplicates",
+    "_api.explainer": "Explainer",
+    "_api.fragment": "FragmentMetadata LanceFragment",
+    "_api.lance_dataset": "LanceDataset",
+    "_api.lance_operation": "Index LanceOperation",
+    "_api.merge_builder": "MergeInsertBuilder",
+    "_api.open": "dataset write_dataset",
+    "_api.plots": "Plots",
+    "_api.pylance.typed_dicts": "AlterColumn AutoCleanupConfig",
+    "_api.row_history": "RowChange RowHistory",
+    "_api.scanner": "LanceScanner",
+    "_api.scanner_builder": "ScannerBuilder",
+    "_api.sql": "SqlQuery SqlQueryBuilder",
+    "_api.stats": "LanceStats",
+    "_api.table_indices": "TableIndices",
+    "_api.tags": "Tags",
+    "_api.vector_index_reader": "VectorIndexReader",
+    "_format.index": "IndexFile",
+    "_format.transaction": "LANCE_COMMIT_MESSAGE_KEY=COMMIT_MESSAGE Transaction",
+    "_operations.index.coverage": "IndexCoverage Uncovered",
+    "_operations.maintenance.deepen": "DeepenResult",
+    "_operations.maintenance.inventory": "DataStatistics FieldStatistics",
+    "_picture": "Picture",
+    "_pipeline.diff.statistics": "ColumnStatistics",
     "progress": "IndexProgress",
-    "scan.order_by": "ColumnOrdering",
+    "_scan.order_by": "ColumnOrdering",
 }
-_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
-#: the name that it has there, if it is another one
-_NAMES = {"LANCE_COMMIT_MESSAGE_KEY": "COMMIT_MESSAGE"}
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"lancekit.{_HOME[name]}"), _NAMES.get(name, name))
+__getattr__: Callable[[str], object] = door(__name__, _HOMES)

@@ -1,6 +1,6 @@
-"""A door: pylance's `debug`, which is `lancekit.api.debug`."""
+"""A door: pylance's `debug`, which is `lancekit._api.debug`."""
 
-from lancekit.api.debug import (
+from lancekit._api.debug import (
     format_fragment,
     format_manifest,
     format_schema,

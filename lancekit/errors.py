@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from lancekit.display import TEXT, Displayed, render_failure
-from lancekit.legible import clean_line
+from lancekit._display import TEXT, Displayed, render_failure
+from lancekit._legible import clean_line
 
 __all__ = [
     "BranchNotFoundError",
@@ -71,7 +71,7 @@ _LINES = 200
 class LancekitError(Displayed, Exception):
     """The common parent: ``str(error)`` is what happened, then what to do next.
 
-    The text is safe to print (`lancekit.legible`), whatever names and values are in it; the facts
+    The text is safe to print (`lancekit._legible`), whatever names and values are in it; the facts
     are as they were.  IPython and notebooks show a short card in the place of the traceback, which
     ``%lance tb`` prints as a whole; scripts and tests get it as of any exception.
 
@@ -103,8 +103,8 @@ class LancekitError(Displayed, Exception):
         lines = [clean_line(line, _CHARACTERS) for line in (message, *details)]
         super().__init__("\n".join(lines))
         self._lines = lines
-        self.message = "\n".join(lines)
-        self.hint = clean_line(hint, _CHARACTERS)
+        self.message: str = "\n".join(lines)
+        self.hint: str = clean_line(hint, _CHARACTERS)
         self.context: dict[str, Any] = context
 
     def __str__(self) -> str:
@@ -114,8 +114,9 @@ class LancekitError(Displayed, Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (type(self), self._lines, self.hint, self.context))
 
-    # one line in tracebacks, logs and terminals; the card is for notebooks
-    __repr__ = BaseException.__repr__
+    def __repr__(self) -> str:
+        # one line in tracebacks, logs and terminals; the card is for notebooks
+        return BaseException.__repr__(self)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {**super()._repr_mimebundle_(include, exclude), TEXT: repr(self)}

@@ -1,7 +1,7 @@
-"""A door: pylance's `fragment`, which is `lancekit.api.fragment`."""
+"""A door: pylance's `fragment`, which is `lancekit._api.fragment`."""
 
-from lancekit.api._fragment_reading import FragmentSession
-from lancekit.api.fragment import (
+from lancekit._api._fragment_reading import FragmentSession
+from lancekit._api.fragment import (
     DataFile,
     DeletionFile,
     FragmentMetadata,
@@ -10,7 +10,7 @@ from lancekit.api.fragment import (
     RowIdMeta,
     write_fragments,
 )
-from lancekit.api.row_id_sequence import RowIdSequence
+from lancekit._api.row_id_sequence import RowIdSequence
 
 __all__ = [
     "DataFile",

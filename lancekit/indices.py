@@ -1,10 +1,10 @@
 """A door: pylance's `indices`: what indices are made with, told of, and made of in steps."""
 
-from lancekit.api.index_config import IndexConfig
-from lancekit.api.index_models import IndexFileVersion, IvfModel, PqModel
-from lancekit.api.indices_builder import IndicesBuilder
-from lancekit.api.lance_operation import Index as IndexSegment
-from lancekit.operations.index.describe import IndexDescription, IndexSegmentDescription
+from lancekit._api.index_config import IndexConfig
+from lancekit._api.index_models import IndexFileVersion, IvfModel, PqModel
+from lancekit._api.indices_builder import IndicesBuilder
+from lancekit._api.lance_operation import Index as IndexSegment
+from lancekit._operations.index.describe import IndexDescription, IndexSegmentDescription
 
 __all__ = [
     "IndexConfig",

@@ -1,6 +1,6 @@
-"""A door: pylance's `optimize`, which is `lancekit.api.optimizer`."""
+"""A door: pylance's `optimize`, which is `lancekit._api.optimizer`."""
 
-from lancekit.api.optimizer import (
+from lancekit._api.optimizer import (
     Compaction,
     CompactionMetrics,
     CompactionOptions,

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, fields, replace
 from types import TracebackType
 from typing import Any, TypeAlias
 
-from lancekit.choice import check_choice
+from lancekit._choice import check_choice
+from lancekit._extras import install_hint
+from lancekit._legible import shown, without_secrets
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
-from lancekit.extras import install_hint
-from lancekit.legible import shown, without_secrets
 
 __all__ = [
     "DEFAULT_GOAL",
@@ -305,7 +305,7 @@ class _Current:
         )
 
 
-options = _Current()
+options: _Current = _Current()
 
 
 def when_set(name: str, tell: Callable[[], object]) -> None:

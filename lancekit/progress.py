@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from lancekit.fragment_progress import (
+from lancekit._fragment_progress import (
     FileSystemFragmentWriteProgress,
     FragmentWriteProgress,
     NoopFragmentWriteProgress,
 )
-from lancekit.hooks import hooks
-from lancekit.legible import warn
+from lancekit._hooks import hooks
+from lancekit._legible import warn
 from lancekit.options import options
 
 __all__ = [
@@ -62,30 +62,30 @@ _WAIT_SECONDS = 0.2
 
 #: what a person calls it, by the module of the work
 WORDS = {
-    "operations.cleanup.plan": "reading versions",
-    "operations.index.create": "indexing",
-    "operations.maintenance.clone": "copying files",
-    "operations.maintenance.compact": "compacting",
-    "operations.maintenance.validate": "checking",
-    "operations.mem_wal.merge": "opening generations",
-    "operations.mem_wal.newest_rows": "reading keys",
-    "operations.update": "updating",
-    "operations.write": "writing",
-    "pipeline.columns.replace": "replacing columns",
-    "pipeline.columns.write": "making columns",
-    "pipeline.diff.tasks": "comparing rows",
-    "pipeline.keys.probe": "matching keys",
-    "pipeline.merge.plan": "merging",
-    "pipeline.merge.strategy": "matching keys",
-    "pipeline.rows.compact": "compacting",
-    "pipeline.rows.delete": "looking for rows",
-    "pipeline.rows.update": "updating",
-    "pipeline.rows.write": "writing",
-    "pipeline.source": "writing",
-    "spark.columns": "making columns",
-    "spark.merge.merge": "merging",
-    "spark.merge.merge_task": "merging",
-    "spark.source": "writing",
+    "_operations.cleanup.plan": "reading versions",
+    "_operations.index.create": "indexing",
+    "_operations.maintenance.clone": "copying files",
+    "_operations.maintenance.compact": "compacting",
+    "_operations.maintenance.validate": "checking",
+    "_operations.mem_wal.merge": "opening generations",
+    "_operations.mem_wal.newest_rows": "reading keys",
+    "_operations.update": "updating",
+    "_operations.write": "writing",
+    "_pipeline.columns.replace": "replacing columns",
+    "_pipeline.columns.write": "making columns",
+    "_pipeline.diff.tasks": "comparing rows",
+    "_pipeline.keys.probe": "matching keys",
+    "_pipeline.merge.plan": "merging",
+    "_pipeline.merge.strategy": "matching keys",
+    "_pipeline.rows.compact": "compacting",
+    "_pipeline.rows.delete": "looking for rows",
+    "_pipeline.rows.update": "updating",
+    "_pipeline.rows.write": "writing",
+    "_pipeline.source": "writing",
+    "_spark.columns": "making columns",
+    "_spark.merge.merge": "merging",
+    "_spark.merge.merge_task": "merging",
+    "_spark.source": "writing",
 }
 
 

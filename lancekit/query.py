@@ -1,6 +1,6 @@
-"""A door: pylance's `query`, which is `lancekit.scan.fulltext.queries`."""
+"""A door: pylance's `query`, which is `lancekit._scan.fulltext.queries`."""
 
-from lancekit.scan.fulltext.queries import (
+from lancekit._scan.fulltext.queries import (
     BooleanQuery,
     BoostQuery,
     CombinedFieldsQuery,

@@ -1,6 +1,6 @@
-"""A door: pylance's `sampler`, which is `lancekit.api.samplers` and `lancekit.api.samples`."""
+"""A door: pylance's `sampler`, which is `lancekit._api.samplers` and `lancekit._api.samples`."""
 
-from lancekit.api.samplers import (
+from lancekit._api.samplers import (
     FragmentSampler,
     FullScanSampler,
     Sampler,
@@ -8,7 +8,7 @@ from lancekit.api.samplers import (
     ShardedFixedBatchSampler,
     ShardedFragmentSampler,
 )
-from lancekit.api.samples import maybe_sample, reservoir_sampling
+from lancekit._api.samples import maybe_sample, reservoir_sampling
 
 __all__ = [
     "FragmentSampler",

@@ -1,6 +1,6 @@
-"""A door: pylance's `schema`, which is `lancekit.api.lance_schema`."""
+"""A door: pylance's `schema`, which is `lancekit._api.lance_schema`."""
 
-from lancekit.api.lance_schema import (
+from lancekit._api.lance_schema import (
     LanceField,
     LanceSchema,
     json_to_schema,

@@ -1,6 +1,6 @@
-"""A door: pylance's `udf`, which is `lancekit.api.batch_udf`."""
+"""A door: pylance's `udf`, which is `lancekit._api.batch_udf`."""
 
-from lancekit.api.batch_udf import (
+from lancekit._api.batch_udf import (
     BatchUDF,
     batch_udf,
 )

@@ -1,6 +1,6 @@
-"""A door: pylance's `vector`, which is `lancekit.api.vectors`."""
+"""A door: pylance's `vector`, which is `lancekit._api.vectors`."""
 
-from lancekit.api.vectors import (
+from lancekit._api.vectors import (
     vec_to_table,
 )
 

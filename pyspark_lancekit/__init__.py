@@ -16,7 +16,7 @@ __all__ = ["DefaultSource"]
 
 
 class DefaultSource(DataSource):  # type: ignore[misc]  # pyspark is untyped here
-    """One Lance dataset; the options are those of `lancekit.spark.datasource`."""
+    """One Lance dataset; the options are those of `lancekit._spark.datasource`."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
@@ -29,7 +29,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]  # pyspark is untyped her
 
     @cached_property
     def _source(self) -> Any:
-        from lancekit.spark.datasource.datasource import LanceDataSource
+        from lancekit._spark.datasource.datasource import LanceDataSource
 
         return LanceDataSource(self._given)
 

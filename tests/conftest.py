@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 import lancekit
-from lancekit.compiled import state, store
+from lancekit._compiled import state, store
 from tests.support import pylance4 as pylance4_process
 from tests.support.java import path_without_java
 from tests.support.quick_spark import INTERPRETED, SETTINGS

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pytest
 
-from lancekit import arrow_compute as pc
+from lancekit import _arrow_compute as pc
 
 NUMBERS = pa.array([3, None, 1, 2], pa.int16())
 TEXTS = pa.array(["b", None, "ab", ""])
@@ -85,7 +85,7 @@ def test_a_pyarrow_without_these_parts_takes_longer(tmp_path: object) -> None:
     program = (
         "import pyarrow, sys\n"
         "pyarrow._compute = sys.modules['pyarrow._compute'] = object()\n"
-        "from lancekit import arrow_compute as pc\n"
+        "from lancekit import _arrow_compute as pc\n"
         "import pyarrow as pa\n"
         "del sys.modules['pyarrow._compute'], pyarrow._compute\n"
         "print(pc.fill_null(pc.add(pa.array([1, None]), 1), 0).to_pylist())\n"

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import lancekit as lk
-from lancekit import arrow_kernels as ak
+from lancekit import _arrow_kernels as ak
 
 PAIRS = pa.FixedSizeListArray.from_arrays(pa.array(range(240), pa.int16()), 2)
 NESTED = pa.FixedSizeListArray.from_arrays(PAIRS, 3)

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lancekit import arrow_values
-from lancekit.arrow_values import array_of, scalar_of
+from lancekit import _arrow_values as arrow_values
+from lancekit._arrow_values import array_of, scalar_of
 
 VALUES = (0, -1, 255, 1 << 62, 1.5, -0.0, float("inf"), True, False, "", "aé", None, b"x")
 OTHERS = (Decimal("1.50"), date(2020, 1, 2))

@@ -14,18 +14,19 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit import cache, machine
+from lancekit import _cache as cache
+from lancekit import _machine as machine
+from lancekit._file.concatenated import join_files
+from lancekit._file.reader import FileReader
+from lancekit._file.writer import FileWriter
+from lancekit._scan.fragments.reader import FragmentReader
+from lancekit._spark.jobs.worker import enter_worker
+from lancekit._storage import identity
+from lancekit._storage.local import LocalStore
+from lancekit._storage.mapped import MappedFile
+from lancekit._storage.places import open_store
 from lancekit.errors import CorruptFileError, InvalidTypeError
-from lancekit.file.concatenated import join_files
-from lancekit.file.reader import FileReader
-from lancekit.file.writer import FileWriter
 from lancekit.options import Options
-from lancekit.scan.fragments.reader import FragmentReader
-from lancekit.spark.jobs.worker import enter_worker
-from lancekit.storage import identity
-from lancekit.storage.local import LocalStore
-from lancekit.storage.mapped import MappedFile
-from lancekit.storage.places import open_store
 from tests.support.worker_options import options_stay
 
 
@@ -146,7 +147,7 @@ def test_a_file_is_the_one_that_was_opened(tmp_path: Path, monkeypatch: pytest.M
             other.replace(path)  # between the look at the file and its mapping
         return mapping(name, mode)
 
-    monkeypatch.setattr("lancekit.storage.mapped.pa.memory_map", swapped)
+    monkeypatch.setattr("lancekit._storage.mapped.pa.memory_map", swapped)
     opened = MappedFile(str(path))
     assert opened.identity == first
     assert b"Bonn" in opened.read(0, opened.size()).to_pybytes()

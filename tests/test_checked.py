@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.checked import checked
+from lancekit._checked import checked
 from lancekit.errors import InvalidTypeError
 
 

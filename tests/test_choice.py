@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lancekit.choice import check_choice
+from lancekit._choice import check_choice
 from lancekit.errors import InvalidArgumentError
 
 

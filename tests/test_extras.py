@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import lancekit as lk
-from lancekit.extras import PACKAGES, install_hint
+from lancekit._extras import PACKAGES, install_hint
 
 ROOT = Path(__file__).parents[1]
 TEXTS = ("lancekit/**/*.py", "docs/**/*.md", "notebooks/*.ipynb", "README.md")

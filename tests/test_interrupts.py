@@ -17,7 +17,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.interrupts import PREFIX, beginning, explain, mark
+from lancekit._checked import checked
+from lancekit._interrupts import PREFIX, beginning, explain, mark
 from tests.support.faults import Call, Faults, injected
 
 NOTHING = "nothing was committed"
@@ -84,7 +85,7 @@ def test_only_what_the_interrupted_call_did_counts(tmp_path: Any) -> None:
 def test_an_outer_call_knows_more(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ds = lk.write_dataset({"id": [1]}, tmp_path / "d.lance")
 
-    @lk.checked.checked  # type: ignore[attr-defined]
+    @checked
     def both() -> None:
         ds.insert({"id": [2]})
         with injected(Faults(before=Stop(2))):
@@ -255,7 +256,7 @@ def test_a_shard_says_where_its_log_ends(tmp_path: Any) -> None:
         if armed:
             raise KeyboardInterrupt
 
-    @lk.checked.checked  # type: ignore[attr-defined]
+    @checked
     def puts(writer: Any) -> None:
         for key in (2, 3):
             writer.put({"id": [key]})
@@ -280,7 +281,7 @@ def test_shards_that_other_threads_write_to_are_told(tmp_path: Any) -> None:
     ds = lk.write_dataset({"id": [1]}, tmp_path / "d.lance", primary_key="id")
     ds.initialize_mem_wal(bucket_column="id", num_buckets=2)
 
-    @lk.checked.checked  # type: ignore[attr-defined]
+    @checked
     def puts() -> None:
         ds.mem_wal_upsert({"id": range(2, 30)})
         raise KeyboardInterrupt

@@ -9,7 +9,7 @@ from time import sleep
 
 import pytest
 
-from lancekit.lazy import cached_property
+from lancekit._lazy import cached_property
 
 
 class Slow:

@@ -15,7 +15,7 @@ import pytest
 
 import lancekit as lk
 from lancekit import errors
-from lancekit.legible import clean, clean_line, without_secrets
+from lancekit._legible import clean, clean_line, without_secrets
 
 #: moves the cursor, turns the line, cannot be seen, or is half of a character
 NASTY = "a\x1b[2J\r\nb\t\u202egnp\u2066\u200b\u00ad\ufeff\u2028\x85\x00\x7f\U000e0041\u3164"

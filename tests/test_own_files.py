@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from lancekit import own_files
+from lancekit import _own_files as own_files
 
 LEAVE = """
 import os
-from lancekit.own_files import new_file, new_folder
+from lancekit._own_files import new_file, new_folder
 print(new_folder("source")); print(new_file("spark", ".log"), flush=True)
 os.kill(os.getpid(), 9)
 """

@@ -3,7 +3,7 @@
 import pytest
 
 import lancekit as lk
-from lancekit.picture import Picture
+from lancekit._picture import Picture
 
 
 def test_a_picture_is_its_text_and_its_drawing():

@@ -17,11 +17,11 @@ import pytest
 
 import lancekit as lk
 from lancekit import progress
+from lancekit._notebook.progress import make_bar
+from lancekit._pipeline.engine import engine as runner
+from lancekit._pipeline.engine.engine import LocalRunner
+from lancekit._pipeline.rows.compact import compact_rows
 from lancekit.errors import InvalidTypeError
-from lancekit.notebook.progress import make_bar
-from lancekit.pipeline.engine import engine as runner
-from lancekit.pipeline.engine.engine import LocalRunner
-from lancekit.pipeline.rows.compact import compact_rows
 from lancekit.progress import Progress, tracking, what_is
 from tests.support.patience import HANG_SECONDS
 
@@ -166,8 +166,8 @@ NOTEBOOK = f"""
 import threading
 import lancekit as lk
 from lancekit import progress
-from lancekit.hooks import hooks
-from lancekit.pipeline.engine.engine import LocalRunner
+from lancekit._hooks import hooks
+from lancekit._pipeline.engine.engine import LocalRunner
 
 progress.PATIENCE_SECONDS = 0.0
 drawn = threading.Event()

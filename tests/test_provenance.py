@@ -12,10 +12,10 @@ import lance
 import pytest
 
 import lancekit as lk
-from lancekit import provenance
-from lancekit.hooks import hooks
-from lancekit.notebook import show_html, show_text
-from lancekit.provenance import MOST_SOURCE, PREFIX, Provenance
+from lancekit import _provenance as provenance
+from lancekit._hooks import hooks
+from lancekit._notebook import show_html, show_text
+from lancekit._provenance import MOST_SOURCE, PREFIX, Provenance
 
 
 def own(ds: Any, version: int) -> dict[str, str]:

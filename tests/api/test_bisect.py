@@ -13,6 +13,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._notebook import show_html, show_text
+from lancekit._notebook.cards import card
 from lancekit.dataset import Evaluation
 from lancekit.errors import (
     InvalidArgumentError,
@@ -20,8 +22,6 @@ from lancekit.errors import (
     PredicateError,
     VersionNotFoundError,
 )
-from lancekit.notebook import show_html, show_text
-from lancekit.notebook.cards import card
 from tests.notebook.conftest import NOW
 from tests.support.number_texts import ungrouped
 

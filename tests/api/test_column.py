@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.api import sampled_rows
+from lancekit._api import sampled_rows
+from lancekit._notebook import show_html, show_text
 from lancekit.errors import ColumnNotFoundError, InvalidArgumentError, InvalidTypeError
-from lancekit.notebook import show_html, show_text
 from tests.support.faults import Faults, injected
 from tests.support.number_texts import ungrouped
 

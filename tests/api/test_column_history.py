@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._notebook import show_html, show_text
+from lancekit._pipeline.diff.statistics import ColumnStatistics, column_statistics
 from lancekit.errors import ColumnNotFoundError
-from lancekit.notebook import show_html, show_text
-from lancekit.pipeline.diff.statistics import ColumnStatistics, column_statistics
 from tests.notebook.conftest import NOW
 from tests.support.faults import Faults, injected
 

@@ -19,6 +19,7 @@ import pytest
 import lancekit as lk
 import lancekit.file
 import lancekit.fragment
+from lancekit._format.schema import LanceSchema
 from lancekit.errors import (
     ColumnNotFoundError,
     DatasetNotFoundError,
@@ -29,7 +30,6 @@ from lancekit.errors import (
     RetryableConflictError,
     VersionNotFoundError,
 )
-from lancekit.format.schema import LanceSchema
 
 FIRST = pa.table({"id": pa.array([1, 2, 3]), "name": ["a", "b", "c"]})
 SECOND = pa.table({"id": pa.array([4, 5]), "name": ["d", "e"]})

@@ -17,13 +17,13 @@ from pyroaring import BitMap
 import lancekit as lk
 import lancekit.fragment
 import lancekit.schema
-from lancekit.commit.protocol import commit
-from lancekit.commit.rules.pending import Pending
+from lancekit._commit.protocol import commit
+from lancekit._commit.rules.pending import Pending
+from lancekit._format.data_file import DeletionKind
+from lancekit._format.fragment_columns import places_with_files
+from lancekit._format.row_ids_encode import encode_row_ids
+from lancekit._format.schema import LanceSchema
 from lancekit.errors import CorruptFileError, DatasetNotFoundError, InvalidArgumentError
-from lancekit.format.data_file import DeletionKind
-from lancekit.format.fragment_columns import places_with_files
-from lancekit.format.row_ids_encode import encode_row_ids
-from lancekit.format.schema import LanceSchema
 
 ROWS = pa.table({"a": [1, 2], "b": [10, 20]})
 OURS: Any = lk.LanceOperation

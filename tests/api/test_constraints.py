@@ -9,6 +9,7 @@ import lance
 import pytest
 
 import lancekit as lk
+from lancekit._operations.constraints.stored import PREFIX
 from lancekit.errors import (
     IncompatibleConflictError,
     InvalidArgumentError,
@@ -18,7 +19,6 @@ from lancekit.errors import (
     PredicateError,
     ReadOnlyError,
 )
-from lancekit.operations.constraints.stored import PREFIX
 
 
 @pytest.fixture

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 import lancekit as lk
-import lancekit.api.delta
-import lancekit.api.sql
-import lancekit.api.stats
+import lancekit._api.delta
+import lancekit._api.sql
+import lancekit._api.stats
 import lancekit.file
 import lancekit.fragment
 import lancekit.vector
-from lancekit.defaults import COMMIT_TIMEOUT, CONFLICT_RETRIES, MAX_RETRIES, RETRY_TIMEOUT
-from lancekit.operations.commit import CommitSettings
-from lancekit.operations.common.retry import RetryPolicy
+from lancekit._defaults import COMMIT_TIMEOUT, CONFLICT_RETRIES, MAX_RETRIES, RETRY_TIMEOUT
+from lancekit._operations.commit import CommitSettings
+from lancekit._operations.common.retry import RetryPolicy
 from tests.support.argument_checks import Method, Value, outcome, shared
 from tests.support.arguments_of_branches import BRANCHES
 from tests.support.arguments_of_explaining import EXPLAINED
@@ -44,9 +44,9 @@ MORE: list[Any] = [
     lancekit.fragment.write_fragments,
     lancekit.file.LanceFileReader,
     lancekit.file.LanceFileWriter,
-    lancekit.api.delta.DatasetDelta,
-    lancekit.api.sql.SqlQueryBuilder,
-    lancekit.api.stats.LanceStats,
+    lancekit._api.delta.DatasetDelta,
+    lancekit._api.sql.SqlQueryBuilder,
+    lancekit._api.stats.LanceStats,
     lk.optimize.Compaction,
     lk.optimize.CompactionPlan,
     lk.optimize.CompactionTask,
@@ -63,16 +63,16 @@ MADE_BY_OTHERS = {
     lk.BranchComparison,
     lk.Branches,
     lk.Conflicts,
-    lancekit.api.delta.DatasetDelta,
+    lancekit._api.delta.DatasetDelta,
     lk.optimize.DatasetOptimizer,
     lk.History,
     lk.Version,
     lk.LanceScanner,
     lk.LsmScanner,
-    lancekit.api.stats.LanceStats,
+    lancekit._api.stats.LanceStats,
     lk.MergeInsertBuilder,
     lk.ShardWriter,
-    lancekit.api.sql.SqlQueryBuilder,
+    lancekit._api.sql.SqlQueryBuilder,
     lk.Tags,
 }
 #: which users write themselves, or never call
@@ -178,10 +178,10 @@ SAID = {
     ],
     "docs/format/table.md": [f"{MAX_RETRIES} times (`max_retries`), for up to {MINUTES} minutes"],
     "docs/stores.md": [
-        f"| {MAX_RETRIES} times, {MINUTES} minutes | `lancekit/commit/protocol.py` |",
-        f"| {CONFLICT_RETRIES} times, {SECONDS} seconds | `lancekit/operations/common/retry.py` |",
+        f"| {MAX_RETRIES} times, {MINUTES} minutes | `lancekit/_commit/protocol.py` |",
+        f"| {CONFLICT_RETRIES} times, {SECONDS} seconds | `lancekit/_operations/common/retry.py` |",
     ],
-    "lancekit/api/merge_builder.py": [f"{CONFLICT_RETRIES} by default", f"{SECONDS} seconds by"],
+    "lancekit/_api/merge_builder.py": [f"{CONFLICT_RETRIES} by default", f"{SECONDS} seconds by"],
 }
 
 

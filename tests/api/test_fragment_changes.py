@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.commit.protocol import commit
-from lancekit.commit.rules.pending import Pending
+from lancekit._commit.protocol import commit
+from lancekit._commit.rules.pending import Pending
+from lancekit._format.transaction import Delete, Merge, Update, UpdateMode
 from lancekit.errors import ColumnNotFoundError, InvalidArgumentError, RowOutOfRangeError
-from lancekit.format.transaction import Delete, Merge, Update, UpdateMode
 
 ROWS = pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"], "c": [1.0, 2.0, 3.0]})
 

@@ -14,9 +14,9 @@ from lance.mem_wal import LsmVectorSearchPlanner as TheirSearches
 from lance.mem_wal import ShardSnapshot as TheirSnapshot
 
 import lancekit as lk
-from lancekit.api.lsm_planners import LsmPointLookupPlanner, LsmVectorSearchPlanner
-from lancekit.api.lsm_scanner import LsmScanner
-from lancekit.api.shard_snapshot import ShardSnapshot
+from lancekit._api.lsm_planners import LsmPointLookupPlanner, LsmVectorSearchPlanner
+from lancekit._api.lsm_scanner import LsmScanner
+from lancekit._api.shard_snapshot import ShardSnapshot
 from lancekit.errors import InvalidArgumentError
 from tests.support.shard_model import ShardedTable
 

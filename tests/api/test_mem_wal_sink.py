@@ -14,6 +14,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._operations.mem_wal.log_writer import LogWriter
+from lancekit._operations.mem_wal.writer import Writer
 from lancekit.errors import (
     BranchNotFoundError,
     ConstraintViolationError,
@@ -23,8 +25,6 @@ from lancekit.errors import (
     ShardError,
     StorageError,
 )
-from lancekit.operations.mem_wal.log_writer import LogWriter
-from lancekit.operations.mem_wal.writer import Writer
 from tests.support.number_texts import ungrouped
 
 

@@ -19,9 +19,9 @@ import pytest
 
 import lancekit as lk
 from lancekit import errors
-from lancekit.api.sql import SqlQueryBuilder
+from lancekit._api.sql import SqlQueryBuilder
+from lancekit._format.manifest import encode_manifest_file
 from lancekit.file import LanceFileWriter
-from lancekit.format.manifest import encode_manifest_file
 from tests.support.odd_values import NEEDED, ODD, OwnError, Place, parameters, public_names
 
 NAMES = dict(public_names())

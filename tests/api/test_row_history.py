@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._notebook import show_html, show_text
 from lancekit.errors import (
     ColumnNotFoundError,
     InvalidArgumentError,
@@ -22,7 +23,6 @@ from lancekit.errors import (
     RowOutOfRangeError,
     UnsupportedFeatureError,
 )
-from lancekit.notebook import show_html, show_text
 from tests.notebook.conftest import NOW
 from tests.support.faults import Faults, injected
 

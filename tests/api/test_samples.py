@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.api.samples import maybe_sample, reservoir_sampling
+from lancekit._api.samples import maybe_sample, reservoir_sampling
 from lancekit.errors import InvalidArgumentError
 
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._scan.statistics import ScanStatistics
 from lancekit.errors import InvalidArgumentError
-from lancekit.scan.statistics import ScanStatistics
 
 
 @pytest.fixture

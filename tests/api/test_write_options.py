@@ -8,7 +8,7 @@ from inspect import signature
 import pytest
 
 import lancekit as lk
-from lancekit.api.write_options import WriteOptions
+from lancekit._api.write_options import WriteOptions
 
 
 def test_options_are_the_arguments_of_a_write() -> None:

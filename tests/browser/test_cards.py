@@ -7,9 +7,9 @@ import re
 import numpy as np
 import pytest
 
-from lancekit.notebook import show_html
-from lancekit.notebook.render.html import render_html
-from lancekit.notebook.render.models import Card, Column, Row, Table
+from lancekit._notebook import show_html
+from lancekit._notebook.render.html import render_html
+from lancekit._notebook.render.models import Card, Column, Row, Table
 from tests.browser.conftest import BARE, JUPYTER, asked_by, violations
 from tests.notebook.conftest import NOW
 from tests.support.looks import KEPT, compare, differ, reduced

@@ -14,14 +14,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lancekit as lk
-from lancekit.casts.kernels import cut, nearest
+from lancekit._casts.kernels import cut, nearest
+from lancekit._scan.expressions.predicate import compile_expression
 from lancekit.errors import (
     InvalidArgumentError,
     LancekitError,
     PredicateError,
     SchemaMismatchError,
 )
-from lancekit.scan.expressions.predicate import compile_expression
 
 FAR = dt.datetime(9999, 12, 31)
 D = Decimal

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.casts.rules import RULES, family_of, rule_of
+from lancekit._casts.rules import RULES, family_of, rule_of
+from lancekit._scan.expressions.kernels.casts import try_cast
 from lancekit.errors import LancekitError
-from lancekit.scan.expressions.kernels.casts import try_cast
 from tests.support.cast_pairs import NAMES, VALUES, comparable
 
 REFUSED = "refused"

@@ -18,12 +18,12 @@ import pyarrow as pa
 import pytest
 from lance import LanceOperation
 
-from lancekit.commit.manifest.build import Built, build_manifest, first_manifest
-from lancekit.format import operations as ops
-from lancekit.format.index import IndexMetadata
-from lancekit.versions.line import open_line
-from lancekit.versions.listing import list_versions
-from lancekit.versions.snapshot import Snapshot, load_snapshot
+from lancekit._commit.manifest.build import Built, build_manifest, first_manifest
+from lancekit._format import operations as ops
+from lancekit._format.index import IndexMetadata
+from lancekit._versions.line import open_line
+from lancekit._versions.listing import list_versions
+from lancekit._versions.snapshot import Snapshot, load_snapshot
 from tests.support.small_versions import sequences
 
 # ---- replay of the reference's histories

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from lancekit._format import operations as ops
+from lancekit._format.index import IndexDetails
+from lancekit._format.mem_wal.details import merged_generations
+from lancekit._format.mem_wal.names import MEM_WAL
+from lancekit._format.operation_parts import CompactedSsTable, RewriteGroup, RewrittenIndex
+from lancekit._format.row_ids_encode import encode_row_ids
 from lancekit.errors import IncompatibleConflictError, InvalidArgumentError
-from lancekit.format import operations as ops
-from lancekit.format.index import IndexDetails
-from lancekit.format.mem_wal.details import merged_generations
-from lancekit.format.mem_wal.names import MEM_WAL
-from lancekit.format.operation_parts import CompactedSsTable, RewriteGroup, RewrittenIndex
-from lancekit.format.row_ids_encode import encode_row_ids
 from tests.support.small_versions import (
     SCHEMA,
     K,

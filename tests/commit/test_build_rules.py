@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from pyroaring import BitMap
 
-from lancekit.commit.manifest.build import Built, first_manifest
+from lancekit._commit.manifest.build import Built, first_manifest
+from lancekit._format import flags
+from lancekit._format import operations as ops
+from lancekit._format.fragment import DeletionFile, DeletionKind, Fragment
+from lancekit._format.manifest import BasePath
+from lancekit._format.row_ids_encode import encode_row_ids
+from lancekit._format.schema import PRIMARY_KEY
 from lancekit.errors import CorruptFileError, InvalidArgumentError
-from lancekit.format import flags
-from lancekit.format import operations as ops
-from lancekit.format.fragment import DeletionFile, DeletionKind, Fragment
-from lancekit.format.manifest import BasePath
-from lancekit.format.row_ids_encode import encode_row_ids
-from lancekit.format.schema import PRIMARY_KEY
 from tests.support.small_versions import (
     SCHEMA,
     K,

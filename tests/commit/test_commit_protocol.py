@@ -17,13 +17,13 @@ import pytest
 
 import lancekit as lk
 from lancekit import errors
-from lancekit.commit import protocol
-from lancekit.commit.rules.pending import Pending
-from lancekit.format import operations as ops
-from lancekit.storage.local import LocalStore
-from lancekit.versions.line import open_line
-from lancekit.versions.listing import latest_snapshot
-from lancekit.versions.snapshot import Snapshot, load_snapshot
+from lancekit._commit import protocol
+from lancekit._commit.rules.pending import Pending
+from lancekit._format import operations as ops
+from lancekit._storage.local import LocalStore
+from lancekit._versions.line import open_line
+from lancekit._versions.listing import latest_snapshot
+from lancekit._versions.snapshot import Snapshot, load_snapshot
 from tests.support.faults import Faults, Mode, injected
 
 ROWS = pa.table({"x": [1, 2, 3]})

@@ -16,29 +16,29 @@ from pyroaring import BitMap
 
 import lancekit as lk
 from lancekit import errors
-from lancekit.commit.manifest.indices import FRAGMENT_REUSE
-from lancekit.commit.protocol import commit
-from lancekit.commit.rebase import rebase
-from lancekit.commit.rules.document import document
-from lancekit.commit.rules.pending import Pending
-from lancekit.commit.rules.table import RULES, judge
-from lancekit.commit.rules.verdict import Context, Outcome, Verdict
-from lancekit.format import operations as ops
-from lancekit.format.fragment import DataFile, Fragment, FragmentList
-from lancekit.format.index import IndexMetadata
-from lancekit.format.key_filter import build_bloom, build_exact
-from lancekit.format.key_hashes import hash_keys
-from lancekit.format.manifest import BasePath, Manifest
-from lancekit.format.mem_wal.details import merged_generations, with_generations
-from lancekit.format.mem_wal.names import MEM_WAL
-from lancekit.format.operation_parts import (
+from lancekit._commit.manifest.indices import FRAGMENT_REUSE
+from lancekit._commit.protocol import commit
+from lancekit._commit.rebase import rebase
+from lancekit._commit.rules.document import document
+from lancekit._commit.rules.pending import Pending
+from lancekit._commit.rules.table import RULES, judge
+from lancekit._commit.rules.verdict import Context, Outcome, Verdict
+from lancekit._format import operations as ops
+from lancekit._format.fragment import DataFile, Fragment, FragmentList
+from lancekit._format.index import IndexMetadata
+from lancekit._format.key_filter import build_bloom, build_exact
+from lancekit._format.key_hashes import hash_keys
+from lancekit._format.manifest import BasePath, Manifest
+from lancekit._format.mem_wal.details import merged_generations, with_generations
+from lancekit._format.mem_wal.names import MEM_WAL
+from lancekit._format.operation_parts import (
     CompactedSsTable,
     DataReplacementGroup,
     RewriteGroup,
     UpdateMap,
 )
-from lancekit.format.schema import LanceSchema
-from lancekit.format.transaction import Transaction
+from lancekit._format.schema import LanceSchema
+from lancekit._format.transaction import Transaction
 
 SCHEMA = LanceSchema.from_arrow(pa.schema([("k", pa.int64()), ("v", pa.string())]))
 LANDS, REBASED, RETRY, NEVER = Outcome

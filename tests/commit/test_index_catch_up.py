@@ -11,7 +11,7 @@ import pyarrow as pa
 from lance.mem_wal import CompactedSsTable
 
 import lancekit as lk
-from lancekit.format.mem_wal.details import details_of
+from lancekit._format.mem_wal.details import details_of
 from tests.support.mem_wal_model import table_of
 
 ONE, TWO = (str(uuid.UUID(int=number)) for number in (1, 2))

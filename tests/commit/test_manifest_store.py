@@ -12,7 +12,7 @@ import pytest
 
 import lancekit as lk
 from lancekit import errors
-from lancekit.versions.manifest_writers import ManifestStore
+from lancekit._versions.manifest_writers import ManifestStore
 from tests.support.faults import Crash, Faults, Mode, injected
 from tests.support.forked import at_once
 
@@ -21,7 +21,7 @@ ROWS = pa.table({"x": [0]})
 WRITER = """
 import contextlib, fcntl, sys
 import lancekit as lk
-from lancekit.storage.local import LocalStore
+from lancekit._storage.local import LocalStore
 
 def forbidden(self, name, data):
     raise AssertionError("this store has no conditional put")

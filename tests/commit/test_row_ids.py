@@ -14,23 +14,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit.errors import CorruptFileError
-from lancekit.format.pb import rowids_pb2 as pb
-from lancekit.format.row_ids import (
+from lancekit._format.pb import rowids_pb2 as pb
+from lancekit._format.row_ids import (
     count_row_ids,
     parse_row_ids,
     parse_row_versions,
     read_row_ids,
     read_row_versions,
 )
-from lancekit.format.row_ids_encode import (
+from lancekit._format.row_ids_encode import (
     append_row_ids,
     encode_row_ids,
     encode_row_versions,
     uniform_versions,
 )
-from lancekit.versions.line import open_line
-from lancekit.versions.listing import latest_snapshot
+from lancekit._versions.line import open_line
+from lancekit._versions.listing import latest_snapshot
+from lancekit.errors import CorruptFileError
 
 NUMBERS = st.integers(0, 2**64 - 1)
 PARTS = st.lists(

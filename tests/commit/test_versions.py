@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 
 import lancekit as lk
 from lancekit import errors
-from lancekit.api.history import Version
-from lancekit.format import names
-from lancekit.format.names import ManifestNaming
-from lancekit.storage.local import LocalStore
-from lancekit.storage.objects import ObstoreStore
-from lancekit.versions import listing as versions
-from lancekit.versions.line import open_line
-from lancekit.versions.listing import Newest, list_versions, newest_version
+from lancekit._api.history import Version
+from lancekit._format import names
+from lancekit._format.names import ManifestNaming
+from lancekit._storage.local import LocalStore
+from lancekit._storage.objects import ObstoreStore
+from lancekit._versions import listing as versions
+from lancekit._versions.line import open_line
+from lancekit._versions.listing import Newest, list_versions, newest_version
 from tests.support.faults import Call, Faults, injected
 from tests.support.patience import HANG_SECONDS
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lancekit.compiled.build import all_kernels, compiled
-from lancekit.compiled.kernel import kernel
-from lancekit.compiled.store import BuildError
-from lancekit.file.kernels.fsst_decode import most_bytes
+from lancekit._compiled.build import all_kernels, compiled
+from lancekit._compiled.kernel import kernel
+from lancekit._compiled.store import BuildError
+from lancekit._file.kernels.fsst_decode import most_bytes
 
 
 def test_each_is_for_types_of_its_own() -> None:
@@ -32,7 +32,7 @@ def test_arrays_are_what_was_declared(kernels) -> None:
 
 
 def test_what_is_written_is_not_copied(kernels) -> None:
-    from lancekit.file.kernels.fsst_decode import decode_codes
+    from lancekit._file.kernels.fsst_decode import decode_codes
 
     call = decode_codes.ready(0)
     assert call is not None

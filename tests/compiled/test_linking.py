@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lancekit.compiled import linking, store
-from lancekit.compiled.build import all_kernels, compiled
-from lancekit.compiled.kernel import Kernel, kernel
+from lancekit._compiled import linking, store
+from lancekit._compiled.build import all_kernels, compiled
+from lancekit._compiled.kernel import Kernel, kernel
 
 quick = pytest.mark.skipif(not linking.links_quickly(), reason="llvmlite links for this system")
 

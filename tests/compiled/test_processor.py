@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lancekit.compiled import store
+from lancekit._compiled import store
 
 TOLD = """processor : {number}
 vendor_id : Some

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import lancekit as lk
-from lancekit.compiled import state, store
-from lancekit.hooks import hooks
+from lancekit._compiled import state, store
+from lancekit._hooks import hooks
 from lancekit.options import options
 
 
@@ -42,7 +42,7 @@ def test_work_compiles_in_the_background_once(
     process: state.Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(hooks, "kernels", ("lancekit.file.kernels.fsst_decode",))
+    monkeypatch.setattr(hooks, "kernels", ("lancekit._file.kernels.fsst_decode",))
     assert state.wanted(2 * state.LOAD) is None
     assert not store.file_of_kernels().parent.exists()
     assert state.wanted(state.BUILD) is None

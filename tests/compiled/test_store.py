@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 import lancekit as lk
-from lancekit.compiled import store
+from lancekit._compiled import store
+from lancekit._hooks import hooks
+from lancekit._machine import links_quickly
+from lancekit._own_files import cache_folder
 from lancekit.errors import NotOfferedError
-from lancekit.hooks import hooks
-from lancekit.machine import links_quickly
-from lancekit.own_files import cache_folder
 
 #: decodes a page of codes, and says what was loaded for it
 PROGRAM = """
@@ -24,10 +24,10 @@ import sys
 import numpy as np
 import lancekit
 assert not {"numba", "llvmlite"} & sys.modules.keys()
-from lancekit.compiled import state
-from lancekit.file.kernels.fsst_decode import symbol_table
-from lancekit.file.kernels.fsst_encode import train
-from lancekit.file.kernels.values import Variable
+from lancekit._compiled import state
+from lancekit._file.kernels.fsst_decode import symbol_table
+from lancekit._file.kernels.fsst_encode import train
+from lancekit._file.kernels.values import Variable
 state.process = state.Process(next_look=0, lost=float(sys.argv[1]))
 offsets = np.arange(0, 4001, 4)
 data = np.tile(np.frombuffer(b"spam", np.uint8), 1000)
@@ -138,7 +138,7 @@ def test_what_belongs_to_another_is_not_loaded(made: Path, whose: str) -> None:
 @pytest.fixture
 def few(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where few kernels would be, which take less time to compile than all."""
-    monkeypatch.setattr(hooks, "kernels", ("lancekit.file.kernels.fsst_decode",))
+    monkeypatch.setattr(hooks, "kernels", ("lancekit._file.kernels.fsst_decode",))
     there = store.file_of_kernels()
     there.unlink(missing_ok=True)
     return there

@@ -29,7 +29,7 @@ _START = dt.datetime(2040, 1, 1, tzinfo=dt.UTC)
 _now = _START
 _drawn = random.Random(0)
 #: rooms whose import starts Java or draws pictures, and which no call here enters
-_LEFT_OUT = ("lancekit.notebook", "lancekit.spark")
+_LEFT_OUT = ("lancekit._notebook", "lancekit._spark")
 
 
 class _Clock(type):

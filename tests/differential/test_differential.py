@@ -15,7 +15,7 @@ SEED, SCENE = 3, 13
 #: where a fault is put into a copy of the package: a file, a line of it, and what stands instead
 FAULTS = {
     "a filter drops a row of nulls": (
-        "scan/fragment_rows.py",
+        "_scan/fragment_rows.py",
         "    mask = predicate.mask(known)\n",
         "    mask = predicate.mask(known)\n"
         "    if known.num_columns:\n"
@@ -24,7 +24,7 @@ FAULTS = {
         "        mask = pa.array(np.isin(np.arange(len(mask)), np.setdiff1d(kept, nulls[:1])))\n",
     ),
     "a plan opens one file more": (
-        "scan/fragments/reader.py",
+        "_scan/fragments/reader.py",
         "            self._open[file_index] = reader\n",
         "            self._open[file_index] = reader\n"
         "            location.store.open(location.name)\n",

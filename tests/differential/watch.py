@@ -19,7 +19,7 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 from google.protobuf.text_format import MessageToString
 
-from lancekit.format.pb import schema_pb2, table_pb2, transaction_pb2
+from lancekit._format.pb import schema_pb2, table_pb2, transaction_pb2
 from tests.support.faults import Call
 
 __all__ = ["Opened", "changed", "file_text", "kind_of", "peak_of", "requests_text", "tree"]

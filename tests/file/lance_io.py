@@ -8,8 +8,8 @@ from typing import Any
 import lance.file
 import pyarrow as pa
 
-from lancekit.file.reader import FileReader
-from lancekit.file.writer import FileWriter
+from lancekit._file.reader import FileReader
+from lancekit._file.writer import FileWriter
 from tests.support.memory_file import MemoryFile, MemorySink
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit.file.encodings.bitpacking import (
+from lancekit._file.encodings.bitpacking import (
     decode_blocks,
     decode_chunk,
     decode_out_of_line,
@@ -18,11 +18,11 @@ from lancekit.file.encodings.bitpacking import (
     out_of_line_message,
     widths_of,
 )
-from lancekit.file.encodings.buffers import ChunkBuffers
-from lancekit.file.kernels.bitpacking import BLOCK, pack, pack_blocks, unpack, unpack_blocks
-from lancekit.file.kernels.faults import Damaged
-from lancekit.file.kernels.values import Fixed
-from lancekit.format.pb import encodings_v21_pb2 as pb
+from lancekit._file.encodings.buffers import ChunkBuffers
+from lancekit._file.kernels.bitpacking import BLOCK, pack, pack_blocks, unpack, unpack_blocks
+from lancekit._file.kernels.faults import Damaged
+from lancekit._file.kernels.values import Fixed
+from lancekit._format.pb import encodings_v21_pb2 as pb
 from tests.support.twins import Counted, agreed
 
 TYPES = ["u1", "u2", "u4", "u8"]

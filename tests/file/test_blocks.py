@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.arrow_values import arrow_of
-from lancekit.cache import _cache
+from lancekit._arrow_values import arrow_of
+from lancekit._cache import _cache
+from lancekit._file.columns import blocks
+from lancekit._file.kernels.memory import owned, scratch, set_aside
+from lancekit._file.reader import FileReader
+from lancekit._storage.objects import MERGED_GAP_BYTES
 from lancekit.errors import CorruptFileError
-from lancekit.file.columns import blocks
-from lancekit.file.kernels.memory import owned, scratch, set_aside
-from lancekit.file.reader import FileReader
-from lancekit.storage.objects import MERGED_GAP_BYTES
 from tests.file.columns import NULLS, VERSIONS, assert_same, columns, with_nulls
 from tests.file.lance_io import write_ours, write_reference
 from tests.file.nested import SHARES, assert_same_nested, nested_table, share_of

@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lancekit.file.copied_pages import encoded, pages_of
-from lancekit.file.reader import FileReader
-from lancekit.file.writer import FileWriter
+from lancekit._file.copied_pages import encoded, pages_of
+from lancekit._file.reader import FileReader
+from lancekit._file.writer import FileWriter
+from lancekit._storage.local import LocalStore
 from lancekit.options import options
-from lancekit.storage.local import LocalStore
 
 
 def put(store: LocalStore, name: str, rows: pa.RecordBatch, version: str = "2.1") -> FileReader:

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 from lancekit import options
+from lancekit._file.columns.physical import FileColumn
+from lancekit._file.writer import FileWriter
 from lancekit.errors import (
     CorruptFileError,
     FormatError,
     LancekitError,
     UnsupportedFeatureError,
 )
-from lancekit.file.columns.physical import FileColumn
-from lancekit.file.writer import FileWriter
 from tests.file.columns import VERSIONS, columns, with_nulls
 from tests.file.lance_io import MemorySink, open_ours, write_ours, write_reference
 

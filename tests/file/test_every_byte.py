@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lancekit._file.writer import FileWriter
 from lancekit.errors import FormatError, LancekitError
-from lancekit.file.writer import FileWriter
 from lancekit.options import options
 from tests.file.columns import VERSIONS, assert_same, columns, with_nulls
 from tests.file.lance_io import open_ours, write_reference

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._file.file_session import LanceFileSession, ListResult
+from lancekit._storage.mapped import MappedFile
 from lancekit.errors import InvalidArgumentError, NotFoundError, StorageError
-from lancekit.file.file_session import LanceFileSession, ListResult
-from lancekit.storage.mapped import MappedFile
 
 ROWS = pa.table({"n": [1, 2, None]})
 

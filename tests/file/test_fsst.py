@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit.file.kernels import fsst_decode as fsst
-from lancekit.file.kernels.faults import Damaged
-from lancekit.file.kernels.fsst_decode import SymbolTable
-from lancekit.file.kernels.values import Variable
+from lancekit._file.kernels import fsst_decode as fsst
+from lancekit._file.kernels.faults import Damaged
+from lancekit._file.kernels.fsst_decode import SymbolTable
+from lancekit._file.kernels.values import Variable
 from tests.support.twins import Counted, agreed
 
 SYMBOLS = [bytes([65 + k % 26]) * (1 + k % 8) for k in range(255)]

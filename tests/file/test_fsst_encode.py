@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit.file.kernels.fsst_decode import SymbolTable
-from lancekit.file.kernels.fsst_encode import SymbolEncoder, step_through, train
-from lancekit.file.kernels.memory import Bytes, Ints, starts_of
-from lancekit.file.kernels.values import Variable
+from lancekit._file.kernels.fsst_decode import SymbolTable
+from lancekit._file.kernels.fsst_encode import SymbolEncoder, step_through, train
+from lancekit._file.kernels.memory import Bytes, Ints, starts_of
+from lancekit._file.kernels.values import Variable
 from tests.support.twins import Counted, agreed
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit.file.columns.physical import FileColumn
+from lancekit._file.columns.physical import FileColumn
 from tests.file.columns import NULLS, VERSIONS, assert_same, columns, with_nulls
 from tests.file.lance_io import open_ours, read_reference, write_ours, write_reference
 from tests.file.nested import SHARES, share_of

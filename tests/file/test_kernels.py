@@ -6,16 +6,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit.file.encodings.bitpacking import encode_out_of_line
-from lancekit.file.encodings.buffers import ChunkBuffers
-from lancekit.file.encodings.decode import decode_chunks
-from lancekit.file.kernels.bitpacking import BLOCK, pack_blocks, unpack_blocks
-from lancekit.file.kernels.bits import gather_bits, pack, slice_bits
-from lancekit.file.kernels.compression import compressor, decompress_all
-from lancekit.file.kernels.faults import Damaged
-from lancekit.file.kernels.memory import fetch, gather
-from lancekit.file.kernels.utf8 import is_text
-from lancekit.format.pb import encodings_v21_pb2 as pb
+from lancekit._file.encodings.bitpacking import encode_out_of_line
+from lancekit._file.encodings.buffers import ChunkBuffers
+from lancekit._file.encodings.decode import decode_chunks
+from lancekit._file.kernels.bitpacking import BLOCK, pack_blocks, unpack_blocks
+from lancekit._file.kernels.bits import gather_bits, pack, slice_bits
+from lancekit._file.kernels.compression import compressor, decompress_all
+from lancekit._file.kernels.faults import Damaged
+from lancekit._file.kernels.memory import fetch, gather
+from lancekit._file.kernels.utf8 import is_text
+from lancekit._format.pb import encodings_v21_pb2 as pb
 from tests.support.memory_file import MemoryFile
 
 ORDER = (0, 4, 2, 6, 1, 5, 3, 7)

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lancekit._file.columns import legacy_reader as field_reader
+from lancekit._file.reader import FileReader
+from lancekit._format.pb import schema_pb2
 from lancekit.errors import CorruptFileError, LancekitError, MemoryLimitError
-from lancekit.file.columns import legacy_reader as field_reader
-from lancekit.file.reader import FileReader
-from lancekit.format.pb import schema_pb2
 from lancekit.options import options
 from tests.file.lance_io import open_ours
 from tests.support.memory_file import CountedFile

@@ -15,15 +15,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lancekit._file.columns.physical import FileColumn
+from lancekit._file.container.footer import Page
+from lancekit._file.layouts.blob_decode import as_descriptors
+from lancekit._file.layouts.fullzip_decode import FullZipPage
+from lancekit._file.reader import FileReader
+from lancekit._file.structure import field_tree
+from lancekit._file.structure.assemble import nest
+from lancekit._format.pb import encodings_v21_pb2 as pb
 from lancekit.errors import CorruptFileError, FormatError, UnsupportedFeatureError
-from lancekit.file.columns.physical import FileColumn
-from lancekit.file.container.footer import Page
-from lancekit.file.layouts.blob_decode import as_descriptors
-from lancekit.file.layouts.fullzip_decode import FullZipPage
-from lancekit.file.reader import FileReader
-from lancekit.file.structure import field_tree
-from lancekit.file.structure.assemble import nest
-from lancekit.format.pb import encodings_v21_pb2 as pb
 from tests.file.columns import VERSIONS
 from tests.file.lance_io import open_ours, read_reference, write_ours, write_reference
 from tests.file.nested import (
@@ -449,8 +449,8 @@ def test_lists_inside_of_fixed_size_lists_are_not_guessed(tmp_path: Path) -> Non
 READ_ALL = """
 import sys
 import numpy as np
-from lancekit.file.reader import FileReader
-from lancekit.storage.places import open_store
+from lancekit._file.reader import FileReader
+from lancekit._storage.places import open_store
 for name in sys.argv[2:]:
     reader = FileReader.open(open_store(sys.argv[1]).open(name))
     reader.read(reader.columns)

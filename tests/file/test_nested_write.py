@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lancekit as lk
+from lancekit._file.writer import FileWriter
+from lancekit._format.schema import LanceSchema
 from lancekit.errors import UnsupportedTypeError
-from lancekit.file.writer import FileWriter
-from lancekit.format.schema import LanceSchema
 from tests.file.columns import VERSIONS
 from tests.file.lance_io import open_ours, read_reference, write_ours
 from tests.file.nested import SHARES, assert_same_nested, nested_table, share_of

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.file import open_files
-from lancekit.file.open_files import OpenFiles
-from lancekit.file.writer import FileWriter
+from lancekit._file import open_files
+from lancekit._file.open_files import OpenFiles
+from lancekit._file.writer import FileWriter
+from lancekit._storage import identity
+from lancekit._storage.local import LocalStore
+from lancekit._storage.places import open_store
 from lancekit.options import options
-from lancekit.storage import identity
-from lancekit.storage.local import LocalStore
-from lancekit.storage.places import open_store
 
 
 @pytest.fixture(autouse=True)

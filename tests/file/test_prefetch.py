@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lancekit._file.container.prefetch import PrefetchedSource
+from lancekit._file.reader import FileReader
 from lancekit.errors import CorruptFileError
-from lancekit.file.container.prefetch import PrefetchedSource
-from lancekit.file.reader import FileReader
 from lancekit.options import options
 from tests.file.columns import VERSIONS
 from tests.file.lance_io import write_ours

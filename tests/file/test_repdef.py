@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit.file.kernels import bits
-from lancekit.file.kernels.faults import Damaged, Unsupported
-from lancekit.file.structure.repdef import (
+from lancekit._file.kernels import bits
+from lancekit._file.kernels.faults import Damaged, Unsupported
+from lancekit._file.structure.repdef import (
     Items,
     Layers,
     Levels,

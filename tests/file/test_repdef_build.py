@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lancekit.file.encodings.chunk_buffers import Part
-from lancekit.file.structure.repdef_build import Shredded, expand, shred
-from lancekit.file.structure.repdef_pack import (
+from lancekit._file.encodings.chunk_buffers import Part
+from lancekit._file.structure.repdef_build import Shredded, expand, shred
+from lancekit._file.structure.repdef_pack import (
     chunk_borders,
     pack_levels,
     repetition_index,
     values_that_fit,
 )
-from lancekit.format.pb import encodings_v21_pb2 as pb
+from lancekit._format.pb import encodings_v21_pb2 as pb
 from tests.support.twins import Counted, agreed
 
 _INT = pa.int16()

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lancekit._file.kernels.memory import set_aside
+from lancekit._file.kernels.row_selection import grouped
+from lancekit._file.reader import FileReader
+from lancekit._storage.places import open_store
 from lancekit.errors import InvalidArgumentError, RowOutOfRangeError
-from lancekit.file.kernels.memory import set_aside
-from lancekit.file.kernels.row_selection import grouped
-from lancekit.file.reader import FileReader
 from lancekit.options import options
-from lancekit.storage.places import open_store
 from tests.file.columns import VERSIONS, assert_same, columns, with_nulls
 from tests.file.lance_io import open_ours, write_ours, write_reference
 from tests.file.nested import SHARES, share_of

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit.file.encodings import rle
-from lancekit.file.encodings.buffers import ChunkBuffers
-from lancekit.file.encodings.rle import repeat, repeated
-from lancekit.file.kernels.faults import Damaged
-from lancekit.file.kernels.values import Fixed
+from lancekit._file.encodings import rle
+from lancekit._file.encodings.buffers import ChunkBuffers
+from lancekit._file.encodings.rle import repeat, repeated
+from lancekit._file.kernels.faults import Damaged
+from lancekit._file.kernels.values import Fixed
 from lancekit.options import options
 
 

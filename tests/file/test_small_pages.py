@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit.file import writer
-from lancekit.file.encodings import choose
+from lancekit._file import writer
+from lancekit._file.encodings import choose
 from tests.file.columns import columns, with_nulls
 from tests.file.lance_io import open_ours, write_ours
 
@@ -63,7 +63,7 @@ def test_pages_that_stay_as_they_are_are_chosen_for_once(monkeypatch: pytest.Mon
         chosen["alone"] += 1
         return mini_values(*given, **named)
 
-    monkeypatch.setattr("lancekit.file.layouts.choose.mini_values", counted)
+    monkeypatch.setattr("lancekit._file.layouts.choose.mini_values", counted)
     reader = open_ours(write_ours(table))
     assert chosen["alone"] == 1
     assert reader.read(reader.columns).equals(table)

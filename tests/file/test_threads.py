@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lancekit._file.columns import threads as parallel
+from lancekit._file.columns.threads import ahead
 from lancekit.errors import CorruptFileError
-from lancekit.file.columns import threads as parallel
-from lancekit.file.columns.threads import ahead
 from lancekit.options import options
 from tests.file.lance_io import open_ours, write_reference
 from tests.support.patience import HANG_SECONDS

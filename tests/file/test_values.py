@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lancekit.file.encodings import bitpacking, byte_stream_split, general, rle
-from lancekit.file.encodings.buffers import ChunkBuffers
-from lancekit.file.encodings.decode import decode_chunks
-from lancekit.file.encodings.request import EncodedValues
-from lancekit.file.kernels.memory import starts_of
-from lancekit.file.kernels.values import Fixed
-from lancekit.file.reader import FileReader
+from lancekit._file.encodings import bitpacking, byte_stream_split, general, rle
+from lancekit._file.encodings.buffers import ChunkBuffers
+from lancekit._file.encodings.decode import decode_chunks
+from lancekit._file.encodings.request import EncodedValues
+from lancekit._file.kernels.memory import starts_of
+from lancekit._file.kernels.values import Fixed
+from lancekit._file.reader import FileReader
 from tests.file.columns import assert_same, with_nulls
 from tests.file.lance_io import open_ours, read_reference, write_ours
 

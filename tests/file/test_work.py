@@ -13,10 +13,10 @@ import pytest
 
 import lancekit as lk
 from lancekit import options
+from lancekit._file.columns import work
+from lancekit._file.reader import FileReader
+from lancekit._storage import identity
 from lancekit.errors import CorruptFileError, MemoryLimitError
-from lancekit.file.columns import work
-from lancekit.file.reader import FileReader
-from lancekit.storage import identity
 from tests.file.columns import NULLS, assert_same, columns, with_nulls
 from tests.file.lance_io import write_ours, write_reference
 from tests.file.nested import SHARES, assert_same_nested, nested_columns, nested_field

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lancekit._file.writer import FileWriter
+from lancekit._format.schema import LanceSchema
 from lancekit.errors import (
     CorruptFileError,
     InvalidArgumentError,
     SchemaMismatchError,
     UnsupportedTypeError,
 )
-from lancekit.file.writer import FileWriter
-from lancekit.format.schema import LanceSchema
 from tests.file.columns import VERSIONS, assert_same
 from tests.file.lance_io import open_ours, write_ours
 from tests.support.memory_file import MemorySink

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format.dictionaries import StoredValues, put_dictionaries, read_dictionaries
+from lancekit._format.pb import schema_pb2 as pb
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
-from lancekit.format.dictionaries import StoredValues, put_dictionaries, read_dictionaries
-from lancekit.format.pb import schema_pb2 as pb
 
 
 def _field(logical: str, id_: int = 3) -> pb.Field:

@@ -17,27 +17,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from lancekit.errors import (
-    CorruptFileError,
-    InvalidArgumentError,
-    LancekitError,
-    UnsupportedFeatureError,
-)
-from lancekit.format import flags, names
-from lancekit.format.deletions import choose_kind, decode_deletions, encode_deletions
-from lancekit.format.fragment import DeletionKind
-from lancekit.format.manifest import (
+from lancekit._format import flags, names
+from lancekit._format.deletions import choose_kind, decode_deletions, encode_deletions
+from lancekit._format.fragment import DeletionKind
+from lancekit._format.manifest import (
     Manifest,
     encode_manifest_file,
     manifest_position,
     parse_manifest,
     read_section,
 )
-from lancekit.format.pb import rowids_pb2, table_pb2
-from lancekit.format.pb.transaction_pb2 import Transaction as TransactionMessage
-from lancekit.format.refs import Branch, Tag, check_branch_name, check_tag_name
-from lancekit.format.row_ids import parse_row_ids, parse_row_versions
-from lancekit.format.transaction import encode_transaction, parse_transaction
+from lancekit._format.pb import rowids_pb2, table_pb2
+from lancekit._format.pb.transaction_pb2 import Transaction as TransactionMessage
+from lancekit._format.refs import Branch, Tag, check_branch_name, check_tag_name
+from lancekit._format.row_ids import parse_row_ids, parse_row_versions
+from lancekit._format.transaction import encode_transaction, parse_transaction
+from lancekit.errors import (
+    CorruptFileError,
+    InvalidArgumentError,
+    LancekitError,
+    UnsupportedFeatureError,
+)
 
 
 @pytest.fixture(scope="module")
@@ -254,8 +254,8 @@ def test_row_ids_of_the_reference(tmp_path) -> None:
     ds.delete("x % 5 = 0")
     ds.optimize.compact_files()
     expected = ds.to_table(with_row_id=True)["_rowid"].to_pylist()
-    from lancekit.versions.line import open_line
-    from lancekit.versions.listing import latest_snapshot
+    from lancekit._versions.line import open_line
+    from lancekit._versions.listing import latest_snapshot
 
     found = []
     for fragment in latest_snapshot(open_line(tmp_path / "d")).manifest.fragments:
@@ -294,4 +294,5 @@ def test_generated_code_is_up_to_date(tmp_path) -> None:
     assert made
     assert len(made) == 2 * len(sources)
     for path in made:
-        assert (root / path.relative_to(tmp_path)).read_text() == path.read_text(), path.name
+        generated = path.read_text().replace("_Mapping]", "_Mapping[str, object]]")
+        assert (root / path.relative_to(tmp_path)).read_text() == generated, path.name

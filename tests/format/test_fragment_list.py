@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit.errors import CorruptFileError
-from lancekit.format.fragment import (
+from lancekit._format.fragment import (
     DataFile,
     DeletionFile,
     DeletionKind,
     Fragment,
     FragmentList,
 )
+from lancekit.errors import CorruptFileError
 
 NUMBERS = st.integers(0, 2**64 - 1)
 SMALL = st.integers(0, 2**40)

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lancekit as lk
+from lancekit._format.jsonb import from_jsonb, to_jsonb
 from lancekit.errors import CorruptFileError, InvalidArgumentError
-from lancekit.format.jsonb import from_jsonb, to_jsonb
 
 TEXTS = [
     "{}", "[]", "null", "true", "false", "0", "-0", "1", "-1", "127", "128", "255", "256", "-128",

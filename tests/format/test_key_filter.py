@@ -13,8 +13,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
-from lancekit.format.key_filter import (
+from lancekit._format.key_filter import (
     BloomKeyFilter,
     ExactKeySet,
     build_bloom,
@@ -26,7 +25,8 @@ from lancekit.format.key_filter import (
     merge,
     shared_keys,
 )
-from lancekit.format.key_hashes import encode_keys, hash_keys
+from lancekit._format.key_hashes import encode_keys, hash_keys
+from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
 from tests.support.twins import agreed
 
 INT = [pa.int64()]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lancekit.format.fragment import Fragment
-from lancekit.format.row_ids import parse_row_ids
-from lancekit.format.row_ids_encode import with_row_ids
+from lancekit._format.fragment import Fragment
+from lancekit._format.row_ids import parse_row_ids
+from lancekit._format.row_ids_encode import with_row_ids
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from lancekit._format.fragment import Fragment, FragmentList
+from lancekit._format.row_ids import parse_row_ids
+from lancekit._format.row_ids_encode import encode_row_ids
 from lancekit.errors import CorruptFileError
-from lancekit.format.fragment import Fragment, FragmentList
-from lancekit.format.row_ids import parse_row_ids
-from lancekit.format.row_ids_encode import encode_row_ids
 
 RNG = np.random.default_rng(7)
 SEQUENCES = (

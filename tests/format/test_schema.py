@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lancekit._format.logical_types import arrow_type, logical_type
+from lancekit._format.pb import schema_pb2 as pb
+from lancekit._format.schema import LanceField, LanceSchema, schema_from_pb, schema_to_pb
 from lancekit.errors import (
     CorruptFileError,
     InvalidArgumentError,
     UnsupportedFeatureError,
     UnsupportedTypeError,
 )
-from lancekit.format.logical_types import arrow_type, logical_type
-from lancekit.format.pb import schema_pb2 as pb
-from lancekit.format.schema import LanceField, LanceSchema, schema_from_pb, schema_to_pb
 
 PLAIN = [
     pa.null(), pa.bool_(), pa.int8(), pa.uint64(), pa.float16(), pa.float64(), pa.string(),
@@ -75,8 +75,8 @@ def test_field_list_equals_the_references(tmp_path) -> None:
         ]
     )
     lance.write_dataset(schema.empty_table(), tmp_path / "d", data_storage_version="2.2")
-    from lancekit.versions.line import open_line
-    from lancekit.versions.listing import latest_snapshot
+    from lancekit._versions.line import open_line
+    from lancekit._versions.listing import latest_snapshot
 
     manifest = latest_snapshot(open_line(tmp_path / "d")).manifest
     assert schema_to_pb(manifest.schema) == schema_to_pb(LanceSchema.from_arrow(schema))

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 import lancekit as lk
+from lancekit._format import transaction as ops
+from lancekit._format.index import IndexDetails, IndexMetadata
+from lancekit._format.pb import schema_pb2, table_pb2
+from lancekit._format.pb.transaction_pb2 import Transaction as Message
+from lancekit._format.schema import LanceSchema, schema_to_pb
+from lancekit._format.transaction import encode_transaction, parse_transaction
 from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError
-from lancekit.format import transaction as ops
-from lancekit.format.index import IndexDetails, IndexMetadata
-from lancekit.format.pb import schema_pb2, table_pb2
-from lancekit.format.pb.transaction_pb2 import Transaction as Message
-from lancekit.format.schema import LanceSchema, schema_to_pb
-from lancekit.format.transaction import encode_transaction, parse_transaction
 
 OLD = Path(__file__).parents[1] / "data" / "lance_0_19"
 ARMS = [field.name for field in Message.DESCRIPTOR.oneofs_by_name["operation"].fields]
@@ -166,7 +166,7 @@ def _maps_of(config: Any) -> list[Any]:
 
 
 def test_every_field_of_the_messages_is_carried() -> None:
-    from lancekit.format._codecs import _carried
+    from lancekit._format._codecs import _carried
 
     for kind in ops.OPERATIONS:
         body = Message.DESCRIPTOR.fields_by_name[kind.arm].message_type

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._index.kinds import INVERTED, KINDS, VECTORS, kind_of
 from lancekit.file import LanceFileReader
-from lancekit.index.kinds import INVERTED, KINDS, VECTORS, kind_of
 
 COLUMNS = {
     "BTREE": pa.array([1, None]),

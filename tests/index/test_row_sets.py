@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap, BitMap64
 
-from lancekit.errors import CorruptFileError
-from lancekit.index.row_sets import (
+from lancekit._index.row_sets import (
     RowSets,
     SetForm,
     bitmaps,
@@ -19,6 +18,7 @@ from lancekit.index.row_sets import (
     encoded_set,
     encoded_sets,
 )
+from lancekit.errors import CorruptFileError
 
 
 def _sets(seed: int) -> list[np.ndarray]:

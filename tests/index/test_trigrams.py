@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 import lancekit as lk
+from lancekit._index.row_sets import SetForm, decoded_sets
+from lancekit._index.trigrams import folded, trigrams
 from lancekit.file import LanceFileReader
-from lancekit.index.row_sets import SetForm, decoded_sets
-from lancekit.index.trigrams import folded, trigrams
 
 
 def test_tokens_are_those_of_pylance(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.cache import CacheInfo, CacheUse
-from lancekit.operations.common.results import MemWalMergeResult, MergedShard
-from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
-from lancekit.operations.mem_wal.set_aside import MemWalRepair, SetAside
-from lancekit.operations.mem_wal.shards import Generation, ShardInfo, Shards
-from lancekit.spark.session.info import SessionInfo, SettingDifference
+from lancekit._cache import CacheInfo, CacheUse
+from lancekit._operations.common.results import MemWalMergeResult, MergedShard
+from lancekit._operations.mem_wal.cleanup import MemWalCleanupStats
+from lancekit._operations.mem_wal.set_aside import MemWalRepair, SetAside
+from lancekit._operations.mem_wal.shards import Generation, ShardInfo, Shards
+from lancekit._spark.session.info import SessionInfo, SettingDifference
 
 NOW = datetime(2040, 1, 1, tzinfo=UTC)
 

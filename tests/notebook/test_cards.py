@@ -8,17 +8,17 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.display import Displayed
+from lancekit._display import Displayed
+from lancekit._format.transaction import OPERATIONS
+from lancekit._notebook import show_text
+from lancekit._notebook.cards import card
+from lancekit._notebook.cards.common import OPERATIONS as WORDS
 from lancekit.errors import (
     CommitConflictError,
     IncompatibleConflictError,
     RetriesExhaustedError,
     RetryableConflictError,
 )
-from lancekit.format.transaction import OPERATIONS
-from lancekit.notebook import show_text
-from lancekit.notebook.cards import card
-from lancekit.notebook.cards.common import OPERATIONS as WORDS
 from tests.notebook.conftest import NOW, rows
 from tests.support.cards import classes_with_cards
 from tests.support.number_texts import ungrouped

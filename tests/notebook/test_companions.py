@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.display import TEXT, Displayed
-from lancekit.notebook import show_text
+from lancekit._display import TEXT, Displayed
+from lancekit._notebook import show_text
 from tests.support.cards import classes_with_cards
 from tests.support.faults import Faults, injected
 from tests.support.number_texts import ungrouped

@@ -14,8 +14,8 @@ import pytest
 from IPython.core.completer import provisionalcompleter
 
 import lancekit as lk
-from lancekit.notebook import offers
-from lancekit.notebook.completion import complete
+from lancekit._notebook import offers
+from lancekit._notebook.completion import complete
 from tests.support.faults import Call, Faults, injected
 from tests.support.shells import ipython
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import lancekit as lk
-from lancekit.display import HTML
+from lancekit._display import HTML
+from lancekit._notebook import failures
 from lancekit.errors import EngineError, LancekitError, SchemaMismatchError
-from lancekit.notebook import failures
 from tests.support.shells import ipython
 
 END = ["where", "next", "cause", "cause", "cause", "whole"]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import lancekit as lk
+from lancekit._notebook.magics import _USAGE, _WORDS, WORDS
 from lancekit.errors import InvalidArgumentError, PredicateError
-from lancekit.notebook.magics import _USAGE, _WORDS, WORDS
 from tests.support.shells import ipython
 
 

@@ -9,12 +9,12 @@ from uuid import uuid4
 import pytest
 
 import lancekit as lk
-from lancekit.display import HTML
+from lancekit._display import HTML
+from lancekit._notebook.explorer.state import Event, Go, Look, Move
+from lancekit._notebook.explorer.visit import Visit
+from lancekit._notebook.magics import lance
+from lancekit._notebook.render.controls import drawn
 from lancekit.errors import LancekitError, StorageError
-from lancekit.notebook.explorer.state import Event, Go, Look, Move
-from lancekit.notebook.explorer.visit import Visit
-from lancekit.notebook.magics import lance
-from lancekit.notebook.render.controls import drawn
 from tests.notebook.conftest import NOW
 from tests.support.faults import Call, Faults, injected
 from tests.support.s3 import S3Server
@@ -105,7 +105,7 @@ def test_a_store_that_fails_in_a_step_is_told_and_the_widget_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("ipywidgets")
-    from lancekit.notebook.explorer import shell as module
+    from lancekit._notebook.explorer import shell as module
 
     monkeypatch.setattr(module, "_REST", 0)
     armed: list[str] = []

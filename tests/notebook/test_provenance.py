@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import lancekit as lk
-from lancekit.notebook.provenance import find
+from lancekit._notebook.provenance import find
 from tests.support.shells import ipython
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import lancekit as lk
-from lancekit.display import HTML, TEXT
-from lancekit.notebook import show_html, show_text
+from lancekit._display import HTML, TEXT
+from lancekit._notebook import show_html, show_text
 from tests.notebook.conftest import NOW, rows
 from tests.support.faults import Faults, injected
 
@@ -108,7 +108,7 @@ def test_cards_load_nothing_heavy():
     heavy = ["pyspark", "ipywidgets", "matplotlib", "pandas", "IPython"]
     program = f"""
 import sys, lancekit as lk, pyarrow as pa
-rooms = [name for name in sys.modules if name.startswith("lancekit.notebook")]
+rooms = [name for name in sys.modules if name.startswith("lancekit._notebook")]
 ds = lk.write_dataset(pa.table({{"x": [1]}}), "memory://light")  # Arrow itself looks for pandas
 before = set(sys.modules)
 for value in (ds, ds.versions(), ds.tags, ds.branches, lk.session_info()):

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.operations.explain import advice
+from lancekit._operations.explain import advice
 from tests.support.number_texts import ungrouped
 
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._operations.cleanup import auto as cleanup_consent
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
-from lancekit.operations.cleanup import auto as cleanup_consent
 
 PREFIX = "lance.auto_cleanup."
 ROWS = pa.table({"x": pa.array([1], pa.int64())})
@@ -325,12 +325,12 @@ def test_what_a_cleanup_leaves_alone_is_said(tmp_path: Path) -> None:
 
 
 def test_no_operation_goes_around_the_settings() -> None:
-    operations = Path(lk.__file__).parent / "operations"
+    operations = Path(lk.__file__).parent / "_operations"
     around = [
         path.name
         for path in operations.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ImportFrom) and node.module == "lancekit.commit.protocol"
+        if isinstance(node, ast.ImportFrom) and node.module == "lancekit._commit.protocol"
         if "commit" in [alias.name for alias in node.names]
     ]
     assert around == ["auto.py"]

@@ -12,8 +12,8 @@ import pytest
 from lance.file import LanceFileReader as TheirReader
 
 import lancekit as lk
+from lancekit._file.container.checksums import KEY
 from lancekit.errors import CorruptFileError, LancekitError
-from lancekit.file.container.checksums import KEY
 
 VERSIONS = ["2.0", "2.1", "2.2"]
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._operations.cleanup.plan import CleanupFile
+from lancekit._operations.cleanup.run import _remove_empty
+from lancekit._storage.local import LocalStore
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, RefConflictError, StorageError
-from lancekit.operations.cleanup.plan import CleanupFile
-from lancekit.operations.cleanup.run import _remove_empty
-from lancekit.storage.local import LocalStore
 
 NOW = timedelta(0)
 LONG_AGO = (1, 1)

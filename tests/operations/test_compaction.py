@@ -14,7 +14,7 @@ from lance import optimize as _optimize
 from lance.optimize import Compaction as TheirCompaction
 
 import lancekit as lk
-from lancekit.api.optimizer import Compaction
+from lancekit._api.optimizer import Compaction
 from lancekit.errors import InvalidArgumentError, NotOfferedError, RetryableConflictError
 
 #: pylance's stubs miss a part of it

@@ -13,7 +13,7 @@ import pytest
 
 import lancekit as lk
 from lancekit import errors
-from lancekit.operations.maintenance import copies
+from lancekit._operations.maintenance import copies
 from tests.support.faults import Faults, injected
 from tests.support.s3 import S3Server
 

@@ -12,9 +12,9 @@ import pytest
 
 import lancekit as lk
 from lancekit import errors
-from lancekit.format import logical_types
-from lancekit.operations.maintenance import compact_plan
-from lancekit.scan.fragment_rows import scan_fragment
+from lancekit._format import logical_types
+from lancekit._operations.maintenance import compact_plan
+from lancekit._scan.fragment_rows import scan_fragment
 from tests.file.columns import VERSIONS
 from tests.file.lance_io import write_ours
 
@@ -201,7 +201,7 @@ def test_what_is_there_already_is_read_and_can_be_cast(
     values = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int32()), items)
     with monkeypatch.context() as before:
         before.setattr(logical_types, "may_be_category", lambda kind: True)
-        before.setattr("lancekit.file.columns.limits.may_be_category", lambda kind: True)
+        before.setattr("lancekit._file.columns.limits.may_be_category", lambda kind: True)
         lk.write_dataset(pa.table({"c": values}), uri)
     ds = lk.dataset(uri)
     assert ds.to_table()["c"].to_pylist() == values.to_pylist()

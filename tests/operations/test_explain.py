@@ -16,8 +16,12 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.api.explainer import Explainer
-from lancekit.api.optimizer import DatasetOptimizer
+from lancekit._api.explainer import Explainer
+from lancekit._api.optimizer import DatasetOptimizer
+from lancekit._notebook import show_html, show_text
+from lancekit._operations.explain.explanation import Explanation
+from lancekit._pipeline.rows import delete as rows_delete
+from lancekit._pipeline.rows import update
 from lancekit.errors import (
     ColumnNotFoundError,
     InvalidArgumentError,
@@ -25,10 +29,6 @@ from lancekit.errors import (
     NotOfferedError,
     PredicateError,
 )
-from lancekit.notebook import show_html, show_text
-from lancekit.operations.explain.explanation import Explanation
-from lancekit.pipeline.rows import delete as rows_delete
-from lancekit.pipeline.rows import update
 from tests.support.trees import tree_hash
 
 Change = tuple[tuple[Any, ...], dict[str, Any]]

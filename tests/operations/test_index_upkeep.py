@@ -19,16 +19,16 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.commit.manifest.indices import FRAGMENT_REUSE
-from lancekit.commit.protocol import commit
-from lancekit.commit.rules.pending import Pending
-from lancekit.format import operations as ops
-from lancekit.format.fragment import TOMBSTONE
-from lancekit.format.operation_parts import DataReplacementGroup
-from lancekit.format.schema import LanceSchema
-from lancekit.pipeline.rows.write import WriteTask, write_fragments
-from lancekit.versions.line import open_line
-from lancekit.versions.listing import latest_snapshot
+from lancekit._commit.manifest.indices import FRAGMENT_REUSE
+from lancekit._commit.protocol import commit
+from lancekit._commit.rules.pending import Pending
+from lancekit._format import operations as ops
+from lancekit._format.fragment import TOMBSTONE
+from lancekit._format.operation_parts import DataReplacementGroup
+from lancekit._format.schema import LanceSchema
+from lancekit._pipeline.rows.write import WriteTask, write_fragments
+from lancekit._versions.line import open_line
+from lancekit._versions.listing import latest_snapshot
 
 WORDS = ["lance", "spark", "arrow", "index", "merge", "branch"]
 SCHEMA = pa.schema(

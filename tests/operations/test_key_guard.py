@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format.key_filter import BloomKeyFilter, ExactKeySet
 from lancekit.errors import CommitConflictError, DuplicateKeysError
-from lancekit.format.key_filter import BloomKeyFilter, ExactKeySet
 
 KEYS: dict[str, pa.Array] = {
     "int64": pa.array([1, 2, 3], pa.int64()),

@@ -14,6 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lancekit as lk
+from lancekit._operations.common.retry import RetryPolicy
+from lancekit._operations.merge.merge_insert import check_clauses, dry_merge, merge_rows
+from lancekit._pipeline.merge.plan import MergeClauses
+from lancekit._pipeline.source import open_source
 from lancekit.errors import (
     ColumnNotFoundError,
     DuplicateKeysError,
@@ -21,10 +25,6 @@ from lancekit.errors import (
     MatchedRowsError,
     SchemaMismatchError,
 )
-from lancekit.operations.common.retry import RetryPolicy
-from lancekit.operations.merge.merge_insert import check_clauses, dry_merge, merge_rows
-from lancekit.pipeline.merge.plan import MergeClauses
-from lancekit.pipeline.source import open_source
 from tests.support.merge_model import Case, cases, expected, same_rows
 
 numbers = itertools.count()

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._notebook import show_html, show_text
 from lancekit.errors import (
     ColumnNotFoundError,
     DuplicateKeysError,
@@ -24,7 +25,6 @@ from lancekit.errors import (
     ReadOnlyError,
     SchemaMismatchError,
 )
-from lancekit.notebook import show_html, show_text
 from tests.support.merge_page import PAGE, page
 from tests.support.trees import tree_hash
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 
 import lancekit as lk
-from lancekit.api.fragment import write_fragments
+from lancekit._api.fragment import write_fragments
 from lancekit.errors import SchemaMismatchError, UnsupportedTypeError
 from tests.support.argument_checks import place
 from tests.support.arrow_columns import LEAVES, columns

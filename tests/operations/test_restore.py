@@ -10,7 +10,7 @@ import lance
 import pytest
 
 import lancekit as lk
-from lancekit.commit import protocol
+from lancekit._commit import protocol
 from lancekit.errors import (
     InvalidArgumentError,
     ReadOnlyError,

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-import lancekit.pipeline.merge.condition as condition_module
+import lancekit._pipeline.merge.condition as condition_module
+from lancekit._format.transaction import Update
+from lancekit._pipeline.merge.condition import PairCondition
 from lancekit.errors import (
     DuplicateKeysError,
     InvalidArgumentError,
     RetriesExhaustedError,
 )
-from lancekit.format.transaction import Update
-from lancekit.pipeline.merge.condition import PairCondition
 from tests.support.trees import tree_hash
 
 MODE = "rewrite_columns"

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format.fragment import FragmentList
+from lancekit._format.manifest import encode_manifest_file
+from lancekit._format.pb import table_pb2 as pb
+from lancekit._format.row_ids_encode import encode_row_ids
+from lancekit._versions.line import open_line
+from lancekit._versions.listing import latest_snapshot
 from lancekit.errors import CorruptFileError, InvalidArgumentError, RowOutOfRangeError
-from lancekit.format.fragment import FragmentList
-from lancekit.format.manifest import encode_manifest_file
-from lancekit.format.pb import table_pb2 as pb
-from lancekit.format.row_ids_encode import encode_row_ids
-from lancekit.versions.line import open_line
-from lancekit.versions.listing import latest_snapshot
 from tests.support.patience import HANG_SECONDS
 
 HIDDEN = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.api.fragment import write_fragments
+from lancekit._api.fragment import write_fragments
 from lancekit.errors import DatasetExistsError, InvalidArgumentError, SchemaMismatchError
 
 ROWS = pa.table({"x": pa.array(range(12), pa.int64())})

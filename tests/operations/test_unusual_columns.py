@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.commit.protocol import commit
-from lancekit.commit.rules.pending import Pending
+from lancekit._commit.protocol import commit
+from lancekit._commit.rules.pending import Pending
+from lancekit._format.operations import Merge
+from lancekit._versions.line import open_line
+from lancekit._versions.listing import latest_snapshot
 from lancekit.errors import SchemaMismatchError
-from lancekit.format.operations import Merge
-from lancekit.versions.line import open_line
-from lancekit.versions.listing import latest_snapshot
 
 NUMBERS = {"a": 1, "b": 2, "c": 3, "d": 4}
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.api.fragment import write_fragments
+from lancekit._api.fragment import write_fragments
 from lancekit.errors import InvalidTypeError, SchemaMismatchError
 from lancekit.progress import FileSystemFragmentWriteProgress, NoopFragmentWriteProgress
 

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lancekit as lk
+from lancekit._pipeline.casts.document import document
+from lancekit._pipeline.casts.plan import CastPlan, normalise_new_schema, plan_cast
+from lancekit._pipeline.casts.rules import BLOB_STRUCT, RULES, find_rule
 from lancekit.errors import SchemaMismatchError
-from lancekit.pipeline.casts.document import document
-from lancekit.pipeline.casts.plan import CastPlan, normalise_new_schema, plan_cast
-from lancekit.pipeline.casts.rules import BLOB_STRUCT, RULES, find_rule
 
 UTC = pa.timestamp("us", "UTC")
 NOON = dt.datetime(2020, 1, 1, 12)

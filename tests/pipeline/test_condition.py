@@ -7,8 +7,8 @@ import pickle
 import pyarrow as pa
 import pytest
 
+from lancekit._pipeline.merge.condition import PairCondition
 from lancekit.errors import PredicateError
-from lancekit.pipeline.merge.condition import PairCondition
 
 TARGET = pa.schema(
     {"id": pa.int64(), "v": pa.int64(), "arg": pa.int64(), "s": pa.struct({"v": pa.int64()})}

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._file.container.footer import StoredPage
+from lancekit._pipeline.rows.compact import LARGE_PAGE, columns_to_copy
+from lancekit._pipeline.rows.write import WriteTask
+from lancekit._scan.fragments.reader import FragmentReader
+from lancekit._scan.fragments.source import fragment_sources
 from lancekit.errors import CorruptFileError
-from lancekit.file.container.footer import StoredPage
 from lancekit.options import options
-from lancekit.pipeline.rows.compact import LARGE_PAGE, columns_to_copy
-from lancekit.pipeline.rows.write import WriteTask
-from lancekit.scan.fragments.reader import FragmentReader
-from lancekit.scan.fragments.source import fragment_sources
 
 ROWS, FRAGMENTS = 400, 5
 WIDE = LARGE_PAGE // ROWS // 4 + 8

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lancekit._pipeline.keys import probe_ranges as hashing
+from lancekit._pipeline.keys import source_keys as choosing
+from lancekit._pipeline.keys.hash import comparable, hash_rows
+from lancekit._pipeline.keys.probe import KeyTable
+from lancekit._pipeline.keys.probe_ranges import hashed_keys
+from lancekit._pipeline.keys.source_keys import SourceKeys
 from lancekit.errors import DuplicateKeysError
-from lancekit.pipeline.keys import probe_ranges as hashing
-from lancekit.pipeline.keys import source_keys as choosing
-from lancekit.pipeline.keys.hash import comparable, hash_rows
-from lancekit.pipeline.keys.probe import KeyTable
-from lancekit.pipeline.keys.probe_ranges import hashed_keys
-from lancekit.pipeline.keys.source_keys import SourceKeys
 from tests.support.twins import agreed
 
 TEXTS = st.text(alphabet="ab\0é", max_size=20)

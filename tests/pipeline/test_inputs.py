@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 import pytest
 
+from lancekit._pipeline.engine.held_rows import is_replayable
+from lancekit._pipeline.engine.inputs import as_reader, is_spark_dataframe
 from lancekit.errors import (
     InvalidArgumentError,
     InvalidTypeError,
     SchemaMismatchError,
     UnsupportedTypeError,
 )
-from lancekit.pipeline.engine.held_rows import is_replayable
-from lancekit.pipeline.engine.inputs import as_reader, is_spark_dataframe
 
 TABLE = pa.table({"x": [1, 2, 3], "s": ["a", None, "c"]})
 BATCHES = TABLE.to_batches(max_chunksize=2)
@@ -307,7 +307,7 @@ def test_a_real_spark_class():
 
 def test_importing_loads_no_frame_library():
     code = (
-        "import sys, lancekit.pipeline.engine.inputs, lancekit.pipeline.casts.plan;"
+        "import sys, lancekit._pipeline.engine.inputs, lancekit._pipeline.casts.plan;"
         "print([m for m in ('pandas', 'polars', 'pyspark', 'pyarrow.dataset') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -14,15 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lancekit as lk
-from lancekit.format.fragment import Fragment
-from lancekit.format.row_ids import count_row_ids, parse_row_ids
-from lancekit.format.row_ids_encode import encode_row_ids
-from lancekit.format.schema import LanceSchema
-from lancekit.pipeline.join_files import join_small_files, new_sources
-from lancekit.pipeline.rows.write import WriteTarget, WriteTask, write_fragments
-from lancekit.scan.fragments.reader import FragmentReader
-from lancekit.storage.base import Store
-from lancekit.storage.places import open_store
+from lancekit._format.fragment import Fragment
+from lancekit._format.row_ids import count_row_ids, parse_row_ids
+from lancekit._format.row_ids_encode import encode_row_ids
+from lancekit._format.schema import LanceSchema
+from lancekit._pipeline.join_files import join_small_files, new_sources
+from lancekit._pipeline.rows.write import WriteTarget, WriteTask, write_fragments
+from lancekit._scan.fragments.reader import FragmentReader
+from lancekit._storage.base import Store
+from lancekit._storage.places import open_store
 from tests.support.arrow_columns import columns
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import uuid
 
-from lancekit.pipeline.rows.write import (
+from lancekit._pipeline.rows.write import (
     WriteTarget,
     begin_job,
     new_data_file,
     new_job,
     remove_job_files,
 )
-from lancekit.storage.places import open_store
+from lancekit._storage.places import open_store
 
 
 def test_names_end_with_the_digits_of_the_job() -> None:

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._pipeline.engine.pandas_frames import exact_frame
 from lancekit.errors import InvalidArgumentError
-from lancekit.pipeline.engine.pandas_frames import exact_frame
 
 _ID = 1239162456494753671
 _ROWS = {

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lancekit as lk
+from lancekit._pipeline.engine.engine import LocalRunner
+from lancekit._pipeline.keys.probe import KeyTable, ProbeTask, key_values, probe, show_keys
+from lancekit._scan.fragments.source import fragment_sources
+from lancekit._scan.read import Read
 from lancekit.errors import CorruptFileError
-from lancekit.pipeline.engine.engine import LocalRunner
-from lancekit.pipeline.keys.probe import KeyTable, ProbeTask, key_values, probe, show_keys
-from lancekit.scan.fragments.source import fragment_sources
-from lancekit.scan.read import Read
 
 small = st.one_of(st.none(), st.integers(0, 4))
 text = st.one_of(st.none(), st.sampled_from(["", "a", "b"]))

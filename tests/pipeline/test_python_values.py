@@ -13,12 +13,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import lancekit as lk
+from lancekit._format.extensions import stored_schema
+from lancekit._pipeline.casts.plan import plan_cast
+from lancekit._pipeline.casts.python_values import Guide, python_array
+from lancekit._pipeline.casts.values import LossError
+from lancekit._pipeline.engine.inputs import as_reader
 from lancekit.errors import SchemaMismatchError
-from lancekit.format.extensions import stored_schema
-from lancekit.pipeline.casts.plan import plan_cast
-from lancekit.pipeline.casts.python_values import Guide, python_array
-from lancekit.pipeline.casts.values import LossError
-from lancekit.pipeline.engine.inputs import as_reader
 from tests.support.arrow_columns import columns
 
 NANO = pd.Timestamp("2020-01-01 00:00:00.123456789")

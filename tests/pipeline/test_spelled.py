@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._pipeline.casts.plan import spelled
 from lancekit.errors import SchemaMismatchError
-from lancekit.pipeline.casts.plan import spelled
 
 
 def kinds() -> list[pa.DataType]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from lancekit.spark.session.java import MINIMUM_JAVA
+from lancekit._spark.session.java import MINIMUM_JAVA
 from tests.support.binder import Environment, executed, parse
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import pytest
 
 import lancekit as lk
 import lancekit.fragment
-from lancekit.api.pylance.not_offered import NOT_OFFERED
+from lancekit._api.pylance.not_offered import NOT_OFFERED
 from lancekit.errors import NotOfferedAttributeError
 from tests.support.pylance_coverage import (
     CLASSES,

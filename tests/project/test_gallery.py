@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from lancekit.api.plots import Plots
-from lancekit.display import Displayed
-from lancekit.format.transaction import Transaction
-from lancekit.notebook.explorer import Explorer
-from lancekit.notebook.workbench.branch_bench import BranchBench
-from lancekit.notebook.workbench.merge_bench import MergeBench
+from lancekit._api.plots import Plots
+from lancekit._display import Displayed
+from lancekit._format.transaction import Transaction
+from lancekit._notebook.explorer import Explorer
+from lancekit._notebook.workbench.branch_bench import BranchBench
+from lancekit._notebook.workbench.merge_bench import MergeBench
 from tests.support.cards import classes_with_cards
 from tests.support.copies import check_copies
 from tests.support.gallery import ENTRIES, STYLE, entries

@@ -64,9 +64,9 @@ def test_names_are_those_that_are_offered() -> None:
 BEFORE = [
     "import lancekit.dataset",
     "from lancekit.dataset import LanceDataset",
-    "import lancekit.api.lance_dataset, lancekit.options, lancekit.schema",
+    "import lancekit._api.lance_dataset, lancekit.options, lancekit.schema",
     "from lancekit import *",
-    "import lancekit.notebook, lancekit.spark",
+    "import lancekit._notebook, lancekit._spark",
 ]
 THEN = """
 import lancekit as lk

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "lancekit"
-OWNER = PACKAGE / "arrow_kernels.py"
+OWNER = PACKAGE / "_arrow_kernels.py"
 
 #: methods of arrays, columns, batches and tables
 METHODS = {
@@ -30,27 +30,27 @@ FUNCTIONS = {
 }
 #: what arrays say of themselves, and where arrays are those of files, without dictionaries
 ATTRIBUTES = {"null_count"}
-OF_FILES = ("file/kernels/", "file/layouts/", "file/structure/", "api/bfloat16.py")
+OF_FILES = ("_file/kernels/", "_file/layouts/", "_file/structure/", "_api/bfloat16.py")
 #: other objects with methods of these names, by module: NumPy's arrays, datasets, readers of text
 NOT_ARROW = {
-    "api/_fragment_reading.py": {"self._fragment"},
-    "api/samplers.py": {"ds"},
-    "file/encodings/decode.py": {"flat"},
-    "file/kernels/bitpacking.py": {"known.view(_LANES)", "np"},
-    "file/kernels/fsst_decode.py": {"borders", "index", "self._firsts"},
-    "file/kernels/fsst_encode.py": {
+    "_api/_fragment_reading.py": {"self._fragment"},
+    "_api/samplers.py": {"ds"},
+    "_file/encodings/decode.py": {"flat"},
+    "_file/kernels/bitpacking.py": {"known.view(_LANES)", "np"},
+    "_file/kernels/fsst_decode.py": {"borders", "index", "self._firsts"},
+    "_file/kernels/fsst_encode.py": {
         *("_LOW", "left", "self._long", "self._long_step", "self._mask", "self._short"),
     },
-    "file/kernels/utf8.py": {"data"},
-    "format/batch_parse.py": {"self"},
-    "format/fragment.py": {"facts"},
-    "format/row_id_bounds.py": {"kinds"},
-    "index/ivf/codes.py": {"numbers"},
-    "notebook/magics.py": {"ds.explain"},
-    "pipeline/keys/find_values.py": {"np"},
-    "pipeline/rows/write.py": {"rest"},
-    "scan/expressions/kernels/regex.py": {"self"},
-    "scan/expressions/kernels/regex_reader.py": {"self"},
+    "_file/kernels/utf8.py": {"data"},
+    "_format/batch_parse.py": {"self"},
+    "_format/fragment.py": {"facts"},
+    "_format/row_id_bounds.py": {"kinds"},
+    "_index/ivf/codes.py": {"numbers"},
+    "_notebook/magics.py": {"ds.explain"},
+    "_pipeline/keys/find_values.py": {"np"},
+    "_pipeline/rows/write.py": {"rest"},
+    "_scan/expressions/kernels/regex.py": {"self"},
+    "_scan/expressions/kernels/regex_reader.py": {"self"},
 }
 
 
@@ -101,7 +101,7 @@ def test_only_one_module_calls_them() -> None:
         for use in _uses()
         if _is_kernel(use) and use.owner not in {"ak", *NOT_ARROW.get(use.module, ())}
     }
-    assert found == set(), "call these by lancekit.arrow_kernels"
+    assert found == set(), "call these by lancekit._arrow_kernels"
 
 
 def test_only_one_module_counts_nulls() -> None:
@@ -110,7 +110,7 @@ def test_only_one_module_counts_nulls() -> None:
         for use in _uses()
         if use.name in ATTRIBUTES and use.owner != "ak" and not use.module.startswith(OF_FILES)
     }
-    assert found == set(), "count these by lancekit.arrow_kernels"
+    assert found == set(), "count these by lancekit._arrow_kernels"
 
 
 def test_only_one_module_casts_whole_rows() -> None:
@@ -120,7 +120,7 @@ def test_only_one_module_casts_whole_rows() -> None:
         if use.name == "cast" and use.owner != "ak" and use.arguments
         if len(use.arguments) == 1 and use.arguments[0].endswith("schema")
     }
-    assert found == set(), "cast these by lancekit.arrow_kernels"
+    assert found == set(), "cast these by lancekit._arrow_kernels"
 
 
 def test_the_other_objects_are_there() -> None:

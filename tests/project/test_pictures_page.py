@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lancekit.notebook.render.html import sheet
+from lancekit._notebook.render.html import sheet
 
 DOCS = Path(__file__).parents[2] / "docs"
 SHOWN = re.findall(
@@ -25,7 +25,7 @@ def test_the_page_shows_all_of_them():
 @pytest.mark.parametrize("name", SHOWN)
 def test_they_are_drawn_in_the_style_of_today(name):
     root = ET.parse(DOCS / name).getroot()
-    assert root.find(f"{SVG}style").text == sheet("lancekit.notebook.pictures"), (
+    assert root.find(f"{SVG}style").text == sheet("lancekit._notebook.pictures"), (
         "run docs/_pictures.py"
     )
     assert root.find(f"{SVG}title").text in root.get("aria-label")

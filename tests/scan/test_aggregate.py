@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from lancekit._scan.expressions.aggregate import Tally
+from lancekit._scan.expressions.condition import parse_condition
 from lancekit.errors import PredicateError
-from lancekit.scan.expressions.aggregate import Tally
-from lancekit.scan.expressions.condition import parse_condition
 
 NAN = float("nan")
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._scan.fragments.category_keys import fitted, joined
+from lancekit._scan.fragments.rebatch import taken
 from lancekit.errors import SchemaMismatchError
-from lancekit.scan.fragments.category_keys import fitted, joined
-from lancekit.scan.fragments.rebatch import taken
 
 _KIND = pa.dictionary(pa.int8(), pa.string())
 

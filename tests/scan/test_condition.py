@@ -3,8 +3,8 @@ import pickle
 import pyarrow as pa
 import pytest
 
+from lancekit._scan.expressions.condition import parse_condition
 from lancekit.errors import InvalidTypeError, PredicateError
-from lancekit.scan.expressions.condition import parse_condition
 
 SCHEMA = pa.schema(
     {

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._scan.expressions.document import function_list
+from lancekit._scan.expressions.predicate import Predicate, compile_expression
 from lancekit.errors import PredicateError
-from lancekit.scan.expressions.document import function_list
-from lancekit.scan.expressions.predicate import Predicate, compile_expression
 from tests.scan.filter_random import random_condition, random_rows
 from tests.scan.filter_rows import ROWS
 

@@ -20,12 +20,12 @@ import pytest
 from lance.indices import IndexConfig
 
 import lancekit as lk
+from lancekit._format.index import FRAGMENT_REUSE
+from lancekit._index.kinds import KINDS as KINDS_OF_INDICES
+from lancekit._scan import index_lookup as lookup_module
+from lancekit._scan.index_lookup import IndexLookup
 from lancekit.errors import CorruptFileError
-from lancekit.format.index import FRAGMENT_REUSE
-from lancekit.index.kinds import KINDS as KINDS_OF_INDICES
 from lancekit.indices import IndexConfig as LkConfig
-from lancekit.scan import index_lookup as lookup_module
-from lancekit.scan.index_lookup import IndexLookup
 
 ROWS = 400
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)

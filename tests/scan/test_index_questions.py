@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lancekit.index.search.order import INFINITIES, float_ranks
-from lancekit.index.search.question import Joint, Question, Questions
-from lancekit.scan.expressions.predicate import Predicate
-from lancekit.scan.index_questions import questions_of
+from lancekit._index.search.order import INFINITIES, float_ranks
+from lancekit._index.search.question import Joint, Question, Questions
+from lancekit._scan.expressions.predicate import Predicate
+from lancekit._scan.index_questions import questions_of
 
 SCHEMA = pa.schema(
     {

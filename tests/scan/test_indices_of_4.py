@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.scan.index_lookup import IndexLookup
+from lancekit._scan.index_lookup import IndexLookup
 
 KINDS = {
     "i": "BTREE",

@@ -13,16 +13,16 @@ import pytest
 from lance.file import LanceFileWriter
 
 import lancekit as lk
+from lancekit._file.concatenated import join_files
+from lancekit._file.reader import FileReader
+from lancekit._scan.fragment_rows import ScanRequest
+from lancekit._scan.fragments.joint_reader import JointReader, together
+from lancekit._scan.fragments.source import FragmentSource, fragment_sources
+from lancekit._scan.outputs import plan_columns
+from lancekit._scan.read import Read
+from lancekit._scan.scan import Scan
+from lancekit._storage.places import open_store
 from lancekit.errors import CorruptFileError
-from lancekit.file.concatenated import join_files
-from lancekit.file.reader import FileReader
-from lancekit.scan.fragment_rows import ScanRequest
-from lancekit.scan.fragments.joint_reader import JointReader, together
-from lancekit.scan.fragments.source import FragmentSource, fragment_sources
-from lancekit.scan.outputs import plan_columns
-from lancekit.scan.read import Read
-from lancekit.scan.scan import Scan
-from lancekit.storage.places import open_store
 
 HIDDEN = ("_rowid", "_rowaddr", "_rowoffset")
 

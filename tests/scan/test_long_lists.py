@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._scan.expressions import bind as _members
+from lancekit._scan.expressions import chains as _chains
+from lancekit._scan.expressions import lexer as _lexer
+from lancekit._scan.expressions import parser as _parser
+from lancekit._scan.expressions.predicate import _LONG_TEXTS, _SHORT_TEXTS, Predicate
+from lancekit._scan.expressions.syntax import Listed
 from lancekit.errors import PredicateError
-from lancekit.scan.expressions import bind as _members
-from lancekit.scan.expressions import chains as _chains
-from lancekit.scan.expressions import lexer as _lexer
-from lancekit.scan.expressions import parser as _parser
-from lancekit.scan.expressions.predicate import _LONG_TEXTS, _SHORT_TEXTS, Predicate
-from lancekit.scan.expressions.syntax import Listed
 from tests.scan.filter_random import random_rows
 
 ROWS = random_rows(Random(5), 200)

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pytest
 
 import lancekit as lk
+from lancekit._format.paths import parse_path, show_path
 from lancekit.errors import ColumnNotFoundError, InvalidArgumentError, PredicateError
-from lancekit.format.paths import parse_path, show_path
 
 VERSIONS = ["2.1", "2.2"]
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._scan.expressions.parser import parse
 from lancekit.errors import PredicateError
-from lancekit.scan.expressions.parser import parse
 
 ROWS = pa.table(
     {

@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lancekit as lk
+from lancekit._scan.expressions import bind
+from lancekit._scan.expressions.kernels.operators import modulo
+from lancekit._scan.expressions.predicate import Predicate, compile_expression
+from lancekit._scan.index_questions import questions_of
 from lancekit.errors import InvalidTypeError, PredicateError
-from lancekit.scan.expressions import bind
-from lancekit.scan.expressions.kernels.operators import modulo
-from lancekit.scan.expressions.predicate import Predicate, compile_expression
-from lancekit.scan.index_questions import questions_of
 
 NAN = float("nan")
 
@@ -404,7 +404,7 @@ def test_a_long_chain_of_conditions():
 
 def test_importing_loads_neither_pandas_nor_sqlglot():
     code = (
-        "import sys, lancekit.scan.expressions.predicate;"
+        "import sys, lancekit._scan.expressions.predicate;"
         "print([m for m in ('pandas', 'sqlglot', 'pyarrow.dataset') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

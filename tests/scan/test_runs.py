@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lancekit.scan.take import rows_of_runs, spread_runs
+from lancekit._scan.take import rows_of_runs, spread_runs
 
 
 @pytest.mark.parametrize(("total", "rows", "count"), [(100, 10, 5), (7, 7, 3), (1000, 1, 1)])

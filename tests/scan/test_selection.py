@@ -12,15 +12,15 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._scan.ahead import Workers
+from lancekit._scan.expressions.predicate import Predicate
+from lancekit._scan.fragment_rows import ScanRequest
+from lancekit._scan.fragments.reader import FragmentReader
+from lancekit._scan.fragments.source import fragment_sources
+from lancekit._scan.outputs import plan_columns
+from lancekit._scan.read import Read, Selection, projections
+from lancekit._scan.scan import Scan
 from lancekit.errors import CorruptFileError
-from lancekit.scan.ahead import Workers
-from lancekit.scan.expressions.predicate import Predicate
-from lancekit.scan.fragment_rows import ScanRequest
-from lancekit.scan.fragments.reader import FragmentReader
-from lancekit.scan.fragments.source import fragment_sources
-from lancekit.scan.outputs import plan_columns
-from lancekit.scan.read import Read, Selection, projections
-from lancekit.scan.scan import Scan
 
 ROWS = 6000
 
@@ -64,7 +64,7 @@ def test_the_same_rows_whatever_is_read_at_a_time(
     block_bytes: int,
     filter_bytes: int,
 ) -> None:
-    monkeypatch.setattr("lancekit.scan.fragment_rows._FILTER_BYTES", filter_bytes)
+    monkeypatch.setattr("lancekit._scan.fragment_rows._FILTER_BYTES", filter_bytes)
     found = _scan(ds, where, block_bytes=block_bytes, batch_rows=100).to_table()
     everything = ds.to_table()
     code, key = everything["code"].to_numpy(), everything["id"].to_numpy()
@@ -90,7 +90,7 @@ def test_other_columns_are_read_once_for_few_rows(
         return read(self, columns, rows)
 
     monkeypatch.setattr(FragmentReader, "read", noted)
-    monkeypatch.setattr("lancekit.scan.fragment_rows._FILTER_BYTES", 1 << 12)
+    monkeypatch.setattr("lancekit._scan.fragment_rows._FILTER_BYTES", 1 << 12)
     found = _scan(ds, "code = 7", block_bytes=1 << 13, batch_rows=10).to_table()
     assert 0 < len(found) < 100
     assert seen.count(("id", "name")) == 2  # fragments

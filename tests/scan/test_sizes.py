@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from lancekit._scan.expressions.kernels import function as _function
+from lancekit._scan.expressions.kernels.functions import FUNCTIONS
+from lancekit._scan.expressions.predicate import _SHORT_TEXTS, Predicate, compile_expression
 from lancekit.errors import PredicateError
-from lancekit.scan.expressions.kernels import function as _function
-from lancekit.scan.expressions.kernels.functions import FUNCTIONS
-from lancekit.scan.expressions.predicate import _SHORT_TEXTS, Predicate, compile_expression
 from tests.scan.filter_rows import ROWS
 
 LONG = "lpad('x', 100)"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit.scan.expressions.kernels.text import contains
+from lancekit._scan.expressions.kernels.text import contains
 
 SHORT = st.text("abé", max_size=6)
 

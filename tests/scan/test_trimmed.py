@@ -13,15 +13,15 @@ import pyarrow.compute as pc
 import pytest
 
 import lancekit as lk
-from lancekit import cache
+from lancekit import _cache as cache
+from lancekit._scan.expressions.bounds import may_hold
+from lancekit._scan.expressions.predicate import Predicate
+from lancekit._scan.fragment_rows import trimmed
+from lancekit._scan.fragments.reader import FragmentReader
+from lancekit._scan.fragments.source import fragment_sources
+from lancekit._storage import identity
+from lancekit._storage.mapped import MappedFile
 from lancekit.errors import PredicateError
-from lancekit.scan.expressions.bounds import may_hold
-from lancekit.scan.expressions.predicate import Predicate
-from lancekit.scan.fragment_rows import trimmed
-from lancekit.scan.fragments.reader import FragmentReader
-from lancekit.scan.fragments.source import fragment_sources
-from lancekit.storage import identity
-from lancekit.storage.mapped import MappedFile
 from tests.support.remembering import small_blocks
 
 ROWS = 4000

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lancekit as lk
-from lancekit.scan.fragments import reader as fragment
+from lancekit._scan.fragments import reader as fragment
 
 
 def test_deleted_rows_are_the_same_block_by_block(

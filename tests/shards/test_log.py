@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format.mem_wal.names import LOGS, entry_name
+from lancekit._format.mem_wal.shard_manifest import ShardManifest
+from lancekit._shards.entry import Entry, encode_entry, encode_sentinel, read_entry
+from lancekit._shards.log import positions, put_entry, replayable, tip
+from lancekit._shards.schema import wal_schema
+from lancekit._shards.shard import Shard, shard_of
+from lancekit._storage.local import LocalStore
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
-from lancekit.format.mem_wal.names import LOGS, entry_name
-from lancekit.format.mem_wal.shard_manifest import ShardManifest
-from lancekit.shards.entry import Entry, encode_entry, encode_sentinel, read_entry
-from lancekit.shards.log import positions, put_entry, replayable, tip
-from lancekit.shards.schema import wal_schema
-from lancekit.shards.shard import Shard, shard_of
-from lancekit.storage.local import LocalStore
 from tests.support.shards import SHARD, newest, opened, rows, with_shards
 
 MANIFEST = ShardManifest(shard=UUID(int=7), version=1, writer_epoch=1)
@@ -134,7 +134,7 @@ def test_case_5_a_hole_is_named(tmp_path: Path) -> None:
 
 def test_a_listing_that_lacks_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shard = logged(tmp_path, 4)
-    monkeypatch.setattr("lancekit.shards.log.positions", lambda _: [2, 4])
+    monkeypatch.setattr("lancekit._shards.log.positions", lambda _: [2, 4])
     assert ids([*replayable(shard, MANIFEST)]) == [1, 2, 3, 4]
 
 

@@ -11,18 +11,18 @@ from uuid import UUID
 
 import pytest
 
-from lancekit.errors import CorruptFileError, FencedError, RetriesExhaustedError, ShardError
-from lancekit.format.mem_wal.names import MANIFEST_HINT, manifest_name
-from lancekit.format.mem_wal.shard_manifest import (
+from lancekit._format.mem_wal.names import MANIFEST_HINT, manifest_name
+from lancekit._format.mem_wal.shard_manifest import (
     ShardManifest,
     SsTable,
     encode_shard_manifest,
 )
-from lancekit.shards import manifests
-from lancekit.shards.manifests import change, latest, put_next
-from lancekit.shards.shard import Shard, shard_of
-from lancekit.storage.local import LocalStore
-from lancekit.storage.places import open_store
+from lancekit._shards import manifests
+from lancekit._shards.manifests import change, latest, put_next
+from lancekit._shards.shard import Shard, shard_of
+from lancekit._storage.local import LocalStore
+from lancekit._storage.places import open_store
+from lancekit.errors import CorruptFileError, FencedError, RetriesExhaustedError, ShardError
 from tests.support.shards import SHARD, newest, opened, rows, with_shards
 
 FIRST = ShardManifest(shard=UUID(int=7), version=1, writer_epoch=1)

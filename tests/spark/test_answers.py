@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import lancekit as lk
+from lancekit._pipeline.rows.write import WriteTarget
+from lancekit._spark.jobs.collect import AnswerRoom, read_answers
+from lancekit._storage.places import open_store
 from lancekit.errors import CorruptFileError
-from lancekit.pipeline.rows.write import WriteTarget
-from lancekit.spark.jobs.collect import AnswerRoom, read_answers
-from lancekit.storage.places import open_store
 from tests.spark.programs import run
 
 pytestmark = [pytest.mark.classic, pytest.mark.spark]
@@ -25,7 +25,7 @@ import pyarrow as pa
 
 import lancekit as lk
 from lancekit.errors import EngineError
-from lancekit.spark.frames.runner import SparkRunner
+from lancekit._spark.frames.runner import SparkRunner
 
 place, remote = sys.argv[1:3]
 where = {"remote": remote} if remote else {"master": "local[2,4]"}

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._spark.datasource.datasource import LanceDataSource
 from lancekit.errors import InvalidArgumentError
-from lancekit.spark.datasource.datasource import LanceDataSource
 from tests.spark.programs import QUICK
 from tests.support.java import archived
 from tests.support.patience import HANG_SECONDS, started

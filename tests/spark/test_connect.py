@@ -65,7 +65,7 @@ def test_processes_that_are_forked_live() -> None:
         """
 import os, subprocess
 from concurrent.futures import ThreadPoolExecutor
-from lancekit.spark.session import connect
+from lancekit._spark.session import connect
 
 connect._builder()
 assert connect.FORK_VARIABLE not in os.environ

@@ -10,6 +10,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 import lancekit as lk
+from lancekit._spark.datasource.datasource import LanceDataSource
 from lancekit.errors import (
     BranchNotFoundError,
     ColumnNotFoundError,
@@ -19,7 +20,6 @@ from lancekit.errors import (
     VersionNotFoundError,
 )
 from lancekit.spark import register
-from lancekit.spark.datasource.datasource import LanceDataSource
 from tests.spark.test_types import ROWS
 
 

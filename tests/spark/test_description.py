@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.spark.jobs.collect import run_action
+from lancekit._spark.jobs.collect import run_action
 
 pytestmark = pytest.mark.spark
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.api.diff import DatasetDiff
+from lancekit._api.diff import DatasetDiff
+from lancekit._pipeline.diff import row_values, tasks
 from lancekit.errors import StorageError
-from lancekit.pipeline.diff import row_values, tasks
 from tests.spark.test_types import ALL, INSIDE, ROWS
 from tests.support.row_stories import story
 

@@ -57,7 +57,7 @@ def end(*_, **__):
 
 
 if moment == "manifest":
-    from lancekit.commit import protocol
+    from lancekit._commit import protocol
 
     protocol.put_version = end
 else:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lancekit.spark.session.java import find_java
+from lancekit._spark.session.java import find_java
 from tests.spark.programs import run
 from tests.support.quick_spark import INTERPRETED
 

@@ -11,23 +11,23 @@ import pyarrow.compute as pc
 import pytest
 
 import lancekit as lk
+from lancekit._scan.fragment_rows import ScanRequest
+from lancekit._scan.fragments.source import fragment_sources
+from lancekit._scan.outputs import plan_columns
+from lancekit._spark.frames import scan as frame_module
+from lancekit._spark.frames.scan import (
+    cut_pieces,
+    read_piece,
+    scan_pieces,
+    scan_ranges,
+    whole_ranges,
+)
 from lancekit.errors import (
     InvalidArgumentError,
     InvalidTypeError,
     PredicateError,
     StorageError,
     UnsupportedTypeError,
-)
-from lancekit.scan.fragment_rows import ScanRequest
-from lancekit.scan.fragments.source import fragment_sources
-from lancekit.scan.outputs import plan_columns
-from lancekit.spark.frames import scan as frame_module
-from lancekit.spark.frames.scan import (
-    cut_pieces,
-    read_piece,
-    scan_pieces,
-    scan_ranges,
-    whole_ranges,
 )
 from tests.spark.test_types import ROWS
 

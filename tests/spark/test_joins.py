@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.spark.frames.scan import sized_range
+from lancekit._spark.frames.scan import sized_range
 
 pytestmark = pytest.mark.spark
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._spark.merge import merge
 from lancekit.errors import DuplicateKeysError, SourceChangedError
-from lancekit.spark.merge import merge
 
 pytestmark = [pytest.mark.classic, pytest.mark.spark]
 

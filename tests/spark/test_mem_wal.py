@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.operations.mem_wal.newest_rows import NewestRows
+from lancekit._operations.mem_wal.newest_rows import NewestRows
 from tests.support.mem_wal_model import History, table_of
 
 pytestmark = pytest.mark.spark

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._spark.jobs.client import client_of
 from lancekit.errors import (
     CorruptFileError,
     DuplicateKeysError,
@@ -22,7 +23,6 @@ from lancekit.errors import (
     PredicateError,
     SchemaMismatchError,
 )
-from lancekit.spark.jobs.client import client_of
 
 pytestmark = pytest.mark.spark
 

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lancekit as lk
+from lancekit._operations.common.retry import RetryPolicy
+from lancekit._operations.merge.merge_insert import check_clauses, dry_merge, merge_rows
+from lancekit._pipeline.keys import probe_ranges as hashed_keys
+from lancekit._pipeline.merge.plan import MergeClauses
+from lancekit._pipeline.source import open_source
+from lancekit._spark import source as source_module
+from lancekit._spark.jobs.client import is_connect
+from lancekit._spark.merge import cached_source
 from lancekit.errors import DuplicateKeysError, InvalidArgumentError, MatchedRowsError
-from lancekit.operations.common.retry import RetryPolicy
-from lancekit.operations.merge.merge_insert import check_clauses, dry_merge, merge_rows
-from lancekit.pipeline.keys import probe_ranges as hashed_keys
-from lancekit.pipeline.merge.plan import MergeClauses
-from lancekit.pipeline.source import open_source
-from lancekit.spark import source as source_module
-from lancekit.spark.jobs.client import is_connect
-from lancekit.spark.merge import cached_source
 from tests.support.merge_model import Case, cases, expected, same_rows
 from tests.system.test_equivalence import runs
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from lancekit.spark.session.java import find_java
+from lancekit._spark.session.java import find_java
 from tests.spark.programs import run_spark_tests
 
 pytestmark = [pytest.mark.classic, pytest.mark.over_connect, pytest.mark.torture]

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import lancekit as lk
+from lancekit._spark.jobs import client as clients
+from lancekit._spark.jobs.collect import pack
+from lancekit._storage.local import LocalStore
+from lancekit._storage.objects import ObstoreStore
+from lancekit._storage.sending import sent_to
 from lancekit.errors import LancekitError, StorageError
-from lancekit.spark.jobs import client as clients
-from lancekit.spark.jobs.collect import pack
-from lancekit.storage.local import LocalStore
-from lancekit.storage.objects import ObstoreStore
-from lancekit.storage.sending import sent_to
 from tests.spark.programs import QUICK, run
 
 SECRET = "wJalrXUtnFEMI-the-secret"
@@ -124,8 +124,8 @@ from pathlib import Path
 import pyspark
 import lancekit as lk
 from lancekit.errors import StorageError
-from lancekit.spark.session.java import find_java
-from lancekit.spark.session.session import environment
+from lancekit._spark.session.java import find_java
+from lancekit._spark.session.session import environment
 
 # A cluster of one machine, which for Spark is a cluster like any other.
 home = Path(pyspark.__file__).parent

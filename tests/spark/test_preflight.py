@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from lancekit._machine import total_memory
+from lancekit._spark.session.java import find_java
+from lancekit._spark.session.preflight import check_machine
 from lancekit.errors import SessionError
-from lancekit.machine import total_memory
-from lancekit.spark.session.java import find_java
-from lancekit.spark.session.preflight import check_machine
 from tests.spark.programs import run
 from tests.support.cluster import other_lancekit
 

@@ -7,9 +7,9 @@ import time
 import pytest
 
 import lancekit as lk
-from lancekit.pipeline.engine.engine import LocalRunner
+from lancekit._pipeline.engine.engine import LocalRunner
+from lancekit._spark.frames.runner import SparkRunner
 from lancekit.progress import Progress
-from lancekit.spark.frames.runner import SparkRunner
 from tests.support.patience import HANG_SECONDS
 
 pytestmark = pytest.mark.spark

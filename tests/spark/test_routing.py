@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit.pipeline.keys.probe import Matches
-from lancekit.pipeline.keys.source_keys import SourceKeys
-from lancekit.spark.jobs.shipment import shipped
-from lancekit.spark.merge.match_keys import orders
-from lancekit.storage.places import open_store
+from lancekit._pipeline.keys.probe import Matches
+from lancekit._pipeline.keys.source_keys import SourceKeys
+from lancekit._spark.jobs.shipment import shipped
+from lancekit._spark.merge.match_keys import orders
+from lancekit._storage.places import open_store
 
 
 def matches(fragment: int, pairs: dict[int, int]) -> Matches:

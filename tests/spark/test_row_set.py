@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit.spark.merge.merge_task import RowSet
+from lancekit._spark.merge.merge_task import RowSet
 
 ADDRESSES = st.lists(
     st.integers(0, 3).flatmap(lambda id_: st.integers(0, 40).map(lambda row: id_ << 32 | row)),

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._pipeline.engine.engine import LocalRunner, choose_runner
+from lancekit._spark.frames.runner import SparkRunner
+from lancekit._spark.jobs.failures import job_failure
 from lancekit.errors import EngineError, NullKeyError
 from lancekit.options import options
-from lancekit.pipeline.engine.engine import LocalRunner, choose_runner
-from lancekit.spark.frames.runner import SparkRunner
-from lancekit.spark.jobs.failures import job_failure
 
 pytestmark = pytest.mark.spark
 
@@ -75,7 +75,7 @@ def test_an_action_of_a_frame_ends_with_our_error_and_shows_nothing_of_our_insid
         frame.collect()
     text = str(caught.value).split("JVM stacktrace")[0]
     assert f"lancekit.errors.CorruptFileError: {data} is not a Lance data file" in text
-    assert "lancekit/file" not in text
+    assert "lancekit/_file" not in text
 
 
 def test_a_worker_that_dies(spark):

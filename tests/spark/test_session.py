@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from lancekit._spark.session.settings import SETTINGS, local_settings, parse_config
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, SessionError
 from lancekit.spark import freeze_worker, session_info, spark_session
-from lancekit.spark.session.settings import SETTINGS, local_settings, parse_config
 from tests.spark.programs import QUICK, run
 
 pytestmark = pytest.mark.classic
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.classic
 def test_importing_loads_no_pyspark():
     run(
         "import sys; import lancekit.spark as s\n"
-        "from lancekit.spark.session.session import is_active\n"
+        "from lancekit._spark.session.session import is_active\n"
         "assert not is_active() and s.session_info().state == 'none' and not s.stop_spark()\n"
         "assert 'pyspark' not in sys.modules"
     )
@@ -154,7 +154,7 @@ import os, signal, sys
 from pathlib import Path
 import lancekit.spark as s
 from lancekit.errors import SessionError
-from lancekit.spark.session.session import owned_session
+from lancekit._spark.session.session import owned_session
 
 def loud(batches):
     print("a worker's print", file=sys.stderr)
@@ -215,7 +215,7 @@ from pathlib import Path
 import lancekit as lk
 archive = lk.warm_up(kernels=False).spark
 import os
-from lancekit.spark.session.java import find_java
+from lancekit._spark.session.java import find_java
 from pyspark.sql import SparkSession
 os.environ["JAVA_HOME"] = str(find_java().home)
 theirs = SparkSession.builder.master("local[1]").config("spark.ui.enabled", False).getOrCreate()
@@ -237,8 +237,8 @@ theirs.stop()
 del os.environ["JAVA_HOME"]
 own = s.spark_session(master="local[1]", memory="1g")
 assert own.range(3).count() == 3 and s.session_info().owned
-from lancekit.spark.session.class_archive import base_of
-from lancekit.spark.session.session import owned_session
+from lancekit._spark.session.class_archive import base_of
+from lancekit._spark.session.session import owned_session
 if Path("/proc/self/maps").exists():
     maps = Path(f"/proc/{owned_session().process.pid}/maps").read_text()
     assert str(archive) in maps and str(base_of(archive)) in maps

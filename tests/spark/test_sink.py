@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._operations import write as write_module
 from lancekit.errors import FormatError, InvalidArgumentError, InvalidTypeError, StorageError
-from lancekit.operations import write as write_module
 from tests.support.patience import HANG_SECONDS, started
 
 pytestmark = pytest.mark.spark
@@ -251,8 +251,8 @@ def test_bad_arguments(spark, tmp_path):
 
 
 def test_no_secret_is_shown():
-    from lancekit.spark.datasource.options import SourceOptions
-    from lancekit.versions.line import open_line
+    from lancekit._spark.datasource.options import SourceOptions
+    from lancekit._versions.line import open_line
 
     secret = {"aws_access_key_id": "me", "aws_secret_access_key": "hush", "aws_region": "x"}
     sink = lk.stream_sink("s3://bucket/d", query="q", storage_options=secret)

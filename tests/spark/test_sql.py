@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._spark.frames.sql import _with_table
 from lancekit.errors import PredicateError
-from lancekit.spark.frames.sql import _with_table
 
 QUERIES = [
     "SELECT id FROM dataset WHERE v = 'b'",

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.errors import UnsupportedTypeError
-from lancekit.spark.frames.types import (
+from lancekit._spark.frames.types import (
     arrow_schema,
     from_spark_batch,
     spark_schema,
     to_spark_batch,
     wire_schema,
 )
+from lancekit.errors import UnsupportedTypeError
 from tests.conftest import ON_CLUSTER
 
 ELEMENT = "element"

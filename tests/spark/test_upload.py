@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.spark import source as bringing
-from lancekit.spark.frames.types import to_spark_batch, wire_schema
-from lancekit.spark.source import bring, in_checkpoints, in_files
+from lancekit._spark import source as bringing
+from lancekit._spark.frames.types import to_spark_batch, wire_schema
+from lancekit._spark.source import bring, in_checkpoints, in_files
 from tests.conftest import ON_CLUSTER
 
 pytestmark = pytest.mark.spark

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.spark.session.preflight import check_workers
+from lancekit._spark.session.preflight import check_workers
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic]
 

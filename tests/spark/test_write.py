@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._pipeline.casts.plan import normalise_new_schema
+from lancekit._spark.jobs.client import client_of
 from lancekit.errors import (
     DuplicateKeysError,
     EngineError,
@@ -19,8 +21,6 @@ from lancekit.errors import (
     StorageError,
     UnsupportedTypeError,
 )
-from lancekit.pipeline.casts.plan import normalise_new_schema
-from lancekit.spark.jobs.client import client_of
 from tests.spark.test_types import ROWS
 
 pytestmark = pytest.mark.spark

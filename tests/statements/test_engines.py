@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._statements.dialect import parse_statements
+from lancekit._statements.filter_syntax import NotFilterError, unbound
+from lancekit._statements.functions import AGGREGATES, FUNCTIONS, TRUNCATED, WINDOWS
+from lancekit._statements.queries import compile_query
+from lancekit._statements.scope import Scope, Text
+from lancekit._statements.tables import Names
+from lancekit._statements.tree import Leaf, Select
 from lancekit.errors import LancekitError
-from lancekit.statements.dialect import parse_statements
-from lancekit.statements.filter_syntax import NotFilterError, unbound
-from lancekit.statements.functions import AGGREGATES, FUNCTIONS, TRUNCATED, WINDOWS
-from lancekit.statements.queries import compile_query
-from lancekit.statements.scope import Scope, Text
-from lancekit.statements.tables import Names
-from lancekit.statements.tree import Leaf, Select
 
 FRACTIONS = [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 2.675, 1e-7, 1e15, 123456789.125, 1e300]
 FRACTIONS += [float("nan"), float("inf"), float("-inf"), None, 4.0, -1e-320]

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._statements import select
+from lancekit._statements.run import run_statements
+from lancekit._statements.tables import Names
 from lancekit.errors import CorruptFileError, LancekitError
-from lancekit.statements import select
-from lancekit.statements.run import run_statements
-from lancekit.statements.tables import Names
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lancekit._storage.base import RandomAccess, Store
 from lancekit.errors import CorruptFileError, InvalidArgumentError
-from lancekit.storage.base import RandomAccess, Store
 
 BAD_NAMES = ["", "/etc/passwd", "../up", "a/../b", "a//b", "a/", "./a", "a\\b", "..", "a\0b"]
 ODD_NAMES = ["_refs/branches/feature%2Fx.json", "a b/c d.txt", "ü/ñ.bin", "x#y?z=1&w.txt", "a+b~c"]

@@ -6,9 +6,9 @@ import uuid
 
 import pytest
 
+from lancekit._storage.base import Store
+from lancekit._storage.places import open_store
 from lancekit.errors import StorageError
-from lancekit.storage.base import Store
-from lancekit.storage.places import open_store
 from tests.storage.contract import StoreContract
 from tests.support.faults import MODES, Crash, Faults, FaultyStore, Mode
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-import lancekit.storage.durable as durable
+import lancekit._storage.durable as durable
+from lancekit._storage.local import LocalStore
+from lancekit._storage.places import open_store
 from lancekit.errors import StorageError
 from lancekit.options import options
-from lancekit.storage.local import LocalStore
-from lancekit.storage.places import open_store
 from tests.storage.contract import StoreContract
 from tests.support.forked import at_once
 
@@ -174,7 +174,7 @@ def test_the_setting_travels_to_a_worker(store):
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 def test_the_kernel_sees_data_before_the_manifest(tmp_path):
     program = (
-        "import sys; from lancekit.storage.local import LocalStore\n"
+        "import sys; from lancekit._storage.local import LocalStore\n"
         "store = LocalStore(sys.argv[1])\n"
         "sink = store.create('data/d.lance'); sink.write(bytes(100)); sink.close()\n"
         "assert store.put_if_absent('_versions/1.manifest', b'm')"
@@ -208,7 +208,7 @@ def test_the_kernel_sees_data_before_the_manifest(tmp_path):
 
 RACE = """
 import sys
-from lancekit.storage.local import LocalStore
+from lancekit._storage.local import LocalStore
 
 root, (writers, keys, me) = sys.argv[1], map(int, sys.argv[2:])
 store = LocalStore(root, fsync=False)
@@ -323,7 +323,7 @@ def test_no_permission(tmp_path):
     folder = tmp_path / "closed"
     folder.mkdir(mode=0o555)
     program = (
-        "import os, sys, lancekit.storage.local as s\n"
+        "import os, sys, lancekit._storage.local as s\n"
         "if os.getuid() == 0: os.setegid(65534); os.seteuid(65534)\n"
         "for name in ('t.lance', '.'):\n"
         "    try: s.LocalStore(sys.argv[1] + '/' + name).put_if_absent('x', b'')\n"

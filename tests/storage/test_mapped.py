@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lancekit.storage.mapped import MappedFile, let_go
+from lancekit._storage.mapped import MappedFile, let_go
 
 MIB = 1 << 20
 MAPS = Path("/proc/self/smaps")

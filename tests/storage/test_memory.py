@@ -3,9 +3,9 @@ import uuid
 
 import pytest
 
+from lancekit._storage.objects import ObstoreStore
+from lancekit._storage.places import begun_anew, open_store
 from lancekit.errors import StorageError
-from lancekit.storage.objects import ObstoreStore
-from lancekit.storage.places import begun_anew, open_store
 from tests.storage.contract import StoreContract
 
 

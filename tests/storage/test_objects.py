@@ -7,8 +7,8 @@ import uuid
 
 import pytest
 
-from lancekit.storage.objects import MERGED_BYTES, MERGED_GAP_BYTES, merged
-from lancekit.storage.places import open_store
+from lancekit._storage.objects import MERGED_BYTES, MERGED_GAP_BYTES, merged
+from lancekit._storage.places import open_store
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def test_whatever_shares_a_request_each_gets_its_bytes(monkeypatch: pytest.Monke
     data = rng.randbytes(5_000)
     store = open_store(f"memory://{uuid.uuid4()}")
     store.put("some", data)
-    monkeypatch.setattr("lancekit.storage.objects.MERGED_GAP_BYTES", 20)
-    monkeypatch.setattr("lancekit.storage.objects.MERGED_BYTES", 100)
+    monkeypatch.setattr("lancekit._storage.objects.MERGED_GAP_BYTES", 20)
+    monkeypatch.setattr("lancekit._storage.objects.MERGED_BYTES", 100)
     reader = store.open("some")
     for _ in range(300):
         ranges = [(rng.randrange(4_900), rng.randrange(100)) for _ in range(rng.randrange(30))]

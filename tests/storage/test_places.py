@@ -1,9 +1,7 @@
 import pytest
 
-from lancekit.errors import InvalidArgumentError, InvalidTypeError, UntrustedBaseError
-from lancekit.options import options
-from lancekit.storage.local import LocalStore
-from lancekit.storage.places import (
+from lancekit._storage.local import LocalStore
+from lancekit._storage.places import (
     check_trusted_file,
     is_below,
     is_trusted_base,
@@ -11,6 +9,8 @@ from lancekit.storage.places import (
     open_store,
     same_store,
 )
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, UntrustedBaseError
+from lancekit.options import options
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from pathlib import Path
 import obstore
 import pytest
 
+from lancekit._storage.clients import client_for, redacted, translated
+from lancekit._storage.objects import ObstoreStore
+from lancekit._storage.places import open_store
+from lancekit._storage.uris import check_options
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, StorageError
-from lancekit.storage.clients import client_for, redacted, translated
-from lancekit.storage.objects import ObstoreStore
-from lancekit.storage.places import open_store
-from lancekit.storage.uris import check_options
 from tests.storage.contract import StoreContract
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 import lancekit as lk
-from lancekit.api.vectors import vec_to_table
+from lancekit._api.vectors import vec_to_table
 from tests.support.argument_checks import (
     ROWS,
     Check,

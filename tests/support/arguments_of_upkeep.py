@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import lancekit as lk
 import lancekit.fragment
-from lancekit.api.optimizer import Compaction, CompactionPlan, CompactionTask
+from lancekit._api.optimizer import Compaction, CompactionPlan, CompactionTask
 from tests.support.argument_checks import (
     Check,
     Hint,

@@ -21,17 +21,17 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 
 import lancekit as lk
 from lancekit import errors
-from lancekit.file.container.footer import (
+from lancekit._file.container.footer import (
     ARRAY_ENCODING,
     COLUMN_ENCODING,
     FOOTER,
     MAGIC,
     PAGE_LAYOUT,
 )
-from lancekit.format.pb import encodings_v20_pb2 as old
-from lancekit.format.pb import encodings_v21_pb2 as pb
-from lancekit.format.pb import file2_pb2, schema_pb2
-from lancekit.format.schema import LanceSchema, schema_to_pb
+from lancekit._format.pb import encodings_v20_pb2 as old
+from lancekit._format.pb import encodings_v21_pb2 as pb
+from lancekit._format.pb import file2_pb2, schema_pb2
+from lancekit._format.schema import LanceSchema, schema_to_pb
 from tests.support.hostile import alter
 from tests.support.patience import at_most
 

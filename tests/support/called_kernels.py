@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancekit import arrow_compute as pc
-from lancekit import arrow_kernels as ak
+from lancekit import _arrow_compute as pc
+from lancekit import _arrow_kernels as ak
 from tests.support.arrow_columns import LEAVES
 
 __all__ = ["ACCESSORS", "COLUMNS", "FUNCTIONS", "METHODS", "NOT_REACHED", "UNORDERED"]

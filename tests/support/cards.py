@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from lancekit.notebook.cards import CARDS
+from lancekit._notebook.cards import CARDS
 
 __all__ = ["classes_with_cards"]
 

@@ -23,7 +23,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyspark
 
-from lancekit.spark.session.java import find_java
+from lancekit._spark.session.java import find_java
 from tests.support.java import archived
 from tests.support.patience import HANG_SECONDS, until
 

@@ -15,9 +15,9 @@ import lance
 import pyarrow as pa
 
 import lancekit as lk
-from lancekit.format import names
-from lancekit.versions.listing import list_versions
-from lancekit.versions.snapshot import load_snapshot
+from lancekit._format import names
+from lancekit._versions.listing import list_versions
+from lancekit._versions.snapshot import load_snapshot
 from tests.support.faults import Faults, injected
 
 __all__ = ["Change", "Place", "State", "rows", "state_of"]

@@ -22,15 +22,15 @@ from pathlib import Path
 from typing import Any
 
 from lancekit import errors
-from lancekit.format.deletions import decode_deletions
-from lancekit.format.fragment import DeletionKind
-from lancekit.format.names import VERSIONS, ManifestNaming, manifest_name, parse_manifest_name
-from lancekit.format.refs import Branch, Tag
-from lancekit.format.row_ids import parse_row_versions, read_row_ids
-from lancekit.format.transaction import parse_transaction
+from lancekit._format.deletions import decode_deletions
+from lancekit._format.fragment import DeletionKind
+from lancekit._format.names import VERSIONS, ManifestNaming, manifest_name, parse_manifest_name
+from lancekit._format.refs import Branch, Tag
+from lancekit._format.row_ids import parse_row_versions, read_row_ids
+from lancekit._format.transaction import parse_transaction
+from lancekit._versions.line import Line, open_line
+from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.options import options
-from lancekit.versions.line import Line, open_line
-from lancekit.versions.snapshot import Snapshot, load_snapshot
 from tests.support.patience import at_most
 
 __all__ = ["OPENERS", "collect", "damages", "kind_of", "open_manifest"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import lancekit as lk
-from lancekit.format.mem_wal.names import LOGS
+from lancekit._format.mem_wal.names import LOGS
 from tests.support.shards import SHARD
 
 FOLDER = Path(LOGS) / SHARD

@@ -14,9 +14,8 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-import lancekit.versions.line as line_module
-from lancekit.errors import StorageError
-from lancekit.storage.base import (
+import lancekit._versions.line as line_module
+from lancekit._storage.base import (
     METADATA_BYTES,
     Bytes,
     Listing,
@@ -26,6 +25,7 @@ from lancekit.storage.base import (
     Store,
     temporary_name,
 )
+from lancekit.errors import StorageError
 
 __all__ = ["MODES", "Call", "Crash", "Faults", "FaultyStore", "Mode", "attempt_on_copy", "injected"]
 

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from google.protobuf.any_pb2 import Any as AnyMessage
 
+from lancekit._file.container.footer import ARRAY_ENCODING, FOOTER
+from lancekit._format.pb import encodings_v20_pb2, encodings_v21_pb2, file2_pb2
 from lancekit.errors import CorruptFileError, FormatError, LancekitError
-from lancekit.file.container.footer import ARRAY_ENCODING, FOOTER
-from lancekit.format.pb import encodings_v20_pb2, encodings_v21_pb2, file2_pb2
 from tests.file.lance_io import open_ours
 from tests.support.patience import at_most
 

@@ -15,7 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from lancekit.notebook.render.html import _style
+from lancekit._notebook.render.html import _style
 
 __all__ = ["ENTRIES", "STYLE", "cells", "entries", "page"]
 

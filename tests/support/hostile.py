@@ -20,7 +20,7 @@ import pyarrow as pa
 
 import lancekit as lk
 from lancekit import errors
-from lancekit.format.pb import rowids_pb2, schema_pb2, table_pb2
+from lancekit._format.pb import rowids_pb2, schema_pb2, table_pb2
 from tests.support.patience import at_most
 
 __all__ = ["COUNTS", "STEPS", "alter", "notice", "run_steps"]

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 import lancekit as lk
 from lancekit import errors
-from lancekit.format.manifest import BasePath, encode_manifest_file
+from lancekit._format.manifest import BasePath, encode_manifest_file
 from tests.support import hostile
 from tests.support.patience import at_most
 from tests.support.plants import SPECIALS, link, move, replace_by

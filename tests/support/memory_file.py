@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from lancekit._storage.objects import merged
 from lancekit.errors import CorruptFileError
-from lancekit.storage.objects import merged
 
 
 class MemoryFile:

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from lancekit._pipeline.merge.plan import MergeClauses
+from lancekit._scan.expressions.unbound import Unbound
 from lancekit.errors import DuplicateKeysError, LancekitError, MatchedRowsError
-from lancekit.pipeline.merge.plan import MergeClauses
-from lancekit.scan.expressions.unbound import Unbound
 
 __all__ = ["SCHEMA", "Case", "cases", "expected", "same_rows"]
 

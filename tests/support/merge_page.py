@@ -9,11 +9,11 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from lancekit._format.schema import LanceSchema
+from lancekit._operations.merge.merge_insert import check_rewrite
+from lancekit._pipeline.merge.plan import MergeClauses
+from lancekit._pipeline.merge.strategy import choose_match
 from lancekit.errors import InvalidArgumentError
-from lancekit.format.schema import LanceSchema
-from lancekit.operations.merge.merge_insert import check_rewrite
-from lancekit.pipeline.merge.plan import MergeClauses
-from lancekit.pipeline.merge.strategy import choose_match
 
 __all__ = ["PAGE", "page"]
 

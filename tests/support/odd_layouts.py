@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lancekit.format.arrow_parts import items_of
+from lancekit._format.arrow_parts import items_of
 
 __all__ = ["chunked", "odd", "rebuilt"]
 

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 import lancekit as lk
-from lancekit.api.lance_schema import LanceField, LanceSchema
-from lancekit.api.optimizer import Compaction, CompactionPlan, CompactionTask
-from lancekit.api.sql import SqlQueryBuilder
+from lancekit._api.lance_schema import LanceField, LanceSchema
+from lancekit._api.optimizer import Compaction, CompactionPlan, CompactionTask
+from lancekit._api.sql import SqlQueryBuilder
 from lancekit.file import LanceFileReader, LanceFileWriter
 
 

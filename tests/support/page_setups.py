@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 
 import lancekit as lk
-from lancekit.commit.clock import Clock
+from lancekit._commit.clock import Clock
 
 __all__ = ["SETUPS"]
 
@@ -188,7 +188,7 @@ def _delays(names: Names) -> None:
     rows = {"id": range(20), "flight_id": range(20), "dep_delay": [0] * 20, "delay": [5] * 20}
     began = datetime(2013, 1, 1, tzinfo=UTC)
     clock = Clock(now_ns=lambda: int(began.timestamp()) * 10**9)
-    with patch("lancekit.commit.put_version.Clock", lambda: clock):
+    with patch("lancekit._commit.put_version.Clock", lambda: clock):
         ds = lk.write_dataset(rows, "flights.lance", enable_stable_row_ids=True, primary_key="id")
     ds.update({"delay": "7"}, where="id = 7")
     ds.insert({"id": [20], "flight_id": [3], "dep_delay": [-300], "delay": [1]})
@@ -281,7 +281,7 @@ def _lines(names: Names) -> None:
     ds.insert({"id": [next(ids)], "x": [0]})
     trial.delete("id = 101")
     later = Clock(now_ns=lambda: time.time_ns() + 10**10)  # the newest branch stands first
-    with patch("lancekit.commit.clock.Clock", lambda: later):
+    with patch("lancekit._commit.clock.Clock", lambda: later):
         study = ds.create_branch("study/delays", "spring")
     study.delete("id = 101")
     ds.create_scalar_index("x", "BITMAP")

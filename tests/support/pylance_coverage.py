@@ -17,10 +17,10 @@ import lance.fragment
 import lance.optimize
 
 import lancekit as lk
-import lancekit.api.delta
-import lancekit.api.sql
-import lancekit.api.stats
-from lancekit.api.pylance.not_offered import NOT_OFFERED
+import lancekit._api.delta
+import lancekit._api.sql
+import lancekit._api.stats
+from lancekit._api.pylance.not_offered import NOT_OFFERED
 
 PAGE = Path(__file__).parents[2] / "docs" / "pylance-coverage.md"
 
@@ -36,10 +36,10 @@ CLASSES: dict[str, tuple[type, type | None]] = {
     "Branches": (_dataset.Branches, lk.Branches),
     "MergeInsertBuilder": (_dataset.MergeInsertBuilder, lk.MergeInsertBuilder),
     "DatasetOptimizer": (_dataset.DatasetOptimizer, lk.optimize.DatasetOptimizer),
-    "LanceStats": (_dataset.LanceStats, lancekit.api.stats.LanceStats),
-    "DatasetDelta": (_dataset.DatasetDelta, lancekit.api.delta.DatasetDelta),
-    "SqlQueryBuilder": (_dataset.SqlQueryBuilder, lancekit.api.sql.SqlQueryBuilder),
-    "SqlQuery": (_dataset.SqlQuery, lancekit.api.sql.SqlQuery),
+    "LanceStats": (_dataset.LanceStats, lancekit._api.stats.LanceStats),
+    "DatasetDelta": (_dataset.DatasetDelta, lancekit._api.delta.DatasetDelta),
+    "SqlQueryBuilder": (_dataset.SqlQueryBuilder, lancekit._api.sql.SqlQueryBuilder),
+    "SqlQuery": (_dataset.SqlQuery, lancekit._api.sql.SqlQuery),
     "LanceOperation": (_dataset.LanceOperation, lk.LanceOperation),
     "Compaction": (lance.optimize.Compaction, lk.optimize.Compaction),
 }

@@ -21,7 +21,7 @@ if __name__ == "__main__":
     import pyspark.worker  # noqa: F401
     from pyspark.daemon import manager
 
-    import lancekit.spark.jobs.worker  # noqa: F401
+    import lancekit._spark.jobs.worker  # noqa: F401
     from tests.support.forked import LOADED
 
     assert LOADED

@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 import lancekit as lk
+from lancekit._format.index import IndexDetails
 from lancekit.file import LanceFileWriter
-from lancekit.format.index import IndexDetails
 from tests.support.crash_points import SCHEMA, Change, Place, rows
 
 __all__ = ["RAW"]

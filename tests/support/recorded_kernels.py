@@ -1,6 +1,6 @@
 """Which kernels of Arrow lancekit calls while the tests run, by functions and by methods of arrays.
 
-lancekit calls functions by `lancekit.arrow_compute`; methods of arrays call their kernels by
+lancekit calls functions by `lancekit._arrow_compute`; methods of arrays call their kernels by
 `pyarrow.compute`: all functions of both are to watch.  This module is imported before the parts of
 lancekit that keep some of these functions in tables.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from lancekit import arrow_compute
+from lancekit import _arrow_compute as arrow_compute
 
 __all__ = ["called"]
 

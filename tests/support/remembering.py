@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import lancekit as lk
-from lancekit import cache
-from lancekit.file.columns import blocks
-from lancekit.storage import identity
+from lancekit import _cache as cache
+from lancekit._file.columns import blocks
+from lancekit._storage import identity
 
 __all__ = ["all_remembered", "small_blocks"]
 

@@ -12,7 +12,7 @@ import lance
 import pyarrow as pa
 
 import lancekit as lk
-from lancekit.format.mem_wal.names import entry_name
+from lancekit._format.mem_wal.names import entry_name
 from tests.support.difference import REFUSED, Difference, tried
 from tests.support.shards import LEFT_OPEN_MS, SHARD, keyed
 

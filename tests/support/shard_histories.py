@@ -32,7 +32,14 @@ import pyarrow as pa
 from lance.mem_wal import CompactedSsTable
 
 import lancekit as lk
-import lancekit.versions.line as line_module
+import lancekit._versions.line as line_module
+from lancekit._format.mem_wal.details import details_of
+from lancekit._format.mem_wal.sharding import bucket_numbers, shard_id
+from lancekit._operations.mem_wal.settings import WriterSettings
+from lancekit._shards.log import positions
+from lancekit._shards.manifests import latest
+from lancekit._shards.shard import Shard, shard_of
+from lancekit._storage.local import LocalStore
 from lancekit.errors import (
     CommitUnknownError,
     CorruptFileError,
@@ -42,14 +49,7 @@ from lancekit.errors import (
     ShardError,
     StorageError,
 )
-from lancekit.format.mem_wal.details import details_of
-from lancekit.format.mem_wal.sharding import bucket_numbers, shard_id
-from lancekit.operations.mem_wal.settings import WriterSettings
 from lancekit.progress import _current
-from lancekit.shards.log import positions
-from lancekit.shards.manifests import latest
-from lancekit.shards.shard import Shard, shard_of
-from lancekit.storage.local import LocalStore
 from tests.support.faults import Call, Crash, Faults, FaultyStore, Mode
 from tests.support.shard_state import newest_rows
 from tests.support.shards import LEFT_OPEN_MS, keyed
@@ -665,7 +665,7 @@ def run(path: Path, seed: int, steps: int = 60) -> History:
         patch.object(threading, "excepthook", lambda _: None),
         patch("os.sched_getaffinity", return_value={0}),
         # each participant stands for a process of its own: a merge does not flush their writers
-        patch("lancekit.operations.mem_wal.flush_logs.writers_of", return_value=[]),
+        patch("lancekit._operations.mem_wal.flush_logs.writers_of", return_value=[]),
         patch.dict(WriterSettings.__init__.__kwdefaults__, wal_persist_retry_base_delay_ms=1),
     ):
         try:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import lancekit as lk
-from lancekit.api.lance_dataset import LanceDataset
+from lancekit._api.lance_dataset import LanceDataset
 from lancekit.errors import LancekitError
 from tests.support.shard_state import newest_rows
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from lance.mem_wal import CompactedSsTable
 
 import lancekit as lk
-from lancekit.shards.manifests import change
+from lancekit._shards.manifests import change
 from tests.support.shards import LEFT_OPEN_MS, keyed, newest, opened
 
 SCHEMA = keyed(

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import lancekit as lk
-from lancekit.format.mem_wal.details import MemWalDetails, details_of
-from lancekit.operations.mem_wal.memtable import replayed
-from lancekit.shards.log import positions, replayable
-from lancekit.shards.manifests import latest
-from lancekit.shards.schema import TOMBSTONE, wal_schema
-from lancekit.shards.shard import Shard, shards_of
+from lancekit._format.mem_wal.details import MemWalDetails, details_of
+from lancekit._operations.mem_wal.memtable import replayed
+from lancekit._shards.log import positions, replayable
+from lancekit._shards.manifests import latest
+from lancekit._shards.schema import TOMBSTONE, wal_schema
+from lancekit._shards.shard import Shard, shards_of
 
 __all__ = ["newest_rows"]
 

@@ -9,11 +9,11 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from lancekit.format.mem_wal.shard_manifest import ShardManifest
-from lancekit.format.schema import PRIMARY_KEY
-from lancekit.shards.manifests import latest
-from lancekit.shards.shard import Shard, shard_of
-from lancekit.storage.local import LocalStore
+from lancekit._format.mem_wal.shard_manifest import ShardManifest
+from lancekit._format.schema import PRIMARY_KEY
+from lancekit._shards.manifests import latest
+from lancekit._shards.shard import Shard, shard_of
+from lancekit._storage.local import LocalStore
 
 SHARD = str(uuid.UUID(int=7))
 #: how often a writer of pylance that a test leaves open looks for rows to flush: it does so until

@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit.commit.manifest.build import Built, build_manifest
-from lancekit.format import flags
-from lancekit.format.fragment import DataFile, Fragment, FragmentList
-from lancekit.format.index import IndexDetails, IndexMetadata
-from lancekit.format.manifest import Manifest
-from lancekit.format.row_ids import parse_row_ids, parse_row_versions
-from lancekit.format.row_ids_encode import encode_row_ids, uniform_versions
-from lancekit.format.schema import PRIMARY_KEY, LanceSchema
+from lancekit._commit.manifest.build import Built, build_manifest
+from lancekit._format import flags
+from lancekit._format.fragment import DataFile, Fragment, FragmentList
+from lancekit._format.index import IndexDetails, IndexMetadata
+from lancekit._format.manifest import Manifest
+from lancekit._format.row_ids import parse_row_ids, parse_row_versions
+from lancekit._format.row_ids_encode import encode_row_ids, uniform_versions
+from lancekit._format.schema import PRIMARY_KEY, LanceSchema
 
 SCHEMA = LanceSchema.from_arrow(
     pa.schema(

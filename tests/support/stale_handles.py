@@ -21,13 +21,13 @@ from lance.file import LanceFileWriter
 from lance.fragment import DataFile, write_fragments
 
 from lancekit import errors
-from lancekit.commit.clock import Clock
-from lancekit.commit.protocol import commit
-from lancekit.commit.rules.pending import Pending
-from lancekit.format.transaction import Operation
-from lancekit.versions.line import open_line
-from lancekit.versions.listing import latest_snapshot
-from lancekit.versions.snapshot import Snapshot, load_snapshot
+from lancekit._commit.clock import Clock
+from lancekit._commit.protocol import commit
+from lancekit._commit.rules.pending import Pending
+from lancekit._format.transaction import Operation
+from lancekit._versions.line import open_line
+from lancekit._versions.listing import latest_snapshot
+from lancekit._versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["CHANGES", "Change", "Prepared", "Stage", "lancekit_commits", "prepare"]
 __all__ += ["newest", "reference_commits"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lancekit.compiled.kernel import Kernel
+from lancekit._compiled.kernel import Kernel
 from lancekit.options import options
 
 __all__ = ["Counted", "agreed"]

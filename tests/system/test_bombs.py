@@ -11,7 +11,7 @@ import pytest
 
 import lancekit as lk
 from lancekit import errors
-from lancekit.file.kernels import bounds
+from lancekit._file.kernels import bounds
 from tests.file.columns import VERSIONS
 from tests.support.bombs import BOMBS, READS, file_of, plant
 from tests.system.test_malformed import run

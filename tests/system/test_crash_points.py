@@ -11,7 +11,7 @@ import pytest
 
 import lancekit as lk
 from lancekit import errors
-from lancekit.format.names import ManifestNaming, manifest_name
+from lancekit._format.names import ManifestNaming, manifest_name
 from tests.support.crash_points import Change, Place, State, rows, state_of
 from tests.support.faults import MODES, Crash, Faults, Mode
 from tests.support.raw_changes import RAW

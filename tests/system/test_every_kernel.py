@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lancekit import arrow_kernels as ak
-from lancekit.pipeline.casts.values import first
+from lancekit import _arrow_kernels as ak
+from lancekit._pipeline.casts.values import first
 from tests.support.called_kernels import (
     ACCESSORS,
     COLUMNS,

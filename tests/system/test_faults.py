@@ -199,7 +199,7 @@ def test_a_manifest_cannot_reach_outside(tmp_path) -> None:
     """File names in a manifest are bare names."""
     from dataclasses import replace
 
-    from lancekit.format.manifest import encode_manifest_file
+    from lancekit._format.manifest import encode_manifest_file
 
     ds = lk.write_dataset(ROWS, tmp_path / "d")
     manifest = ds._snapshot.manifest
@@ -216,7 +216,7 @@ def test_a_manifest_cannot_reach_outside(tmp_path) -> None:
 def test_a_base_in_another_store_must_be_trusted(tmp_path) -> None:
     from dataclasses import replace
 
-    from lancekit.format.manifest import BasePath, encode_manifest_file
+    from lancekit._format.manifest import BasePath, encode_manifest_file
 
     clone = lk.write_dataset(ROWS, tmp_path / "d").shallow_clone(tmp_path / "c", 1)
     manifest = clone._snapshot.manifest

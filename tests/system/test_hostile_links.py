@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import lancekit as lk
+from lancekit._operations.cleanup import run as cleanup
+from lancekit._storage.local import LocalStore
 from lancekit.errors import StorageError
-from lancekit.operations.cleanup import run as cleanup
-from lancekit.storage.local import LocalStore
 from tests.support.hostile_files import (
     NOW,
     OPERATIONS,

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format.index import FRAGMENT_REUSE
+from lancekit._pipeline.merge import strategy
 from lancekit.errors import CorruptFileError, LancekitError
-from lancekit.format.index import FRAGMENT_REUSE
-from lancekit.pipeline.merge import strategy
 from tests.system.test_index_histories import condition, rows, step
 
 #: histories of a whole run, and of a short one

@@ -12,16 +12,16 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._hooks import hooks
+from lancekit._notebook.explorer.changes import Change, apply_plan, plan_change
+from lancekit._notebook.explorer.reading import Reader
+from lancekit._provenance import Provenance
 from lancekit.errors import (
     ConstraintViolationError,
     InvalidArgumentError,
     PredicateError,
     VersionNotFoundError,
 )
-from lancekit.hooks import hooks
-from lancekit.notebook.explorer.changes import Change, apply_plan, plan_change
-from lancekit.notebook.explorer.reading import Reader
-from lancekit.provenance import Provenance
 from tests.support.interplay import with_bases
 from tests.support.remembering import all_remembered
 

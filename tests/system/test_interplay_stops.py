@@ -17,8 +17,8 @@ import pytest
 
 import lancekit as lk
 from lancekit import progress
+from lancekit._scan import fragment_rows
 from lancekit.errors import ConstraintViolationError, InvalidArgumentError
-from lancekit.scan import fragment_rows
 from tests.support.interplay import NOW, contents, with_bases
 from tests.support.patience import until
 from tests.system.test_stops import steps_made

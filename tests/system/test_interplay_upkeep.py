@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format.mem_wal.details import merged_generations
+from lancekit._format.mem_wal.names import MEM_WAL
 from lancekit.errors import (
     IncompatibleConflictError,
     InvalidArgumentError,
     LancekitError,
     VersionNotFoundError,
 )
-from lancekit.format.mem_wal.details import merged_generations
-from lancekit.format.mem_wal.names import MEM_WAL
 from tests.support.interplay import (
     BLOBS,
     IDS,

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format.fragment import Fragment, FragmentList
+from lancekit._format.manifest import encode_manifest_file
 from lancekit.errors import CorruptFileError, InvalidArgumentError
-from lancekit.format.fragment import Fragment, FragmentList
-from lancekit.format.manifest import encode_manifest_file
 from tests.support.interplay import IDS, NOW
 
 COUNT = 240

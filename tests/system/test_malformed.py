@@ -18,8 +18,8 @@ import pytest
 
 import lancekit as lk
 from lancekit import errors
-from lancekit.format.manifest import BasePath, encode_manifest_file
-from lancekit.format.names import parse_manifest_name
+from lancekit._format.manifest import BasePath, encode_manifest_file
+from lancekit._format.names import parse_manifest_name
 from tests.support import damage, hostile
 
 ROOT = Path(__file__).parents[2]

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._file.reader import FileReader
+from lancekit._scan.fragments.blobs import _place
+from lancekit._scan.fragments.source import fragment_sources
 from lancekit.errors import CorruptFileError, InvalidArgumentError, NotOfferedError
-from lancekit.file.reader import FileReader
-from lancekit.scan.fragments.blobs import _place
-from lancekit.scan.fragments.source import fragment_sources
 from tests.support.interplay import NOW
 
 MANAGED = {"lance.blob.managed": "true"}

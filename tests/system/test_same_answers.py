@@ -19,6 +19,9 @@ import pytest
 import lancekit as lk
 import lancekit.file
 import lancekit.vector
+from lancekit._format.schema import LanceSchema
+from lancekit._scan.fragment_rows import ScanRequest, block_rows
+from lancekit._scan.outputs import plan_columns
 from lancekit.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -26,9 +29,6 @@ from lancekit.errors import (
     StorageError,
     UnsupportedTypeError,
 )
-from lancekit.format.schema import LanceSchema
-from lancekit.scan.fragment_rows import ScanRequest, block_rows
-from lancekit.scan.outputs import plan_columns
 
 ROWS = pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"]})
 

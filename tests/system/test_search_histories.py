@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pytest
 
 import lancekit as lk
-from lancekit.format.index import fragment_reuse_of
+from lancekit._format.index import fragment_reuse_of
 
 SIZE, COUNT = 8, 12
 WORDS = ["apple", "berries", "cherry", "dates", "elder", "figs", "grape"]

@@ -18,13 +18,13 @@ import pytest
 from pyroaring import BitMap
 
 import lancekit as lk
+from lancekit._format.fragment import DeletionKind, Fragment, FragmentList
+from lancekit._format.manifest import encode_manifest_file
+from lancekit._format.refs import REFERENCE_BYTES
+from lancekit._storage.base import METADATA_BYTES, Store
+from lancekit._storage.local import LocalStore
+from lancekit._storage.places import open_store
 from lancekit.errors import CorruptFileError, InvalidArgumentError
-from lancekit.format.fragment import DeletionKind, Fragment, FragmentList
-from lancekit.format.manifest import encode_manifest_file
-from lancekit.format.refs import REFERENCE_BYTES
-from lancekit.storage.base import METADATA_BYTES, Store
-from lancekit.storage.local import LocalStore
-from lancekit.storage.places import open_store
 from tests.support.hostile_files import FILES, ROWS, copied, make_received
 from tests.support.plants import SPECIALS
 

@@ -16,10 +16,10 @@ import pytest
 
 import lancekit as lk
 from lancekit import progress
-from lancekit.pipeline.engine import engine
+from lancekit._pipeline.engine import engine
+from lancekit._scan import fragment_rows
+from lancekit._scan.ahead import Workers
 from lancekit.progress import Progress, Stopped, step, tracking
-from lancekit.scan import fragment_rows
-from lancekit.scan.ahead import Workers
 from tests.support.patience import until
 
 ROWS = 6_000

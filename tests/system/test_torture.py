@@ -12,7 +12,7 @@ import lance
 import pytest
 
 import lancekit as lk
-from lancekit.storage.places import open_store
+from lancekit._storage.places import open_store
 from tests.support import pylance4 as pylance4_process
 from tests.support.patience import WHOLE_SECONDS
 from tests.support.s3 import S3Server

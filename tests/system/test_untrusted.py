@@ -14,9 +14,9 @@ import pytest
 
 import lancekit as lk
 from lancekit import errors
-from lancekit.format.fragment import FragmentList
-from lancekit.format.index import IndexFile, encode_index_section
-from lancekit.format.manifest import BasePath, Manifest, encode_manifest_file
+from lancekit._format.fragment import FragmentList
+from lancekit._format.index import IndexFile, encode_index_section
+from lancekit._format.manifest import BasePath, Manifest, encode_manifest_file
 from tests.support.hostile import ROWS
 from tests.support.plants import move
 

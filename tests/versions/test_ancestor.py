@@ -8,7 +8,7 @@ import lance
 import pytest
 
 import lancekit as lk
-from lancekit.versions.ancestor import common_ancestor
+from lancekit._versions.ancestor import common_ancestor
 
 
 def add(ds: lk.LanceDataset, *ids: int) -> lk.LanceDataset:

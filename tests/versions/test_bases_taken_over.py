@@ -11,9 +11,9 @@ import lance
 import pytest
 
 import lancekit as lk
-from lancekit.format.names import MAIN
-from lancekit.versions.ancestor import unique_name
-from lancekit.versions.commit_graph import CommitGraph
+from lancekit._format.names import MAIN
+from lancekit._versions.ancestor import unique_name
+from lancekit._versions.commit_graph import CommitGraph
 
 
 def taken_back(folder: Path, change: Callable[[lk.LanceDataset], Any]) -> list[lk.LanceDataset]:

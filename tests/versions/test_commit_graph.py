@@ -13,18 +13,18 @@ import lance
 import pytest
 
 import lancekit as lk
-from lancekit.errors import FormatError, UnsupportedFeatureError, VersionNotFoundError
-from lancekit.format.names import MAIN
-from lancekit.operations.lineage import apply_changes
-from lancekit.versions.ancestor import unique_name
-from lancekit.versions.commit_graph import CommitGraph
-from lancekit.versions.merge_edges import (
+from lancekit._format.names import MAIN
+from lancekit._operations.lineage import apply_changes
+from lancekit._versions.ancestor import unique_name
+from lancekit._versions.commit_graph import CommitGraph
+from lancekit._versions.merge_edges import (
     MergeEdge,
     SharedIds,
     VersionVector,
     merge_edges,
     not_contained,
 )
+from lancekit.errors import FormatError, UnsupportedFeatureError, VersionNotFoundError
 from tests.support.forked import at_once
 
 Point = tuple[str, int]

@@ -8,9 +8,8 @@ from uuid import UUID
 import pytest
 
 import lancekit as lk
-from lancekit.errors import CorruptFileError, UnsupportedFeatureError
-from lancekit.format.index import IndexDetails
-from lancekit.format.mem_wal.details import (
+from lancekit._format.index import IndexDetails
+from lancekit._format.mem_wal.details import (
     MemWalDetails,
     details_of,
     encode_details,
@@ -19,6 +18,7 @@ from lancekit.format.mem_wal.details import (
     parse_details,
     with_generations,
 )
+from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from tests.support.shards import with_shards
 
 ONE, TWO = UUID(int=1), UUID(int=2)

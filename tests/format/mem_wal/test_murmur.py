@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit.compiled.linking import Code
-from lancekit.format.mem_wal.sharding import hash_long, hash_short, hash_texts, murmur
+from lancekit._compiled.linking import Code
+from lancekit._format.mem_wal.sharding import hash_long, hash_short, hash_texts, murmur
 from tests.support.twins import Counted, agreed
 
 LOW = 0xFFFFFFFF
@@ -45,7 +45,7 @@ def texts(seed: int) -> list[bytes]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_texts(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lancekit.format.mem_wal.sharding._BLOCK", 16)
+    monkeypatch.setattr("lancekit._format.mem_wal.sharding._BLOCK", 16)
     found = texts(seed)
     expected = [hashed(words_of(text), len(text)) for text in found]
     array = pa.array(found, pa.large_binary())
@@ -68,7 +68,7 @@ def test_the_kernel_is_its_twin(kernels: Code, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lancekit.format.mem_wal.sharding._BLOCK", 3)
+    monkeypatch.setattr("lancekit._format.mem_wal.sharding._BLOCK", 3)
     numbers = [0, 1, -1, 2**31 - 1, -(2**31), 77, 2**62, -(2**63)]
     short = [number for number in numbers if abs(number) <= 2**31]
     assert hash_short(np.array(short, np.int32)).tolist() == [hashed([n], 4) for n in short]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lancekit.format.mem_wal import names
+from lancekit._format.mem_wal import names
 from tests.support.shards import SHARD, newest, rows, with_shards
 
 

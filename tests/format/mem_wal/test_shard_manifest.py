@@ -7,15 +7,15 @@ from uuid import UUID
 
 import pytest
 
-from lancekit.errors import CorruptFileError
-from lancekit.format.mem_wal.names import LOGS
-from lancekit.format.mem_wal.shard_manifest import (
+from lancekit._format.mem_wal.names import LOGS
+from lancekit._format.mem_wal.shard_manifest import (
     ShardManifest,
     SsTable,
     encode_shard_manifest,
     parse_shard_manifest,
     with_checksum,
 )
+from lancekit.errors import CorruptFileError
 from tests.support.shards import SHARD, newest, rows, with_shards
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lancekit._format.mem_wal.details import ShardingField, ShardingSpec
+from lancekit._format.mem_wal.sharding import bucket_numbers, shard_id, shard_values
+from lancekit._format.schema import LanceSchema
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
-from lancekit.format.mem_wal.details import ShardingField, ShardingSpec
-from lancekit.format.mem_wal.sharding import bucket_numbers, shard_id, shard_values
-from lancekit.format.schema import LanceSchema
 
 ROWS = 300
 REFUSED = {"f16", "binary", "fixed", "date64", "duration", "decimal", "list"}

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lancekit._index.build import fst_write
+from lancekit._index.build.crc32c import crc32c
+from lancekit._index.build.fst_write import fst_bytes
+from lancekit._index.inverted.fst import Fst
+from lancekit._index.inverted.token_set import fst_items
 from lancekit.file import LanceFileReader
-from lancekit.index.build import fst_write
-from lancekit.index.build.crc32c import crc32c
-from lancekit.index.build.fst_write import fst_bytes
-from lancekit.index.inverted.fst import Fst
-from lancekit.index.inverted.token_set import fst_items
 
 ALPHABETS = [b"ab", b"abc\0\xff", bytes(range(256)), b"etaoinW"]
 

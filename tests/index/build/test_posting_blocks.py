@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit.index.build.text_partitions import position_blocks, posting_blocks
-from lancekit.index.inverted.packed import PACKED
-from lancekit.index.inverted.postings import PostingForm, decode_positions, decode_postings
-from lancekit.index.inverted.whole import WholePartition
+from lancekit._index.build.text_partitions import position_blocks, posting_blocks
+from lancekit._index.inverted.packed import PACKED
+from lancekit._index.inverted.postings import PostingForm, decode_positions, decode_postings
+from lancekit._index.inverted.whole import WholePartition
 
 
 @pytest.mark.parametrize("sizes", [[], [1], [128], [127, 128, 129], [1, 400, 256, 2, 300, 5]])

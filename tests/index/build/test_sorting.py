@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lancekit.index.build.sorting import differs, order_of, stable_order, text_order, whole
+from lancekit._index.build.sorting import differs, order_of, stable_order, text_order, whole
 from tests.support.indexed_columns import COLUMNS
 
 PLAIN = [name for name in COLUMNS if not pa.types.is_nested(COLUMNS[name].type)]

@@ -12,9 +12,9 @@ import pytest
 from lance.indices import IndexConfig
 
 import lancekit as lk
+from lancekit._index.build.column import IndexedColumn
+from lancekit._index.build.zones import BloomZones, ZoneMap, filter_bytes
 from lancekit.file import LanceFileReader
-from lancekit.index.build.column import IndexedColumn
-from lancekit.index.build.zones import BloomZones, ZoneMap, filter_bytes
 from tests.support.indexed_columns import COLUMNS
 
 OTHERS = ("half", "float", "double")  # pylance's bounds miss rows of values that are no number

@@ -10,10 +10,10 @@ import lance
 import pyarrow as pa
 import pytest
 
+from lancekit._index.inverted.analyzer import Analyzer
+from lancekit._index.inverted.settings import AnalyzerSettings, parse_settings
+from lancekit._index.inverted.stop_words import LANGUAGES, stop_words
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
-from lancekit.index.inverted.analyzer import Analyzer
-from lancekit.index.inverted.settings import AnalyzerSettings, parse_settings
-from lancekit.index.inverted.stop_words import LANGUAGES, stop_words
 
 #: what both sides know of: later versions of Unicode have more
 LETTERS = [

@@ -9,10 +9,10 @@ import lance
 import pyarrow as pa
 import pytest
 
+from lancekit._index.inverted.fst import Fst
+from lancekit._index.inverted.token_set import fst_items
 from lancekit.errors import CorruptFileError
 from lancekit.file import LanceFileReader
-from lancekit.index.inverted.fst import Fst
-from lancekit.index.inverted.token_set import fst_items
 
 
 @pytest.fixture(scope="module")

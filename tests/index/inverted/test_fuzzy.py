@@ -7,8 +7,8 @@ import random
 import pyarrow as pa
 import pytest
 
-from lancekit.index.inverted import fuzzy
-from lancekit.index.inverted.fuzzy import Spelling, alternatives, near
+from lancekit._index.inverted import fuzzy
+from lancekit._index.inverted.fuzzy import Spelling, alternatives, near
 
 
 def changes(one: str, other: str) -> int:

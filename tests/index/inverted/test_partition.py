@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._index.inverted.analyzer import Analyzer
+from lancekit._index.inverted.partition import FreshPartition, Partition
+from lancekit._index.inverted.segment import OpenSegment, open_segment
+from lancekit._index.inverted.settings import AnalyzerSettings
+from lancekit._index.kinds import INVERTED
+from lancekit._index.segment import Segment
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.file import LanceFileReader, LanceFileWriter
-from lancekit.index.inverted.analyzer import Analyzer
-from lancekit.index.inverted.partition import FreshPartition, Partition
-from lancekit.index.inverted.segment import OpenSegment, open_segment
-from lancekit.index.inverted.settings import AnalyzerSettings
-from lancekit.index.kinds import INVERTED
-from lancekit.index.segment import Segment
 
 BUILD = """
 ds = lance.dataset(arguments["uri"])

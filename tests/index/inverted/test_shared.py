@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit.index.inverted.analyzer import Analyzer
-from lancekit.index.inverted.bm25 import places_of, shared
-from lancekit.index.inverted.partition import FreshPartition
-from lancekit.index.inverted.settings import AnalyzerSettings
+from lancekit._index.inverted.analyzer import Analyzer
+from lancekit._index.inverted.bm25 import places_of, shared
+from lancekit._index.inverted.partition import FreshPartition
+from lancekit._index.inverted.settings import AnalyzerSettings
 
 TOKENS = ["always", "often", "half", "rare", "once"]
 PARTS = [1.0, 0.9, 0.5, 0.02, 0.0]

@@ -7,9 +7,9 @@ import random
 import pyarrow as pa
 import pytest
 
-from lancekit.index.inverted import analyzer
-from lancekit.index.inverted.analyzer import splitter, texts_of, words_of
-from lancekit.index.inverted.settings import AnalyzerSettings
+from lancekit._index.inverted import analyzer
+from lancekit._index.inverted.analyzer import splitter, texts_of, words_of
+from lancekit._index.inverted.settings import AnalyzerSettings
 
 LETTERS = [*"ab1Z_ .,-'\n\t\x00", "é", "—", "\u00a0", "ß", "日", "😀", "\u0345", "²"]
 

@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 import pytest
 
 import lancekit as lk
-from lancekit.index.search import btree
-from lancekit.index.search.order import ranks_of
-from lancekit.index.search.question import Question
-from lancekit.index.search.reach import Reach
+from lancekit._index.search import btree
+from lancekit._index.search.order import ranks_of
+from lancekit._index.search.question import Question
+from lancekit._index.search.reach import Reach
+from lancekit._scan.index_lookup import lookup_of
 from lancekit.indices import IndexConfig
-from lancekit.scan.index_lookup import lookup_of
 
 ROWS, PAGE = 20_000, 256
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import lancekit as lk
-from lancekit.notebook.explorer.changes import NAMED, Change, apply_plan, plan_change
-from lancekit.notebook.explorer.reading import Reader
-from lancekit.notebook.render.controls import drawn
+from lancekit._notebook.explorer.changes import NAMED, Change, apply_plan, plan_change
+from lancekit._notebook.explorer.reading import Reader
+from lancekit._notebook.render.controls import drawn
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from html import unescape
 import pytest
 
 import lancekit as lk
-from lancekit.notebook import show
-from lancekit.notebook.explorer import Explorer
-from lancekit.notebook.explorer.state import Move
-from lancekit.notebook.render.controls import VIEW
+from lancekit._notebook import show
+from lancekit._notebook.explorer import Explorer
+from lancekit._notebook.explorer.state import Move
+from lancekit._notebook.render.controls import VIEW
 
 NOW = datetime(2040, 1, 1, tzinfo=UTC)
 

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.notebook.explorer import pages
-from lancekit.notebook.explorer.pages import Cost, read_page
-from lancekit.notebook.explorer.reading import Reader
-from lancekit.notebook.explorer.state import Ask, Filter, Sort, Turn, step
+from lancekit._notebook.explorer import pages
+from lancekit._notebook.explorer.pages import Cost, read_page
+from lancekit._notebook.explorer.reading import Reader
+from lancekit._notebook.explorer.state import Ask, Filter, Sort, Turn, step
 
 
 def never():

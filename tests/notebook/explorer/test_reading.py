@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import lancekit as lk
-from lancekit.notebook.explorer.reading import Reader, apart
-from lancekit.notebook.explorer.state import Move, step
+from lancekit._notebook.explorer.reading import Reader, apart
+from lancekit._notebook.explorer.state import Move, step
 
 _listening = []
 

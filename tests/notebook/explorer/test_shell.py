@@ -6,10 +6,10 @@ import threading
 import pytest
 
 import lancekit as lk
-from lancekit.notebook.explorer import shell as module
-from lancekit.notebook.explorer.shell import Shell
-from lancekit.notebook.explorer.state import Go
-from lancekit.notebook.explorer.visit import Visit
+from lancekit._notebook.explorer import shell as module
+from lancekit._notebook.explorer.shell import Shell
+from lancekit._notebook.explorer.state import Go
+from lancekit._notebook.explorer.visit import Visit
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_columns(shell):
 
 
 def test_what_takes_long_is_asked_for(shell, monkeypatch):
-    monkeypatch.setattr("lancekit.notebook.explorer.pages.ASKED_ABOVE", 1)
+    monkeypatch.setattr("lancekit._notebook.explorer.pages.ASKED_ABOVE", 1)
     after(shell, filter="x > 4")
     assert "not read yet" in text(shell.pane)
     press(shell, "read")

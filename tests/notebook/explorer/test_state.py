@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from lancekit.notebook.explorer.state import (
+from lancekit._notebook.explorer.state import (
     MOST_SORTED,
     Ask,
     End,

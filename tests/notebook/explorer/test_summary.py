@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.notebook.explorer import views as module
-from lancekit.notebook.explorer.views import BINS, read_summary
+from lancekit._notebook.explorer import views as module
+from lancekit._notebook.explorer.views import BINS, read_summary
 
 
 def never():

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.notebook.explorer.pages import read_page
-from lancekit.notebook.explorer.reading import Reader, apart
-from lancekit.notebook.explorer.state import ExplorerState, Filter, Go, Look, Pin, Sort, Turn, step
-from lancekit.notebook.explorer.views import (
+from lancekit._notebook.explorer.pages import read_page
+from lancekit._notebook.explorer.reading import Reader, apart
+from lancekit._notebook.explorer.state import ExplorerState, Filter, Go, Look, Pin, Sort, Turn, step
+from lancekit._notebook.explorer.views import (
     code_of,
     compare_card,
     page_card,
@@ -21,9 +21,9 @@ from lancekit.notebook.explorer.views import (
     summary_card,
     view_of_page,
 )
-from lancekit.notebook.render.controls import drawn
-from lancekit.notebook.render.html import MAX_BYTES
-from lancekit.notebook.render.text import render_text
+from lancekit._notebook.render.controls import drawn
+from lancekit._notebook.render.html import MAX_BYTES
+from lancekit._notebook.render.text import render_text
 
 NOW = datetime(2040, 1, 1, tzinfo=UTC)
 

@@ -1,9 +1,9 @@
 """What a visit shows at its stops, and what it reads for that."""
 
 import lancekit as lk
-from lancekit.notebook.explorer.state import Go, Look, Pin, Summarize
-from lancekit.notebook.explorer.visit import Visit
-from lancekit.notebook.render.controls import drawn
+from lancekit._notebook.explorer.state import Go, Look, Pin, Summarize
+from lancekit._notebook.explorer.visit import Visit
+from lancekit._notebook.render.controls import drawn
 
 
 def test_what_is_read_of_rows_is_read_when_somebody_asks(ds):

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 import lancekit as lk
-from lancekit.format import names
-from lancekit.format.manifest import encode_manifest_file
-from lancekit.format.names import ManifestNaming
+from lancekit._format import names
+from lancekit._format.manifest import encode_manifest_file
+from lancekit._format.names import ManifestNaming
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = ["<script>alert(1)</script>", "a\"b'&amp;", "$x^2$ \\", "שלום עולם", "👩‍🚀" * 3, "x" * 300]

@@ -5,10 +5,10 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.api import sampled_rows
-from lancekit.notebook import show_text
-from lancekit.notebook.explorer.views import read_summary
-from lancekit.notebook.render.words import plural
+from lancekit._api import sampled_rows
+from lancekit._notebook import show_text
+from lancekit._notebook.explorer.views import read_summary
+from lancekit._notebook.render.words import plural
 from tests.notebook.pictures.support import NAMES, parsed, words
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit.notebook.pictures.columns import compare, kolmogorov_smirnov, stability_index
+from lancekit._notebook.pictures.columns import compare, kolmogorov_smirnov, stability_index
 
 
 def _compared(old, new, measure="psi"):

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 import lancekit as lk
-from lancekit.format.fragment import FragmentList
+from lancekit._format.fragment import FragmentList
 from tests.notebook.pictures.support import parsed, words
 
 

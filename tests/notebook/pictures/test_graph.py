@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 import lancekit as lk
-from lancekit.notebook.pictures.graph import graph_picture, mermaid, render_text
-from lancekit.notebook.pictures.lanes import lanes_of
-from lancekit.notebook.pictures.refs import Graph, Link, Node, Reader, Track, graph_of, merges_into
+from lancekit._notebook.pictures.graph import graph_picture, mermaid, render_text
+from lancekit._notebook.pictures.lanes import lanes_of
+from lancekit._notebook.pictures.refs import Graph, Link, Node, Reader, Track, graph_of, merges_into
 from tests.notebook.pictures.support import NAMES, merged, numbered, parsed, words
 
 
@@ -120,7 +120,7 @@ def test_names_of_others():
     links = [Link("fork", (at, 2), (0, 2)) for at in range(1, len(tracks))]
     lanes = lanes_of(Graph("x", tuple(tracks), tuple(nodes), tuple(links), ()))
     picture = replace(graph_picture(lk.write_dataset({"x": [1]}, "memory://graph-names")))
-    from lancekit.notebook.pictures.graph import render_svg
+    from lancekit._notebook.pictures.graph import render_svg
 
     hostile = replace(picture, render=lambda: render_svg(lanes, NAMES[0], NAMES[1]))
     assert NAMES[0] in " ".join(words(parsed(hostile)))

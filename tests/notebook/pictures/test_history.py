@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 import lancekit as lk
-from lancekit.notebook.render.html import MAX_BYTES
+from lancekit._notebook.render.html import MAX_BYTES
 from tests.notebook.conftest import rows
 from tests.notebook.pictures.support import numbered, parsed, words
 

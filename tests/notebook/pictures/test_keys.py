@@ -5,14 +5,14 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.format.key_filter import (
+from lancekit._format.key_filter import (
     BloomKeyFilter,
     bit_places,
     build_bloom,
     build_exact,
 )
-from lancekit.format.key_hashes import hash_keys
-from lancekit.notebook.pictures.keys import facts_of
+from lancekit._format.key_hashes import hash_keys
+from lancekit._notebook.pictures.keys import facts_of
 from tests.notebook.pictures.support import keyed, parsed, words
 
 

@@ -3,8 +3,8 @@
 from uuid import UUID
 
 import lancekit as lk
-from lancekit.api.lance_dataset import LanceDataset
-from lancekit.operations.mem_wal.shards import Generation, ShardInfo, Shards
+from lancekit._api.lance_dataset import LanceDataset
+from lancekit._operations.mem_wal.shards import Generation, ShardInfo, Shards
 from tests.notebook.conftest import rows
 from tests.notebook.pictures.support import parsed, words
 

@@ -8,11 +8,11 @@ from importlib.resources import files
 import pytest
 
 import lancekit as lk
-from lancekit.notebook.pictures.style import DARK, DASHES, HATCHES, LIGHT, MARKS, drawn
+from lancekit._notebook.pictures.style import DARK, DASHES, HATCHES, LIGHT, MARKS, drawn
 from tests.notebook.pictures.support import NAMES, parsed, words
 from tests.notebook.render.test_html import contrast
 
-CSS = (files("lancekit.notebook.pictures") / "style.css").read_text(encoding="utf-8")
+CSS = (files("lancekit._notebook.pictures") / "style.css").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])

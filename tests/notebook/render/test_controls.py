@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.notebook.render import controls
-from lancekit.notebook.render.controls import (
+from lancekit._notebook.render import controls
+from lancekit._notebook.render.controls import (
     VIEW,
     Confirmed,
     Interactive,
@@ -19,7 +19,7 @@ from lancekit.notebook.render.controls import (
     page_table,
     told_error,
 )
-from lancekit.notebook.render.models import Card
+from lancekit._notebook.render.models import Card
 from tests.notebook.conftest import rows
 
 # ---- requests

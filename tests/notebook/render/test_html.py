@@ -10,18 +10,18 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.notebook import show_html, show_text
-from lancekit.notebook.cards import card
-from lancekit.notebook.render.html import MAX_BYTES, render_code, render_html, render_note
-from lancekit.notebook.render.models import Card, Column, Fact, Row, Table
-from lancekit.notebook.render.text import render_text
-from lancekit.notebook.render.words import cut
+from lancekit._notebook import show_html, show_text
+from lancekit._notebook.cards import card
+from lancekit._notebook.render.html import MAX_BYTES, render_code, render_html, render_note
+from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
+from lancekit._notebook.render.text import render_text
+from lancekit._notebook.render.words import cut
 from tests.notebook.conftest import NOW
 
 TAGS = {"div", "style", "p", "span", "b", "dl", "dt", "dd", "pre", "code", "details", "summary"}
 TAGS |= {"table", "caption", "thead", "tbody", "tr", "th", "td"}
 ATTRIBUTES = {"class", "role", "aria-label", "scope", "tabindex", "title"}
-CSS = (files("lancekit.notebook.render") / "style.css").read_text(encoding="utf-8")
+CSS = (files("lancekit._notebook.render") / "style.css").read_text(encoding="utf-8")
 HOSTILE = [
     "<script>alert(1)</script>",
     "\"><img src=x onerror='alert(1)'>",

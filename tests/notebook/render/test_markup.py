@@ -2,7 +2,7 @@
 
 from xml.etree.ElementTree import fromstring
 
-from lancekit.notebook.render.html import Markup, element, joined
+from lancekit._notebook.render.html import Markup, element, joined
 
 EVIL = "</b><script>'\"&amp;"
 

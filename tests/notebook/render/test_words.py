@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lancekit.notebook.render import words
+from lancekit._notebook.render import words
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

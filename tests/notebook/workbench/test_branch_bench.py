@@ -6,10 +6,10 @@ import lance
 import pytest
 
 import lancekit as lk
-from lancekit.notebook import show_html, show_text
-from lancekit.notebook.workbench import open_branches
-from lancekit.notebook.workbench.picks import Picks, code_of, picks_of, sides_of
-from lancekit.notebook.workbench.steps import Turn
+from lancekit._notebook import show_html, show_text
+from lancekit._notebook.workbench import open_branches
+from lancekit._notebook.workbench.picks import Picks, code_of, picks_of, sides_of
+from lancekit._notebook.workbench.steps import Turn
 from tests.notebook.render.test_html import HOSTILE, Reader
 from tests.notebook.workbench.conftest import widgets
 

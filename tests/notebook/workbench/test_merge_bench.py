@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._notebook import show_html, show_text
+from lancekit._notebook.workbench import open_merge
+from lancekit._notebook.workbench.bench import Bench
 from lancekit.errors import CommitConflictError, RetryableConflictError
-from lancekit.notebook import show_html, show_text
-from lancekit.notebook.workbench import open_merge
-from lancekit.notebook.workbench.bench import Bench
 from tests.notebook.render.test_html import HOSTILE, Reader
 from tests.notebook.workbench.conftest import widgets
 
@@ -226,7 +226,7 @@ def test_the_twin_is_what_a_saved_notebook_has(ds):
 
 
 def test_a_spark_source_is_previewed_on_demand(ds, monkeypatch):
-    from lancekit.notebook.workbench import source
+    from lancekit._notebook.workbench import source
 
     choice = source.choose_source([], is_frame=False)
     monkeypatch.setattr(source, "choose_source", lambda *_, **__: replace(choice, engine="spark"))

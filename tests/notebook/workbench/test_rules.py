@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 import lancekit as lk
-from lancekit.notebook.workbench.rules import CHOICES, Rules, built, code_of, rules_of
+from lancekit._notebook.workbench.rules import CHOICES, Rules, built, code_of, rules_of
 
 EVIL = "a\u202e'b\"\n"
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._notebook.workbench.source import Odd, drift, hold
 from lancekit.errors import InvalidTypeError, SchemaMismatchError
-from lancekit.notebook.workbench.source import Odd, drift, hold
 
 LIKE = pa.schema({"id": pa.int64(), "v": pa.string()})
 ROWS = {"id": [1, 1, None], "v": ["a", "b", "c"]}

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from lancekit.notebook.workbench.steps import (
+from lancekit._notebook.workbench.steps import (
     Applied,
     Apply,
     Choose,

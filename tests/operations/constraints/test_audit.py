@@ -12,16 +12,16 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.commit.manifest.build import build_manifest
+from lancekit._commit.manifest.build import build_manifest
+from lancekit._format.operations import Append
+from lancekit._operations.constraints.audit import Audit
+from lancekit._operations.constraints.stored import PREFIX
 from lancekit.errors import (
     ConstraintViolationError,
     InvalidArgumentError,
     PredicateError,
     UnsupportedFeatureError,
 )
-from lancekit.format.operations import Append
-from lancekit.operations.constraints.audit import Audit
-from lancekit.operations.constraints.stored import PREFIX
 from tests.support.faults import Faults, injected
 from tests.support.forked import at_once
 

@@ -2,8 +2,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._operations.constraints.evaluate import condition_of, evaluate, holds
 from lancekit.errors import PredicateError
-from lancekit.operations.constraints.evaluate import condition_of, evaluate, holds
 
 ROWS = pa.table(
     {

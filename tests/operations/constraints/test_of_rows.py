@@ -8,8 +8,8 @@ import lance
 import pytest
 
 import lancekit as lk
+from lancekit._operations.constraints.stored import PREFIX
 from lancekit.errors import ConstraintViolationError, UnsupportedFeatureError
-from lancekit.operations.constraints.stored import PREFIX
 from tests.support.shards import SHARD
 
 

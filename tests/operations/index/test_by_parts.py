@@ -8,8 +8,8 @@ import lance
 import pytest
 
 import lancekit as lk
+from lancekit._index.kinds import KINDS
 from lancekit.errors import IndexExistsError, InvalidArgumentError, RetryableConflictError
-from lancekit.index.kinds import KINDS
 from tests.support.indexed_columns import answered_by_index, rows, unlike
 
 IDS = pytest.mark.parametrize("stable", [False, True], ids=["addresses", "row-ids"])

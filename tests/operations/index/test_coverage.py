@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._operations.index import coverage
 from lancekit.errors import IndexNotFoundError
-from lancekit.operations.index import coverage
 
 
 def _made(place: str, **options: object) -> lk.LanceDataset:

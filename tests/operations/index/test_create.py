@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._index.kinds import KINDS
 from lancekit.errors import (
     ColumnNotFoundError,
     IndexExistsError,
@@ -18,7 +19,6 @@ from lancekit.errors import (
     InvalidTypeError,
     StorageError,
 )
-from lancekit.index.kinds import KINDS
 from lancekit.indices import IndexConfig
 from tests.support.indexed_columns import COLUMNS, answered_by_index, rows, unlike, unlike_here
 

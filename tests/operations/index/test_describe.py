@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._index.kinds import KINDS
 from lancekit.errors import IndexNotFoundError
-from lancekit.index.kinds import KINDS
 from lancekit.indices import IndexConfig, IndexDescription, IndexSegmentDescription
 from tests.support.indexed_columns import rows
 

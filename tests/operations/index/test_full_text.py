@@ -17,6 +17,7 @@ import pytest
 
 import lancekit as lk
 import lancekit.query
+from lancekit._storage.local import LocalStore
 from lancekit.errors import (
     IndexExistsError,
     InvalidArgumentError,
@@ -24,7 +25,6 @@ from lancekit.errors import (
 )
 from lancekit.file import LanceFileReader
 from lancekit.indices import IndexConfig
-from lancekit.storage.local import LocalStore
 
 WORDS = [f"w{number}" for number in range(30)] + ["snow", "late"]
 WEIGHTS = [100 / (number + 1) for number in range(30)] + [6, 4]

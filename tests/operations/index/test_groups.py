@@ -16,18 +16,18 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.file.writer import FileWriter
-from lancekit.index.kinds import BTREE
-from lancekit.operations.common.retry import RetryPolicy
-from lancekit.operations.index import create
-from lancekit.operations.index.create import IndexRequest, create_index
-from lancekit.pipeline.engine.engine import Choice, LocalRunner
+from lancekit._file.writer import FileWriter
+from lancekit._index.kinds import BTREE
+from lancekit._operations.common.retry import RetryPolicy
+from lancekit._operations.index import create
+from lancekit._operations.index.create import IndexRequest, create_index
+from lancekit._pipeline.engine.engine import Choice, LocalRunner
 
 KINDS = {"x": ["BTREE", "BITMAP", "ZONEMAP"], "t": ["INVERTED"]}
 KILLED = """
 import os, sys
 import lancekit as lk
-from lancekit.operations.index import create
+from lancekit._operations.index import create
 create.put_segments = lambda *_: os._exit(9)
 lk.dataset(sys.argv[1]).create_scalar_index("x", "BTREE")
 """

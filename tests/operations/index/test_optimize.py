@@ -14,17 +14,17 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format.index import IndexDetails
+from lancekit._index.build.files import NewFile, write_file
+from lancekit._index.kinds import KINDS
+from lancekit._storage.local import LocalStore
 from lancekit.errors import (
     CorruptFileError,
     IndexNotFoundError,
     InvalidArgumentError,
     NotOfferedError,
 )
-from lancekit.format.index import IndexDetails
-from lancekit.index.build.files import NewFile, write_file
-from lancekit.index.kinds import KINDS
 from lancekit.indices import IndexConfig
-from lancekit.storage.local import LocalStore
 from tests.support.indexed_columns import answered_by_index, rows, unlike, unlike_here
 
 IDS = pytest.mark.parametrize("stable", [False, True], ids=["addresses", "row-ids"])

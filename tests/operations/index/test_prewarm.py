@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._storage import identity
 from lancekit.errors import IndexNotFoundError, InvalidArgumentError
-from lancekit.storage import identity
 
 NUMBERS = pa.array(range(600))
 TEXTS = pa.array([f"word{number} and so on" for number in range(600)])
@@ -71,7 +71,7 @@ def test_pages_of_a_tree(ds: lk.LanceDataset, monkeypatch: pytest.MonkeyPatch) -
     for limit, held in ((1 << 20, True), (5_000, False)):
         with lk.options(cache_bytes=limit):
             lk.clear_cache()
-            monkeypatch.setattr("lancekit.index.search.btree.cache_limit", lambda at=limit: at)
+            monkeypatch.setattr("lancekit._index.search.btree.cache_limit", lambda at=limit: at)
             ds.prewarm_index("BTREE_idx")
             assert ("values" in lk.cache_info().kinds) is held
 

@@ -8,7 +8,7 @@ import lance
 import pytest
 
 import lancekit as lk
-from lancekit.index.kinds import KINDS
+from lancekit._index.kinds import KINDS
 from lancekit.optimize import Compaction
 from tests.support.indexed_columns import answered_by_index, rows, unlike, unlike_here
 

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format.index import fragment_reuse_of
+from lancekit._index.search.reuse import reuse_of
+from lancekit._operations.index import reuse as notes
+from lancekit._storage import identity
+from lancekit._storage.local import LocalStore
 from lancekit.errors import InvalidTypeError, NotOfferedError, RetryableConflictError
-from lancekit.format.index import fragment_reuse_of
-from lancekit.index.search.reuse import reuse_of
-from lancekit.operations.index import reuse as notes
 from lancekit.optimize import Compaction
-from lancekit.storage import identity
-from lancekit.storage.local import LocalStore
 
 DEFER = {"defer_index_remap": True}
 

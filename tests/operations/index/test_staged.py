@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._index.build.files import add_files
+from lancekit._operations.index import staged
 from lancekit.errors import (
     ColumnNotFoundError,
     InvalidArgumentError,
     InvalidTypeError,
     NotOfferedError,
 )
-from lancekit.index.build.files import add_files
-from lancekit.operations.index import staged
 
 ROWS = {"t": [f"hello w{i % 7} x{i} the" for i in range(40)], "n": list(range(40))}
 SETTINGS: dict[str, Any] = {"with_position": True, "remove_stop_words": False}

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._index.build import text_partitions
 from lancekit.file import LanceFileReader
-from lancekit.index.build import text_partitions
 
 WORDS = [f"w{number}" for number in range(60)] + ["schnee", "снег", "雪", "snow", "snowing"]
 PLAIN: dict[str, Any] = {"stem": False, "remove_stop_words": False}

@@ -14,6 +14,10 @@ import pytest
 from lance.dataset import VectorIndexReader as TheirReader
 
 import lancekit as lk
+from lancekit._file.open_files import OpenFiles
+from lancekit._index.ivf.segment import VectorSegment
+from lancekit._index.kinds import VECTORS
+from lancekit._index.segment import open_index_file
 from lancekit.dataset import VectorIndexReader
 from lancekit.errors import (
     ColumnNotFoundError,
@@ -23,10 +27,6 @@ from lancekit.errors import (
     InvalidTypeError,
     NotOfferedError,
 )
-from lancekit.file.open_files import OpenFiles
-from lancekit.index.ivf.segment import VectorSegment
-from lancekit.index.kinds import VECTORS
-from lancekit.index.segment import open_index_file
 from lancekit.indices import IndicesBuilder
 
 SIZE = 8

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import lancekit as lk
-from lancekit.index.kinds import KINDS
+from lancekit._index.kinds import KINDS
 from tests.support.indexed_columns import COLUMNS, filters_on, rows
 
 ASK = """

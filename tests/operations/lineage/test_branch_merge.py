@@ -19,6 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lancekit as lk
+from lancekit._format.operation_parts import CompactedSsTable
+from lancekit._format.operations import Update
+from lancekit._operations.lineage.branch_merge import changes_of
+from lancekit._storage.local import LocalStore
 from lancekit.errors import (
     BranchNotFoundError,
     CorruptFileError,
@@ -29,10 +33,6 @@ from lancekit.errors import (
     SchemaMismatchError,
     VersionNotFoundError,
 )
-from lancekit.format.operation_parts import CompactedSsTable
-from lancekit.format.operations import Update
-from lancekit.operations.lineage.branch_merge import changes_of
-from lancekit.storage.local import LocalStore
 from tests.operations.lineage.test_three_way import (
     Written,
     as_read,
@@ -244,7 +244,7 @@ def test_two_processes_merge_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     exp = ds.create_branch("exp")
     exp.insert({"id": [3]}, mode="append")
     ds.delete("id = 1")
-    from lancekit.operations.lineage import apply_changes as module
+    from lancekit._operations.lineage import apply_changes as module
 
     planned, done = module.planned, []
 
@@ -865,7 +865,7 @@ def test_a_target_that_moves_meanwhile(
 ) -> None:
     exp = ds.create_branch("exp")
     change_all_ways(exp)
-    from lancekit.operations.lineage import linked_files as module
+    from lancekit._operations.lineage import linked_files as module
 
     bring, other = module._bring, lk.dataset(ds.uri)
 
@@ -888,7 +888,7 @@ def test_files_that_a_cleanup_took_are_brought_again(
 ) -> None:
     exp = ds.create_branch("exp")
     change_all_ways(exp)
-    from lancekit.operations.lineage import linked_files as module
+    from lancekit._operations.lineage import linked_files as module
 
     commit = module.commit
 

@@ -25,7 +25,7 @@ def test_a_struct_of_which_no_part_is_left_is_refused_before_rows_are_read(
     exp.drop_columns(["s.y"])
     exp.update({"n": "9"}, where="id = 1")
     version = ds.version
-    from lancekit.operations.lineage import three_way
+    from lancekit._operations.lineage import three_way
 
     def read(*_: Any) -> None:
         pytest.fail("rows were read")

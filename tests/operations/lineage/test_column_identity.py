@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lancekit as lk
+from lancekit._operations.lineage.columns import column_pairs
 from lancekit.errors import SchemaMismatchError
-from lancekit.operations.lineage.columns import column_pairs
 from tests.system.test_equivalence import runs
 
 NAMES = "abcde"

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lancekit as lk
+from lancekit._format.operations import Merge
 from lancekit.errors import MergeConflictError, SchemaMismatchError
-from lancekit.format.operations import Merge
 from tests.operations.lineage.test_branch_merge import files_below, told
 from tests.operations.lineage.test_three_way import as_read, row
 from tests.operations.lineage.three_way_model import Row
@@ -478,7 +478,7 @@ def test_a_writer_of_the_reference_lands_first(
     ds: lk.LanceDataset, change: str, race: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both_moved(ds, CHANGES[change][0])
-    from lancekit.operations.lineage import linked_files as module
+    from lancekit._operations.lineage import linked_files as module
 
     done = list[str]()
     commit = module.commit  # type: ignore[attr-defined]  # what the module uses

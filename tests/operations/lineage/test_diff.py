@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lancekit as lk
-from lancekit.api.diff import DatasetDiff
+from lancekit._api.diff import DatasetDiff
+from lancekit._pipeline.diff import row_values
 from lancekit.errors import ColumnNotFoundError, InvalidArgumentError, UnsupportedFeatureError
-from lancekit.pipeline.diff import row_values
 from tests.pipeline.diff.test_values import plain
 from tests.support.equivalence import Side, begin, draw_step
 from tests.system.test_equivalence import runs, told

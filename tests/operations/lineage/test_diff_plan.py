@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.operations.lineage.columns import pairs_since
-from lancekit.operations.lineage.diff_plan import plan_diff
-from lancekit.operations.lineage.rows import seen
-from lancekit.pipeline.diff.fragments import Shared, shared
-from lancekit.scan.fragments.source import fragment_sources
-from lancekit.versions.ancestor import common_ancestor
-from lancekit.versions.snapshot import Snapshot
+from lancekit._operations.lineage.columns import pairs_since
+from lancekit._operations.lineage.diff_plan import plan_diff
+from lancekit._operations.lineage.rows import seen
+from lancekit._pipeline.diff.fragments import Shared, shared
+from lancekit._scan.fragments.source import fragment_sources
+from lancekit._versions.ancestor import common_ancestor
+from lancekit._versions.snapshot import Snapshot
 
 STEPS = 14
 

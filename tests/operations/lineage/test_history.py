@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import lancekit as lk
-from lancekit.operations.lineage.diff import operations_between
+from lancekit._operations.lineage.diff import operations_between
 
 
 def test_operations_that_a_restore_took_back(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.format.operations import Merge
+from lancekit._format.operations import Merge
 
 Row = dict[str, Any]
 

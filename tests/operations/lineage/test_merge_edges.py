@@ -11,8 +11,8 @@ import lance
 import pytest
 
 import lancekit as lk
-from lancekit.operations.lineage import apply_changes
-from lancekit.versions.merge_edges import MERGE_KEYS
+from lancekit._operations.lineage import apply_changes
+from lancekit._versions.merge_edges import MERGE_KEYS
 
 
 def table(folder: Path, *, stable: bool = False) -> lk.LanceDataset:

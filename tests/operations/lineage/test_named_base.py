@@ -9,6 +9,7 @@ import lance
 import pytest
 
 import lancekit as lk
+from lancekit._notebook.workbench.picks import Picks, code_of
 from lancekit.errors import (
     InvalidArgumentError,
     MergeConflictError,
@@ -16,7 +17,6 @@ from lancekit.errors import (
     TagNotFoundError,
     VersionNotFoundError,
 )
-from lancekit.notebook.workbench.picks import Picks, code_of
 
 
 def rows(ds: lk.LanceDataset) -> dict[int, int]:

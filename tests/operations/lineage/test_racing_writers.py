@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format.operations import Merge
 from lancekit.errors import CommitConflictError
-from lancekit.format.operations import Merge
 from tests.support.pylance4 import interpreter
 
 #: writes until the file of its last argument is there; prints what was acknowledged

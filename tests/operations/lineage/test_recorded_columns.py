@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._versions.merge_edges import MERGE_KEYS
 from lancekit.errors import SchemaMismatchError
-from lancekit.versions.merge_edges import MERGE_KEYS
 
 NOW = timedelta(0)
 BRANCHES = ("main", "exp")

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._versions.commit_graph import CommitGraph
 from lancekit.errors import MergeConflictError
-from lancekit.versions.commit_graph import CommitGraph
 from tests.support.forked import at_once
 
 Rows = dict[int, dict[str, int]]

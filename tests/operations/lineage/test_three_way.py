@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lancekit as lk
+from lancekit._format.key_filter import is_empty
 from lancekit.errors import (
     InvalidArgumentError,
     MergeConflictError,
     SchemaMismatchError,
     VersionNotFoundError,
 )
-from lancekit.format.key_filter import is_empty
 from tests.operations.lineage.test_diff import STEPS, text
 from tests.operations.lineage.three_way_model import Row, merged
 from tests.support.equivalence import begin, draw_step

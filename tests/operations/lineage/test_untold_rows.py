@@ -11,8 +11,8 @@ import lance
 import pytest
 
 import lancekit as lk
+from lancekit._versions.commit_graph import CommitGraph
 from lancekit.errors import InvalidArgumentError
-from lancekit.versions.commit_graph import CommitGraph
 from tests.support.faults import Call, Faults, injected
 
 

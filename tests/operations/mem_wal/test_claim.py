@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 import lancekit as lk
+from lancekit._format.mem_wal.names import WAL, entry_name
+from lancekit._format.mem_wal.shard_manifest import ShardFieldValue
+from lancekit._operations.mem_wal import claim as claiming
+from lancekit._operations.mem_wal.claim import Claim, claim
+from lancekit._shards.entry import encode_entry, read_entry
+from lancekit._shards.log import positions, put_entry, replayable
+from lancekit._shards.manifests import change, latest
+from lancekit._shards.schema import wal_schema
+from lancekit._shards.shard import Shard
+from lancekit._storage.local import LocalStore
 from lancekit.errors import CorruptFileError, FencedError, ShardError
-from lancekit.format.mem_wal.names import WAL, entry_name
-from lancekit.format.mem_wal.shard_manifest import ShardFieldValue
-from lancekit.operations.mem_wal import claim as claiming
-from lancekit.operations.mem_wal.claim import Claim, claim
-from lancekit.shards.entry import encode_entry, read_entry
-from lancekit.shards.log import positions, put_entry, replayable
-from lancekit.shards.manifests import change, latest
-from lancekit.shards.schema import wal_schema
-from lancekit.shards.shard import Shard
-from lancekit.storage.local import LocalStore
 from tests.support.shards import SHARD, newest, opened, rows, with_shards
 
 
@@ -177,7 +177,7 @@ def test_case_10_an_entry_between_claim_and_sentinel_is_replayed(
             assert put_entry(shard, 4, encode_entry(schema, late, 1, 1))
         return put_entry(shard, number, data)
 
-    monkeypatch.setattr("lancekit.operations.mem_wal.claim.put_entry", put_late)
+    monkeypatch.setattr("lancekit._operations.mem_wal.claim.put_entry", put_late)
     claimed = claim(shard, schema)
     assert (ids(claimed), claimed.position) == ([10, 11, 12, 77], 6)
 
@@ -191,7 +191,7 @@ def test_another_claim_meanwhile_is_seen(tmp_path: Path, monkeypatch: pytest.Mon
         taken.append(claim(shard, schema))
         return put_entry(shard, number, data)
 
-    monkeypatch.setattr("lancekit.operations.mem_wal.claim.put_entry", put_late)
+    monkeypatch.setattr("lancekit._operations.mem_wal.claim.put_entry", put_late)
     with pytest.raises(FencedError):
         claim(shard, schema)
     assert taken[0].epoch == 3
@@ -205,7 +205,7 @@ def test_a_drain_meanwhile_is_no_rival(tmp_path: Path, monkeypatch: pytest.Monke
         change(shard, None, lambda newest: replace(newest, last_seen=1))
         return False
 
-    monkeypatch.setattr("lancekit.operations.mem_wal.claim.put_next", drained_first)
+    monkeypatch.setattr("lancekit._operations.mem_wal.claim.put_next", drained_first)
     assert claim(shard, schema).epoch == 2
 
 

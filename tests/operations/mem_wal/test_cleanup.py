@@ -13,13 +13,13 @@ import lance
 import pytest
 
 import lancekit as lk
+from lancekit._format.mem_wal.names import position
+from lancekit._operations.mem_wal import cleanup
+from lancekit._shards.entry import read_entry
+from lancekit._shards.manifests import latest
+from lancekit._shards.shard import Shard, shard_of
+from lancekit._storage.local import LocalStore
 from lancekit.errors import InvalidArgumentError
-from lancekit.format.mem_wal.names import position
-from lancekit.operations.mem_wal import cleanup
-from lancekit.shards.entry import read_entry
-from lancekit.shards.manifests import latest
-from lancekit.shards.shard import Shard, shard_of
-from lancekit.storage.local import LocalStore
 from tests.support.faults import Call, Faults, injected
 from tests.support.mem_wal_model import table_of, write_with_pylance
 from tests.support.shards import LEFT_OPEN_MS

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import lancekit as lk
+from lancekit._format.mem_wal.names import LOGS, position
+from lancekit._operations.mem_wal.reader import sources
 from lancekit.errors import LancekitError
-from lancekit.format.mem_wal.names import LOGS, position
-from lancekit.operations.mem_wal.reader import sources
 
 #: so many tests try the damages, and so many each of its fifty; all of them with ``--whole``
 _PARTS, _TRIED = 8, 3

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format.mem_wal.names import MANIFESTS, position
+from lancekit._operations.mem_wal.reader import sources
 from lancekit.errors import CorruptFileError
-from lancekit.format.mem_wal.names import MANIFESTS, position
-from lancekit.operations.mem_wal.reader import sources
 from tests.support.damaged_logs import FOLDER, REPAIR, cut, made, read, rows, works
 from tests.support.shards import SHARD
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import lancekit as lk
+from lancekit._format.mem_wal.names import LOGS
+from lancekit._operations.mem_wal.reader import sources
 from lancekit.errors import CorruptFileError, ReadOnlyError
-from lancekit.format.mem_wal.names import LOGS
-from lancekit.operations.mem_wal.reader import sources
 from tests.support.damaged_logs import REPAIR
 
 

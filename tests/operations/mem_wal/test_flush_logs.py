@@ -12,11 +12,11 @@ import lance
 import pytest
 
 import lancekit as lk
+from lancekit._format.mem_wal.names import entry_name
+from lancekit._shards.manifests import change
+from lancekit._shards.shard import shard_of
 from lancekit.errors import CorruptFileError, ShardError
-from lancekit.format.mem_wal.names import entry_name
 from lancekit.mem_wal import WaitingRows
-from lancekit.shards.manifests import change
-from lancekit.shards.shard import shard_of
 from tests.support.mem_wal_model import table_of
 
 ONE, TWO = (str(uuid.UUID(int=number)) for number in (1, 2))

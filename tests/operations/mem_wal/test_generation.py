@@ -14,14 +14,14 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format.mem_wal.shard_manifest import ShardManifest, SsTable
+from lancekit._format.schema import LanceSchema
+from lancekit._operations.mem_wal.generation import KEYS, open_generation, write_generation
+from lancekit._shards.manifests import change
+from lancekit._shards.schema import wal_schema
+from lancekit._shards.shard import Shard, shard_of
+from lancekit._storage.local import LocalStore
 from lancekit.errors import CorruptFileError, InvalidArgumentError, StorageError
-from lancekit.format.mem_wal.shard_manifest import ShardManifest, SsTable
-from lancekit.format.schema import LanceSchema
-from lancekit.operations.mem_wal.generation import KEYS, open_generation, write_generation
-from lancekit.shards.manifests import change
-from lancekit.shards.schema import wal_schema
-from lancekit.shards.shard import Shard, shard_of
-from lancekit.storage.local import LocalStore
 from tests.support.faults import Faults, FaultyStore
 from tests.support.shards import SHARD, keyed, newest, opened, rows, with_shards
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 
+from lancekit._operations.mem_wal.group_commit import GroupCommit, Ticket
 from lancekit.errors import StorageError
-from lancekit.operations.mem_wal.group_commit import GroupCommit, Ticket
 
 
 @dataclass

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format.mem_wal.names import MEM_WAL, entry_name
+from lancekit._shards.manifests import change
+from lancekit._shards.shard import shard_of, shards_of
 from lancekit.errors import LancekitError
-from lancekit.format.mem_wal.names import MEM_WAL, entry_name
-from lancekit.shards.manifests import change
-from lancekit.shards.shard import shard_of, shards_of
 
 ONE = str(uuid.UUID(int=1))
 

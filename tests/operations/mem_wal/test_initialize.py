@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format.mem_wal.details import details_of
+from lancekit._format.mem_wal.names import mem_wal_entry
 from lancekit.errors import (
     ColumnNotFoundError,
     IndexExistsError,
@@ -19,8 +21,6 @@ from lancekit.errors import (
     InvalidArgumentError,
     UnsupportedTypeError,
 )
-from lancekit.format.mem_wal.details import details_of
-from lancekit.format.mem_wal.names import mem_wal_entry
 from tests.support.shards import SHARD, keyed, rows
 
 TABLE = pa.table(

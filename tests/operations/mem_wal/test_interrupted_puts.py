@@ -18,15 +18,21 @@ from typing import Any
 import pytest
 
 import lancekit as lk
+from lancekit._interrupts import Postponed, heed, pause
 from lancekit.errors import StorageError
-from lancekit.interrupts import Postponed, heed, pause
 from tests.support.faults import Call, Faults, injected
 from tests.support.shards import SHARD
 
 #: the code in which interrupts strike: the writer, its log, and the files below it
 CODE = tuple(
     str(Path(lk.__file__).parent / name)
-    for name in ("operations/mem_wal", "shards", "storage", "interrupts.py", "api/shard_writer.py")
+    for name in (
+        "_operations/mem_wal",
+        "_shards",
+        "_storage",
+        "_interrupts.py",
+        "_api/shard_writer.py",
+    )
 )
 ROOMS: dict[str, dict[str, Any]] = {
     "durable": {},

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.operations.mem_wal import router
+from lancekit._operations.mem_wal import router
 
 
 def made(path: Path, **columns: Any) -> lk.LanceDataset:

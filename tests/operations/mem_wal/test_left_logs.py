@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format.mem_wal.names import LOGS, MEM_WAL
 from lancekit.errors import ShardError
-from lancekit.format.mem_wal.names import LOGS, MEM_WAL
 
 
 def upsert(ds: lk.LanceDataset) -> None:

@@ -11,7 +11,7 @@ import lance
 import pytest
 
 import lancekit as lk
-from lancekit.format.mem_wal.details import details_of
+from lancekit._format.mem_wal.details import details_of
 from tests.support.mem_wal_model import Rows, table_of, write_with_pylance
 
 SHARD = uuid.UUID(int=1)

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format.mem_wal.names import entry_name
+from lancekit._format.schema import LanceSchema
+from lancekit._operations.mem_wal.log_writer import LogWriter
+from lancekit._operations.mem_wal.table_watch import TableWatch
+from lancekit._shards.entry import encode_sentinel, read_entry
+from lancekit._shards.log import positions, put_entry
+from lancekit._shards.schema import wal_schema
+from lancekit._shards.shard import Shard
+from lancekit._storage.local import LocalStore
 from lancekit.errors import CommitUnknownError, FencedError, ShardError
-from lancekit.format.mem_wal.names import entry_name
-from lancekit.format.schema import LanceSchema
-from lancekit.operations.mem_wal.log_writer import LogWriter
-from lancekit.operations.mem_wal.table_watch import TableWatch
-from lancekit.shards.entry import encode_sentinel, read_entry
-from lancekit.shards.log import positions, put_entry
-from lancekit.shards.schema import wal_schema
-from lancekit.shards.shard import Shard
-from lancekit.storage.local import LocalStore
 from tests.support.faults import Faults, FaultyStore, Mode
 
 SCHEMA = wal_schema(LanceSchema.from_arrow(pa.schema({"id": pa.int64()})))
@@ -92,7 +92,7 @@ def test_an_answer_that_says_taken_may_be_about_our_own(
         assert put_entry(shard, number, data)
         return put_entry(shard, number, data)
 
-    monkeypatch.setattr("lancekit.operations.mem_wal.log_writer.put_entry", repeated)
+    monkeypatch.setattr("lancekit._operations.mem_wal.log_writer.put_entry", repeated)
     log.put(entry(log, 1))
     assert log.position == 4
 
@@ -105,7 +105,7 @@ def test_a_storage_that_keeps_failing(tmp_path: Path, monkeypatch: pytest.Monkey
         calls.append(number)
         return FaultyStore(shard.store, Faults(1)).put_if_absent("x", data)
 
-    monkeypatch.setattr("lancekit.operations.mem_wal.log_writer.put_entry", fails)
+    monkeypatch.setattr("lancekit._operations.mem_wal.log_writer.put_entry", fails)
     with pytest.raises(CommitUnknownError, match="Entry 3 "):
         log.put(entry(log, 1))
     assert (calls, log.position) == ([3, 3, 3], 3)
@@ -146,7 +146,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("lancekit.storage.durable.os.fsync", full)
+        patched.setattr("lancekit._storage.durable.os.fsync", full)
         with pytest.raises(CommitUnknownError, match="No space left on device"):
             log.put(entry(log, 2))
     assert positions(log._shard) == [3]

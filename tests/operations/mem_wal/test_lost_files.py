@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format.mem_wal.names import LOGS, MANIFESTS, position
+from lancekit._operations.mem_wal.reader import sources
 from lancekit.errors import CorruptFileError, FencedError
-from lancekit.format.mem_wal.names import LOGS, MANIFESTS, position
-from lancekit.operations.mem_wal.reader import sources
 from tests.support.shards import SHARD
 
 FOLDER = Path(LOGS) / SHARD

@@ -15,19 +15,19 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format.mem_wal.details import details_of
+from lancekit._operations.mem_wal import merge as merging
+from lancekit._operations.mem_wal import merge_step
+from lancekit._operations.mem_wal.claim import claim
+from lancekit._shards.manifests import latest
+from lancekit._shards.schema import wal_schema
+from lancekit._shards.shard import shard_of, shards_of
 from lancekit.errors import (
     ConstraintViolationError,
     CorruptFileError,
     InvalidArgumentError,
     ShardError,
 )
-from lancekit.format.mem_wal.details import details_of
-from lancekit.operations.mem_wal import merge as merging
-from lancekit.operations.mem_wal import merge_step
-from lancekit.operations.mem_wal.claim import claim
-from lancekit.shards.manifests import latest
-from lancekit.shards.schema import wal_schema
-from lancekit.shards.shard import shard_of, shards_of
 from tests.support.mem_wal_model import KEYS, SCHEMA, History, table_of, write_with_pylance
 from tests.support.s3 import S3Server
 

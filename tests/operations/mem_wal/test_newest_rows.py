@@ -10,15 +10,15 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lancekit.format.schema import LanceSchema
-from lancekit.operations.mem_wal.generation import open_generation
-from lancekit.operations.mem_wal.newest_rows import NewestRows, newest_rows, seen_in
-from lancekit.shards.manifests import latest
-from lancekit.shards.schema import generation_schema
-from lancekit.shards.shard import shard_of
-from lancekit.storage.local import LocalStore
-from lancekit.versions.line import open_line
-from lancekit.versions.snapshot import load_snapshot
+from lancekit._format.schema import LanceSchema
+from lancekit._operations.mem_wal.generation import open_generation
+from lancekit._operations.mem_wal.newest_rows import NewestRows, newest_rows, seen_in
+from lancekit._shards.manifests import latest
+from lancekit._shards.schema import generation_schema
+from lancekit._shards.shard import shard_of
+from lancekit._storage.local import LocalStore
+from lancekit._versions.line import open_line
+from lancekit._versions.snapshot import load_snapshot
 from tests.support.mem_wal_model import SCHEMA, table_of, write_with_pylance
 
 ONE = uuid.UUID(int=1)

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._operations.unmerged.quarantined import quarantined_rows
 from lancekit.errors import (
     ConstraintViolationError,
     IncompatibleConflictError,
     InvalidArgumentError,
     SchemaMismatchError,
 )
-from lancekit.operations.unmerged.quarantined import quarantined_rows
 from tests.support.quarantine_table import (
     ONE,
     TWO,
@@ -163,7 +163,7 @@ def test_others_put_the_same_rows_back(
     path = tmp_path / "t"
     ds = made(path)
     ds.merge_mem_wal(on_error="quarantine")
-    from lancekit.operations.mem_wal import put_back
+    from lancekit._operations.mem_wal import put_back
 
     work_out = put_back._work_out
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._operations.unmerged.quarantined import quarantined_rows
 from lancekit.errors import (
     ConstraintViolationError,
     CorruptFileError,
@@ -21,7 +22,6 @@ from lancekit.errors import (
     SchemaMismatchError,
     UnsupportedTypeError,
 )
-from lancekit.operations.unmerged.quarantined import quarantined_rows
 from tests.support.mem_wal_model import table_of, write_with_pylance
 from tests.support.quarantine_table import (
     ONE,
@@ -262,7 +262,7 @@ def test_a_null_struct_that_files_of_2_0_do_not_hold(tmp_path: Path) -> None:
 
 
 def test_two_mergers(made: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lancekit.operations.mem_wal import merge_step
+    from lancekit._operations.mem_wal import merge_step
 
     path = tmp_path / "t"
     ds = made(path)
@@ -285,7 +285,7 @@ def test_two_mergers(made: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_constraint_that_lands_during_the_merge(
     made: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lancekit.operations.mem_wal import merge_step
+    from lancekit._operations.mem_wal import merge_step
 
     path = tmp_path / "t"
     ds = made(path)

@@ -17,19 +17,19 @@ import pytest
 from pyroaring import BitMap
 
 import lancekit as lk
+from lancekit._format.deletions import encode_deletions
+from lancekit._format.fragment import DeletionKind
+from lancekit._format.mem_wal.names import LOGS, MANIFESTS, position
+from lancekit._operations.mem_wal.reader import sources
+from lancekit._shards.entry import read_entry
+from lancekit._shards.manifests import change
+from lancekit._shards.shard import shard_of
 from lancekit.errors import (
     CorruptFileError,
     FencedError,
     LancekitError,
     UnsupportedFeatureError,
 )
-from lancekit.format.deletions import encode_deletions
-from lancekit.format.fragment import DeletionKind
-from lancekit.format.mem_wal.names import LOGS, MANIFESTS, position
-from lancekit.operations.mem_wal.reader import sources
-from lancekit.shards.entry import read_entry
-from lancekit.shards.manifests import change
-from lancekit.shards.shard import shard_of
 from tests.support.shards import SHARD, opened
 
 FOLDER = Path(LOGS) / SHARD

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lancekit.format.schema import LanceSchema
-from lancekit.operations.mem_wal.memtable import replayed
-from lancekit.shards.entry import Entry
-from lancekit.shards.schema import wal_schema
+from lancekit._format.schema import LanceSchema
+from lancekit._operations.mem_wal.memtable import replayed
+from lancekit._shards.entry import Entry
+from lancekit._shards.schema import wal_schema
 
 SCHEMA = wal_schema(LanceSchema.from_arrow(pa.schema({"id": pa.int64()})))
 

@@ -17,6 +17,13 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format.mem_wal.names import LOGS, MEM_WAL, mem_wal_entry
+from lancekit._operations.mem_wal import router
+from lancekit._operations.mem_wal.log_writer import LogWriter
+from lancekit._operations.mem_wal.open_writer import open_writer
+from lancekit._operations.mem_wal.writer import Writer
+from lancekit._shards.manifests import fenced
+from lancekit._shards.shard import shard_of
 from lancekit.errors import (
     FencedError,
     InvalidArgumentError,
@@ -24,13 +31,6 @@ from lancekit.errors import (
     ShardError,
     StorageError,
 )
-from lancekit.format.mem_wal.names import LOGS, MEM_WAL, mem_wal_entry
-from lancekit.operations.mem_wal import router
-from lancekit.operations.mem_wal.log_writer import LogWriter
-from lancekit.operations.mem_wal.open_writer import open_writer
-from lancekit.operations.mem_wal.writer import Writer
-from lancekit.shards.manifests import fenced
-from lancekit.shards.shard import shard_of
 from tests.support.shard_state import newest_rows
 from tests.support.shards import keyed, with_shards
 

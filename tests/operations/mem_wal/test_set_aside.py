@@ -14,6 +14,9 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format.mem_wal.names import LOGS, position
+from lancekit._operations.mem_wal import flush_logs
+from lancekit._operations.mem_wal.reader import sources
 from lancekit.errors import (
     ConstraintViolationError,
     FencedError,
@@ -21,10 +24,7 @@ from lancekit.errors import (
     LancekitError,
     ReadOnlyError,
 )
-from lancekit.format.mem_wal.names import LOGS, position
 from lancekit.mem_wal import MemWalPutBack
-from lancekit.operations.mem_wal import flush_logs
-from lancekit.operations.mem_wal.reader import sources
 from tests.support.faults import MODES, Crash, Faults, attempt_on_copy
 from tests.support.shards import SHARD
 

@@ -8,13 +8,13 @@ from typing import Any
 import lance
 import pytest
 
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
-from lancekit.operations.mem_wal.settings import (
+from lancekit._operations.mem_wal.settings import (
     WriterSettings,
     given_settings,
     settings_as_text,
     writer_settings,
 )
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from tests.support.shards import rows
 
 GIVEN: list[dict[str, Any]] = [

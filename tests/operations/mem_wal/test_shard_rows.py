@@ -9,6 +9,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from lancekit._format.schema import LanceSchema
+from lancekit._operations.mem_wal.shard_rows import ShardRows
 from lancekit.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -16,8 +18,6 @@ from lancekit.errors import (
     SchemaMismatchError,
     UnsupportedTypeError,
 )
-from lancekit.format.schema import LanceSchema
-from lancekit.operations.mem_wal.shard_rows import ShardRows
 from tests.support.shards import keyed, rows
 
 TABLE = keyed(

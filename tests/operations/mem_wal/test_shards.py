@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import lancekit as lk
+from lancekit._format.mem_wal.names import manifest_name
 from lancekit.errors import CorruptFileError
-from lancekit.format.mem_wal.names import manifest_name
 from tests.support.shards import SHARD, newest, opened, rows, with_shards
 
 

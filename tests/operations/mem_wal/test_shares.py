@@ -8,12 +8,12 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
+from lancekit._format.mem_wal.details import MemWalDetails, ShardingField, ShardingSpec
+from lancekit._format.mem_wal.shard_manifest import ShardFieldValue, ShardManifest
+from lancekit._format.mem_wal.sharding import bucket_numbers, shard_id
+from lancekit._format.schema import LanceSchema
+from lancekit._operations.mem_wal.shares import share_of, shares, spec_of
 from lancekit.errors import InvalidArgumentError
-from lancekit.format.mem_wal.details import MemWalDetails, ShardingField, ShardingSpec
-from lancekit.format.mem_wal.shard_manifest import ShardFieldValue, ShardManifest
-from lancekit.format.mem_wal.sharding import bucket_numbers, shard_id
-from lancekit.format.schema import LanceSchema
-from lancekit.operations.mem_wal.shares import share_of, shares, spec_of
 
 ROWS = pa.table({"id": pa.array(range(40), pa.int64()), "who": [f"w{n % 3}" for n in range(40)]})
 TABLE = LanceSchema.from_arrow(ROWS.schema)

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format.mem_wal.names import LOGS, MEM_WAL
 from lancekit.errors import CorruptFileError, FencedError, LancekitError, ShardError
-from lancekit.format.mem_wal.names import LOGS, MEM_WAL
 from tests.support.shards import SHARD, keyed
 
 SCHEMA = keyed(pa.schema([pa.field("id", pa.int64()), pa.field("v", pa.int64())]), "id")

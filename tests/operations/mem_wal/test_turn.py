@@ -12,13 +12,13 @@ from uuid import UUID
 import pytest
 
 import lancekit as lk
+from lancekit._format.mem_wal.names import WAL
+from lancekit._operations.mem_wal.open_writer import open_writer
+from lancekit._operations.mem_wal.settings import WriterSettings
+from lancekit._operations.mem_wal.turn import LONG_LOG, LOOK_SECONDS, Turn
+from lancekit._shards.shard import Shard, shard_of
+from lancekit._versions.listing import latest_snapshot
 from lancekit.errors import FencedError
-from lancekit.format.mem_wal.names import WAL
-from lancekit.operations.mem_wal.open_writer import open_writer
-from lancekit.operations.mem_wal.settings import WriterSettings
-from lancekit.operations.mem_wal.turn import LONG_LOG, LOOK_SECONDS, Turn
-from lancekit.shards.shard import Shard, shard_of
-from lancekit.versions.listing import latest_snapshot
 
 ONE = UUID(int=1)
 

@@ -20,7 +20,13 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.api.shard_writer import ShardWriter
+from lancekit._api.shard_writer import ShardWriter
+from lancekit._format.mem_wal.names import entry_name
+from lancekit._operations.mem_wal import flush
+from lancekit._operations.mem_wal.group_commit import GroupCommit, Ticket
+from lancekit._operations.mem_wal.log_writer import LogWriter
+from lancekit._shards.entry import read_entry
+from lancekit._shards.log import positions
 from lancekit.errors import (
     CommitUnknownError,
     FencedError,
@@ -28,13 +34,7 @@ from lancekit.errors import (
     ShardError,
     StorageError,
 )
-from lancekit.format.mem_wal.names import entry_name
-from lancekit.operations.mem_wal import flush
-from lancekit.operations.mem_wal.group_commit import GroupCommit, Ticket
-from lancekit.operations.mem_wal.log_writer import LogWriter
 from lancekit.progress import tracking
-from lancekit.shards.entry import read_entry
-from lancekit.shards.log import positions
 from tests.support.faults import Crash, Faults, Mode, injected
 from tests.support.shard_state import newest_rows
 from tests.support.shards import LEFT_OPEN_MS, SHARD, keyed, newest, opened, with_shards

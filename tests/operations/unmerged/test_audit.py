@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._format import operations as ops
 from lancekit.errors import InvalidArgumentError
-from lancekit.format import operations as ops
 from tests.support.mem_wal_model import SCHEMA, table_of
 
 SHARD = str(uuid.UUID(int=1))

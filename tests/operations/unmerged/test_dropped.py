@@ -12,9 +12,9 @@ import lance
 import pytest
 
 import lancekit as lk
+from lancekit._format.mem_wal.names import MEM_WAL
+from lancekit._operations.mem_wal import merge
 from lancekit.errors import InvalidArgumentError
-from lancekit.format.mem_wal.names import MEM_WAL
-from lancekit.operations.mem_wal import merge
 from tests.support.faults import Call, Faults, injected
 
 

@@ -10,11 +10,11 @@ import lance
 import pytest
 
 import lancekit as lk
+from lancekit._format import operations as ops
+from lancekit._format.operation_parts import CompactedSsTable
+from lancekit._operations.unmerged.waiting import WaitingShard, check_merged, waiting_shards
+from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
-from lancekit.format import operations as ops
-from lancekit.format.operation_parts import CompactedSsTable
-from lancekit.operations.unmerged.waiting import WaitingShard, check_merged, waiting_shards
-from lancekit.versions.snapshot import Snapshot
 from tests.support.mem_wal_model import table_of, write_with_pylance
 
 SHARD = uuid.UUID(int=1)

@@ -11,10 +11,10 @@ import lance
 import pytest
 
 import lancekit as lk
-from lancekit.format.mem_wal.names import entry_name, manifest_name
-from lancekit.operations.unmerged import rows_in_shards as counting
-from lancekit.operations.unmerged.counts import waiting_rows
-from lancekit.operations.unmerged.waiting_rows import WaitingRows
+from lancekit._format.mem_wal.names import entry_name, manifest_name
+from lancekit._operations.unmerged import rows_in_shards as counting
+from lancekit._operations.unmerged.counts import waiting_rows
+from lancekit._operations.unmerged.waiting_rows import WaitingRows
 from tests.support.faults import Faults, injected
 from tests.support.mem_wal_model import table_of, write_with_pylance
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit.pipeline.diff.counts import Counts, histogram
-from lancekit.pipeline.diff.statistics import column_statistics, plain
+from lancekit._pipeline.diff.counts import Counts, histogram
+from lancekit._pipeline.diff.statistics import column_statistics, plain
 
 WHOLE = [
     pa.int8(),

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit.pipeline.diff.match import cancelled, match_ascending, match_keys, meet
-from lancekit.pipeline.diff.values import Digests
+from lancekit._pipeline.diff.match import cancelled, match_ascending, match_keys, meet
+from lancekit._pipeline.diff.values import Digests
 from tests.support.twins import Counted, agreed
 
 # few of each half, so that halves meet by themselves, too

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.pipeline.diff.fragments import can_be_retyped, retyped
+from lancekit._pipeline.diff.fragments import can_be_retyped, retyped
 
 _PART = pa.field("a", pa.int32(), nullable=False)
 _STRICT = pa.struct([_PART])

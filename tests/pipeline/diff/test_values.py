@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit.pipeline.diff.values import Seeds, differing, digests
+from lancekit._pipeline.diff.values import Seeds, differing, digests
 from tests.file.columns import columns, with_nulls
 from tests.file.nested import nested_columns
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.storage import identity
+from lancekit._storage import identity
 
 SIZE = 16
 KINDS = {

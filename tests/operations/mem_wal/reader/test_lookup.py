@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.operations.mem_wal.reader.lookup import look_up
-from lancekit.operations.mem_wal.reader.sources import newest_read_set
-from lancekit.scan.outputs import plan_columns
+from lancekit._operations.mem_wal.reader.lookup import look_up
+from lancekit._operations.mem_wal.reader.sources import newest_read_set
+from lancekit._scan.outputs import plan_columns
 from tests.support.remembering import all_remembered, small_blocks
 from tests.support.shard_model import ShardedTable
 

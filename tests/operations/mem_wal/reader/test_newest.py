@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit.format import row_address
-from lancekit.operations.mem_wal.reader.newest import (
+from lancekit._format import row_address
+from lancekit._operations.mem_wal.reader.newest import (
     NOWHERE,
     KeyRows,
     newest_in,
     newest_of,
     newest_only,
 )
-from lancekit.scan.expressions.predicate import Predicate
+from lancekit._scan.expressions.predicate import Predicate
 
 KINDS: list[tuple[pa.DataType, ...]] = [
     (pa.int64(),),

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.format.schema import LanceSchema
-from lancekit.operations.mem_wal.reader import parts
-from lancekit.operations.mem_wal.reader.sources import ReadSet, newest_read_set
-from lancekit.shards.shard import Shard
-from lancekit.versions.snapshot import Snapshot
+from lancekit._format.schema import LanceSchema
+from lancekit._operations.mem_wal.reader import parts
+from lancekit._operations.mem_wal.reader.sources import ReadSet, newest_read_set
+from lancekit._shards.shard import Shard
+from lancekit._versions.snapshot import Snapshot
 from tests.support.remembering import all_remembered
 from tests.support.shard_model import ShardedTable
 from tests.support.shards import SHARD, keyed

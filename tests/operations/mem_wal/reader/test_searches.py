@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.api.scan_options import ScanOptions, planned
-from lancekit.operations.mem_wal.reader.merge_on_read import merged_scan
-from lancekit.operations.mem_wal.reader.newest import IsNewest
-from lancekit.operations.mem_wal.reader.sources import newest_read_set
-from lancekit.scan.fulltext.column import TextColumn
+from lancekit._api.scan_options import ScanOptions, planned
+from lancekit._operations.mem_wal.reader.merge_on_read import merged_scan
+from lancekit._operations.mem_wal.reader.newest import IsNewest
+from lancekit._operations.mem_wal.reader.sources import newest_read_set
+from lancekit._scan.fulltext.column import TextColumn
 from tests.support.shard_model import Row, ShardedTable
 from tests.support.shards import SHARD, keyed
 

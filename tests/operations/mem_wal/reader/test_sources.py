@@ -17,15 +17,15 @@ import pytest
 from lance.mem_wal import CompactedSsTable
 
 import lancekit as lk
-from lancekit.api import scan_options
-from lancekit.api.lsm_scanner import LsmScanner
-from lancekit.api.scanner import LanceScanner
-from lancekit.api.shard_snapshot import ShardSnapshot
+from lancekit._api import scan_options
+from lancekit._api.lsm_scanner import LsmScanner
+from lancekit._api.scanner import LanceScanner
+from lancekit._api.shard_snapshot import ShardSnapshot
+from lancekit._format.mem_wal.names import entry_name
+from lancekit._operations.mem_wal.reader import parts, sources
+from lancekit._operations.mem_wal.reader.sources import newest_read_set
+from lancekit._shards.manifests import change
 from lancekit.errors import CorruptFileError, ShardError
-from lancekit.format.mem_wal.names import entry_name
-from lancekit.operations.mem_wal.reader import parts, sources
-from lancekit.operations.mem_wal.reader.sources import newest_read_set
-from lancekit.shards.manifests import change
 from tests.support.shard_model import ShardedTable
 from tests.support.shards import LEFT_OPEN_MS, SHARD, keyed, newest, opened, with_shards
 

@@ -1,0 +1,267 @@
+"""The part of a handle that commits what was worked out elsewhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Self
+
+from lancekit._api._handle import Handle
+from lancekit._api.pylance.arguments import (
+    check_count,
+    check_flag,
+    check_list,
+    check_mapping,
+    refuse,
+)
+from lancekit._checked import checked_methods
+from lancekit._defaults import COMMIT_TIMEOUT, MAX_RETRIES
+from lancekit._format.data_file import DataFile
+from lancekit._format.names import ManifestNaming
+from lancekit._legible import shown
+from lancekit._versions.line import Line, check_same_place, open_line
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, type_name
+
+if TYPE_CHECKING:
+    from lancekit._format.operations import Operation
+    from lancekit._format.transaction import Transaction
+    from lancekit._operations.commit import CommitSettings
+
+__all__ = ["Commits"]
+
+DatasetRef = str | os.PathLike[str] | Handle
+
+
+@checked_methods
+class Commits(Handle):
+    """Commits of operations made by hand."""
+
+    def _described_file(self, path: str, base_id: int | None) -> DataFile:
+        """Answer `DataFile.create`."""
+        from lancekit._operations.checks.operation import described_file
+
+        return described_file(self._snapshot, path, base_id)[0]
+
+    @classmethod
+    def commit(
+        cls,
+        base_uri: DatasetRef,
+        operation: Operation | Transaction,
+        read_version: int | None = None,
+        commit_lock: Any = None,
+        storage_options: dict[str, str] | None = None,
+        enable_v2_manifest_paths: bool | None = None,
+        detached: bool | None = False,
+        max_retries: int = MAX_RETRIES,
+        *,
+        commit_message: str | None = None,
+        enable_stable_row_ids: bool | None = None,
+        namespace_client: Any = None,
+        table_id: list[str] | None = None,
+        namespace_client_managed_versioning: bool = False,
+        base_store_params: dict[str, dict[str, str]] | None = None,
+        commit_timeout: timedelta | None = COMMIT_TIMEOUT,
+        properties: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Commit an operation, and return a handle at the new version.
+
+        It is checked before anything is written: rows can be read by the schema; the files that
+        it brings are there, and have the rows, columns and types that are said; fragments that
+        it changes exist, are named once and keep their rows and row ids; no row gets in twice; a
+        new index has files.  Values are not read: a null in a column that cannot be null is met
+        by whoever reads it.
+
+        Parameters
+        ----------
+        base_uri
+            Where the dataset is or will be; or a handle, which does not move.
+        operation
+            One of `LanceOperation`, or a transaction, which has a read version of its own.
+        read_version
+            The version that the operation was worked out from.  Not needed for an overwrite and a
+            restore: the newest then, or the handle's.
+        detached
+            Commit outside of the history: the version has a random number and is never the newest.
+        max_retries
+            How often the race for a version number may be lost.  An overwrite with 0 is strict:
+            it becomes the very next version or fails.
+        commit_message, properties
+            Kept in the transaction; the history shows the message.
+        enable_stable_row_ids, enable_v2_manifest_paths
+            For a dataset that an overwrite creates.
+        commit_timeout
+            After how long no further attempt is begun; ``None`` for no limit.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The operation does not fit the version that it read; the message names what is wrong.
+        CommitConflictError
+            A version landed since that it cannot be put on top of; ``retryable`` says whether to
+            work it out again.
+        DatasetNotFoundError
+            There is no dataset, and the operation creates none.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://commit-example")
+        >>> change = lk.LanceOperation.UpdateConfig(lk.LanceOperation.UpdateMap({"a": "1"}))
+        >>> ds = lk.LanceDataset.commit(ds, change, read_version=1, commit_message="settings")
+        >>> ds.config(), ds.read_transaction(2).commit_message
+        ({'a': '1'}, 'settings')
+        """
+        from lancekit._format.transaction import Transaction
+        from lancekit._operations.commit import commit_operation
+
+        refuse(
+            "commit",
+            namespace_client_managed_versioning=namespace_client_managed_versioning or None,
+            namespace_client=namespace_client,
+            table_id=table_id,
+            base_store_params=base_store_params,
+        )
+        transaction = _transaction(operation, read_version, commit_message, properties)
+        settings = _settings(
+            enable_v2_manifest_paths, detached, max_retries, commit_timeout, enable_stable_row_ids
+        )
+        if isinstance(operation, Transaction):
+            settings = replace(settings, may_have_landed=True)
+            read_version = operation.read_version
+        elif read_version is not None:
+            read_version = check_count("read_version", read_version)
+        target = _target(base_uri, storage_options, commit_lock)
+        landed = commit_operation(target, transaction, read_version, settings)
+        return cls._committed(base_uri, landed)
+
+    @classmethod
+    def commit_batch(
+        cls,
+        dest: DatasetRef,
+        transactions: Sequence[Transaction],
+        commit_lock: Any = None,
+        storage_options: dict[str, str] | None = None,
+        enable_v2_manifest_paths: bool | None = None,
+        detached: bool | None = False,
+        max_retries: int = MAX_RETRIES,
+        base_store_params: dict[str, dict[str, str]] | None = None,
+        commit_timeout: timedelta | None = COMMIT_TIMEOUT,
+    ) -> dict[str, Any]:
+        """Commit several appends as one version.
+
+        Parameters
+        ----------
+        transactions
+            What to commit; each an append.
+
+        Returns
+        -------
+        dict
+            ``"dataset"``, a handle at the new version, and ``"merged"``, what was committed.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no transaction, or one that does something else; otherwise as in `commit`.
+        """
+        from lancekit._operations.commit import commit_operation, merged_appends
+
+        refuse("commit_batch", base_store_params=base_store_params)
+        merged = merged_appends(_transactions(transactions))
+        settings = _settings(enable_v2_manifest_paths, detached, max_retries, commit_timeout, None)
+        target = _target(dest, storage_options, commit_lock)
+        landed = commit_operation(target, merged, merged.read_version, settings)
+        return {"dataset": cls._committed(dest, landed), "merged": merged}
+
+    @classmethod
+    def _committed(cls, place: DatasetRef, landed: Snapshot) -> Self:
+        if isinstance(place, Handle):
+            return cls._at(landed, place._uri, place._scan_defaults)
+        return cls._at(landed, os.fspath(place), {})
+
+
+def _target(
+    place: DatasetRef, storage_options: Mapping[str, str] | None, commit_lock: Any
+) -> Line | Snapshot:
+    if isinstance(place, Handle):
+        place._check_movable()
+        check_same_place(place._line, storage_options, commit_lock=commit_lock)
+        return place._snapshot
+    if not isinstance(place, str | os.PathLike):
+        raise InvalidTypeError(
+            f"base_uri must be a path, a URI or a LanceDataset, not {type_name(place)}.",
+            base_uri=place,
+        )
+    return open_line(place, storage_options, commit_lock=commit_lock)
+
+
+def _transaction(
+    operation: Operation | Transaction,
+    read_version: int | None,
+    message: str | None,
+    properties: Mapping[str, str] | None,
+) -> Transaction:
+    from lancekit._format.operations import Operation
+    from lancekit._format.transaction import COMMIT_MESSAGE, Transaction
+
+    if isinstance(operation, Transaction):
+        if message is not None or properties:
+            raise InvalidArgumentError(
+                "commit_message is not supported when calling commit with a Transaction.",
+                hint="Set the message on the transaction's properties instead.",
+            )
+        return operation
+    if not isinstance(operation, Operation):
+        raise InvalidTypeError(
+            f"operation must be a LanceOperation or a Transaction, not {type_name(operation)}.",
+            operation=operation,
+        )
+    check_mapping("properties", properties or {})
+    said = {} if message is None else {COMMIT_MESSAGE: message}
+    return Transaction(
+        read_version or 0, operation, transaction_properties={**(properties or {}), **said}
+    )
+
+
+def _transactions(given: Any) -> list[Transaction]:
+    from lancekit._format.transaction import Transaction
+
+    transactions = check_list("transactions", given, "transactions")
+    for transaction in transactions:
+        if not isinstance(transaction, Transaction):
+            raise InvalidTypeError(
+                "Every item of transactions has to be a Transaction, not "
+                f"{type_name(transaction)}.",
+                hint="Wrap an operation: Transaction(read_version, operation).",
+            )
+    return transactions
+
+
+def _settings(
+    v2_names: bool | None,
+    detached: bool | None,
+    max_retries: int,
+    timeout: timedelta | None,
+    stable_row_ids: bool | None,
+) -> CommitSettings:
+    from lancekit._operations.commit import CommitSettings
+
+    if timeout is not None and not isinstance(timeout, timedelta):
+        raise InvalidTypeError(
+            f"commit_timeout is {shown(timeout)}.",
+            hint="Pass a datetime.timedelta, for example timedelta(minutes=5).",
+        )
+    if timeout is not None and timeout <= timedelta(0):
+        raise InvalidArgumentError(f"commit_timeout is {timeout}; it has to be positive.")
+    return CommitSettings(
+        max_retries=check_count("max_retries", max_retries),
+        timeout=timeout,
+        detached=check_flag("detached", detached or False),
+        stable_row_ids=check_flag("enable_stable_row_ids", stable_row_ids or False),
+        naming=ManifestNaming.V2
+        if check_flag("enable_v2_manifest_paths", True if v2_names is None else v2_names)
+        else ManifestNaming.V1,
+    )

@@ -1,0 +1,434 @@
+"""The part of a handle that makes and drops indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+from uuid import UUID
+
+import pyarrow as pa
+
+from lancekit._api._handle import Handle
+from lancekit._api.pylance.arguments import (
+    check_hints,
+    check_items,
+    refuse,
+)
+from lancekit._checked import checked_methods
+from lancekit._legible import shown
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
+
+if TYPE_CHECKING:
+    from lancekit._api.index_config import IndexConfig
+    from lancekit._api.lance_operation import Index
+    from lancekit._api.table_indices import TableIndices
+    from lancekit._operations.index.describe import IndexDescription
+    from lancekit.progress import IndexProgress
+
+__all__ = ["Indices"]
+
+
+@checked_methods
+class Indices(Handle):
+    """Indices: made, dropped and told of."""
+
+    @property
+    def indices(self) -> TableIndices:
+        """The indices of this version: how much each covers, since when the rest is left out.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": range(1000)}, "memory://indices-property-example")
+        >>> ds.create_scalar_index("id", "BTREE")
+        >>> ds.indices["id_idx"].share
+        1.0
+        """
+        from lancekit._api.table_indices import TableIndices
+
+        return TableIndices(partial(getattr, self, "_snapshot"))
+
+    def create_scalar_index(
+        self,
+        column: str | Sequence[str],
+        index_type: str | IndexConfig,
+        name: str | None = None,
+        *,
+        replace: bool = True,
+        train: bool = True,
+        fragment_ids: list[int] | None = None,
+        index_uuid: str | None = None,
+        progress_callback: Callable[[IndexProgress], Any] | None = None,
+        format_version: Any = None,
+        document_granularity: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Make an index of a column, which filters use from then on; the handle moves.
+
+        Parameters
+        ----------
+        column
+            A name, or the path of a field of structs.
+        index_type
+            ``"BTREE"``, ``"BITMAP"``, ``"LABEL_LIST"``, ``"NGRAM"``, ``"ZONEMAP"``,
+            ``"BLOOMFILTER"`` or ``"INVERTED"`` (also ``"FTS"``), or an
+            `lancekit.indices.IndexConfig` with parameters.
+        name
+            Of the index, by default the column's with ``_idx``.
+        replace
+            Whether it may take the place of an index of the same name on the column.
+        train
+            ``False`` makes an index that covers no rows, until they are added by
+            ``ds.optimize.optimize_indices()``.
+        fragment_ids
+            Of ``"INVERTED"``: the fragments of which a part is made, which is no index before
+            `merge_index_metadata` and a commit.
+        index_uuid
+            The folder of its files.
+        progress_callback
+            Is told with an `lancekit.progress.IndexProgress` when rows begin to be indexed, and
+            when they are.
+        format_version, document_granularity
+            Of ``"INVERTED"``: 2 and ``"row"``, which they are without, too.
+        kwargs
+            Of ``"INVERTED"``: ``with_position=True`` for phrases, and how text becomes words, as
+            ``docs/search.md`` has it; ``memory_limit`` and ``num_workers`` change nothing.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        InvalidTypeError
+            Such an index cannot be made of the column's type.
+        NotOfferedError
+            A kind of index that lancekit does not make.
+        IndexExistsError
+            The name is taken.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [3, 1, 2]}, "memory://scalar-index-example")
+        >>> ds.create_scalar_index("id", "BTREE")
+        >>> ds.index_columns
+        {'id_idx': ('id',)}
+        """
+        from lancekit._api.index_config import no_fragments
+        from lancekit._api.index_requests import scalar_request
+        from lancekit._index.kinds import INVERTED
+        from lancekit._operations.common.retry import RetryPolicy
+        from lancekit._operations.index.create import create_index
+        from lancekit._operations.index.staged import stage_part
+        from lancekit.progress import told_of_rows
+
+        request = scalar_request(
+            column,
+            index_type,
+            name,
+            replace=replace,
+            train=train,
+            index_uuid=index_uuid,
+            progress_callback=progress_callback,
+            format_version=format_version,
+            document_granularity=document_granularity,
+            kwargs=kwargs,
+        )
+        if fragment_ids is not None:
+            if request.kind is not INVERTED:
+                raise no_fragments("create_scalar_index")
+            with told_of_rows(request.progress):
+                stage_part(
+                    self._snapshot,
+                    request.column,
+                    fragment_ids,
+                    request.parameters,
+                    request.uuid,
+                )
+            return
+        self._move(lambda snapshot: (create_index(snapshot, request, RetryPolicy()), None))
+
+    def create_index_uncommitted(
+        self,
+        column: str | Sequence[str],
+        index_type: str | IndexConfig,
+        name: str | None = None,
+        *,
+        fragment_ids: list[int] | None = None,
+        index_uuid: str | None = None,
+        **kwargs: Any,
+    ) -> Index:
+        """Index some fragments; `commit_existing_index_segments` makes it part of the dataset.
+
+        So an index can be made in parts, by several processes.
+
+        Parameters
+        ----------
+        fragment_ids
+            The fragments, which have to be named.
+        kwargs
+            As `create_scalar_index` and, of vectors, `create_index` have them.  Segments of vectors
+            can be put together if they are made with the same ``ivf_centroids`` and
+            ``pq_codebook``.
+
+        Returns
+        -------
+        Index
+            What the manifest will say of the segment.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": range(4)}, "memory://parts-example", max_rows_per_file=2)
+        >>> parts = [ds.create_index_uncommitted("x", "BTREE", fragment_ids=[i]) for i in (0, 1)]
+        >>> len(ds.commit_existing_index_segments("x_idx", "x", parts).list_indices())
+        2
+        """
+        from lancekit._api.index_config import index_parameters, one_column, uuid_of
+        from lancekit._operations.index.staged import make_part
+
+        if fragment_ids is None:
+            raise InvalidArgumentError(
+                "create_index_uncommitted needs fragment_ids.",
+                hint="Use create_scalar_index for an index of all rows.",
+                argument="fragment_ids",
+            )
+        kind, parameters = index_parameters(index_type, kwargs, "create_index_uncommitted")
+        return make_part(
+            self._snapshot,
+            one_column(column),
+            kind,
+            fragment_ids,
+            name=name,
+            parameters=parameters,
+            uuid=uuid_of(index_uuid),
+        )
+
+    def merge_existing_index_segments(self, segments: list[Index]) -> Index:
+        """Put segments together that are not committed yet, which makes searches quicker.
+
+        Raises
+        ------
+        InvalidArgumentError
+            They are not of one column and kind, or share a fragment.
+        """
+        from lancekit._api.lance_operation import Index
+        from lancekit._operations.index.staged import merge_parts
+
+        of = "what create_index_uncommitted gave"
+        return merge_parts(self._snapshot, check_items("segments", segments, Index, of))
+
+    def merge_index_metadata(
+        self,
+        index_uuid: str,
+        index_type: str,
+        batch_readhead: int | None = None,
+        progress_callback: Any = None,
+    ) -> None:
+        """Put parts of a full-text index together that were made of some fragments each.
+
+        They were made by `create_scalar_index` with ``fragment_ids`` and the same ``index_uuid``;
+        afterwards a `LanceOperation.CreateIndex` with an `Index` of this ``uuid`` commits them.
+
+        Parameters
+        ----------
+        index_uuid
+            The folder of their files.
+        index_type
+            ``"INVERTED"``.
+        batch_readhead
+            It changes nothing.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There are no such parts, or they were not made alike.
+        NotOfferedError
+            Another type of index: `merge_existing_index_segments` is for these.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> from uuid import uuid4
+        >>> ds = lk.write_dataset({"t": ["late snow", "snow"]}, "memory://staged-example")
+        >>> uuid = str(uuid4())
+        >>> ds.create_scalar_index("t", "INVERTED", fragment_ids=[0], index_uuid=uuid)
+        >>> ds.merge_index_metadata(uuid, "INVERTED")
+        >>> index = lk.Index(uuid, "t_idx", [0], ds.version, [0], 2)
+        >>> made = lk.LanceOperation.CreateIndex([index], [])
+        >>> ds = lk.LanceDataset.commit(ds, made, read_version=ds.version)
+        >>> ds.to_table(full_text_query="late")["t"].to_pylist()
+        ['late snow']
+        """
+        from lancekit._api.index_config import parsed_uuid
+        from lancekit._index.kinds import INVERTED
+        from lancekit._operations.index.staged import merge_staged
+
+        refuse("merge_index_metadata", progress_callback=progress_callback)
+        check_hints(batch_readhead=batch_readhead)
+        if index_type.upper() != INVERTED.name:
+            raise NotOfferedError(
+                f"Parts of an index of type {shown(index_type)} are not put together by their "
+                "uuid.",
+                hint="Use create_index_uncommitted and merge_existing_index_segments.",
+                argument="index_type",
+            )
+        merge_staged(self._snapshot, parsed_uuid(index_uuid))
+
+    def commit_existing_index_segments(
+        self, index_name: str, column: str, segments: list[Index]
+    ) -> Self:
+        """Commit an index of segments that `create_index_uncommitted` made; the handle moves.
+
+        It takes the place of an index of the same name on the column.
+
+        Raises
+        ------
+        InvalidArgumentError
+            They are not of this column and of one kind, share a fragment, or have no files.
+        CommitConflictError
+            Fragments that they cover were rewritten since.
+        """
+        from lancekit._api.lance_operation import Index
+        from lancekit._operations.index.staged import commit_parts
+
+        of = "what create_index_uncommitted gave"
+        parts = check_items("segments", segments, Index, of)
+        self._move(lambda snapshot: (commit_parts(snapshot, index_name, column, parts), None))
+        return self
+
+    def prewarm_index(
+        self,
+        name: str,
+        *,
+        with_position: bool = False,
+        index_segments: Iterable[str | UUID] | None = None,
+    ) -> None:
+        """Read of an index what searches need, so that the first takes no longer than others.
+
+        Of a B-tree that is larger than what is remembered (`lancekit.options.cache_bytes`) its
+        pages are not read; posting lists of words and codes of vectors are read where they are
+        asked for.
+
+        Parameters
+        ----------
+        with_position
+            Changes nothing; where an index has no positions of words, it is refused.
+        index_segments
+            The UUIDs of segments: only these.
+
+        Raises
+        ------
+        IndexNotFoundError
+            There is no index of the name, or no such segment of it.
+        FormatError
+            A file of it cannot be read.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": range(9)}, "memory://prewarm-example")
+        >>> ds.create_scalar_index("id", "BTREE")
+        >>> ds.prewarm_index("id_idx")
+        """
+        from lancekit._api.index_config import parsed_uuid
+        from lancekit._operations.index.vectors import prewarm_index
+
+        asked = index_segments
+        prewarm_index(
+            self._snapshot,
+            name,
+            with_position=with_position,
+            uuids=None
+            if asked is None
+            else [parsed_uuid(str(one), "index_segments") for one in asked],
+        )
+
+    def describe_indices(self) -> list[IndexDescription]:
+        """Describe the version's indices, by their names; no file is read.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://describe-example")
+        >>> ds.create_scalar_index("x", "BITMAP")
+        >>> found = ds.describe_indices()[0]
+        >>> found.name, found.index_type, found.field_names, found.num_rows_indexed
+        ('x_idx', 'Bitmap', ('x',), 2)
+        """
+        from lancekit._operations.index.describe import describe_indices
+
+        return describe_indices(self._snapshot)
+
+    def remap_row_addrs(self, addrs: pa.Array) -> pa.Array | None:
+        """Translate row addresses from before compactions with ``defer_index_remap=True``.
+
+        Only compactions count that an index still has to catch up with.
+
+        Parameters
+        ----------
+        addrs
+            Row addresses, as uint64, such as ``_rowaddr`` has.  Nulls are allowed.
+
+        Returns
+        -------
+        pa.Array | None
+            The current addresses: null for a null and for a row that is gone, the same address
+            for a row that did not move.  ``None`` if no such compaction is recorded.
+
+        Raises
+        ------
+        InvalidTypeError
+            ``addrs`` is not an array of uint64.
+
+        Examples
+        --------
+        >>> import lancekit as lk, pyarrow as pa
+        >>> ds = lk.write_dataset({"x": range(4)}, "memory://moved-example", max_rows_per_file=2)
+        >>> ds.create_scalar_index("x", "BTREE")
+        >>> done = ds.optimize.compact_files(defer_index_remap=True)
+        >>> ds.remap_row_addrs(pa.array([1 << 32], pa.uint64())).to_pylist()
+        [8589934594]
+        """
+        from lancekit._index.search.reuse import reuse_of
+
+        if not isinstance(addrs, pa.Array) or addrs.type != pa.uint64():
+            raise InvalidTypeError(
+                f"addrs must be an array of uint64, got {shown(addrs)}.",
+                hint="Pass pa.array([...], pa.uint64()).",
+                argument="addrs",
+            )
+        reuse = reuse_of(self._snapshot)
+        if reuse is None:
+            return None
+        known = addrs.is_valid().to_numpy(zero_copy_only=False)
+        rows, there = reuse.moved(addrs.fill_null(0).to_numpy())
+        return pa.array(rows, mask=~(known & there))
+
+    def index_statistics(self, index_name: str) -> dict[str, Any]:
+        """Tell what ``ds.stats.index_stats`` tells, of which this is an older name."""
+        from lancekit._operations.index.describe import index_statistics
+
+        return index_statistics(self._snapshot, index_name)
+
+    def drop_index(self, name: str) -> None:
+        """Drop an index; the handle moves.  Its files stay, for older versions.
+
+        Raises
+        ------
+        IndexNotFoundError
+            There is no index of the name.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [3, 1, 2]}, "memory://drop-index-example")
+        >>> ds.create_scalar_index("id", "BTREE")
+        >>> ds.drop_index("id_idx")
+        >>> ds.has_index
+        False
+        """
+        from lancekit._operations.common.retry import RetryPolicy
+        from lancekit._operations.index.create import drop_index
+
+        self._move(lambda snapshot: (drop_index(snapshot, name, RetryPolicy()), None))

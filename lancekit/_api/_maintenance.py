@@ -1,0 +1,375 @@
+"""The part of a handle that looks after files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lancekit._api._handle import Handle
+from lancekit._api.pylance.arguments import check_count, check_flag, check_hints, check_place
+from lancekit._checked import checked_methods
+from lancekit._legible import shown
+from lancekit._versions.line import open_line
+from lancekit.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from lancekit._api.optimizer import DatasetOptimizer
+    from lancekit._api.stats import LanceStats
+    from lancekit._operations.cleanup.plan import CleanupRequest, CleanupStats
+    from lancekit._operations.cleanup.run import CleanupExplanation
+    from lancekit._operations.maintenance.deepen import DeepenResult
+
+    _Static = staticmethod[..., None]
+else:
+    _Static = staticmethod  # has no types in brackets when it runs
+
+__all__ = ["Maintenance"]
+
+
+class _Removal(_Static):
+    """A static method that removes a dataset: on a handle it takes absolute places alone.
+
+    pandas and Polars drop columns by a method of this name, and a relative path looks like one.
+    """
+
+    def __get__(self, instance: object, owner: type | None = None, /) -> Any:
+        remove = super().__get__(instance, owner)
+        if instance is None:
+            return remove
+
+        @wraps(remove)
+        def remove_elsewhere(*args: Any, **kwargs: Any) -> None:
+            place = args[0] if args else kwargs.get("base_uri")
+            if not (isinstance(place, str | os.PathLike) and _is_absolute(os.fspath(place))):
+                given = kwargs if place is None and kwargs else place
+                raise InvalidArgumentError(
+                    "drop() removes a whole dataset. On a handle it takes an absolute path or a "
+                    f"URI, got {shown(given)}.",
+                    hint='ds.drop_columns(["x"]) removes columns; lk.LanceDataset.drop(path) '
+                    "removes a dataset.",
+                    argument="base_uri",
+                )
+            remove(*args, **kwargs)
+
+        return remove_elsewhere
+
+
+def _is_absolute(place: str | bytes) -> bool:
+    text = os.fsdecode(place)
+    return "://" in text or Path(text).is_absolute()
+
+
+@checked_methods
+class Maintenance(Handle):
+    """Compaction, cleanup, files and their sizes, checks, and the removal of a dataset."""
+
+    @property
+    def optimize(self) -> DatasetOptimizer:
+        """The maintenance of the dataset's files."""
+        from lancekit._api.optimizer import DatasetOptimizer
+
+        return DatasetOptimizer(self)
+
+    def cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        versions: list[int] | None = None,
+        delete_concurrency: int | None = None,
+    ) -> CleanupStats:
+        """Remove old versions of the handle's branch, and files that no version needs.
+
+        The handle's version and newer ones stay, and so do tagged ones, those that branches
+        forked from, merge bases of two branches, versions that alone show renamed columns to
+        the next merge, and the files of all of these.  A shallow clone elsewhere protects nothing.
+
+        Parameters
+        ----------
+        older_than
+            Remove versions that are older; two weeks if nothing else is given.
+        retain_versions
+            Keep the newest ones, so many of them.
+        delete_unverified
+            Remove files that belong to no version even if they are not seven days old.  One that
+            belongs to a commit under way would be lost: only if nobody else writes.
+        error_if_tagged_old_versions
+            Whether a tagged version among them is an error, or passed over.
+        delete_rate_limit, delete_concurrency
+            The most files to remove in a second, and at a time.
+        versions
+            Remove only these versions.
+
+        Raises
+        ------
+        RefConflictError
+            A version to remove is tagged, or a branch or its next merge needs one of ``versions``.
+        InvalidArgumentError
+            An argument that cannot be used.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://cleanup-example")
+        >>> ds.insert({"x": [2]}, mode="overwrite")
+        >>> ds.cleanup_old_versions(retain_versions=1).old_versions
+        1
+        """
+        from lancekit._operations.cleanup.run import clean_up
+
+        request = _cleanup(
+            older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, versions
+        )
+        limits = {
+            "delete_rate_limit": delete_rate_limit,
+            "delete_concurrency": delete_concurrency,
+        }
+        for name, value in limits.items():
+            if value is not None:
+                check_count(name, value, least=1)
+        return clean_up(
+            self._snapshot, request, per_second=delete_rate_limit, concurrency=delete_concurrency
+        )
+
+    def explain_cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        versions: list[int] | None = None,
+        include_files: bool = False,
+        max_files: int = 1000,
+    ) -> CleanupExplanation:
+        """Tell what `cleanup_old_versions` would remove; nothing is, before `apply` is called.
+
+        The other arguments are those of `cleanup_old_versions`.
+
+        Parameters
+        ----------
+        include_files, max_files
+            Whether to list files, and how many at most.
+        """
+        from lancekit._call import Call
+        from lancekit._operations.cleanup.run import explain_cleanup
+
+        check_hints(delete_rate_limit=delete_rate_limit)  # nothing is removed
+        request = _cleanup(
+            older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, versions
+        )
+        most = check_count("max_files", max_files, least=1)
+        told = explain_cleanup(self._snapshot, request, include_files=include_files, max_files=most)
+        call = Call(
+            self.cleanup_old_versions,
+            older_than,
+            retain_versions,
+            delete_unverified=delete_unverified,
+            error_if_tagged_old_versions=error_if_tagged_old_versions,
+            delete_rate_limit=delete_rate_limit,
+            versions=versions,
+        )
+        return replace(told, _call=call)
+
+    @property
+    def stats(self) -> LanceStats:
+        """Statistics of this version.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": range(1000)}, "memory://stats-example")
+        >>> ds.stats.dataset_stats()
+        {'num_deleted_rows': 0, 'num_fragments': 1, 'num_small_files': 1}
+        """
+        from lancekit._api.stats import LanceStats
+
+        return LanceStats(self._snapshot)
+
+    def all_files(self) -> pa.RecordBatchReader:
+        """List every file in the folder of the handle's branch, needed or not.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            ``base_uri`` (the folder), ``path`` (in it), ``size_bytes`` and ``last_modified``.
+        """
+        from lancekit._operations.maintenance.inventory import ALL_FILES, all_files
+
+        return pa.RecordBatchReader.from_batches(ALL_FILES, all_files(self._line))
+
+    def tracked_files(
+        self,
+        *,
+        min_version: int | None = None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> pa.RecordBatchReader:
+        """List the files that versions of the handle's branch refer to, version by version.
+
+        Parameters
+        ----------
+        min_version
+            The first version to list, all by default.
+        progress
+            Called after each version with the number of those done, and of all.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            ``version``, ``base_uri`` and ``path`` of the file, and its ``type``: ``manifest``,
+            ``transaction file``, ``data file``, ``deletion file`` or ``index file``.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://tracked-files-example")
+        >>> ds.tracked_files().read_all()["type"].to_pylist()
+        ['manifest', 'transaction file', 'data file']
+        """
+        from lancekit._operations.maintenance.inventory import TRACKED_FILES, tracked_files
+
+        first = 0 if min_version is None else check_count("min_version", min_version)
+        batches = tracked_files(self._line, first, progress)
+        return pa.RecordBatchReader.from_batches(TRACKED_FILES, batches)
+
+    def validate(self, *, deep: bool = False, sources: bool = False) -> None:
+        """Raise if something is wrong with this version.
+
+        Parameters
+        ----------
+        deep
+            Read every value, and compare the checksums of files that have them; else only the
+            manifest and the frame of each file.
+        sources
+            Look first whether all files that lie in other places, those of a shallow clone's
+            source or of base paths, are there and have their sizes; the error names all places
+            that lack some.  Warns if the version that a clone was made from was cleaned up.
+
+        Raises
+        ------
+        CorruptFileError
+            Names the file, and the column and page where there is one.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://validate-example")
+        >>> ds.validate(deep=True)
+        """
+        from lancekit._operations.maintenance.sources import validate_sources
+        from lancekit._operations.maintenance.validate import validate_version
+
+        if check_flag("sources", sources):
+            validate_sources(self._snapshot)
+        validate_version(self._snapshot, deep=check_flag("deep", deep))
+
+    def deepen(self) -> DeepenResult:
+        """Copy the files that the table has in other places to its own folder; the handle moves.
+
+        A shallow clone, a branch, or a table with base paths then needs nothing but its folder.
+        Rows, row ids, versions of rows and indices stay as they are, and so do older versions,
+        which go on reading where they did.  On one disk files are linked, in one bucket the server
+        copies them.  If it is interrupted, the table is as it was; what
+        was copied until then is found by the next call.
+
+        Returns
+        -------
+        DeepenResult
+            How much was copied; without anything to copy no version is made.
+
+        Raises
+        ------
+        CorruptFileError
+            A file is missing, or has another size than the version says.
+        RetriesExhaustedError
+            Other writers changed the same fragments again and again.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://deepened-example")
+        >>> clone = ds.shallow_clone("memory://deepened-clone-example", 1)
+        >>> clone.deepen().files_copied
+        1
+        >>> lk.LanceDataset.drop("memory://deepened-example")
+        >>> clone.count_rows("x > 1")
+        1
+        """
+        from lancekit._operations.common.retry import RetryPolicy
+        from lancekit._operations.maintenance.deepen import deepen
+
+        return self._move(lambda snapshot: deepen(snapshot, RetryPolicy()))
+
+    def migrate_manifest_paths_v2(self) -> None:
+        """Give the branch's manifests the newer names, which sort the newest version first.
+
+        A dataset of an old release opens faster then, where names are listed in order.  Versions
+        stay as they are, and so do handles.  Nobody else should write meanwhile: a commit under
+        an old name that comes at the same time may have to be done again.  A migration that was
+        interrupted is finished by the next one.
+        """
+        from lancekit._versions.migrate_names import migrate_names
+
+        migrate_names(self._line)
+
+    @_Removal
+    def drop(
+        base_uri: str | os.PathLike[str],  # noqa: N805  # it is a static method
+        storage_options: Mapping[str, str] | None = None,
+        ignore_not_found: bool | None = None,
+    ) -> None:
+        """Remove a dataset, and its folder if nothing else is in it.
+
+        What is not the dataset's stays, and so does what is behind links and in base paths: a
+        warning names these.  Call it on the class: a handle, on which ``ds.drop("x")`` would mean
+        a column to many, takes absolute paths and URIs alone.
+
+        Parameters
+        ----------
+        base_uri
+            The folder, in which there has to be a version that can be read.
+        storage_options
+            Credentials and settings of an object store.
+        ignore_not_found
+            Do nothing if there is nothing.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            There is nothing.
+        InvalidArgumentError
+            What is there is no dataset, or is a branch of one; or a handle got a relative path.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> _ = lk.write_dataset({"x": [1]}, "memory://drop-example")
+        >>> lk.LanceDataset.drop("memory://drop-example")
+        >>> lk.LanceDataset.drop("memory://drop-example", ignore_not_found=True)
+        """
+        from lancekit._operations.maintenance.drop import drop_dataset
+
+        line = open_line(check_place(base_uri), storage_options)
+        missing = check_flag("ignore_not_found", ignore_not_found or False)
+        drop_dataset(line, ignore_not_found=missing)
+
+
+def _cleanup(
+    older_than: Any, retain_versions: Any, unverified: Any, tagged: Any, versions: Any
+) -> CleanupRequest:
+    from lancekit._operations.cleanup.plan import cleanup_request
+
+    check_flag("delete_unverified", unverified)
+    check_flag("error_if_tagged_old_versions", tagged)
+    return cleanup_request(older_than, retain_versions, unverified, tagged, versions)

@@ -1,0 +1,436 @@
+"""The part of a handle that knows versions: history, time travel, tags, branches, clones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Self
+
+from lancekit._api._handle import Handle
+from lancekit._api.pylance.arguments import check_count
+from lancekit._api.time_travel import Ref, snapshot_as_of, snapshot_at
+from lancekit._checked import checked_methods
+from lancekit._display import interactive
+from lancekit._legible import shown
+from lancekit._versions.listing import latest_snapshot, list_versions
+from lancekit._versions.references import parse_reference, resolve
+from lancekit._versions.snapshot import load_snapshot
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+
+if TYPE_CHECKING:
+    from lancekit._api.branches import Branches
+    from lancekit._api.delta import DatasetDelta
+    from lancekit._api.history import History, Version
+    from lancekit._api.tags import Tags
+    from lancekit._format.transaction import Transaction
+    from lancekit._operations.common.results import ApplyResult
+    from lancekit._operations.lineage.conflicts import Resolve
+    from lancekit._operations.lineage.three_way_plan import By
+
+__all__ = ["Versions"]
+
+
+@checked_methods
+class Versions(Handle):
+    """Versions, tags, branches and clones."""
+
+    @property
+    def latest_version(self) -> int:
+        """The newest version of the handle's branch."""
+        return list_versions(self._line).latest
+
+    @property
+    def branch(self) -> str:
+        """The branch that the handle is on, ``main`` for the main line."""
+        return self._line.name
+
+    def versions(self) -> History:
+        """Return the versions of the handle's branch, oldest first; each is read when looked at."""
+        from lancekit._api.history import History
+
+        return History(self._line)
+
+    def version_refs(self) -> list[dict[str, int]]:
+        """Return the numbers of the branch's versions, oldest first; no manifest is read."""
+        return [{"version": version} for version in list_versions(self._line).versions]
+
+    def get_version(self) -> Version:
+        """Return the version that the handle is at."""
+        from lancekit._api.history import describe_version
+
+        return describe_version(self._snapshot)
+
+    def checkout_version(self, version: Ref) -> Self:
+        """Return a handle at another version.
+
+        Parameters
+        ----------
+        version
+            A version of this branch, a tag, or a pair of branch (``None``: main) and version
+            (``None``: the newest).
+
+        Raises
+        ------
+        VersionNotFoundError, TagNotFoundError, BranchNotFoundError
+            There is no such thing.
+        """
+        if version is None:
+            raise InvalidTypeError(
+                "No version was given.", hint="checkout_latest() moves to the newest one."
+            )
+        return self._other(resolve(self._line, parse_reference(version, self._line)))
+
+    def checkout_latest(self) -> None:
+        """Move the handle to the newest version of its branch."""
+        self._move(lambda snapshot: (latest_snapshot(snapshot.line), None))
+
+    def at(
+        self,
+        when: Ref | datetime | timedelta | None = None,
+        *,
+        asof: datetime | timedelta | str | None = None,
+    ) -> Self:
+        """Return a read-only handle that never moves.
+
+        Parameters
+        ----------
+        when
+            A version of this branch, a tag, a pair of branch and version, or a time as in `asof`;
+            text is a tag.
+        asof
+            Instead: the newest version committed until then.  A datetime or its text, without a
+            zone in local time, which warns; or how long ago, as a negative timedelta.
+
+        Raises
+        ------
+        VersionNotFoundError, TagNotFoundError, BranchNotFoundError
+            There is no such thing.  Of a time before the first version, or between two of which
+            the versions in between were cleaned up, the error names the nearest that are there.
+        InvalidArgumentError
+            The timedelta is one of the future, or both or none were given.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> from datetime import timedelta
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://at-example")
+        >>> ds.at(timedelta(0)).version
+        1
+        """
+        if (when is None) is (asof is None):
+            raise InvalidArgumentError(
+                f"at() got when={shown(when)} and asof={shown(asof)}.", hint="Pass one of the two."
+            )
+        if asof is not None:
+            return self._other(snapshot_as_of(self._line, asof), read_only=True)
+        return self._other(snapshot_at(self._line, when), read_only=True)
+
+    def restore(self) -> None:
+        """Make the handle's version the newest one, as a new version; the handle moves there."""
+        from lancekit._operations.restore import restore_version
+
+        self._move(lambda snapshot: (restore_version(snapshot), None))
+
+    def undo(self) -> None:
+        """Take the newest change back: the version before it becomes the newest, as a new one.
+
+        Nothing is lost: the version that is taken back stays in the history, and can be undone to.
+        The handle moves to the new version.
+
+        Raises
+        ------
+        RetryableConflictError
+            The handle is not at the newest version, whose change would be lost.
+        VersionNotFoundError
+            The version before was cleaned up.
+        InvalidArgumentError
+            There is no version before.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://undo-example")
+        >>> _ = ds.delete("true")
+        >>> ds.undo()
+        >>> ds.count_rows()
+        2
+        """
+        from lancekit._operations.restore import undo_version
+
+        self._move(lambda snapshot: (undo_version(snapshot), None))
+
+    def revert(
+        self,
+        version: int,
+        *,
+        on: str | Sequence[str] | None = None,
+        by: By = "cell",
+        conflicts: Resolve = "fail",
+    ) -> ApplyResult:
+        """Take back what one version did to rows, and keep what came after; the handle moves.
+
+        Rows that changed again since are conflicts: ``"ours"`` keeps them as they are, ``"theirs"``
+        makes them what they were before the version.  Other arguments are as of `DatasetDiff.apply`
+        and `diff`.
+
+        Parameters
+        ----------
+        version
+            A version of this branch.
+        on
+            The columns that tell which rows are the same.
+        by, conflicts
+            What is a conflict, and what becomes of it.
+
+        Raises
+        ------
+        MergeConflictError
+            Rows that the version changed were changed again.
+        VersionNotFoundError
+            The version, or the one before it, is not there.
+        SchemaMismatchError
+            The version changed the columns.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://revert-example", primary_key="id")
+        >>> _ = ds.delete("id = 1")
+        >>> _ = ds.insert({"id": [3]}, mode="append")
+        >>> dict(ds.revert(2))["num_inserted_rows"]
+        1
+        >>> sorted(ds.to_table()["id"].to_pylist())
+        [1, 2, 3]
+        """
+        from lancekit._operations.common.retry import RetryPolicy
+        from lancekit._operations.lineage.changed import check_how
+        from lancekit._operations.lineage.one_version import revert_version
+
+        how = check_how("revert", on, by, conflicts)
+        number = check_count("version", version, least=1)
+        return self._move(lambda ours: revert_version(ours, number, how, RetryPolicy()))
+
+    def read_transaction(self, version: int) -> Transaction | None:
+        """Return what the commit of a version did, ``None`` if nothing is recorded."""
+        return load_snapshot(self._line, check_count("version", version)).transaction
+
+    def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
+        """Return what the latest commits up to the handle's version did, newest first.
+
+        The list ends before a version that was cleaned up: it has no holes.
+        """
+        count = check_count("recent_transactions", recent_transactions)
+        there = frozenset(list_versions(self._line).versions)
+        wanted = range(self.version, max(self.version - count, 0), -1)
+        return [
+            self._snapshot.transaction if number == self.version else self.read_transaction(number)
+            for number in takewhile(
+                lambda number: number == self.version or number in there, wanted
+            )
+        ]
+
+    def delta(
+        self,
+        compared_against: int | None = None,
+        *,
+        begin_version: int | None = None,
+        end_version: int | None = None,
+    ) -> DatasetDelta:
+        """Compare two versions of a table with stable row ids.
+
+        Parameters
+        ----------
+        compared_against
+            The version to compare the handle's own with, either way round.
+        begin_version, end_version
+            Instead: changes after the one, up to and including the other.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Neither the one nor both of the others were given.
+        """
+        from lancekit._api.delta import DatasetDelta
+
+        both = [v for v in (begin_version, end_version) if v is not None]
+        if compared_against is not None and both:
+            raise InvalidArgumentError(
+                "delta() got compared_against, and begin_version or end_version.",
+                hint="Pass the one, or both of the others.",
+            )
+        if compared_against is not None:
+            pair = sorted((check_count("compared_against", compared_against), self.version))
+            return DatasetDelta(self, *pair)
+        if begin_version is None or end_version is None:
+            raise InvalidArgumentError(
+                "delta() needs compared_against, or both begin_version and end_version."
+            )
+        begin = check_count("begin_version", begin_version)
+        return DatasetDelta(self, begin, check_count("end_version", end_version, least=begin))
+
+    def explore(self, at: Ref | None = None, *, against: Ref | None = None) -> Any:
+        """Return an explorer of the versions, branches and tags: a widget, and a card.
+
+        In a notebook one steps or slides through versions, looks at rows, columns and what changed,
+        and restores, tags, branches and promotes, each after a look at what it would do.  The
+        handle does not move.  Without a notebook or ipywidgets the card is shown.
+
+        Parameters
+        ----------
+        at
+            Where to begin: a version of this branch, a tag, or a pair of branch and version; where
+            the handle is by default.
+        against
+            What stops are compared with; the version before each by default.
+
+        Returns
+        -------
+        lancekit._notebook.explorer.Explorer
+            `handle` is a handle at the stop, `code` what gives what is shown.
+
+        Raises
+        ------
+        VersionNotFoundError, TagNotFoundError, BranchNotFoundError
+            There is no such version.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://explore-example")
+        >>> _ = ds.delete("x = 1")
+        >>> ds.explore(1).code
+        'ds.checkout_version(1).to_table(limit=10)'
+        """
+        return interactive("explorer", self, at, against)
+
+    # ---- tags, branches, clones
+
+    @property
+    def tags(self) -> Tags:
+        """The dataset's tags."""
+        from lancekit._api.tags import Tags
+
+        return Tags(self)
+
+    @property
+    def branches(self) -> Branches:
+        """The dataset's branches."""
+        from lancekit._api.branches import Branches
+
+        return Branches(self)
+
+    def create_branch(
+        self,
+        branch: str,
+        reference: Ref | None = None,
+        storage_options: dict[str, str] | None = None,
+    ) -> Self:
+        """Fork a branch and return a handle on it; no data is copied.
+
+        Parameters
+        ----------
+        branch
+            Its name; segments may be joined by ``/``.
+        reference
+            Where it starts: a version of this branch, a tag, or a pair of branch and version; the
+            handle's own version by default.
+        storage_options
+            Must be those that the dataset was opened with.
+
+        Raises
+        ------
+        RefConflictError
+            The branch exists.
+        InvalidArgumentError
+            The name cannot be used.
+        """
+        from lancekit._commit.clock import Clock
+        from lancekit._commit.refs import create_branch
+
+        if storage_options and storage_options != self._line.storage_options:
+            raise InvalidArgumentError(
+                "create_branch() was given other storage_options than the dataset.",
+                hint="A branch lies in the dataset's own store; leave them out.",
+            )
+        if not isinstance(branch, str):
+            raise InvalidTypeError(f"A branch's name is a string, not {branch!r}.", branch=branch)
+        start = self.version if reference is None else reference
+        return self._other(create_branch(self._line, branch, start, Clock()))
+
+    def shallow_clone(
+        self,
+        target_path: str | os.PathLike[str],
+        reference: Ref,
+        storage_options: dict[str, str] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Make a new dataset that shares this one's files, and return a handle on it.
+
+        It starts at the version cloned from and has a history of its own.  It breaks when the
+        shared files are removed: tag the version, and keep the tag as long as the clone.
+
+        Parameters
+        ----------
+        target_path
+            Where the clone will be.
+        reference
+            What to clone: a version of this branch, a tag, or a pair of branch and version.
+        storage_options
+            Those of the clone's store.
+
+        Raises
+        ------
+        DatasetExistsError
+            There is a dataset already.
+        """
+        from lancekit._commit.clock import Clock
+        from lancekit._commit.refs import clone_line
+
+        _no_more("shallow_clone", kwargs)
+        source = resolve(self._line, parse_reference(reference, self._line))
+        clone = clone_line(source, target_path, storage_options, Clock())
+        return self._at(clone, os.fspath(target_path), self._scan_defaults)
+
+    def deep_clone(
+        self,
+        target_path: str | os.PathLike[str],
+        reference: Ref,
+        storage_options: dict[str, str] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Copy one version with all of its files to a new dataset, and return a handle on it.
+
+        It starts at the version cloned from, has a history of its own and needs nothing of this
+        dataset.  Files are copied in parts, also from one kind of store to another; the dataset
+        appears when all of them are there.
+
+        Parameters
+        ----------
+        target_path
+            Where the clone will be.
+        reference
+            What to clone: a version of this branch, a tag, or a pair of branch and version.
+        storage_options
+            Those of the clone's store.
+
+        Raises
+        ------
+        DatasetExistsError
+            There is a dataset already.
+        CorruptFileError
+            A file that the version needs is missing.
+        """
+        from lancekit._commit.clock import Clock
+        from lancekit._operations.maintenance.clone import copy_line
+
+        _no_more("deep_clone", kwargs)
+        source = resolve(self._line, parse_reference(reference, self._line))
+        clone = copy_line(source, target_path, storage_options, Clock())
+        return self._at(clone, os.fspath(target_path), self._scan_defaults)
+
+
+def _no_more(method: str, kwargs: Mapping[str, Any]) -> None:
+    for name in kwargs:
+        raise InvalidTypeError(f"{method}() has no argument {name!r}.", argument=name)

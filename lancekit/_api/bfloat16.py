@@ -1,0 +1,378 @@
+"""Floats of 16 bits with the exponent of those of 32: ``bfloat16`` as a type of Arrow and pandas.
+
+A column holds two bytes in a row, the upper half of the float, under the extension's name that the
+reference gives it.  Names follow ``lance.arrow``.  Importing this module makes the type known to
+Arrow and pandas: from then on such columns are read as it, and not as bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import total_ordering
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyarrow import types as pt
+
+from lancekit import _arrow_compute as pc
+from lancekit import _arrow_kernels as ak
+from lancekit._checked import checked
+from lancekit._legible import shown
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError, type_name
+
+__all__ = [
+    "BFloat16",
+    "BFloat16Array",
+    "BFloat16Scalar",
+    "BFloat16Type",
+    "PandasBFloat16Array",
+    "PandasBFloat16Type",
+    "bfloat16_array",
+    "cast",
+]
+
+#: the name of the extension, to Arrow and to pandas
+NAME = "lance.bfloat16"
+
+
+def _halves(floats: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the upper halves of floats, rounded to the nearest, to the even one of two."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        bits = np.ascontiguousarray(floats, "<f4").view("<u4")
+    odd = (bits >> 16) & 1
+    rounded = ((bits.astype("<u8") + 0x7FFF + odd) >> 16).astype("<u2")
+    # a NaN keeps its sign, and is never rounded into an infinity
+    return np.where(np.isnan(floats), (bits >> 16).astype("<u2") | 0x40, rounded).astype("<u2")
+
+
+def _stored_halves(array: Any) -> np.ndarray[Any, Any]:
+    """Return what an array holds, of nulls anything."""
+    data = array.storage.buffers()[1]
+    return np.frombuffer(data or b"", "<u2", len(array), 2 * array.offset if data else 0)
+
+
+def _wide(halves: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return floats of 32 bits from their upper halves."""
+    return (halves.astype("<u4") << 16).view("<f4")
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True, init=False)
+class BFloat16:
+    """One such float.
+
+    Examples
+    --------
+    >>> BFloat16(1.1), BFloat16(1.1) > BFloat16(1.0)
+    (1.1015625, True)
+    """
+
+    _value: float
+
+    def __init__(self, value: float) -> None:
+        if not isinstance(value, float | int | np.floating | np.integer):
+            raise InvalidTypeError(f"value is {shown(value)}.", hint="Pass a number.")
+        object.__setattr__(self, "_value", float(_wide(_halves(np.array([value], "f8")))[0]))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> BFloat16:
+        """Return the float of two bytes, the lower first."""
+        if len(data) != 2:
+            raise InvalidArgumentError(f"A bfloat16 has 2 bytes, not {len(data)}.")
+        return cls(struct.unpack("<f", b"\0\0" + data)[0])
+
+    def as_float(self) -> float:
+        """Return the value as a float of Python."""
+        return self._value
+
+    __float__ = as_float
+
+    def __lt__(self, other: object) -> bool:
+        return self._value < other._value if isinstance(other, BFloat16) else NotImplemented
+
+    def __repr__(self) -> str:
+        # every digit that is needed, and no exponent
+        return np.format_float_positional(np.float32(self._value), trim="-").replace("nan", "NaN")
+
+
+class BFloat16Array(pa.ExtensionArray):
+    """An array of `BFloat16`, to Arrow two bytes each."""
+
+    def __repr__(self) -> str:
+        return f"<lancekit.arrow.BFloat16Array object at {id(self):#018x}>\n{self}"
+
+    def __str__(self) -> str:
+        shown = [f"  {value}" for value in (self if len(self) < 22 else self[:10])]
+        if len(self) >= 22:
+            shown += ["..."] + [f"  {value}" for value in self[-10:]]
+        return "[\n" + ",\n".join(shown) + "\n]"
+
+    def to_numpy(
+        self, zero_copy_only: bool = False, writable: bool = False
+    ) -> np.ndarray[Any, Any]:
+        """Return the values as an array of ``ml_dtypes.bfloat16``, of which none may be null."""
+        del zero_copy_only
+        if self.null_count:
+            raise InvalidArgumentError(
+                "NumPy has no null.", hint="Fill them, or cast to float32 first."
+            )
+        values: np.ndarray[Any, Any] = _stored_halves(self).view(_ml_dtype())
+        return values.copy() if writable else values
+
+    @classmethod
+    def from_numpy(cls, array: np.ndarray[Any, Any]) -> Any:
+        """Return an array of the values of a flat array of ``ml_dtypes.bfloat16``."""
+        if array.dtype != _ml_dtype() or array.ndim != 1:
+            raise InvalidArgumentError(
+                f"The array is of {array.dtype} in {array.ndim} dimensions.",
+                hint="Pass a flat array of ml_dtypes.bfloat16.",
+            )
+        return _array(np.ascontiguousarray(array).view("<u2"))
+
+
+class BFloat16Scalar(pa.ExtensionScalar):
+    """One value of a `BFloat16Array`."""
+
+    def as_py(self, **kwargs: Any) -> Any:
+        """Return it as a `BFloat16`."""
+        data = None if self.value is None else self.value.as_py(**kwargs)
+        return None if data is None else BFloat16.from_bytes(data)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, BFloat16Scalar):
+            other = other.as_py()
+        elif isinstance(other, np.generic) and other.dtype.name == "bfloat16":
+            other = BFloat16(float(other))
+        return bool(self.as_py() == other)
+
+    __hash__ = None  # type: ignore[assignment]  # equal to what hashes otherwise
+
+
+class BFloat16Type(pa.ExtensionType):
+    """The type of Arrow."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.binary(2), NAME)
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage: pa.DataType, serialized: bytes) -> BFloat16Type:
+        del storage, serialized
+        return cls()
+
+    def __arrow_ext_class__(self) -> type:
+        return BFloat16Array
+
+    def __arrow_ext_scalar_class__(self) -> type:
+        return BFloat16Scalar
+
+    def to_pandas_dtype(self) -> PandasBFloat16Type:
+        """Return the type of pandas."""
+        return PandasBFloat16Type()
+
+
+@pd.api.extensions.register_extension_dtype
+class PandasBFloat16Type(pd.api.extensions.ExtensionDtype):
+    """The type of pandas."""
+
+    kind = "f"
+    na_value: ClassVar[None] = None
+    name = NAME
+    type: ClassVar[Any] = BFloat16
+    _is_numeric = True
+
+    def __from_arrow__(self, array: pa.Array | pa.ChunkedArray) -> PandasBFloat16Array:
+        return PandasBFloat16Array(array)
+
+    @classmethod
+    def construct_array_type(cls) -> Any:
+        """Return the class of arrays."""
+        return PandasBFloat16Array
+
+
+class PandasBFloat16Array(pd.api.extensions.ExtensionArray):
+    """A column of pandas, held as one of Arrow."""
+
+    def __init__(self, data: pa.Array | pa.ChunkedArray) -> None:
+        self.data: pa.Array = ak.combine_chunks(data) if isinstance(data, pa.ChunkedArray) else data
+
+    @property
+    def dtype(self) -> PandasBFloat16Type:
+        """The type of pandas."""
+        return PandasBFloat16Type()
+
+    @classmethod
+    def _from_sequence(
+        cls, scalars: Any, *, dtype: Any = None, copy: bool = False
+    ) -> PandasBFloat16Array:
+        del dtype, copy
+        if isinstance(scalars, cls):
+            return scalars
+        floats = [v.as_float() if isinstance(v, BFloat16) else v for v in scalars]
+        return cls(bfloat16_array(floats))
+
+    @classmethod
+    def _concat_same_type(cls, to_concat: Iterable[PandasBFloat16Array]) -> PandasBFloat16Array:
+        return cls(ak.concat_arrays([part.data for part in to_concat]))
+
+    def __getitem__(self, item: Any) -> Any:
+        item = pd.api.indexers.check_array_indexer(self, item)
+        if isinstance(item, int | np.integer):
+            return self.data[int(item)].as_py()
+        if isinstance(item, slice):
+            return type(self)(self.data[item])
+        return type(self)(ak.take(self.data, np.arange(len(self))[item]))
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def isna(self) -> np.ndarray[Any, Any]:
+        """Tell which are null."""
+        return np.asarray(self.data.is_null())
+
+    def take(
+        self, indices: Any, *, allow_fill: bool = False, fill_value: Any = None
+    ) -> PandasBFloat16Array:
+        """Return the values at positions; with ``allow_fill`` -1 is null."""
+        at = np.asarray(indices, "i8")
+        del fill_value
+        at = np.where(at < 0, -1, at) if allow_fill else np.arange(len(self))[at]
+        return type(self)(ak.take(self.data, pa.array(at, mask=at < 0)))
+
+    def copy(self) -> PandasBFloat16Array:
+        """Return it: nothing changes the values."""
+        return type(self)(self.data)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that are taken."""
+        return int(self.data.nbytes)
+
+    def to_numpy(self, *args: Any, **kwargs: Any) -> np.ndarray[Any, Any]:
+        """Return the values as an array of ``ml_dtypes.bfloat16``."""
+        del args, kwargs
+        values: np.ndarray[Any, Any] = self.data.to_numpy()
+        return values
+
+    def __arrow_array__(self, type: Any = None) -> Any:  # noqa: A002
+        return self.data if type is None else cast(self.data, type)
+
+    @classmethod
+    def from_numpy(cls, array: np.ndarray[Any, Any]) -> PandasBFloat16Array:
+        """Return a column of the values of an array of ``ml_dtypes.bfloat16``."""
+        return cls(BFloat16Array.from_numpy(array))
+
+
+def _array(halves: np.ndarray[Any, Any], valid: pa.Buffer | None = None) -> Any:
+    buffers = [valid, pa.py_buffer(np.ascontiguousarray(halves, "<u2"))]
+    storage = pa.Array.from_buffers(pa.binary(2), len(halves), buffers)
+    array: Any = pa.ExtensionArray.from_storage(BFloat16Type(), storage)
+    return array
+
+
+def _of_floats(floats: pa.Array) -> Any:
+    """Return floats of Arrow as this type; nulls stay null."""
+    values = floats.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+    mask = pa.array(np.asarray(floats.is_valid()))
+    return _array(_halves(values), mask.buffers()[1] if floats.null_count else None)
+
+
+@checked
+def bfloat16_array(values: Iterable[Any]) -> Any:
+    """Make an array of numbers, each rounded to the nearest; ``None`` is null.
+
+    Examples
+    --------
+    >>> print(bfloat16_array([1.1, None, 3.4]))
+    [
+      1.1015625,
+      None,
+      3.40625
+    ]
+    """
+    try:
+        return _of_floats(pa.array(list(values), pa.float64()))
+    except (pa.ArrowException, TypeError) as error:
+        raise InvalidTypeError(
+            f"values is {type_name(values)} of what are no numbers: {error}.",
+            hint="Pass numbers and None.",
+        ) from error
+
+
+def _is_bfloat16(kind: Any) -> bool:
+    return isinstance(kind, pa.BaseExtensionType) and kind.extension_name == NAME
+
+
+def cast(arr: Any, target_type: Any, *args: Any, **kwargs: Any) -> Any:
+    """Cast an array, as `pyarrow.compute.cast` does; also from floats to `bfloat16` and back.
+
+    Parameters
+    ----------
+    arr
+        The array; of fixed-size lists, whose size stays, the items are cast.
+    target_type
+        A type of Arrow; ``"bfloat16"`` and ``"bf16"`` are `BFloat16Type`.
+    args, kwargs
+        What `pyarrow.compute.cast` takes; nothing where `bfloat16` is one of the two.
+
+    Raises
+    ------
+    InvalidArgumentError
+        One of the two is `bfloat16` and the other no float, or lists are of different sizes.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> cast(cast(pa.array([1.1, None]), "bf16"), pa.float32()).to_pylist()
+    [1.1015625, None]
+    """
+    target: Any = BFloat16Type() if target_type in ("bfloat16", "bf16") else target_type
+    if isinstance(target, str):
+        target = pa.type_for_alias(target)
+    both = (arr.type, target)
+    if all(map(pt.is_fixed_size_list, both)):
+        if arr.type.list_size != target.list_size:
+            raise InvalidArgumentError(f"{arr.type} cannot become {target}: the sizes differ.")
+        first, count = arr.offset * target.list_size, len(arr) * target.list_size
+        items = cast(arr.values.slice(first, count), target.value_type, *args, **kwargs)
+        return pa.FixedSizeListArray.from_arrays(
+            items, type=pa.list_(target.value_field, target.list_size), mask=arr.is_null()
+        )
+    if not any(map(_is_bfloat16, both)):
+        return pc.cast(arr, target, *args, **kwargs)
+    if all(map(_is_bfloat16, both)):
+        return arr
+    if not any(map(pt.is_floating, both)):
+        raise InvalidArgumentError(
+            f"{arr.type} cannot become {target}.", hint="Cast to a float first."
+        )
+    if _is_bfloat16(target):
+        return _of_floats(arr)
+    return pa.array(_wide(_stored_halves(arr)), mask=np.asarray(arr.is_null())).cast(target)
+
+
+def _ml_dtype() -> Any:
+    try:
+        from ml_dtypes import bfloat16
+    except ImportError as error:
+        raise NotOfferedError(
+            "NumPy's bfloat16 needs the package ml_dtypes, which is not installed.",
+            hint="Install it with: pip install ml_dtypes.",
+        ) from error
+    return np.dtype(bfloat16)
+
+
+def _register() -> None:
+    try:
+        pa.register_extension_type(BFloat16Type())
+    except pa.ArrowKeyError:  # pylance, which has one of the name, did so before
+        return
+
+
+_register()

@@ -1,0 +1,45 @@
+"""The Arrow type of blobs that are to be written, which Arrow has to know from the start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit._format.extensions import BLOB_INPUT
+from lancekit._format.field_marks import BLOB_V2
+
+__all__ = ["BlobType", "known_blob_type", "register_blob_type"]
+
+
+class BlobType(pa.ExtensionType):
+    """What blobs are written as: a struct of bytes or a URI, in the reference's form."""
+
+    def __init__(self, storage: pa.DataType | None = None) -> None:
+        super().__init__(BLOB_INPUT if storage is None else storage, BLOB_V2)
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage: pa.DataType, serialized: bytes) -> BlobType:
+        del serialized
+        return cls(storage)
+
+
+def register_blob_type() -> None:
+    """Make the type known to Arrow, unless pylance, which has one of the name, did so before."""
+    try:
+        pa.register_extension_type(BlobType())
+    except pa.ArrowKeyError:
+        return
+
+
+def known_blob_type() -> Any:
+    """Return the type that Arrow reads blobs as: pylance's, if that was loaded before lancekit.
+
+    What is made is of the type that a dataset's schema has.
+    """
+    marks = {b"ARROW:extension:name": BLOB_V2.encode(), b"ARROW:extension:metadata": b""}
+    plain = pa.schema([pa.field("blob", BLOB_INPUT, metadata=marks)])
+    return pa.ipc.read_schema(plain.serialize()).field("blob").type

@@ -1,0 +1,313 @@
+"""Blobs: large values that are written as bytes or as places, and read like files."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pyarrow as pa
+
+from lancekit._api.blob_type import BlobType, known_blob_type
+from lancekit._api.pylance.arguments import check_count
+from lancekit._checked import checked, checked_methods
+from lancekit._defaults import READ_AHEAD
+from lancekit._legible import discreet_repr, shown
+from lancekit._scan.fragments.blobs import BlobPlace
+from lancekit._storage.base import RandomAccess
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, type_name
+
+__all__ = ["Blob", "BlobColumn", "BlobFile", "BlobType", "blob_array", "blob_field"]
+
+_THRESHOLDS = "lance-encoding:blob-{}-size-threshold"
+
+
+# ---- to write
+
+
+@checked_methods
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A blob to write: bytes, or the URI of a file with its bytes (or of a range of them)."""
+
+    data: bytes | None = None
+    uri: str | None = None
+    position: int | None = None
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.data is None) == (not self.uri):
+            raise InvalidArgumentError(
+                "A blob is either bytes or a URI.", hint="None stands for a null."
+            )
+        ranged = self.position is not None
+        if ranged != (self.size is not None) or (ranged and (self.uri is None or not self.size)):
+            raise InvalidArgumentError(
+                f"A range of an external file has a position and a size above 0, not "
+                f"{shown(self.position)} and {shown(self.size)}."
+            )
+
+    __repr__ = discreet_repr
+
+    @staticmethod
+    def from_bytes(data: bytes | bytearray | memoryview) -> Blob:
+        """Return a blob of bytes."""
+        return Blob(data=bytes(data))
+
+    @staticmethod
+    def from_uri(uri: str, position: int | None = None, size: int | None = None) -> Blob:
+        """Return a blob whose bytes stay where they are."""
+        return Blob(uri=uri, position=position, size=size)
+
+    @staticmethod
+    def empty() -> Blob:
+        """Return a blob of no bytes."""
+        return Blob(data=b"")
+
+
+def blob_array(values: Iterable[Any]) -> pa.ExtensionArray:
+    """Return blobs as an Arrow array: bytes, URIs, `Blob` objects or ``None``.
+
+    Examples
+    --------
+    >>> import lancekit as lk, pyarrow as pa
+    >>> schema = pa.schema([lk.blob_field("image")])
+    >>> rows = pa.table([lk.blob_array([b"first", None])], schema=schema)
+    >>> ds = lk.write_dataset(rows, "memory://blob-example")
+    >>> first, missing = ds.take_blobs("image", indices=[0, 1])
+    >>> first.read(), missing
+    (b'first', None)
+    """
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InvalidTypeError(f"values is {shown(values)}.", hint="Pass a list of blobs.")
+    blobs = [_blob(value) for value in values]
+    kind = known_blob_type()
+    fields = list(cast("pa.StructType", kind.storage_type))
+    children = [_part(blobs, field) for field in fields]
+    mask = pa.array([blob is None for blob in blobs], pa.bool_())
+    storage = pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+    return pa.ExtensionArray.from_storage(kind, storage)
+
+
+def _part(blobs: Sequence[Blob | None], field: pa.Field) -> pa.Array:
+    try:
+        return pa.array([blob and getattr(blob, field.name) for blob in blobs], field.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        why = str(error).partition("\n")[0]
+        raise InvalidArgumentError(
+            f"The {field.name} of a blob cannot be stored: {why}.", part=field.name
+        ) from error
+
+
+def _blob(value: Any) -> Blob | None:
+    if value is None or isinstance(value, Blob):
+        return value
+    if isinstance(value, str):
+        return Blob(uri=value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return Blob(data=bytes(value))
+    raise InvalidTypeError(
+        f"{shown(value)} is no blob.", hint="Pass bytes, a URI, a Blob or None.", value=value
+    )
+
+
+@checked
+def blob_field(
+    name: str,
+    *,
+    nullable: bool = True,
+    inline_size_threshold: int | None = None,
+    dedicated_size_threshold: int | None = None,
+    pack_file_size_threshold: int | None = None,
+) -> pa.Field:
+    """Return the Arrow field of a blob column.
+
+    The thresholds, in bytes, are kept for writers that heed them; lancekit puts all bytes into
+    the data file.
+
+    Raises
+    ------
+    InvalidArgumentError, InvalidTypeError
+        A threshold is no whole number, too small, or has more than 64 bits.
+    """
+    given = {
+        "inline": ("inline_size_threshold", inline_size_threshold, 0),
+        "dedicated": ("dedicated_size_threshold", dedicated_size_threshold, 1),
+        "pack-file": ("pack_file_size_threshold", pack_file_size_threshold, 1),
+    }
+    metadata = {
+        _THRESHOLDS.format(kind): str(_threshold(name, value, least))
+        for kind, (name, value, least) in given.items()
+        if value is not None
+    }
+    return pa.field(name, known_blob_type(), nullable, metadata or None)
+
+
+def _threshold(name: str, value: int, least: int) -> int:
+    size = check_count(name, value, least=least)
+    if size >> 64:
+        raise InvalidArgumentError(
+            f"{name} is {size}, which does not fit into 64 bits.",
+            hint=f"Pass at most {2**64 - 1}.",
+            argument=name,
+        )
+    return size
+
+
+# ---- to read
+
+
+class BlobColumn:
+    """A column of bytes in memory, gone through as files.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is no Arrow array of binary or large binary.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> [file and file.read() for file in BlobColumn(pa.array([b"first", None]))]
+    [b'first', None]
+    """
+
+    def __init__(self, blob_column: pa.Array | pa.ChunkedArray) -> None:
+        kind = getattr(blob_column, "type", None)
+        if kind not in (pa.binary(), pa.large_binary()):
+            raise InvalidArgumentError(
+                f"Expected a binary array, got {type_name(blob_column)} of {kind}.",
+                hint="Cast it, or pass another column.",
+            )
+        self.blob_column = blob_column
+
+    def __repr__(self) -> str:
+        return f"BlobColumn({len(self.blob_column)} values)"
+
+    def __iter__(self) -> Iterator[io.BytesIO | None]:
+        for value in self.blob_column:
+            yield io.BytesIO(value.as_py()) if value.is_valid else None
+
+
+@checked_methods
+class BlobFile(io.RawIOBase):
+    """The bytes of one blob as a file; only what is read is fetched.
+
+    `LanceDataset.take_blobs` makes them.
+    """
+
+    def __init__(self, place: BlobPlace, buffer_size: int = READ_AHEAD) -> None:
+        super().__init__()
+        self._place = place
+        self._source: RandomAccess | None = None
+        self._size = place.size
+        self._at = 0
+        self._buffer_size = buffer_size
+        self._ahead = (0, b"")
+
+    def size(self) -> int:
+        """Return the number of bytes."""
+        if self._size is None:
+            self._size = self._opened().size()
+        return self._size
+
+    def _opened(self) -> RandomAccess:
+        if self._source is None:
+            self._source = self._place.open()
+        return self._source
+
+    def readable(self) -> bool:
+        """Return true."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return true."""
+        return True
+
+    def tell(self) -> int:
+        """Return where the next read starts."""
+        self._check_open()
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to a place counted from the start, from here or from the end."""
+        self._check_open()
+        starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size()}
+        if whence not in starts:
+            raise InvalidArgumentError(f"whence is {whence!r}.", hint="Use 0, 1 or 2.")
+        target = starts[whence] + offset
+        if target < 0:
+            raise InvalidArgumentError(f"There is nothing at {target}, before the start.")
+        self._at = target
+        return target
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Read some bytes, or all that are left."""
+        self._check_open()
+        left = max(self.size() - self._at, 0)
+        count = left if size is None or size < 0 else min(size, left)
+        data = self._fetch(self._at, count)
+        self._at += count
+        return data
+
+    read1 = read
+
+    def readall(self) -> bytes:
+        """Read all bytes that are left."""
+        return self.read()
+
+    def readinto(self, buffer: Any) -> int:
+        """Read into a buffer as many bytes as it takes."""
+        try:
+            view = memoryview(buffer).cast("B")
+        except TypeError:
+            view = memoryview(b"")
+        if view.readonly:
+            raise InvalidTypeError(
+                f"buffer is a {type_name(buffer)}, which nothing can be read into.",
+                hint="Pass a bytearray, for example.",
+            )
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def read_range(self, offset: int, length: int) -> bytes:
+        """Read some bytes from a place of their own; the next read starts where it would have."""
+        return self.read_ranges([(offset, length)])[0]
+
+    def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Read several ranges of places and lengths at once."""
+        self._check_open()
+        for offset, length in ranges:
+            if offset < 0 or length < 0 or offset + length > self.size():
+                raise InvalidArgumentError(
+                    f"The range of {length} bytes from {offset} is not inside of the blob's "
+                    f"{self.size()}."
+                )
+        if not any(length for _, length in ranges):
+            return [b"" for _ in ranges]
+        places = [(self._place.position + offset, length) for offset, length in ranges]
+        return [bytes(part) for part in self._opened().read_many(places)]
+
+    def _fetch(self, start: int, count: int) -> bytes:
+        if count == 0:
+            return b""
+        first, data = self._ahead
+        if not first <= start <= start + count <= first + len(data):
+            most = min(max(count, self._buffer_size), self.size() - start)
+            first, data = start, bytes(self._opened().read(self._place.position + start, most))
+            self._ahead = (first, data)
+        return data[start - first : start - first + count]
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise InvalidArgumentError("This blob is closed.", hint="Take it again.")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._source, self._ahead = None, (0, b"")
+        super().close()
+
+    def __repr__(self) -> str:
+        return f"<BlobFile size={self.size()}>"

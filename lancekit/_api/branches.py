@@ -1,0 +1,367 @@
+"""`Branches`: lines of versions beside the main one, and what of one comes into another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, TypeVar, overload
+
+from lancekit._api._handle import Handle
+from lancekit._api.branch_comparison import BranchComparison
+from lancekit._api.pylance.arguments import check_count
+from lancekit._api.tags import NamesAndRefs, Pairs, check_name, ordered
+from lancekit._checked import checked_methods
+from lancekit._commit import refs
+from lancekit._display import Displayed
+from lancekit._format.refs import Branch
+from lancekit._operations.common.results import ApplyResult
+from lancekit._operations.common.retry import RetryPolicy
+from lancekit._operations.lineage.branch_merge import BranchMergePlan, merge_branch, plan_merge
+from lancekit._operations.lineage.changed import How, check_how
+from lancekit._operations.lineage.conflicts import Resolve
+from lancekit._operations.lineage.one_version import pick_version
+from lancekit._operations.lineage.three_way_plan import By
+from lancekit._versions import reference_files
+from lancekit._versions.line import Line
+from lancekit._versions.listing import latest_snapshot
+from lancekit._versions.references import parse_reference, resolve
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError
+
+__all__ = ["Branches"]
+
+T = TypeVar("T")
+
+
+def _branch_dict(branch: Branch) -> dict[str, Any]:
+    return {
+        "parent_branch": branch.parent_branch,
+        "branch_identifier": list(branch.identifier),
+        "parent_version": branch.parent_version,
+        "create_at": branch.create_at,
+        "manifest_size": branch.manifest_size,
+        "metadata": dict(branch.metadata),
+    }
+
+
+@checked_methods
+class Branches(Displayed):
+    """The branches of a dataset, without main; `LanceDataset.create_branch` makes one."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def _line(self) -> Line:
+        return self._handle._line
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names alone, in order; unlike `list`, this reads no file."""
+        return tuple(reference_files.branch_files(self._line().root))
+
+    def list(self) -> dict[str, dict[str, Any]]:
+        """Return each branch's parent, fork version, time of creation and metadata, by name."""
+        found = reference_files.list_branches(self._line().root)
+        return {name: _branch_dict(branch) for name, branch in found.items()}
+
+    def list_ordered(self, order: str | None = None) -> Pairs:
+        """Return the branches by fork version, the newest first unless ``order`` is ``"asc"``."""
+        return self._pairs(reference_files.list_branches(self._line().root), order)
+
+    def _names_and_refs(self, most: int) -> NamesAndRefs:
+        """Return `names`, and `list_ordered` unless there are more than ``most``; listed once."""
+        root = self._line().root
+        files = reference_files.branch_files(root)
+        found = None if len(files) > most else reference_files.list_branches(root, files)
+        return tuple(files), None if found is None else self._pairs(found)
+
+    def _pairs(self, found: Mapping[str, Branch], order: str | None = None) -> Pairs:
+        names = ordered(found, order, lambda branch: branch.parent_version)
+        return [(name, _branch_dict(found[name])) for name in names]
+
+    def delete(self, branch: str) -> None:
+        """Delete a branch and its own files.
+
+        A folder in its place that holds no versions of it, or that is behind a link, is left
+        alone: then only the reference goes, with a warning.
+
+        Raises
+        ------
+        BranchNotFoundError
+            There is none of that name.
+        RefConflictError
+            A tag or another branch still needs it, or versions of others read its files, as
+            ``merge(..., files="reference")`` made them do.
+        """
+        refs.delete_branch(self._line(), check_name(branch, "branch"))
+
+    def replace_metadata(self, branch: str, metadata: dict[str, str]) -> None:
+        """Replace the branch's own key-value metadata."""
+        refs.replace_branch_metadata(self._line().root, check_name(branch, "branch"), metadata)
+
+    # ---- changes of one branch on another
+
+    def cherry_pick(
+        self,
+        branch: str,
+        version: int,
+        *,
+        on: str | Sequence[str] | None = None,
+        by: By = "cell",
+        conflicts: Resolve = "fail",
+    ) -> ApplyResult:
+        """Do what one version of a branch did to rows on the handle's branch; the handle moves.
+
+        Parameters
+        ----------
+        branch
+            The other branch, ``"main"`` for the main line.
+        version
+            The version whose changes come.
+        on
+            The columns that tell which rows are the same, as of `LanceDataset.diff`.
+        by, conflicts
+            What is a conflict, and what becomes of it, as of `DatasetDiff.apply`.
+
+        Raises
+        ------
+        MergeConflictError
+            Both sides changed a row, each in another way.
+        BranchNotFoundError, VersionNotFoundError
+            There is no such version, or the one before it is gone.
+        SchemaMismatchError
+            The version changed the columns.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://pick-example", primary_key="id")
+        >>> trial = ds.create_branch("trial")
+        >>> _ = trial.delete("id = 1")
+        >>> _ = trial.delete("id = 2")
+        >>> dict(ds.branches.cherry_pick("trial", 2))["num_deleted_rows"]
+        1
+        """
+        how = check_how("cherry-pick", on, by, conflicts)
+        line = self._other(branch)
+        number = check_count("version", version, least=1)
+        return self._handle._move(lambda ours: pick_version(ours, line, number, how, RetryPolicy()))
+
+    def compare(
+        self,
+        branch: str,
+        *,
+        on: str | Sequence[str] | None = None,
+        by: By = "cell",
+        base: int | str | tuple[str | None, int | None] | None = None,
+    ) -> BranchComparison:
+        """Compare a branch with that of the handle, at the newest versions of both.
+
+        Parameters
+        ----------
+        branch
+            The other branch, ``"main"`` for the main line.
+        on
+            The columns that tell which rows are the same, as of `LanceDataset.diff`.
+        by
+            What is a conflict, as of `DatasetDiff.apply`.
+        base
+            The version from which changes count, as of `merge`; 0 is a table without rows.
+
+        Returns
+        -------
+        BranchComparison
+            `ahead`, `behind`, `base`, what each side changed since, and the `conflicts`.
+
+        Raises
+        ------
+        BranchNotFoundError
+            There is no such branch.
+        InvalidArgumentError
+            No version is known that both come from, or one branch does not contain ``base``.
+        VersionNotFoundError
+            The merge base was cleaned up.
+        """
+        how = self._from(base, check_how("merge", on, by, "fail"))
+        return BranchComparison(self._other(branch), latest_snapshot(self._line()), how)
+
+    @overload
+    def merge(
+        self,
+        source: str,
+        into: str | None = None,
+        *,
+        on: str | Sequence[str] | None = None,
+        by: By = "cell",
+        conflicts: Resolve = "fail",
+        files: Literal["link", "reference"] = "link",
+        base: int | str | tuple[str | None, int | None] | None = None,
+        dry_run: Literal[False] = False,
+    ) -> ApplyResult: ...
+    @overload
+    def merge(
+        self,
+        source: str,
+        into: str | None = None,
+        *,
+        on: str | Sequence[str] | None = None,
+        by: By = "cell",
+        conflicts: Resolve = "fail",
+        files: Literal["link", "reference"] = "link",
+        base: int | str | tuple[str | None, int | None] | None = None,
+        dry_run: Literal[True],
+    ) -> BranchMergePlan: ...
+    def merge(
+        self,
+        source: str,
+        into: str | None = None,
+        *,
+        on: str | Sequence[str] | None = None,
+        by: By = "cell",
+        conflicts: Resolve = "fail",
+        files: Literal["link", "reference"] = "link",
+        base: int | str | tuple[str | None, int | None] | None = None,
+        dry_run: bool = False,
+    ) -> ApplyResult | BranchMergePlan:
+        """Bring home what a branch changed since it forked, or since it was merged last.
+
+        It lands as one commit on the newest version of the target, at most once: a merge that is
+        made again finds the mark that the first one left in the table's config.  A handle on the
+        target moves.
+
+        Parameters
+        ----------
+        source
+            The branch whose changes come, ``"main"`` for the main line.
+        into
+            The branch that gets them; that of the handle by default.
+        on
+            The columns that tell which rows are the same, as of `LanceDataset.diff`.
+        by, conflicts
+            What is a conflict, and what becomes of it, as of `DatasetDiff.apply`; *ours* is the
+            target.
+        files
+            What becomes of the branch's files where the target did not move: ``"link"`` gives it
+            names or copies of its own, ``"reference"`` has it read them where they are, so that
+            it needs the branch.
+        base
+            The version from which changes count, if the merge base that lancekit finds is not
+            meant or is gone: a version of the handle's branch, a tag, or a pair of a branch and a
+            version. Both branches must contain it. 0 merges by key without a base: rows that only
+            the source has come in, rows that differ are conflicts, and no row is deleted.
+        dry_run
+            Return a plan, and write nothing; its ``apply()`` does the merge.
+
+        Raises
+        ------
+        MergeConflictError
+            Both branches changed a row, each in another way.
+        BranchNotFoundError
+            There is no such branch.
+        InvalidArgumentError
+            Nothing tells which rows are the same, or one branch does not contain ``base``.
+        VersionNotFoundError
+            The merge base was cleaned up.
+        SchemaMismatchError
+            Columns changed, too.
+        DuplicateKeysError
+            One branch set a primary key, and rows of the other one repeat its values.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://merge-branches", primary_key="id")
+        >>> trial = ds.create_branch("trial")
+        >>> _ = trial.delete("id = 1")
+        >>> _ = ds.insert({"id": [3]}, mode="append")
+        >>> dict(ds.branches.merge("trial"))["num_deleted_rows"]
+        1
+        >>> sorted(ds.to_table()["id"].to_pylist())
+        [2, 3]
+        """
+        how = self._from(base, check_how("merge", on, by, conflicts, files))
+        theirs, target = self._other(source), self._line() if into is None else self._other(into)
+        if theirs == target:
+            raise InvalidArgumentError(
+                f"{source!r} was to be merged into itself.",
+                hint="Name another branch, or in `into` the one that gets the changes.",
+                source=source,
+            )
+        return self._merged(theirs, target, how, dry_run=dry_run)
+
+    def rebase(
+        self,
+        branch: str,
+        *,
+        on: str | Sequence[str] | None = None,
+        by: By = "cell",
+        conflicts: Resolve = "fail",
+        base: int | str | tuple[str | None, int | None] | None = None,
+    ) -> ApplyResult:
+        """Bring a branch up to date: what its parent changed comes into it, as one commit.
+
+        No version of the branch gets another number.  A handle on the branch moves.
+
+        Parameters
+        ----------
+        branch
+            The branch.
+        on, by, conflicts, base
+            As of `merge`; *ours* is the branch, *theirs* its parent.
+
+        Raises
+        ------
+        MergeConflictError, BranchNotFoundError, InvalidArgumentError, SchemaMismatchError
+            As of `merge`.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://rebase-branch", primary_key="id")
+        >>> trial = ds.create_branch("trial")
+        >>> _ = ds.delete("id = 1")
+        >>> dict(trial.branches.rebase("trial"))["num_deleted_rows"]
+        1
+        """
+        how = self._from(base, check_how("rebase", on, by, conflicts))
+        line = self._other(branch)
+        if line.branch is None:
+            raise InvalidArgumentError(
+                "The main line has no parent to be brought up to date with.",
+                hint="merge(source) brings a branch's changes into it.",
+                branch=branch,
+            )
+        parent = reference_files.get_branch(line.root, line.branch).parent_branch
+        return self._merged(line.on(parent), line, how)
+
+    @overload
+    def _merged(
+        self, source: Line, target: Line, how: How, *, dry_run: Literal[False] = False
+    ) -> ApplyResult: ...
+    @overload
+    def _merged(
+        self, source: Line, target: Line, how: How, *, dry_run: bool
+    ) -> ApplyResult | BranchMergePlan: ...
+    def _merged(
+        self, source: Line, target: Line, how: How, *, dry_run: bool = False
+    ) -> ApplyResult | BranchMergePlan:
+        def land(change: Callable[[Snapshot], tuple[Snapshot, T]]) -> T:
+            if target == self._line():
+                return self._handle._move(lambda _: change(latest_snapshot(target)))
+            self._handle._check_movable()
+            return change(latest_snapshot(target))[1]
+
+        if dry_run:
+            return plan_merge(source, target, how, land)
+        return land(lambda newest: merge_branch(source, newest, how, RetryPolicy()))
+
+    def _from(self, base: object, how: How) -> How:
+        """Return how to merge since a version that the user names."""
+        return how if base is None else replace(how, base=parse_reference(base, self._line()))
+
+    def _other(self, branch: str) -> Line:
+        """Return the line of a branch that is there."""
+        current = self._line()
+        return resolve(current, parse_reference((branch, None), current)).line
+
+    def _plain(self) -> str:
+        return f"Branches({self._line().root.uri!r})"

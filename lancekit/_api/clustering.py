@@ -1,0 +1,123 @@
+"""`KMeans`.  Names follow ``lance.util``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit._api.pylance.arguments import check_count
+from lancekit._api.vector_indices import metric_named
+from lancekit._checked import checked_methods
+from lancekit._index.ivf.clusters import nearest_of
+from lancekit._index.ivf.codes import unit
+from lancekit._index.ivf.training import ROUNDS, trained_centroids
+from lancekit.errors import InvalidArgumentError
+
+__all__ = ["KMeans"]
+
+#: its types do not tell of tensors
+_arrow: Any = pa
+
+
+@checked_methods
+class KMeans:
+    """Clusters of vectors of float32.
+
+    Parameters
+    ----------
+    k
+        How many.
+    metric_type
+        ``"l2"``, ``"cosine"`` or ``"dot"``.
+    max_iters
+        Rounds at most.
+    centroids
+        Fixed-size lists: the middles, if they are known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lancekit.util import KMeans
+    >>> rows = np.array([[0, 0], [9, 9], [0, 1]], np.float32)
+    >>> clusters = KMeans(2)
+    >>> clusters.fit(rows)
+    >>> clusters.predict(rows[[0, 2]]).to_pylist() == clusters.predict(rows[[2, 0]]).to_pylist()
+    True
+    """
+
+    def __init__(
+        self,
+        k: int,
+        metric_type: str = "l2",
+        max_iters: int = ROUNDS,
+        centroids: pa.FixedSizeListArray | None = None,
+    ) -> None:
+        self.k: int = check_count("k", k, least=1)
+        self._metric = metric_named(metric_type)
+        self._rounds = check_count("max_iters", max_iters, least=1)
+        self._centroids = None if centroids is None else _vectors(centroids)
+
+    def __repr__(self) -> str:
+        return f"KMeans(k={self.k}, metric_type={self._metric})"
+
+    @property
+    def centroids(self) -> Any:
+        """The middles of the clusters, ``None`` before `fit`."""
+        found = self._centroids
+        return None if found is None else _arrow.FixedShapeTensorArray.from_numpy_ndarray(found)
+
+    def fit(self, data: Any) -> None:
+        """Find the clusters.
+
+        Parameters
+        ----------
+        data
+            Fixed-size lists, tensors or an array of two dimensions, of float32.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It is something else, or has fewer rows than there are to be clusters.
+        """
+        rows = self._as_compared(_vectors(data))
+        if len(rows) < self.k:
+            raise InvalidArgumentError(f"{len(rows)} rows do not make {self.k} clusters.")
+        some = -(-len(rows) // self.k)  # all of them
+        self._centroids = trained_centroids(
+            rows, self.k, self._metric, sampled=some, rounds=self._rounds
+        )[0]
+
+    def predict(self, data: Any) -> pa.Array:
+        """Return the cluster of each row.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There are no clusters yet, or ``data`` is none.
+        """
+        if self._centroids is None:
+            raise InvalidArgumentError("There are no clusters yet.", hint="Call fit() first.")
+        by = "dot" if self._metric == "dot" else "l2"
+        owners = nearest_of(self._as_compared(_vectors(data)), self._centroids, by)[0]
+        return pa.array(owners, pa.uint32())
+
+    def _as_compared(self, rows: Any) -> Any:
+        return unit(rows) if self._metric == "cosine" else rows
+
+
+def _vectors(data: Any) -> np.ndarray[Any, Any]:
+    if isinstance(data, _arrow.FixedShapeTensorArray):
+        if len(data.type.shape) != 1:
+            raise InvalidArgumentError(
+                f"Tensors must be a 1-D array each; these have {len(data.type.shape)} dimensions."
+            )
+        data = data.storage
+    if isinstance(data, pa.FixedSizeListArray):
+        if data.type.value_type != pa.float32():
+            raise InvalidArgumentError(f"Array must be float32 type, got: {data.type.value_type}.")
+        return data.flatten().to_numpy(zero_copy_only=False).reshape(-1, data.type.list_size)
+    if not isinstance(data, np.ndarray) or data.ndim != 2 or data.dtype != np.float32:
+        raise InvalidArgumentError("Vectors must be a 2-D array of float32, lists or tensors.")
+    return data

@@ -1,0 +1,232 @@
+"""`Constraints`: named conditions of a table, which its commits have to meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import get_args
+
+import pyarrow as pa
+
+from lancekit._api._handle import Handle
+from lancekit._checked import checked_methods
+from lancekit._choice import check_choice
+from lancekit._display import Displayed
+from lancekit._format.operation_parts import UpdateMap
+from lancekit._format.operations import UpdateConfig
+from lancekit._legible import shown
+from lancekit._operations.constraints.evaluate import condition_of, evaluate
+from lancekit._operations.constraints.stored import (
+    PREFIX,
+    Constraint,
+    Existing,
+    OnFail,
+    stored_constraints,
+)
+from lancekit._operations.settings import update_settings
+from lancekit._versions.references import parse_reference, resolve
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError, NotFoundError, UnsupportedFeatureError
+
+__all__ = ["Constraint", "ConstraintResult", "ConstraintRun", "Constraints"]
+
+_LONGEST_NAME = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstraintResult:
+    """What came of one constraint.
+
+    Attributes
+    ----------
+    name, condition
+        The constraint.
+    holds
+        Whether it is met; ``None`` if it could not be tried.
+    violations
+        How many rows break it; ``None`` for a condition of the table.
+    sample
+        The first of these rows, at most 5, without blobs; of a condition of the table one row, its
+        aggregates.
+    problem
+        Why it could not be tried; empty if it was.
+    """
+
+    name: str
+    condition: str
+    holds: bool | None
+    violations: int | None = None
+    sample: pa.Table | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ConstraintRun(Displayed):
+    """What came of all constraints of a table, tried on one version; iterates over `results`."""
+
+    version: int
+    branch: str | None
+    results: tuple[ConstraintResult, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every constraint is met."""
+        return all(result.holds for result in self.results)
+
+    def __iter__(self) -> Iterator[ConstraintResult]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def _plain(self) -> str:
+        words = {True: "holds", False: "broken", None: "not tried"}
+        found = ", ".join(f"{result.name!r} {words[result.holds]}" for result in self.results)
+        return f"ConstraintRun(version {self.version}: {found or 'no constraints'})"
+
+
+@checked_methods
+class Constraints(Displayed):
+    """The constraints of a table; `LanceDataset.constraints` gives them.
+
+    A constraint is a condition of each row, or of the table: one over ``count(*)``, ``count(x)``,
+    ``count(DISTINCT x)``, ``sum(x)``, ``min(x)``, ``max(x)``, ``avg(x)``, each of which may have a
+    ``FILTER (WHERE ...)``.  Where it is null, it is met.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> ds = lk.write_dataset({"id": [1, 2], "delay": [3, None]}, "memory://constrained-example")
+    >>> ds.constraints.add("delays are plausible", "delay >= -120")
+    >>> ds.constraints.add("one row a flight", "count(DISTINCT id) = count(*)", on_fail="warn")
+    >>> [constraint.name for constraint in ds.constraints.list()]
+    ['delays are plausible', 'one row a flight']
+    >>> ds.constraints.run().holds
+    True
+    """
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def list(self) -> tuple[Constraint, ...]:
+        """Return the constraints of the handle's version, by name."""
+        return tuple(stored_constraints(self._snapshot.manifest.config).values())
+
+    def add(
+        self,
+        name: str,
+        condition: str,
+        on_fail: OnFail = "refuse",
+        existing: Existing = "refuse",
+    ) -> None:
+        """Add a constraint, and move the handle.
+
+        From the version that this makes on, every commit of lancekit's tries it: a condition of
+        rows on the rows that the commit adds or changes, one of the table on the table as it would
+        be.  A commit that lands meanwhile is looked at too.
+
+        Parameters
+        ----------
+        name
+            What to call it; other constraints have other names.
+        condition
+            SQL text, such as ``"delay >= -120"`` or ``"count(DISTINCT id) = count(*)"``.
+        on_fail
+            ``"refuse"``: a commit that does not meet it raises; ``"warn"``: it warns and lands.
+        existing
+            ``"allow"``: rows that are there already may break it, and are not looked at.
+
+        Raises
+        ------
+        ConstraintViolationError
+            Rows that are there break it.
+        PredicateError
+            The condition does not parse, or does not fit the schema.
+        InvalidArgumentError
+            The name cannot be used, or is taken.
+        IncompatibleConflictError
+            Somebody added one of that name since the handle's version.
+        """
+        config = self._snapshot.manifest.config
+        if not name.strip() or name != name.strip() or len(name) > _LONGEST_NAME:
+            raise InvalidArgumentError(
+                f"A constraint cannot be called {shown(name)}.",
+                hint=f"Give it a name of 1 to {_LONGEST_NAME} characters, without spaces around.",
+                constraint=name,
+            )
+        check_choice("on_fail", on_fail, get_args(OnFail))
+        check_choice("existing", existing, get_args(Existing))
+        if PREFIX + name in config:
+            raise InvalidArgumentError(
+                f"There is a constraint {name!r} already.",
+                hint=f"Drop it first, ds.constraints.drop({name!r}), or choose another name.",
+                constraint=name,
+            )
+        added = Constraint(name=name, condition=condition, on_fail=on_fail, existing=existing)
+        condition_of(self._snapshot, condition)
+        self._configure({added.key: added.encoded()})
+
+    def drop(self, name: str) -> None:
+        """Remove a constraint, and move the handle; one that this release cannot read goes, too.
+
+        Raises
+        ------
+        NotFoundError
+            There is none of that name.
+        """
+        known = [constraint.name for constraint in self.list()]
+        if name not in known:
+            there = f"There are {', '.join(map(repr, known))}." if known else "There are none."
+            raise NotFoundError(
+                f"There is no constraint {name!r} in version {self._handle.version}.",
+                hint=there,
+                constraint=name,
+            )
+        self._configure({PREFIX + name: None})
+
+    def run(self, ref: int | str | tuple[str | None, int | None] | None = None) -> ConstraintRun:
+        """Try the constraints of the handle's version on all rows.
+
+        This finds what other libraries let in, and tells whether a branch would pass.
+
+        Parameters
+        ----------
+        ref
+            A version of this branch, a tag, or a pair of branch and version, on whose rows they
+            are tried; the handle's own by default.
+
+        Raises
+        ------
+        VersionNotFoundError, TagNotFoundError, BranchNotFoundError
+            There is no such thing.
+        """
+        line = self._handle._line
+        tried = self._snapshot if ref is None else resolve(line, parse_reference(ref, line))
+        return ConstraintRun(
+            version=tried.version,
+            branch=tried.branch,
+            results=tuple(_result(tried, constraint) for constraint in self.list()),
+        )
+
+    @property
+    def _snapshot(self) -> Snapshot:
+        return self._handle._snapshot
+
+    def _configure(self, changes: dict[str, str | None]) -> None:
+        operation = UpdateConfig(config_updates=UpdateMap(changes))
+        self._handle._move(lambda snapshot: (update_settings(snapshot, operation), None))
+
+    def _plain(self) -> str:
+        return f"Constraints({[constraint.name for constraint in self.list()]})"
+
+
+def _result(snapshot: Snapshot, constraint: Constraint) -> ConstraintResult:
+    untried = ConstraintResult(name=constraint.name, condition=constraint.condition, holds=None)
+    try:
+        constraint.check_known()
+        outcome = evaluate(snapshot, constraint.condition)
+    except (InvalidArgumentError, UnsupportedFeatureError) as error:
+        return replace(untried, problem=error.message)
+    return replace(
+        untried, holds=outcome.holds, violations=outcome.violations, sample=outcome.sample
+    )

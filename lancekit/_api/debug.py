@@ -1,0 +1,162 @@
+"""What a manifest and its transactions hold, member by member, as text; names of ``lance.debug``.
+
+The shape of the text is the reference's, its names are those of lancekit's own records.  It is
+for people: nothing should be read back from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from textwrap import indent
+from typing import Any
+
+from lancekit._api.lance_dataset import LanceDataset
+from lancekit._api.pylance.arguments import check_count
+from lancekit._checked import checked
+from lancekit._format.fragment import Fragment
+from lancekit._format.manifest import Manifest
+from lancekit._format.schema import LanceField, LanceSchema
+from lancekit._legible import clean
+
+__all__ = [
+    "format_fragment",
+    "format_manifest",
+    "format_schema",
+    "list_transactions",
+    "manifest_needs_migration",
+]
+
+#: what records and members are called, where the reference has another name
+_NAMES = {
+    "LanceSchema": "Schema",
+    "LanceField": "Field",
+    "timestamp_ns": "timestamp_nanos",
+    "reader_flags": "reader_feature_flags",
+    "writer_flags": "writer_feature_flags",
+    "writer": "writer_version",
+}
+#: members that come first, in this order
+_FIRST: Mapping[type, Sequence[str]] = {
+    LanceField: ("name", "id", "parent_id", "logical_type"),
+    Manifest: ("schema", "version", "branch", "writer", "fragments"),
+}
+
+
+@checked
+def format_schema(dataset: LanceDataset) -> str:
+    """Return all of a dataset's schema, as it is stored.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> ds = lk.write_dataset({"x": [1]}, "memory://debug-example")
+    >>> print(*format_schema(ds).splitlines()[:4], sep=chr(10))
+    Schema {
+        fields: [
+            Field {
+                name: "x",
+    """
+    return _text(dataset._snapshot.manifest.schema)
+
+
+@checked
+def format_manifest(dataset: LanceDataset) -> str:
+    """Return all of the manifest of the handle's version."""
+    return _text(dataset._snapshot.manifest)
+
+
+@checked
+def format_fragment(fragment: Fragment, dataset: LanceDataset) -> str:
+    """Return all of a fragment, with the fields that each of its files has."""
+    schema = dataset._snapshot.manifest.schema
+    files = []
+    for file in fragment.files:
+        schema_of = LanceSchema(_held(schema.fields, frozenset(file.fields)))
+        members: list[tuple[str, Any]] = [("path", file.path), ("fields", file.fields)]
+        members += [("column_indices", file.column_indices), ("schema", schema_of)]
+        members += [("major_version", file.file_major_version)]
+        members += [("minor_version", file.file_minor_version)]
+        files.append(_record("PrettyPrintableDataFile", [(n, _text(v)) for n, v in members]))
+    rest = {name: text for name, text in _members(fragment) if name not in ("id", "files")}
+    whole = {"id": str(fragment.id), "files": _listed(files), **rest}
+    return _record("PrettyPrintableFragment", whole.items())
+
+
+@checked
+def list_transactions(dataset: LanceDataset, max_transactions: int = 10) -> list[str]:
+    """Return all of what the latest commits did, the newest first.
+
+    What is not recorded is left out; a version that was cleaned up ends the list.
+    """
+    count = check_count("max_transactions", max_transactions)
+    return [_text(one) for one in dataset.get_transactions(count) if one is not None]
+
+
+@checked
+def manifest_needs_migration(dataset: LanceDataset) -> bool:
+    """Tell whether a release too old left out what the next commit has to fill in."""
+    manifest = dataset._snapshot.manifest
+    if manifest.writer is None:
+        return True
+    if any(index.fragment_ids is None for index in dataset._snapshot.indices):
+        return True
+    deletions = (fragment.deletion_file for fragment in manifest.fragments)
+    return any(file is not None and not file.num_deleted_rows for file in deletions)
+
+
+def _held(children: Sequence[LanceField], ids: AbstractSet[int]) -> tuple[LanceField, ...]:
+    """Return the fields that a file has, and those above them."""
+    below = [replace(child, children=_held(child.children, ids)) for child in children]
+    return tuple(child for child in below if child.id in ids or child.children)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "None"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, bytes):
+        return f"<{len(value)} bytes>"
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, Mapping):
+        return _lines("{}", [f"{_text(key)}: {_text(one)}" for key, one in value.items()])
+    if is_dataclass(value):
+        return _record(type(value).__name__, _members(value))
+    if isinstance(value, Sequence | AbstractSet) and not isinstance(value, str):
+        return _listed(map(_text, value))
+    return str(value) if isinstance(value, int | float) else f'"{clean(str(value))}"'
+
+
+def _members(record: Any) -> Iterator[tuple[str, str]]:
+    """Yield the names of a record's members, and what is to be shown of each."""
+    first = _FIRST.get(type(record), ())
+    kinds = {one.name: str(one.type) for one in fields(record)}
+    for name in [*first, *(name for name in kinds if name not in first)]:
+        value = getattr(record, name)
+        text = _text(value)
+        if name == "logical_type":
+            text = f"LogicalType{_lines('()', [text])}"
+        elif value is not None and "None" in kinds[name]:
+            text = f"Some{_lines('()', [text])}"
+        if name != "unknown" or value:
+            yield name, text
+
+
+def _record(name: str, members: Iterable[tuple[str, str]]) -> str:
+    lines = [f"{_NAMES.get(member, member)}: {text}" for member, text in members]
+    return f"{_NAMES.get(name, name)} {_lines('{}', lines)}"
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return _lines("[]", [*texts])
+
+
+def _lines(brackets: str, texts: list[str]) -> str:
+    if not texts:
+        return brackets
+    inner = indent("\n".join(f"{text}," for text in texts), "    ")
+    return f"{brackets[0]}\n{inner}\n{brackets[1]}"

@@ -1,0 +1,409 @@
+"""`DatasetDiff`: what changed between two versions, row by row and value by value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from lancekit import _arrow_compute as pc
+from lancekit._api._handle import Handle
+from lancekit._api.diff_rows import ChangedRow, DiffRows, words_of
+from lancekit._api.pylance.arguments import check_count
+from lancekit._api.scan_options import ScanOptions
+from lancekit._api.scanner import scan_of
+from lancekit._checked import checked, checked_methods
+from lancekit._display import Displayed
+from lancekit._format.extensions import resolved, resolved_schema
+from lancekit._lazy import cached_property
+from lancekit._operations.lineage.changed import Changed, check_how, said_of
+from lancekit._operations.lineage.conflicts import Resolve
+from lancekit._operations.lineage.contained_columns import known_columns
+from lancekit._operations.lineage.diff_plan import DiffPlan, plan_diff
+from lancekit._operations.lineage.three_way_plan import By
+from lancekit._picture import Picture, draw
+from lancekit._pipeline.diff.fragments import ColumnPair
+from lancekit._pipeline.diff.tasks import read_changed
+from lancekit._pipeline.engine.engine import choose_engine, spark_engine
+from lancekit._pipeline.engine.pandas_frames import exact_frame
+from lancekit._scan.fragment_rows import default_batch_rows
+from lancekit._scan.fragments.rebatch import combined
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from lancekit._operations.common.results import ApplyResult
+    from lancekit._operations.explain.explanation import Explanation
+
+__all__ = [
+    "ChangedRow",
+    "DatasetDiff",
+    "DiffCounts",
+    "SchemaChanges",
+    "diff",
+    "diff_of",
+    "schema_changes",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class DiffCounts:
+    """How many rows changed, by what became of them; a mapping, too.
+
+    Attributes
+    ----------
+    inserted, deleted, updated
+        Rows of the new side alone, of the old side alone, and of both with other values.
+    unchanged
+        Rows of both sides with the same values.
+    moved
+        Those among the unchanged that lie elsewhere now.
+    ambiguous
+        Those among the inserted and deleted whose key stands more than once on a side.
+    """
+
+    inserted: int
+    deleted: int
+    updated: int
+    unchanged: int
+    moved: int
+    ambiguous: int
+
+    def keys(self) -> list[str]:
+        """Return the names."""
+        return [field.name for field in fields(self)]
+
+    def __getitem__(self, name: str) -> int:
+        return int(asdict(self)[name])
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChanges:
+    """How the columns changed; `renamed` has (old, new) names, `cast` (name, old, new type)."""
+
+    added: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    cast: tuple[tuple[str, pa.DataType, pa.DataType], ...] = ()
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field.name) for field in fields(self))
+
+
+@checked_methods
+class DatasetDiff(Displayed):
+    """The difference between two versions; `LanceDataset.diff` makes it, and reads no rows yet.
+
+    Rows are found when they are first asked for, once.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> rows = {"id": [1, 2, 3], "v": ["a", "b", "c"]}
+    >>> ds = lk.write_dataset(rows, "memory://diff-example", primary_key="id")
+    >>> _ = ds.merge_insert("id").when_matched_update_all().execute({"id": [2], "v": ["B"]})
+    >>> _ = ds.delete("id = 3")
+    >>> d = ds.diff(1)
+    >>> d.counts.updated, d.counts.deleted, d.columns
+    (1, 1, {'id': 0, 'v': 1})
+    >>> d.to_table().to_pylist()[1]
+    {'_change': 'update_before', 'id': 2, 'v': 'b'}
+    """
+
+    def __init__(self, plan: DiffPlan) -> None:
+        self._plan = plan
+        self._rows = DiffRows(plan)
+
+    @property
+    def old(self) -> tuple[str, int]:
+        """The branch and the version of the old side."""
+        return self._plan.old.reference
+
+    @property
+    def new(self) -> tuple[str, int]:
+        """The branch and the version of the new side."""
+        return self._plan.new.reference
+
+    @property
+    def matched_by(self) -> str:
+        """How rows are told to be the same.
+
+        ``"key"``, ``"row ids"``, ``"row ids, then key"`` or ``"whole rows"``.
+        """
+        return self._plan.way
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns of the key, none if there is none."""
+        return self._plan.key
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether the rows were found already."""
+        return self._rows.is_compared
+
+    @cached_property
+    def counts(self) -> DiffCounts:
+        """How many rows were inserted, deleted and updated, and how many were not."""
+        found = self._rows.changes
+        deleted, updated = len(found.deleted), len(found.updated[0])
+        return DiffCounts(
+            inserted=len(found.inserted),
+            deleted=deleted,
+            updated=updated,
+            unchanged=self._rows_before() - deleted - updated,
+            moved=found.moved,
+            ambiguous=found.ambiguous,
+        )
+
+    def _rows_before(self) -> int:
+        plan = self._plan
+        if plan.condition is None:
+            return plan.old.manifest.num_rows
+        return scan_of(plan.old, ScanOptions(filter=plan.condition)).count_rows()
+
+    @property
+    def columns(self) -> dict[str, int]:
+        """How many values of each column differ in the updated rows."""
+        return dict(self._rows.changes.cells)
+
+    @cached_property
+    def schema(self) -> SchemaChanges:
+        """The columns that were added, dropped, renamed and cast."""
+        return _schema_changes(self._plan.columns, [field.name for field in self._rows.gone])
+
+    # ---- rows
+
+    def to_batches(
+        self, batch_size: int | None = None, *, names: Literal["lance", "delta"] = "lance"
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the changed rows: deleted ones, inserted ones, and updated ones before and after.
+
+        Parameters
+        ----------
+        batch_size
+            Rows of a batch at most, by default as many as of a scan.
+        names
+            Whose words: ``"lance"`` for ``_change`` with ``delete``, ``insert``,
+            ``update_before``, ``update_after``; ``"delta"`` for those of Delta's change feed.
+        """
+        given = default_batch_rows() if batch_size is None else batch_size
+        rows = check_count("batch_size", given, least=1)
+        tables = self._rows.tables(words_of(names), rows)
+        return chain.from_iterable(_batches(table, rows) for table in tables)
+
+    def to_table(self, *, names: Literal["lance", "delta"] = "lance") -> pa.Table:
+        """Return the changed rows; see `to_batches`."""
+        schema = self._rows.schema(words_of(names))
+        return pa.Table.from_batches(self.to_batches(names=names), resolved_schema(schema))
+
+    def to_pandas(self, *, names: Literal["lance", "delta"] = "lance") -> pd.DataFrame:
+        """Return the changed rows as a pandas DataFrame; see `to_batches`."""
+        return exact_frame(self.to_table(names=names), {})
+
+    def to_spark(self, *, names: Literal["lance", "delta"] = "lance") -> Any:
+        """Return the changed rows as a Spark DataFrame, read on the executors; see `to_batches`.
+
+        Which rows changed is found first; their values are read each time an action runs.
+
+        Raises
+        ------
+        UnsupportedTypeError
+            Spark has no type for a column.
+        StorageError
+            A side is in this process's memory, where no executor can read it.
+        JavaNotFoundError, SessionError
+            Spark cannot be started.
+        """
+        words = words_of(names)
+        schema = resolved_schema(self._rows.schema(words))
+        return spark_engine().rows(read_changed, self._rows.tasks(words), schema)
+
+    def sample(self, n: int = 10) -> list[ChangedRow]:
+        """Return some changed rows, updated ones first, each with the values that differ."""
+        return self._rows.sample(check_count("n", n))
+
+    def explain(self) -> Explanation:
+        """Return what is compared and how, and what is passed over; no rows are read."""
+        return _explained(self._plan)
+
+    def plot(self, *, ax: Any = None) -> Picture:
+        """Draw how many rows changed, and which columns in how many of them.
+
+        The rows are compared for it, if they were not yet.
+
+        Parameters
+        ----------
+        ax
+            matplotlib's axes to draw on: one for the columns that changed most, or three, the
+            rows, all columns as a strip, and these.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2], "v": [1, 2]}, "memory://plot-diff",
+        ...                       primary_key="id")
+        >>> _ = ds.update({"v": "v + 1"}, where="id = 1")
+        >>> ds.diff(1).plot().alt.split(". ")[1]
+        'Rows: 0 inserted, 0 deleted, 1 updated, 1 unchanged'
+        """
+        return draw("diff", self, ax=ax)
+
+    def apply(
+        self,
+        handle: Handle,
+        *,
+        conflicts: Resolve = "fail",
+        by: By = "cell",
+    ) -> ApplyResult:
+        """Make the same changes to the version that a handle is at, in one commit.
+
+        What the handle's version changed since the old side stays.  The handle moves.
+
+        Parameters
+        ----------
+        handle
+            One on a version that comes from the old side, or has a key in common with it.
+        conflicts
+            What becomes of rows that both changed: ``"fail"`` raises, ``"ours"`` keeps the values
+            of the handle's version, ``"theirs"`` takes those of the new side; a function gets
+            `Conflicts` and returns the rows that are to be, each with its key.
+        by
+            ``"cell"``: changes of different columns of a row go together; ``"row"``: they conflict.
+
+        Returns
+        -------
+        ApplyResult
+            How many rows were inserted, updated and deleted.
+
+        Raises
+        ------
+        MergeConflictError
+            Both sides changed a row, each in another way.
+        InvalidArgumentError
+            The diff has a filter or lacks columns, or nothing tells which rows are the same.
+        SchemaMismatchError
+            The changes do not fit the columns.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://diff-apply", primary_key="id")
+        >>> other = ds.create_branch("other")
+        >>> _ = ds.delete("id = 1")
+        >>> dict(ds.diff(1).apply(other))["num_deleted_rows"]
+        1
+        >>> other.to_table()["id"].to_pylist()
+        [2]
+        """
+        from lancekit._operations.common.retry import RetryPolicy
+        from lancekit._operations.lineage.apply_changes import apply_changes
+
+        plan = self._plan
+        if plan.condition is not None or not plan.whole:
+            raise InvalidArgumentError(
+                "The diff is of some rows or some columns only, which make no whole change.",
+                hint="Make one without filter= and columns=.",
+            )
+        on = plan.key if plan.way == "key" else None
+        how = check_how("apply", on, by, conflicts)
+        change = Changed(base=plan.old, theirs=plan.new, properties=said_of(plan.old, plan.new))
+        return handle._move(lambda ours: apply_changes(ours, lambda _: change, how, RetryPolicy()))
+
+    def _plain(self) -> str:
+        return f"DatasetDiff({self._plan.old.called} to {self._plan.new.called})"
+
+
+def _batches(table: pa.Table, rows: int) -> list[pa.RecordBatch]:
+    found: list[pa.RecordBatch] = resolved(combined(table)).to_batches(min(rows, len(table)))
+    return found
+
+
+@checked
+def diff(
+    old: Handle,
+    new: Handle,
+    *,
+    on: str | Sequence[str] | None = None,
+    filter: str | pc.Expression | None = None,  # noqa: A002
+    columns: Sequence[str] | None = None,
+) -> DatasetDiff:
+    """Compare what two handles are at, of one dataset or of two; see `LanceDataset.diff`.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> one = lk.write_dataset({"id": [1, 2], "v": ["a", "b"]}, "memory://diff-one")
+    >>> other = lk.write_dataset({"id": [2, 3], "v": ["B", "c"]}, "memory://diff-other")
+    >>> dict(lk.diff(one, other, on="id").counts)["updated"]
+    1
+    """
+    return diff_of(old._snapshot, new._snapshot, on=on, condition=filter, columns=columns)
+
+
+def diff_of(
+    old: Snapshot,
+    new: Snapshot,
+    *,
+    on: str | Sequence[str] | None,
+    condition: str | pc.Expression | None,
+    columns: Sequence[str] | None,
+) -> DatasetDiff:
+    """Return the difference of two versions, as users have named them."""
+    key = [on] if isinstance(on, str) else on
+    pairs = known_columns(old, new)
+    plan = plan_diff(old, new, on=key, condition=condition, columns=columns, pairs=pairs)
+    return DatasetDiff(plan)
+
+
+def schema_changes(old: Handle, new: Handle) -> SchemaChanges:
+    """Return how the columns changed between what two handles are at; manifests alone are read."""
+    before, after = old._snapshot, new._snapshot
+    fields = before.manifest.schema.fields
+    if fields == after.manifest.schema.fields:  # also of a thousand columns: quickly told
+        return SchemaChanges()
+    pairs = known_columns(before, after)
+    kept = {pair.old.id for pair in pairs if pair.old is not None}
+    return _schema_changes(pairs, [field.name for field in fields if field.id not in kept])
+
+
+def _schema_changes(pairs: Sequence[ColumnPair], dropped: Sequence[str]) -> SchemaChanges:
+    both = [(pair, pair.old) for pair in pairs if pair.old is not None]
+    return SchemaChanges(
+        added=tuple(pair.name for pair in pairs if pair.old is None),
+        dropped=tuple(dropped),
+        renamed=tuple((old.name, pair.name) for pair, old in both if old.name != pair.name),
+        cast=tuple(
+            (pair.name, kind, pair.kind)
+            for pair, old in both
+            if (kind := old.to_arrow().type) != pair.kind
+        ),
+    )
+
+
+def _explained(plan: DiffPlan) -> Explanation:
+    from lancekit._operations.explain.explanation import explanation, reads
+
+    parts = plan.shared
+    apart = [*(pair.new for pair in parts.pairs), *parts.new]
+    return explanation(
+        plan.new,
+        "diff",
+        choose_engine(plan.rows_apart),
+        reads=reads(plan.new, (pair.name for pair in plan.columns), apart),
+        notes=(
+            f"{len(parts.same)} of them are the same files on both sides, with {parts.rows:,} rows:"
+            " not opened",
+            f"{len(parts.pairs)} have the same rows at the same places: what differs is read",
+            f"{len(parts.old)} of the old side and {len(parts.new)} of the new are compared row by"
+            f" row, told by {plan.way}",
+            ""
+            if plan.ancestor
+            else "no common version is known: row ids of the two sides mean different rows",
+        ),
+    )

@@ -1,0 +1,451 @@
+"""Fragments: one of a version, to be read on its own, and new ones that a later commit adds.
+
+Names follow ``lance.fragment``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit._api._fragment_reading import ReadingFragment
+from lancekit._api._fragment_writing import ChangingFragment
+from lancekit._api._handle import Handle
+from lancekit._api.pylance.arguments import (
+    check_count,
+    check_flag,
+    check_hints,
+    check_list,
+    check_place,
+    refuse,
+)
+from lancekit._api.pylance.not_offered import PartOfPylance
+from lancekit._api.scanner import shown_schema
+from lancekit._api.write_options import check_told, write_settings
+from lancekit._checked import checked_methods
+from lancekit._commit.rules.verdict import listed
+from lancekit._defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
+from lancekit._display import Displayed
+from lancekit._format.data_file import DataFile, DeletionFile, RowDatasetVersionMeta, RowIdMeta
+from lancekit._format.extensions import resolved_schema
+from lancekit._format.fragment import Fragment
+from lancekit._format.transaction import Transaction
+from lancekit._legible import shown
+from lancekit._operations.checks.operation import described_file
+from lancekit._operations.delete import delete_in_fragment
+from lancekit._operations.maintenance.validate import validate_fragment
+from lancekit._operations.write import open_rows, plan_write
+from lancekit._pipeline.rows.delete import find_rows_asking
+from lancekit._scan.expressions.predicate import Predicate
+from lancekit._scan.fragments.blobs import blob_view
+from lancekit._scan.fragments.reader import FragmentReader
+from lancekit._scan.fragments.source import FragmentSource, fragment_sources
+from lancekit._versions.line import Line, check_same_place, open_line
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, RowOutOfRangeError
+from lancekit.progress import FragmentWriteProgress
+
+__all__ = [
+    "DataFile",
+    "DeletionFile",
+    "FragmentMetadata",
+    "LanceFragment",
+    "RowDatasetVersionMeta",
+    "RowIdMeta",
+    "write_fragments",
+]
+
+#: what a manifest says of a fragment
+FragmentMetadata = Fragment
+
+_MAX = 2**63 - 1
+
+
+@checked_methods
+class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance):
+    """A fragment of a dataset's version, as `LanceDataset.get_fragments` gives them.
+
+    Parameters
+    ----------
+    dataset
+        A handle at the version.
+    fragment_id
+        Which of its fragments.
+    fragment
+        A fragment of the same version, to save looking for it.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The version has no such fragment.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://fragment-example")
+    >>> lk.LanceFragment(ds, 0).count_rows()
+    2
+    """
+
+    def __init__(
+        self,
+        dataset: Handle,
+        fragment_id: int | None,
+        *,
+        fragment: LanceFragment | None = None,
+    ) -> None:
+        if fragment is None:
+            number = check_count("fragment_id", fragment_id)
+            sources = fragment_sources(dataset._snapshot)
+            found = [source for source in sources if source.fragment.id == number]
+            fragment = LanceFragment._of(dataset, found[0]) if found else None
+        if fragment is None:
+            known = [source.fragment.id for source in sources]
+            raise InvalidArgumentError(
+                f"There is no fragment {fragment_id}.",
+                hint=f"The version has the fragments {listed(known) or 'none'}.",
+                fragment_id=fragment_id,
+            )
+        if not isinstance(fragment, LanceFragment):
+            raise InvalidTypeError(
+                f"fragment is {shown(fragment)}.",
+                hint="Pass one of get_fragments(), or leave it out.",
+            )
+        if fragment_id not in (None, fragment.fragment_id):
+            raise InvalidArgumentError(
+                f"fragment_id is {shown(fragment_id)}, and fragment has the number "
+                f"{fragment.fragment_id}.",
+                hint="Pass one of the two.",
+                fragment_id=fragment_id,
+            )
+        self._dataset = dataset
+        self.source: FragmentSource = fragment.source
+
+    @classmethod
+    def _of(cls, dataset: Handle, source: FragmentSource) -> LanceFragment:
+        fragment = cls.__new__(cls)
+        fragment._dataset, fragment.source = dataset, source
+        return fragment
+
+    def __repr__(self) -> str:
+        return f"LanceFragment(id={self.fragment_id}, rows={self.metadata.num_rows})"
+
+    @staticmethod
+    def create(
+        dataset_uri: str | os.PathLike[str],
+        data: Any,
+        fragment_id: int | None = None,
+        schema: pa.Schema | None = None,
+        max_rows_per_group: int | None = 1024,
+        progress: FragmentWriteProgress | None = None,
+        mode: str = "append",
+        *,
+        data_storage_version: str | None = None,
+        use_legacy_format: bool | None = None,
+        storage_options: dict[str, str] | None = None,
+        namespace_client: Any = None,
+        table_id: list[str] | None = None,
+        session: Any = None,
+    ) -> Fragment:
+        """Write rows to one new fragment, for a later commit.
+
+        Parameters
+        ----------
+        dataset_uri
+            Where the dataset is or will be.
+        data, schema
+            Rows as in `lancekit.write_dataset`.
+        fragment_id
+            The id that the fragment says it has; one of 0 is given out by the commit.
+        progress
+            As in `lancekit.write_dataset`; its fragments have that id.
+        mode
+            ``"append"`` for rows that fit the dataset there; ``"create"`` or ``"overwrite"`` for
+            ones of a new schema.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no row, or the rows are in several files.
+
+        Examples
+        --------
+        >>> import lancekit as lk, pyarrow as pa
+        >>> rows = pa.table({"x": [1, 2]})
+        >>> fragment = lk.LanceFragment.create("memory://create-example", rows)
+        >>> operation = lk.LanceOperation.Overwrite(rows.schema, [fragment])
+        >>> lk.LanceDataset.commit("memory://create-example", operation).count_rows()
+        2
+        """
+        written = write_fragments(
+            data,
+            dataset_uri,
+            schema,
+            mode=mode,
+            max_rows_per_file=_MAX,
+            max_rows_per_group=max_rows_per_group,
+            max_bytes_per_file=_MAX,
+            progress=_told_with_id(progress, fragment_id),
+            data_storage_version=data_storage_version,
+            use_legacy_format=use_legacy_format,
+            storage_options=storage_options,
+            namespace_client=namespace_client,
+            table_id=table_id,
+            session=session,
+        )
+        if not isinstance(written, list) or len(written) != 1:
+            raise InvalidArgumentError(
+                "The rows do not make one fragment: there are none, or Spark wrote several.",
+                hint="Use lancekit.fragment.write_fragments(), which returns a list.",
+            )
+        return written[0] if fragment_id is None else replace(written[0], id=fragment_id)
+
+    @staticmethod
+    def create_from_file(filename: str, dataset: Handle, fragment_id: int) -> Fragment:
+        """Return a fragment made of a data file that is there already, in the folder ``data``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no such file, or it has a column that the dataset does not have.
+        """
+        if not isinstance(dataset, Handle):
+            raise InvalidTypeError(
+                f"dataset is {shown(dataset)}.", hint="Pass a LanceDataset.", argument="dataset"
+            )
+        file, rows = described_file(dataset._snapshot, filename)
+        return Fragment(check_count("fragment_id", fragment_id), (file,), rows)
+
+    def validate(self, *, deep: bool = False) -> None:
+        """Raise if something is wrong with the fragment's files.
+
+        Parameters
+        ----------
+        deep
+            As in `LanceDataset.validate`.
+
+        Raises
+        ------
+        CorruptFileError
+            Names the file.
+        """
+        validate_fragment(self.source, deep=check_flag("deep", deep))
+
+    @property
+    def fragment_id(self) -> int:
+        """The fragment's id."""
+        return self.metadata.id
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The dataset's schema."""
+        return shown_schema(self._dataset)
+
+    @property
+    def physical_rows(self) -> int:
+        """The rows in the files, deleted ones included."""
+        return self.metadata.physical_rows
+
+    @property
+    def num_deletions(self) -> int:
+        """The rows that are deleted."""
+        return self.metadata.num_deletions
+
+    def data_files(self) -> list[DataFile]:
+        """Return the fragment's data files."""
+        return list(self.metadata.files)
+
+    def deletion_file(self) -> str | None:
+        """Return the deletion file's path relative to its root, ``None`` if nothing is deleted."""
+        return self.source.deletion.name if self.source.deletion else None
+
+    @property
+    def physical_schema(self) -> pa.Schema:
+        """The dataset's fields that are stored in the fragment's files."""
+        stored = {id_ for file in self.metadata.files for id_ in file.fields}
+        top = self._dataset._snapshot.manifest.schema.fields
+        present = [f.to_arrow() for f in top if stored & {g.id for g in f.walk()}]
+        return resolved_schema(pa.schema(present))
+
+    def delete(self, predicate: Any) -> Fragment | None:
+        """Mark the rows that a predicate selects as deleted, for a later commit.
+
+        The new deletion file is written; nothing refers to it yet.  See
+        `LanceOperation.Delete`.
+
+        Returns
+        -------
+        FragmentMetadata or None
+            The fragment in its new state, ``None`` if no row is left.
+
+        Raises
+        ------
+        PredicateError
+            The predicate does not fit the schema.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://delete-in-fragment-example")
+        >>> fragment = ds.get_fragments()[0].delete("x = 2")
+        >>> change = lk.LanceOperation.Delete([fragment], [], "x = 2")
+        >>> lk.LanceDataset.commit(ds, change, read_version=1).count_rows()
+        2
+        """
+        snapshot = self._dataset._snapshot
+        schema = blob_view(snapshot.manifest.schema)
+        parsed = Predicate.parse(predicate, schema.to_arrow())
+        found = find_rows_asking(snapshot, replace(self.source, schema=schema), parsed)
+        return self._deleted(found.rows, found.deleted_before)
+
+    def delete_rows(self, offsets: Iterable[int]) -> Fragment | None:
+        """Mark rows as deleted by their offsets in the fragment's files, for a later commit.
+
+        Returns
+        -------
+        FragmentMetadata or None
+            The fragment in its new state, ``None`` if no row is left.
+
+        Raises
+        ------
+        RowOutOfRangeError
+            The fragment has no such row.
+        """
+        listed = check_list("offsets", offsets, "whole numbers")
+        rows = BitMap(check_count("offset", offset) for offset in listed)
+        if rows and rows.max() >= self.physical_rows:
+            raise RowOutOfRangeError(
+                f"Fragment {self.fragment_id} has {self.physical_rows} rows: there is no offset "
+                f"{rows.max()}.",
+                offset=rows.max(),
+            )
+        return self._deleted(rows, FragmentReader(self.source).deleted)
+
+    def _deleted(self, rows: BitMap, before: BitMap) -> Fragment | None:
+        return delete_in_fragment(self._dataset._snapshot.store, self.source, rows, before)
+
+
+def write_fragments(
+    data: Any,
+    dataset_uri: str | os.PathLike[str] | Handle,
+    schema: pa.Schema | None = None,
+    *,
+    return_transaction: bool = False,
+    mode: str = "append",
+    max_rows_per_file: int = MAX_ROWS_PER_FILE,
+    max_rows_per_group: int | None = 1024,
+    max_bytes_per_file: int = MAX_BYTES_PER_FILE,
+    data_cache_bytes: int | None = None,
+    max_page_bytes: int | None = None,
+    progress: FragmentWriteProgress | None = None,
+    data_storage_version: str | None = None,
+    use_legacy_format: bool | None = None,
+    storage_options: dict[str, str] | None = None,
+    enable_stable_row_ids: bool = False,
+    target_bases: list[str] | None = None,
+    target_all_bases: bool | None = None,
+    initial_bases: list[Any] | None = None,
+    base_store_params: dict[str, dict[str, str]] | None = None,
+    external_blob_mode: str = "reference",
+    allow_external_blob_outside_bases: bool = False,
+    namespace_client: Any = None,
+    table_id: list[str] | None = None,
+    session: Any = None,
+    optimize_for: str | None = None,
+) -> list[Fragment] | Transaction:
+    """Write rows to new fragments, for a later commit.
+
+    Parameters
+    ----------
+    data, schema
+        Rows as in `lancekit.write_dataset`.
+    dataset_uri
+        Where the dataset is or will be, or a handle on it.
+    return_transaction
+        Return what `LanceDataset.commit` takes, instead of the list of fragments.
+    mode
+        ``"append"`` for rows that fit the dataset there; ``"create"`` or ``"overwrite"`` for
+        ones of a new schema.
+    initial_bases
+        For a dataset that is created: other places that its files may lie in.
+    target_bases, target_all_bases
+        The names or paths of base paths that the new files go to in turn, or all of them and the
+        dataset's own folder; by default only the latter.
+    progress, optimize_for
+        As in `lancekit.write_dataset`.
+    enable_stable_row_ids
+        Changes nothing: the commit gives out row ids.
+
+    Raises
+    ------
+    SchemaMismatchError
+        The rows do not fit the dataset that they are to be appended to.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> from lancekit.fragment import write_fragments
+    >>> ds = lk.write_dataset({"x": [1]}, "memory://fragments-example")
+    >>> change = write_fragments({"x": [2, 3]}, ds, return_transaction=True)
+    >>> lk.LanceDataset.commit(ds, change).count_rows()
+    3
+    """
+    check_hints(max_rows_per_group=max_rows_per_group, enable_stable_row_ids=enable_stable_row_ids)
+    check_hints(session=session)
+    refuse(
+        "write_fragments",
+        data_cache_bytes=data_cache_bytes,
+        use_legacy_format=use_legacy_format or None,
+        base_store_params=base_store_params,
+        external_blob_mode=None if external_blob_mode == "reference" else external_blob_mode,
+        namespace_client=namespace_client,
+        table_id=table_id,
+    )
+    settings = write_settings(
+        # nothing is created yet: whether there is a dataset already does not matter
+        mode="overwrite" if mode == "create" else mode,
+        primary_key=(),  # whoever commits the fragments brings the schema
+        max_rows_per_file=max_rows_per_file,
+        max_bytes_per_file=max_bytes_per_file,
+        max_page_bytes=max_page_bytes,
+        data_storage_version=data_storage_version,
+        initial_bases=initial_bases,
+        target_bases=target_bases,
+        target_all_bases=target_all_bases,
+        progress=progress,
+        optimize_for=optimize_for,
+        external_blobs=allow_external_blob_outside_bases,
+    )
+    if isinstance(dataset_uri, Handle):
+        check_same_place(dataset_uri._line, storage_options)
+        target: Snapshot | Line = dataset_uri._snapshot
+    else:
+        target = open_line(check_place(dataset_uri), storage_options)
+    source, target = open_rows(data, schema, target, settings.mode)
+    plan = plan_write(source.schema, target, settings)
+    fragments = source.write(plan.casts, plan.task, settings.progress)
+    return plan.transaction(fragments) if return_transaction else list(fragments)
+
+
+def _told_with_id(progress: Any, fragment_id: int | None) -> Any:
+    """Return what tells of fragments as if they had an id already."""
+    if check_told(progress) is None or fragment_id is None:
+        return progress
+    return _Numbered(progress, fragment_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbered(FragmentWriteProgress):
+    progress: FragmentWriteProgress
+    fragment_id: int
+
+    def begin(self, fragment: Fragment, **kwargs: Any) -> None:
+        self.progress.begin(replace(fragment, id=self.fragment_id), **kwargs)
+
+    def complete(self, fragment: Fragment, **kwargs: Any) -> None:
+        self.progress.complete(replace(fragment, id=self.fragment_id), **kwargs)

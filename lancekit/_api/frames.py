@@ -1,0 +1,185 @@
+"""Results of scans as pandas frames, in which blobs are files, bytes or descriptions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit import _arrow_kernels as ak
+from lancekit._api.blob_values import BlobFile
+from lancekit._api.pylance.arguments import check_known
+from lancekit._format.field_marks import is_blob, texts
+from lancekit._format.paths import path_field, show_path
+from lancekit._format.schema import LanceSchema
+from lancekit._legible import warn
+from lancekit._pipeline.engine.pandas_frames import exact_frame
+from lancekit._scan.expressions.nodes import FieldRef
+from lancekit._scan.fragments.blobs import BlobPlace, blob_view, read_blobs
+from lancekit._scan.fragments.reader import META_COLUMNS
+from lancekit._scan.fragments.source import FragmentSource
+from lancekit._scan.outputs import Output
+from lancekit._scan.row_lookup import blob_places
+from lancekit.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["BLOB_ADDRESS", "BlobColumn", "blob_columns", "check_blob_mode", "frame_with_blobs"]
+__all__ += ["pandas_frame"]
+
+
+def _as_files(places: Sequence[BlobPlace | None]) -> list[BlobFile | None]:
+    return [None if place is None else BlobFile(place) for place in places]
+
+
+#: what a blob becomes in pandas
+_BLOB_MODES: Mapping[str, Callable[[Sequence[BlobPlace | None]], Sequence[Any]]] = {
+    "lazy": _as_files,
+    "bytes": read_blobs,
+}
+
+
+def check_blob_mode(mode: str) -> None:
+    """Raise ``InvalidArgumentError`` if blobs cannot become that in pandas."""
+    modes = (*_BLOB_MODES, "descriptions")
+    if mode not in modes:
+        raise InvalidArgumentError(
+            f"blob_mode is {mode!r}.", hint="Choose " + ", ".join(map(repr, modes)) + "."
+        )
+
+
+_OF_PANDAS = frozenset(inspect.signature(pa.Table.to_pandas).parameters) - {"self"}
+
+
+def pandas_frame(table: pa.Table, options: Mapping[str, Any]) -> pd.DataFrame:
+    """Make a pandas frame of a table, whatever its maker says of pandas.
+
+    Whole numbers that doubles would round stay as they are.
+    """
+    check_known("to_pandas()", options, _OF_PANDAS, "pyarrow.Table.to_pandas()")
+    if not _is_sound(table.schema):
+        warn("What the schema's metadata say of pandas cannot be used, and is left out.")
+        kept = {k: v for k, v in (table.schema.metadata or {}).items() if k != _PANDAS}
+        table = table.replace_schema_metadata(kept)
+    try:
+        frame = exact_frame(table, options)
+    except (pa.ArrowException, ValueError) as error:  # Python's, of a date beyond its years
+        why = str(error).partition("\n")[0]
+        raise InvalidArgumentError(
+            f"These rows do not become a pandas frame: {why}.", hint="Read them with to_table()."
+        ) from error
+    return frame
+
+
+def _is_sound(schema: pa.Schema) -> bool:
+    """Tell whether pandas can do something with what is said of it, if anything is."""
+    said = {name: value for name, value in (schema.metadata or {}).items() if name == _PANDAS}
+    if not said:
+        return True
+    try:
+        schema.with_metadata(said).empty_table().to_pandas()
+    except Exception:  # they are read by Arrow and by pandas, each with errors of its own
+        return False
+    return True
+
+
+_PANDAS = b"pandas"
+#: the addresses of rows by which blobs are found, wherever the rows are
+BLOB_ADDRESS = "_rowaddr of blobs"
+
+
+class BlobColumn(NamedTuple):
+    """A column of the result that is, or holds, descriptions of blobs.
+
+    `path` is of the stored column, and `below` are the ways from it to the blobs: names of fields.
+    """
+
+    path: str
+    below: tuple[tuple[str, ...], ...]
+
+
+def blob_columns(outputs: Iterable[Output], schema: LanceSchema) -> dict[str, BlobColumn]:
+    """Return the columns of a result that describe blobs, by their names in it."""
+    described = blob_view(schema)
+    found = {}
+    for output in outputs:
+        field, path = output.field, _column(output)
+        if path in META_COLUMNS and path not in schema:
+            continue
+        if output.expression is not None and path:
+            stored = path_field(described, path)
+            field = stored if stored.type == field.type else field
+        if path and (below := tuple(_blob_paths(field))):
+            found[output.field.name] = BlobColumn(path, below)
+    return found
+
+
+def _blob_paths(field: pa.Field) -> Iterator[tuple[str, ...]]:
+    """Yield the names below a field that lead to descriptions of blobs; none, if it is one."""
+    if not pa.types.is_struct(field.type):
+        return
+    if is_blob(texts(field.metadata)):
+        yield ()
+        return
+    for child in field.type:
+        yield from ((child.name, *names) for names in _blob_paths(child))
+
+
+def _column(output: Output) -> str:
+    """Return the path of the column that an output is, under whichever name; empty for none."""
+    if output.expression is None:
+        return output.column
+    expr, columns = output.expression.expr, output.expression.columns
+    return expr.path if isinstance(expr, FieldRef) and columns == {expr.path} else ""
+
+
+def _put(rows: Iterable[Any], path: Sequence[str], values: Iterable[Any]) -> None:
+    """Set one field of rows that are nested dictionaries, where its struct is not null."""
+    *above, name = path
+    for row, value in zip(rows, values, strict=True):
+        struct = row
+        for part in above:
+            struct = struct and struct[part]
+        if struct is not None:
+            struct[name] = value
+
+
+def frame_with_blobs(
+    table: pa.Table,
+    names: Sequence[str],
+    blobs: Mapping[str, BlobColumn],
+    sources: Sequence[FragmentSource],
+    mode: str,
+    options: Mapping[str, Any],
+) -> pd.DataFrame:
+    """Make a pandas frame of some columns of a table, which has addresses of rows too.
+
+    These are in the column `BLOB_ADDRESS`: rows of shards have no `_rowaddr` for users.
+    """
+    column = table.column(BLOB_ADDRESS)
+    there = column.is_valid().to_numpy()  # a deleted row has no address
+    addresses = ak.drop_null(column).to_numpy()
+
+    def read(path: str) -> Sequence[Any]:
+        places = np.full(len(there), None)
+        found = blob_places(sources, path, addresses)
+        places[there] = np.array([*found, None])[:-1]  # of objects, even if all are alike
+        return _BLOB_MODES[mode](places.tolist())
+
+    frame = pandas_frame(table.select([name for name in names if name not in blobs]), options)
+    for place, name in enumerate(names):
+        if name not in blobs:
+            continue
+        path, below = blobs[name]
+        if below == ((),):
+            frame.insert(place, name, read(path))
+            continue
+        values = table.column(name).to_pandas(integer_object_nulls=True).tolist()
+        for way in below:
+            _put(values, way, read(f"{path}.{show_path(way)}"))
+        frame.insert(place, name, values)
+    return frame

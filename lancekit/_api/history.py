@@ -1,0 +1,339 @@
+"""Versions and the line they form."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, ClassVar, overload
+
+from lancekit._api.lazy_dict import LazyDict
+from lancekit._api.tags import Tags
+from lancekit._checked import checked_methods
+from lancekit._display import Displayed
+from lancekit._format.names import MAIN, ManifestNaming
+from lancekit._lazy import cached_property
+from lancekit._legible import plural
+from lancekit._provenance import Provenance
+from lancekit._versions.at_once import at_once, timed
+from lancekit._versions.line import Line
+from lancekit._versions.listing import VersionListing, list_versions
+from lancekit._versions.snapshot import Snapshot, load_snapshot
+from lancekit.errors import LancekitError
+
+__all__ = ["History", "Version", "describe_version"]
+
+#: so many versions are read with the first of them, where one takes long to come
+_READ_TOGETHER = 25
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Facts:
+    """What a version's manifest says, and its transaction."""
+
+    timestamp: datetime
+    operation: str | None
+    message: str | None
+    writer: str | None
+    read_version: int | None
+    provenance: Provenance | None
+    num_rows: int
+    num_fragments: int
+    num_data_files: int
+    num_deletion_files: int
+    num_deleted_rows: int
+    num_columns: int
+    total_bytes: int
+
+
+class Version(Displayed, LazyDict):
+    """One version: what was committed, when and by whom; its number is known without a look.
+
+    Its manifest is read for the first of the other facts.  It is pylance's dictionary too, with the
+    same values: ``version["timestamp"]`` is local time without a zone, while ``version.timestamp``
+    is aware, UTC.
+    """
+
+    def __init__(self, version: int, branch: str, load: Callable[[], _Facts]) -> None:
+        super().__init__(("version", "timestamp", "metadata"))
+        self.version = version
+        self.branch = branch
+        self._facts_of = load
+
+    @cached_property
+    def _facts(self) -> _Facts:
+        return self._facts_of()
+
+    @property
+    def timestamp(self) -> datetime:
+        """When it was committed; aware, UTC."""
+        return self._facts.timestamp
+
+    @property
+    def operation(self) -> str | None:
+        """The name of the transaction's operation, as in ``lance.LanceOperation``: ``"Append"``.
+
+        The commit that created a dataset is an ``"Overwrite"``, which cards and pictures call
+        *create*.  ``None`` where the commit recorded no transaction.
+        """
+        return self._facts.operation
+
+    @property
+    def message(self) -> str | None:
+        """What the committer said of it."""
+        return self._facts.message
+
+    @property
+    def writer(self) -> str | None:
+        """The library that wrote it, and its release."""
+        return self._facts.writer
+
+    @property
+    def read_version(self) -> int | None:
+        """The version that the change was made from."""
+        return self._facts.read_version
+
+    @property
+    def provenance(self) -> Provenance | None:
+        """Where it came from, if `options.provenance` had that recorded: cell, script, user."""
+        return self._facts.provenance
+
+    def source(self) -> str | None:
+        """Return the text of the cell that wrote it, if that was recorded.
+
+        It is without credentials, and cut at 8 KiB: ``provenance.cut`` says how long it was.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://source-example")
+        >>> ds.versions()[-1].source() is None
+        True
+        """
+        found = self.provenance
+        return found.source or None if found else None
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has, without deleted ones."""
+        return self._facts.num_rows
+
+    @property
+    def num_fragments(self) -> int:
+        """How many fragments it has."""
+        return self._facts.num_fragments
+
+    @property
+    def num_data_files(self) -> int:
+        """How many data files its fragments have."""
+        return self._facts.num_data_files
+
+    @property
+    def num_deletion_files(self) -> int:
+        """How many fragments have deleted rows."""
+        return self._facts.num_deletion_files
+
+    @property
+    def num_deleted_rows(self) -> int:
+        """How many rows of its data files are deleted."""
+        return self._facts.num_deleted_rows
+
+    @property
+    def num_columns(self) -> int:
+        """How many columns it has, without those inside of others."""
+        return self._facts.num_columns
+
+    @property
+    def total_bytes(self) -> int:
+        """The size of its data files, as far as the manifest knows it."""
+        return self._facts.total_bytes
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The summary that pylance gives, under its names, as strings."""
+        physical = self.num_rows + self.num_deleted_rows
+        return {
+            "total_data_file_rows": str(physical),
+            "total_data_files": str(self.num_data_files),
+            "total_deletion_file_rows": str(self.num_deleted_rows),
+            "total_deletion_files": str(self.num_deletion_files),
+            "total_files_size": str(self.total_bytes),
+            "total_fragments": str(self.num_fragments),
+            "total_rows": str(self.num_rows),
+        }
+
+    def __getitem__(self, key: str) -> Any:
+        return self.version if key == "version" else super().__getitem__(key)
+
+    def _items(self) -> dict[str, Any]:
+        local = _local(self.timestamp)
+        return {"version": self.version, "timestamp": local, "metadata": self.metadata}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Version, (self.version, self.branch, partial(_same, self._facts))
+
+    def _plain(self) -> str:
+        return f"{self.branch}:{self.version}"
+
+
+def _same(facts: _Facts) -> _Facts:
+    return facts
+
+
+def _local(moment: datetime) -> datetime:
+    """Return local time without a zone; UTC's where the zone leads beyond the last of all years."""
+    with suppress(OverflowError, ValueError, OSError):
+        moment = moment.astimezone()
+    return moment.replace(tzinfo=None)
+
+
+def describe_version(snapshot: Snapshot) -> Version:
+    """Return what is shown of a loaded version."""
+    name = snapshot.line.branch or MAIN
+    return Version(snapshot.manifest.version, name, partial(_facts_of, snapshot))
+
+
+def _facts_of(snapshot: Snapshot) -> _Facts:
+    manifest, transaction = snapshot.manifest, snapshot.transaction_summary
+    totals = manifest.totals()
+    return _Facts(
+        timestamp=manifest.timestamp,
+        operation=transaction.operation if transaction else None,
+        message=transaction.message if transaction else None,
+        writer=str(manifest.writer) if manifest.writer else None,
+        read_version=transaction.read_version if transaction else None,
+        provenance=transaction.provenance if transaction else None,
+        num_rows=totals.rows,
+        num_fragments=len(manifest.fragments),
+        num_data_files=totals.data_files,
+        num_deletion_files=totals.deletion_files,
+        num_deleted_rows=totals.deleted_rows,
+        num_columns=len(manifest.schema.fields),
+        total_bytes=totals.bytes,
+    )
+
+
+class _Loader:
+    """Reads the versions of a line, each once."""
+
+    def __init__(self, line: Line, naming: ManifestNaming) -> None:
+        self._line = line
+        self._naming = naming
+        self._known: dict[int, _Facts] = {}
+
+    def get(self, number: int, page: Sequence[int] = ()) -> _Facts:
+        """Return a version's facts; those of its page come with it where one takes long.
+
+        That is not so on a local disk.
+        """
+        if number not in self._known:
+            _, slow = timed(self._read, number)
+            if page and slow:
+                at_once(self._try, [other for other in page if other not in self._known])
+        return self._known[number]
+
+    def _try(self, number: int) -> None:
+        with suppress(LancekitError):  # which is raised when somebody looks at it
+            self._read(number)
+
+    def _read(self, number: int) -> None:
+        self._known[number] = _facts_of(load_snapshot(self._line, number, self._naming))
+
+
+@checked_methods
+class History(Displayed, Sequence[Version]):
+    """The versions of a line, oldest first.  A manifest is read for more than a version's number.
+
+    A slice is a history too, of those versions.
+
+    Examples
+    --------
+    >>> import lancekit as lk, pyarrow as pa
+    >>> ds = lk.write_dataset(pa.table({"x": [1]}), "memory://history-example")
+    >>> [v["version"] for v in ds.versions()]
+    [1]
+    """
+
+    def __init__(self, line: Line, listing: VersionListing | None = None) -> None:
+        listing = listing or list_versions(line)
+        self._line = line
+        self._all = self._numbers = listing.versions
+        self._loader = _Loader(line, listing.naming)
+
+    @property
+    def tags(self) -> Tags:
+        """The dataset's tags."""
+        return Tags(self)
+
+    @property
+    def version(self) -> int:
+        """The newest version's number."""
+        return self._all[-1]
+
+    @property
+    def branch(self) -> str:
+        """The line's branch, ``main`` for the main one."""
+        return self._line.name
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The version numbers; nothing is read for them."""
+        return self._numbers
+
+    @property
+    def whole(self) -> History:
+        """The history that this one is a slice of, or itself."""
+        part = copy(self)
+        part._numbers = self._all
+        return part
+
+    @overload
+    def __getitem__(self, index: int) -> Version: ...
+    @overload
+    def __getitem__(self, index: slice) -> History: ...
+    def __getitem__(self, index: int | slice) -> Version | History:
+        if isinstance(index, slice):
+            part = copy(self)
+            part._numbers = self._numbers[index]
+            return part
+        return self._version(self._numbers[index])
+
+    def __iter__(self) -> Iterator[Version]:
+        for start in range(0, len(self), _READ_TOGETHER):
+            page = self._numbers[start : start + _READ_TOGETHER]
+            for number in page:
+                yield self._version(number, page)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, History):
+            return (self._line, self._numbers) == (other._line, other._numbers)
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    # a sequence that can be compared with a list
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
+
+    def row_change(self, version: Version) -> int | None:
+        """Return by how many rows a version differs from the one before it on its line.
+
+        A branch or clone starts with the rows it was made from, which is no change.  ``None`` if
+        the version before is not there any more.
+        """
+        place = bisect_left(self._all, version.version)
+        if version.operation == "Clone":
+            return 0
+        if place > 0:
+            return version.num_rows - self._loader.get(self._all[place - 1]).num_rows
+        return version.num_rows if version.version == 1 else None
+
+    def _version(self, number: int, page: Sequence[int] = ()) -> Version:
+        return Version(number, self.branch, partial(self._loader.get, number, page))
+
+    def _plain(self) -> str:
+        return f"{plural(len(self), 'version')} of {self.branch}"

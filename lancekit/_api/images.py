@@ -1,0 +1,339 @@
+"""Images as types of Arrow: where they are, their files' bytes, or their pixels.
+
+Three extension types, under the names that the reference gives them, and the ways between them.
+Names follow ``lance.arrow``.  Importing this module makes the types known to Arrow: from then on
+such columns are read as them.  Pillow is needed only where no function is given that decodes or
+encodes.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Callable, Iterable
+from math import prod
+from typing import Any, ClassVar
+from urllib.parse import urlparse
+from urllib.request import urlopen
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import fs
+from pyarrow import types as pt
+
+from lancekit import _arrow_kernels as ak
+from lancekit._legible import shown
+from lancekit.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    NotOfferedError,
+    StorageError,
+    type_name,
+)
+
+__all__ = [
+    "EncodedImageArray",
+    "EncodedImageScalar",
+    "EncodedImageType",
+    "FixedShapeImageTensorArray",
+    "FixedShapeImageTensorScalar",
+    "FixedShapeImageTensorType",
+    "ImageArray",
+    "ImageScalar",
+    "ImageURIArray",
+    "ImageURIScalar",
+    "ImageURIType",
+]
+
+_TEXT, _BYTES = pa.string(), pa.binary()
+
+
+class ImageScalar(pa.ExtensionScalar):
+    """One image of an array."""
+
+    def as_py(self, **kwargs: Any) -> Any:
+        """Return what is stored of it."""
+        return None if self.value is None else self.value.as_py(**kwargs)
+
+
+class ImageURIScalar(ImageScalar):
+    """Where one image is."""
+
+
+class EncodedImageScalar(ImageScalar):
+    """The bytes of one image's file."""
+
+
+class FixedShapeImageTensorScalar(ImageScalar):
+    """The pixels of one image."""
+
+
+class ImageArray(pa.ExtensionArray):
+    """What the arrays of images have in common."""
+
+    def __repr__(self) -> str:
+        return f"<lancekit.arrow.{type(self).__name__} object at {id(self):#018x}>\n{self._shown()}"
+
+    def _shown(self) -> str:
+        return repr(self.to_pylist())
+
+    @classmethod
+    def from_array(cls, images: Any) -> Any:
+        """Return images as the array that fits: of URIs, of bytes, or of tensors.
+
+        Raises
+        ------
+        InvalidTypeError
+            It is neither an array of one of these, nor URIs.
+        """
+        if isinstance(images, ImageArray):
+            return images
+        if isinstance(images, pa.FixedShapeTensorArray):
+            kind: Any = FixedShapeImageTensorType(images.type.value_type, images.type.shape)
+            return _stored(kind, images.storage)
+        if isinstance(images, pa.BinaryArray | pa.LargeBinaryArray):
+            return _stored(EncodedImageType(images.type), images)
+        return ImageURIArray.from_uris(images)
+
+
+class ImageURIArray(ImageArray):
+    """Where images are: URIs of files, of object stores, or of the web."""
+
+    @classmethod
+    def from_uris(cls, uris: Any) -> ImageURIArray:
+        """Make an array of URIs or paths: an array of text, or anything to go through.
+
+        Examples
+        --------
+        >>> ImageURIArray.from_uris(["file:///tmp/1.png"]).to_pylist()
+        ['file:///tmp/1.png']
+        """
+        if isinstance(uris, str | bytes | pa.Scalar) or not isinstance(uris, Iterable):
+            raise InvalidTypeError(f"images is {type_name(uris)}.", hint="Pass a list of URIs.")
+        if not isinstance(uris, pa.StringArray | pa.LargeStringArray):
+            uris = pa.array([None if uri is None else os.fspath(uri) for uri in uris], pa.string())
+        array: ImageURIArray = _stored(ImageURIType(uris.type), uris)
+        return array
+
+    def read_uris(self, storage_type: pa.DataType = _BYTES) -> EncodedImageArray:
+        """Read the files.
+
+        Parameters
+        ----------
+        storage_type
+            Binary by default; large binary for more than 2 GiB.
+
+        Raises
+        ------
+        StorageError
+            A file is not there, or cannot be read.
+        """
+        kind = EncodedImageType(storage_type)
+        files = [None if uri is None else _read(uri) for uri in self.storage.to_pylist()]
+        array: EncodedImageArray = _stored(kind, pa.array(files, kind.storage_type))
+        return array
+
+
+class EncodedImageArray(ImageArray):
+    """The bytes of images' files, of any format, which only they themselves tell."""
+
+    def _shown(self) -> str:
+        return repr([None if data is None else data[:30] for data in self.to_pylist()[:1]])
+
+    def to_tensor(self, decoder: Callable[[Any], Any] | None = None) -> FixedShapeImageTensorArray:
+        """Decode images, which are all of one size.
+
+        Parameters
+        ----------
+        decoder
+            Makes of an array of bytes a NumPy array whose first dimension is the images, or an
+            array of tensors; Pillow by default.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Images differ in size, or one is null.
+        """
+        pixels = (decoder or _decoded)(self.storage)
+        if not isinstance(pixels, pa.FixedShapeTensorArray):
+            pixels = pa.FixedShapeTensorArray.from_numpy_ndarray(np.ascontiguousarray(pixels))
+        kind = FixedShapeImageTensorType(pixels.type.value_type, pixels.type.shape)
+        array: FixedShapeImageTensorArray = _stored(kind, pixels.storage)
+        return array
+
+
+class FixedShapeImageTensorArray(ImageArray):
+    """The pixels of images of one size."""
+
+    def to_numpy(
+        self, zero_copy_only: bool = False, writable: bool = False
+    ) -> np.ndarray[Any, Any]:
+        """Return the pixels; the first dimension is the images, of which none may be null."""
+        del zero_copy_only
+        kind: Any = self.type
+        tensor = pa.fixed_shape_tensor(kind.arrow_type, kind.shape)
+        pixels: np.ndarray[Any, Any] = _stored(tensor, self.storage).to_numpy_ndarray()
+        return pixels.copy() if writable else pixels
+
+    def to_encoded(
+        self,
+        encoder: Callable[[np.ndarray[Any, Any]], pa.Array] | None = None,
+        storage_type: pa.DataType = _BYTES,
+    ) -> EncodedImageArray:
+        """Encode images.
+
+        Parameters
+        ----------
+        encoder
+            Makes of an array of pixels an array of bytes; by default files of PNG, by Pillow.
+        storage_type
+            Binary by default; large binary for more than 2 GiB.
+        """
+        kind = EncodedImageType(storage_type)
+        files = (encoder or _encoded)(self.to_numpy()).cast(kind.storage_type)
+        array: EncodedImageArray = _stored(kind, files)
+        return array
+
+
+class _ImageType(pa.ExtensionType):
+    """A type without parameters, of what is stored in one of two widths."""
+
+    _stored_as: ClassVar[tuple[str, Callable[[Any], bool], Callable[[Any], bool]]]
+    _name: ClassVar[str]
+    _classes: ClassVar[tuple[type, type]]
+
+    def __init__(self, storage_type: pa.DataType) -> None:
+        what, *tests = self._stored_as
+        if not any(test(storage_type) for test in tests):
+            raise InvalidArgumentError(
+                f"storage_type is {shown(storage_type)}, which is no {what}."
+            )
+        super().__init__(storage_type, self._name)
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage: pa.DataType, serialized: bytes) -> _ImageType:
+        del serialized
+        return cls(storage)
+
+    def __arrow_ext_class__(self) -> type:
+        return self._classes[0]
+
+    def __arrow_ext_scalar_class__(self) -> type:
+        return self._classes[1]
+
+
+class ImageURIType(_ImageType):
+    """The type of URIs of images, stored as text."""
+
+    _stored_as = ("text", pt.is_string, pt.is_large_string)
+    _name = "lance.arrow.image_uri"
+    _classes = (ImageURIArray, ImageURIScalar)
+
+    def __init__(self, storage_type: pa.DataType = _TEXT) -> None:
+        super().__init__(storage_type)
+
+
+class EncodedImageType(_ImageType):
+    """The type of images' files, stored as bytes."""
+
+    _stored_as = ("binary type", pt.is_binary, pt.is_large_binary)
+    _name = "lance.arrow.encoded_image"
+    _classes = (EncodedImageArray, EncodedImageScalar)
+
+    def __init__(self, storage_type: pa.DataType = _BYTES) -> None:
+        super().__init__(storage_type)
+
+
+class FixedShapeImageTensorType(pa.ExtensionType):
+    """The type of pixels of images of one size, stored as lists of a fixed size."""
+
+    def __init__(self, arrow_type: pa.DataType, shape: Iterable[int]) -> None:
+        self.arrow_type: pa.DataType = arrow_type
+        self.shape: tuple[int, ...] = tuple(shape)
+        if not self.shape:
+            raise InvalidArgumentError("shape is empty.", hint="Pass height, width and channels.")
+        kind = pa.list_(arrow_type, prod(self.shape))
+        super().__init__(kind, "lance.arrow.fixed_shape_image_tensor")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return json.dumps({"shape": self.shape}).encode()
+
+    @classmethod
+    def __arrow_ext_deserialize__(
+        cls, storage: pa.DataType, serialized: bytes
+    ) -> FixedShapeImageTensorType:
+        return cls(storage.field(0).type, json.loads(serialized)["shape"])
+
+    def __arrow_ext_class__(self) -> type:
+        return FixedShapeImageTensorArray
+
+    def __arrow_ext_scalar_class__(self) -> type:
+        return FixedShapeImageTensorScalar
+
+
+def _stored(kind: pa.BaseExtensionType, storage: pa.Array) -> Any:
+    return pa.ExtensionArray.from_storage(kind, storage)
+
+
+def _read(uri: str) -> bytes:
+    try:
+        if urlparse(uri).scheme in ("http", "https"):
+            with urlopen(uri) as answer:  # noqa: S310  # of the web, by the test above
+                data: bytes = answer.read()
+        else:
+            files, path = fs.FileSystem.from_uri(uri)
+            with files.open_input_stream(path) as stream:
+                data = stream.read()
+    except (OSError, pa.ArrowException) as error:
+        raise StorageError(f"The image {shown(uri)} cannot be read: {error}.", uri=uri) from error
+    return data
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise NotOfferedError(
+            "Images need the package pillow, which is not installed.",
+            hint="Install it with: pip install pillow. Or pass a function of your own.",
+        ) from error
+    return Image
+
+
+def _decoded(files: pa.Array) -> np.ndarray[Any, Any]:
+    if ak.null_count(files):
+        raise InvalidArgumentError("An image is null, which has no pixels.")
+    image = _pillow()
+    pixels = [np.asarray(image.open(io.BytesIO(data))) for data in files.to_pylist()]
+    sizes = {one.shape for one in pixels}
+    if len(sizes) != 1:
+        raise InvalidArgumentError(
+            f"The images have {len(sizes)} sizes; tensors of one array have one.",
+            hint="Scale them first, in a decoder of your own.",
+        )
+    return np.stack(pixels)
+
+
+def _encoded(pixels: np.ndarray[Any, Any]) -> pa.Array:
+    image = _pillow()
+    files = []
+    for one in pixels:
+        file = io.BytesIO()
+        image.fromarray(one).save(file, format="PNG")
+        files.append(file.getvalue())
+    return pa.array(files, pa.large_binary())
+
+
+def _register() -> None:
+    for kind in (ImageURIType(), EncodedImageType(), FixedShapeImageTensorType(pa.uint8(), [0])):
+        try:
+            pa.register_extension_type(kind)
+        except pa.ArrowKeyError:  # pylance, which has one of the name, did so before
+            continue
+
+
+_register()

@@ -1,0 +1,137 @@
+"""What is found out of vectors before they are indexed.  Names follow ``lance.indices``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Self
+
+import pyarrow as pa
+
+from lancekit import _arrow_kernels as ak
+from lancekit._file.lance_file import LanceFileReader, LanceFileWriter
+from lancekit.errors import CorruptFileError
+
+__all__ = ["IndexFileVersion", "IvfModel", "PqModel"]
+
+
+class IndexFileVersion(StrEnum):
+    """How files of indices of vectors are written; lancekit writes ``V3`` alone."""
+
+    LEGACY = "Legacy"
+    V3 = "V3"
+
+
+class IvfModel:
+    """The middles of partitions.
+
+    Parameters
+    ----------
+    centroids
+        Fixed-size lists, one for each partition.
+    distance_type
+        What vectors are compared by.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from lancekit.indices import IvfModel
+    >>> two = pa.array([[0.0, 0.0], [5.0, 5.0]], pa.list_(pa.float32(), 2))
+    >>> IvfModel(two, "l2").save("memory://models/ivf")
+    >>> IvfModel.load("memory://models/ivf").num_partitions
+    2
+    """
+
+    def __init__(self, centroids: pa.FixedSizeListArray, distance_type: str) -> None:
+        self.centroids = centroids
+        self.distance_type = distance_type
+
+    @property
+    def num_partitions(self) -> int:
+        """How many partitions there are."""
+        return len(self.centroids)
+
+    def save(self, uri: str, *, storage_options: dict[str, str] | None = None) -> None:
+        """Write the model into a data file of its own."""
+        metadata = {"distance_type": self.distance_type}
+        _save("centroids", self.centroids, metadata, uri, storage_options)
+
+    @classmethod
+    def load(cls, uri: str, *, storage_options: dict[str, str] | None = None) -> Self:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        CorruptFileError
+            The file has no such model.
+        """
+        centroids, metadata = _load("centroids", "distance_type", uri, storage_options)
+        return cls(centroids, metadata["distance_type"])
+
+
+class PqModel:
+    """A codebook: words for the parts of vectors.
+
+    Parameters
+    ----------
+    num_subvectors
+        Into how many parts a vector is cut.
+    codebook
+        Fixed-size lists as long as a vector, ``2 ** num_bits`` of them, whose numbers are the words
+        of the first part, then of the second, and so on.
+    num_bits
+        Of a code.
+    """
+
+    def __init__(
+        self, num_subvectors: int, codebook: pa.FixedSizeListArray, *, num_bits: int = 8
+    ) -> None:
+        self.num_subvectors = num_subvectors
+        self.num_bits = num_bits
+        self.codebook = codebook
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers a vector has."""
+        size: int = self.codebook.type.list_size
+        return size
+
+    def save(self, uri: str, *, storage_options: dict[str, str] | None = None) -> None:
+        """Write the model into a data file of its own."""
+        metadata = {"num_subvectors": str(self.num_subvectors), "num_bits": str(self.num_bits)}
+        _save("codebook", self.codebook, metadata, uri, storage_options)
+
+    @classmethod
+    def load(cls, uri: str, *, storage_options: dict[str, str] | None = None) -> Self:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        CorruptFileError
+            The file has no such model.
+        """
+        codebook, metadata = _load("codebook", "num_subvectors", uri, storage_options)
+        bits = int(metadata.get("num_bits", "8"))
+        return cls(int(metadata["num_subvectors"]), codebook, num_bits=bits)
+
+
+def _save(
+    name: str,
+    rows: pa.Array,
+    metadata: dict[str, str],
+    uri: str,
+    storage_options: dict[str, str] | None,
+) -> None:
+    schema = pa.schema([pa.field(name, rows.type)], metadata)
+    with LanceFileWriter(uri, schema, storage_options=storage_options) as writer:
+        writer.write_batch(pa.record_batch([rows], schema=schema))
+
+
+def _load(
+    name: str, key: str, uri: str, storage_options: dict[str, str] | None
+) -> tuple[Any, dict[str, str]]:
+    table = LanceFileReader(uri, storage_options).read_all().to_table()
+    stored = table.schema.metadata or {}
+    metadata = {key.decode(): value.decode() for key, value in stored.items()}
+    if name not in table.column_names or key not in metadata:
+        raise CorruptFileError(f"{uri} has no {name} of a model.", hint="Pass what save() wrote.")
+    return ak.combine_chunks(table.column(name)), metadata

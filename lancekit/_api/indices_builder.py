@@ -1,0 +1,338 @@
+"""`IndicesBuilder`: an index of vectors in steps.  Names follow ``lance.indices``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lancekit._api.index_models import IvfModel, PqModel
+from lancekit._api.pylance.arguments import check_count, refuse
+from lancekit._api.vector_indices import metric_named
+from lancekit._api.vectors import centroids_of, codebook_of
+from lancekit._checked import checked_methods
+from lancekit._file.lance_file import LanceFileReader
+from lancekit._format.index import VectorSettings
+from lancekit._index.kinds import VECTORS
+from lancekit._operations.index.segments import indexed_field
+from lancekit._operations.index.vector_steps import (
+    in_order,
+    load_vectors,
+    train_centroids,
+    train_words,
+    transformed,
+    write_codes,
+)
+from lancekit._storage.places import open_store
+from lancekit.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from lancekit._api.fragment import LanceFragment
+    from lancekit._api.lance_dataset import LanceDataset
+
+__all__ = ["IndicesBuilder"]
+
+_SAMPLED, _ROUNDS = 256, 50
+
+
+@checked_methods
+class IndicesBuilder:
+    """Makes an ``IVF_PQ`` index in steps, which may run in several processes.
+
+    `create_index` does the same in one call.
+
+    Parameters
+    ----------
+    dataset
+        The dataset.
+    column
+        Its column of vectors.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    InvalidTypeError
+        It holds no vectors.
+
+    Examples
+    --------
+    >>> import lancekit as lk, numpy as np, pyarrow as pa
+    >>> from lancekit.indices import IndicesBuilder
+    >>> values = pa.array(np.random.default_rng(0).standard_normal(4800).astype("float32"))
+    >>> rows = {"v": pa.FixedSizeListArray.from_arrays(values, 8)}
+    >>> ds = lk.write_dataset(rows, "memory://steps/table")
+    >>> builder = IndicesBuilder(ds, "v")
+    >>> ivf = builder.train_ivf(2)
+    >>> pq = builder.train_pq(ivf, 2, sample_rate=2)
+    >>> builder.transform_vectors(ivf, pq, "memory://steps/codes")
+    >>> names = builder.shuffle_transformed_vectors(["codes"], "memory://steps", ivf)
+    >>> builder.load_shuffled_vectors(names, "memory://steps", ivf, pq)
+    >>> lk.dataset("memory://steps/table").list_indices()[0]["type"]
+    'IVF_PQ'
+    """
+
+    def __init__(self, dataset: LanceDataset, column: str) -> None:
+        self.dataset = dataset
+        self.column = column
+        found: Any = indexed_field(dataset._snapshot, column, VECTORS)
+        self.dimension: int = found.type.list_size
+
+    def train_ivf(
+        self,
+        num_partitions: int | None = None,
+        *,
+        distance_type: str = "l2",
+        accelerator: Any = None,
+        sample_rate: int = _SAMPLED,
+        max_iters: int = _ROUNDS,
+        fragment_ids: list[int] | None = None,
+    ) -> IvfModel:
+        """Find the middles of partitions, by k-means in a sample.
+
+        Parameters
+        ----------
+        num_partitions
+            By default about the square root of the number of rows.
+        distance_type
+            What vectors are compared by.
+        sample_rate
+            Rows that are looked at for each partition.
+        max_iters
+            Rounds at most.
+        fragment_ids
+            The fragments whose rows are looked at, all by default.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There are fewer rows than the sample wants.
+        """
+        refuse("train_ivf", accelerator=accelerator)
+        count = self._rows(fragment_ids)
+        partitions = round(sqrt(count)) if num_partitions is None else num_partitions
+        _check_rate(sample_rate, check_count("num_partitions", partitions, least=1), count)
+        metric = metric_named(distance_type)
+        centroids = train_centroids(
+            self.dataset._snapshot,
+            self.column,
+            self._fragments(fragment_ids),
+            metric,
+            partitions,
+            sampled=sample_rate,
+            rounds=check_count("max_iters", max_iters, least=1),
+        )
+        return IvfModel(_lists(centroids), metric)
+
+    def train_pq(
+        self,
+        ivf_model: IvfModel,
+        num_subvectors: int | None = None,
+        *,
+        sample_rate: int = _SAMPLED,
+        max_iters: int = _ROUNDS,
+        num_bits: int = 8,
+        fragment_ids: list[int] | None = None,
+    ) -> PqModel:
+        """Find the words for the parts of vectors, by k-means in a sample.
+
+        Parameters
+        ----------
+        ivf_model
+            Partitions, whose middles are taken away from the vectors.
+        num_subvectors
+            Into how many parts a vector is cut; by default of 16 numbers each, or 8.
+        sample_rate, max_iters, fragment_ids
+            As in `train_ivf`, the rate for each word.
+        num_bits
+            Of a code, 8 or 4.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There are fewer rows than the sample wants, or parts would differ in length.
+        """
+        parts = self._parts(num_subvectors)
+        _check_rate(sample_rate, 1 << num_bits, self._rows(fragment_ids))
+        words = train_words(
+            self.dataset._snapshot,
+            self.column,
+            self._fragments(fragment_ids),
+            _settings(ivf_model, parts, num_bits),
+            centroids_of(ivf_model.centroids),
+            sampled=sample_rate,
+            rounds=check_count("max_iters", max_iters, least=1),
+        )
+        return PqModel(parts, _lists(words.reshape(1 << num_bits, -1)), num_bits=num_bits)
+
+    def prepare_global_ivf_pq(
+        self,
+        num_partitions: int | None,
+        num_subvectors: int | None,
+        *,
+        distance_type: str = "l2",
+        accelerator: Any = None,
+        sample_rate: int = _SAMPLED,
+        max_iters: int = _ROUNDS,
+        num_bits: int = 8,
+        fragment_ids: list[int] | None = None,
+    ) -> dict[str, pa.FixedSizeListArray]:
+        """Find both models, as `create_index_uncommitted` takes them.
+
+        Returns
+        -------
+        dict
+            ``ivf_centroids`` and ``pq_codebook``.
+        """
+        more: dict[str, Any] = {
+            "sample_rate": sample_rate,
+            "max_iters": max_iters,
+            "fragment_ids": fragment_ids,
+        }
+        ivf = self.train_ivf(
+            num_partitions, distance_type=distance_type, accelerator=accelerator, **more
+        )
+        pq = self.train_pq(ivf, num_subvectors, num_bits=num_bits, **more)
+        return {"ivf_centroids": ivf.centroids, "pq_codebook": pq.codebook}
+
+    def transform_vectors(
+        self,
+        ivf: IvfModel,
+        pq: PqModel,
+        dest_uri: str,
+        fragments: Sequence[LanceFragment] | None = None,
+        partition_ds_uri: str | None = None,
+    ) -> None:
+        """Write a file with the partition and the codes of each vector.
+
+        Parameters
+        ----------
+        dest_uri
+            The file; columns are ``_rowid``, ``__ivf_part_id`` and ``__pq_code``.
+        fragments
+            The fragments whose rows these are, all by default.
+        """
+        refuse("transform_vectors", precomputed_partition_dataset=partition_ds_uri)
+        if fragments is not None and not fragments:
+            raise InvalidArgumentError("fragments must be a non-empty list or None.")
+        chosen = None if fragments is None else [one.fragment_id for one in fragments]
+        tables = transformed(
+            self.dataset._snapshot,
+            self.column,
+            self._fragments(chosen),
+            *self._models(ivf, pq),
+        )
+        folder, _, name = dest_uri.rpartition("/")
+        write_codes(open_store(folder or ".", None), name, tables)
+
+    def shuffle_transformed_vectors(
+        self,
+        unsorted_filenames: list[str],
+        dir_path: str,
+        ivf: IvfModel,
+        shuffle_output_root_filename: str | None = "sorted",
+    ) -> list[str]:
+        """Put what `transform_vectors` wrote in the order of partitions.
+
+        Parameters
+        ----------
+        unsorted_filenames
+            Names of files in the folder.
+        dir_path
+            The folder.
+        shuffle_output_root_filename
+            What the new file is called, before ``_0.lance``.
+
+        Returns
+        -------
+        list of str
+            The name of the new file.
+        """
+        table = in_order(_read(dir_path, unsorted_filenames), ivf.num_partitions)
+        name = f"{shuffle_output_root_filename or 'sorted'}_0.lance"
+        write_codes(open_store(dir_path, None), name, [table])
+        return [name]
+
+    def load_shuffled_vectors(
+        self,
+        filenames: list[str],
+        dir_path: str,
+        ivf: IvfModel,
+        pq: PqModel,
+        index_name: str | None = None,
+    ) -> None:
+        """Make an index of what `shuffle_transformed_vectors` wrote of all fragments.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The files were made with other models.
+        """
+        parts = _read(dir_path, filenames)
+        self.dataset._move(
+            lambda snapshot: (
+                load_vectors(snapshot, self.column, parts, *self._models(ivf, pq), index_name),
+                None,
+            )
+        )
+
+    def _models(self, ivf: IvfModel, pq: PqModel) -> tuple[VectorSettings, Any, Any]:
+        words = codebook_of(pq.codebook, pq.num_subvectors, 1 << pq.num_bits)
+        settings = _settings(ivf, pq.num_subvectors, pq.num_bits)
+        return settings, centroids_of(ivf.centroids), words
+
+    def _fragments(self, fragment_ids: list[int] | None) -> list[int]:
+        known = [int(id_) for id_ in self.dataset._snapshot.manifest.fragments.ids]
+        for id_ in fragment_ids or ():
+            if id_ not in known:
+                raise InvalidArgumentError(f"Fragment id does not exist: {id_}.")
+        return known if fragment_ids is None else list(fragment_ids)
+
+    def _rows(self, fragment_ids: list[int] | None) -> int:
+        wanted = set(self._fragments(fragment_ids))
+        fragments = self.dataset._snapshot.manifest.fragments
+        return sum(one.num_rows for one in fragments if one.id in wanted)
+
+    def _parts(self, asked: int | None) -> int:
+        size = self.dimension
+        parts = asked or next((size // one for one in (16, 8) if size % one == 0), None)
+        if parts is None:
+            raise InvalidArgumentError(
+                f"vector dimension {size} is not divisible by 16 or 8.", hint="Pass num_subvectors."
+            )
+        if size % check_count("num_subvectors", parts, least=1):
+            raise InvalidArgumentError(
+                f"dimension ({size}) must be divisible by num_subvectors ({parts}) without "
+                "remainder.",
+                hint="Pass a number that divides it.",
+            )
+        return parts
+
+
+def _settings(ivf: IvfModel, parts: int, bits: int) -> VectorSettings:
+    metric = metric_named(ivf.distance_type)
+    return VectorSettings(label="IVF_PQ", metric=metric, parts=parts, bits=bits)
+
+
+def _check_rate(rate: int, each: int, rows: int) -> None:
+    if check_count("sample_rate", rate) < 2:
+        raise InvalidArgumentError(f"The sample_rate must be an int greater than 1, got {rate}.")
+    if rate * each > rows:
+        raise InvalidArgumentError(
+            f"There are not enough rows in the dataset: {rate * each} rows needed for a sample "
+            f"rate of {rate}, and there are {rows}.",
+            hint="Pass a lower sample_rate.",
+        )
+
+
+def _lists(rows: Any) -> pa.FixedSizeListArray:
+    return pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), rows.shape[1])
+
+
+def _read(folder: str, names: Any) -> list[pa.Table]:
+    if not isinstance(names, list) or not names:
+        raise InvalidArgumentError("filenames must be a list of strings.", hint="Name files.")
+    readers = [LanceFileReader(f"{folder.rstrip('/')}/{name}") for name in names]
+    return [reader.read_all().to_table() for reader in readers]

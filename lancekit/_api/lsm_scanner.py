@@ -1,0 +1,252 @@
+"""`LsmScanner`: a scan of a table and its shards, the newest row of each key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Self, TypeVar
+
+import pyarrow as pa
+
+from lancekit import _arrow_kernels as ak
+from lancekit._api._handle import Handle
+from lancekit._api.fulltext import full_text_search
+from lancekit._api.nearest import nearest_search
+from lancekit._api.pylance.arguments import check_count
+from lancekit._api.scan_options import ScanOptions, planned
+from lancekit._api.shard_sets import Read, check_has_key, of_snapshots
+from lancekit._api.shard_snapshot import ShardSnapshot
+from lancekit._checked import checked_methods
+from lancekit._display import Displayed
+from lancekit._format.extensions import resolved, resolved_schema
+from lancekit._operations.explain.explanation import Explanation
+from lancekit._operations.explain.scans import explain_scan
+from lancekit._operations.mem_wal.reader.merge_on_read import (
+    GENERATION,
+    generation_output,
+    merged_scan,
+)
+from lancekit._operations.mem_wal.reader.sources import ReadSet
+from lancekit._pipeline.engine.engine import spark_engine
+from lancekit._scan.expressions.predicate import Predicate
+from lancekit._scan.fulltext.queries import FullTextQuery
+from lancekit._scan.outputs import column_names, plan_columns
+from lancekit._scan.scan import Scan
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import CorruptFileError, InvalidArgumentError
+
+__all__ = ["LsmScanner", "with_keys"]
+
+T = TypeVar("T")
+
+#: how often all is planned anew if files go while they are read
+_ATTEMPTS = 3
+
+
+@checked_methods
+class LsmScanner(Displayed):
+    """A scan of the newest version of a table and of its shards: the newest row of each key.
+
+    Rows come from logs and generations, the newest first, and then from the table.  Each run reads
+    what there is then.  `project`, `filter` and the like change the scanner, and return it.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://lsm-example", primary_key="id")
+    >>> ds.lsm_scanner().filter("id > 1").to_table().to_pydict()
+    {'id': [2]}
+    """
+
+    def __init__(self, snapshot: Snapshot, read: Read) -> None:
+        self._snapshot = snapshot
+        self._read = read
+        self._columns: list[str] | None = None
+        self._options = ScanOptions()
+        self._with_generation = False
+
+    @staticmethod
+    def from_snapshots(dataset: Handle, shard_snapshots: list[ShardSnapshot]) -> LsmScanner:
+        """Return a scanner of a dataset and some generations of shards.
+
+        Logs are not read.  Generations that the table has merged are left out.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The dataset has no primary key.
+        """
+        check_has_key(dataset)
+        return LsmScanner(dataset._snapshot, of_snapshots(dataset, shard_snapshots))
+
+    def _plain(self) -> str:
+        return f"LsmScanner({self._snapshot.called})"
+
+    def project(self, columns: list[str]) -> Self:
+        """Choose columns; those of the primary key come along.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        """
+        plan_columns(self._snapshot.manifest.schema, column_names(columns))
+        self._columns = list(columns)
+        return self
+
+    def filter(self, expr: str) -> Self:
+        """Choose rows by SQL, such as ``"x > 3"``; of each key the newest row is asked.
+
+        Raises
+        ------
+        PredicateError
+            It does not fit the schema.
+        """
+        Predicate.parse(expr, self._snapshot.manifest.schema.to_arrow())
+        self._options = replace(self._options, filter=expr)
+        return self
+
+    def full_text_search(
+        self, query: str | FullTextQuery, columns: list[str] | None = None
+    ) -> Self:
+        """Choose rows with words, the best first; a filter is asked before.
+
+        Parameters
+        ----------
+        query
+            Words, or a query that names its columns itself.
+        columns
+            Those to search; by default all that have a full-text index.
+
+        Raises
+        ------
+        InvalidArgumentError, ColumnNotFoundError
+            There is no such column, or none that has an index.
+        """
+        given = query if isinstance(query, FullTextQuery) else {"query": query, "columns": columns}
+        full_text_search(given, self._snapshot)  # what is wrong is told here
+        self._options = replace(self._options, full_text_query=given, nearest=None, prefilter=True)
+        return self
+
+    def nearest(self, column: str, q: Any, k: int = 10, **more: Any) -> Self:
+        """Choose the rows whose vectors are nearest, the nearest first; a filter is asked before.
+
+        Parameters
+        ----------
+        column
+            The column of vectors.
+        q
+            The vector, or several.
+        k
+            How many rows.
+        more
+            What else ``nearest`` of `LanceDataset.scanner` takes, such as ``nprobes``.
+
+        Raises
+        ------
+        InvalidArgumentError, InvalidTypeError, ColumnNotFoundError
+            The query does not fit the column, or an argument is out of range.
+        """
+        given = {"column": column, "q": q, "k": k, **more}
+        nearest_search(given, self._snapshot)  # what is wrong is told here
+        self._options = replace(self._options, nearest=given, full_text_query=None, prefilter=True)
+        return self
+
+    def limit(self, n: int | None = None, offset: int | None = None) -> Self:
+        """Return so many rows at most, after passing over some."""
+        for name, value in (("n", n), ("offset", offset)):
+            if value is not None:
+                check_count(name, value)
+        self._options = replace(self._options, limit=n, offset=offset)
+        return self
+
+    def with_row_address(self) -> Self:
+        """Append ``_rowaddr``, which is null for rows of shards."""
+        self._options = replace(self._options, with_row_address=True)
+        return self
+
+    def with_memtable_gen(self) -> Self:
+        """Append ``_memtable_gen``: the generation that a row is of, 0 for the table."""
+        self._with_generation = True
+        return self
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the result."""
+        return resolved_schema(self._scan(self._read()).request.schema)
+
+    def to_table(self) -> pa.Table:
+        """Read the result into memory."""
+        return resolved(self._run(Scan.to_table))
+
+    def to_batch(self) -> pa.RecordBatch:
+        """Read the result into one batch."""
+        table = ak.combine_chunks(self.to_table())
+        empty = pa.RecordBatch.from_pylist([], schema=table.schema)
+        return next(iter(table.to_batches()), empty)
+
+    def to_batches(self) -> list[pa.RecordBatch]:
+        """Read the result into batches."""
+        return [resolved(batch) for batch in self._run(lambda scan: list(scan.batches()))]
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return the batches as an Arrow reader; they are read while it is.
+
+        Files that go meanwhile, because they are merged and cleaned up, are an error.
+        """
+        scan = self._scan(self._read())
+        batches: Iterator[pa.RecordBatch] = map(resolved, scan.batches())
+        return pa.RecordBatchReader.from_batches(resolved_schema(scan.request.schema), batches)
+
+    def count_rows(self) -> int:
+        """Count the rows of the result."""
+        return self._run(Scan.count)
+
+    def to_spark(self) -> Any:
+        """Return the result as a Spark DataFrame.
+
+        What there is now is read, on the executors, each time an action runs.
+
+        Raises
+        ------
+        StorageError
+            The dataset is in this process's memory, where no executor can read it.
+        """
+        return spark_engine().frame(self._scan(self._read()), None)
+
+    def explain(self) -> Explanation:
+        """Tell what the scan would read, and where."""
+        of = self._read()
+        told = explain_scan(of.base, self._scan(of))
+        return replace(told, notes=(of.told, *told.notes))
+
+    def _run(self, work: Callable[[Scan], T]) -> T:
+        """Do something with the scan; anew if what it reads was merged and cleaned up meanwhile."""
+        of = self._read()
+        for _ in range(_ATTEMPTS):
+            try:
+                return work(self._scan(of))
+            except CorruptFileError:
+                before, of = of, self._read()
+                if of.is_like(before):
+                    raise
+        return work(self._scan(of))
+
+    def _scan(self, of: ReadSet) -> Scan:
+        columns = with_keys(self._columns, of)
+        scan = planned(of.base, replace(self._options, columns=columns))
+        if self._with_generation:
+            if GENERATION.name in scan.request.schema.names:
+                raise InvalidArgumentError(
+                    f"The table has a column {GENERATION.name!r}.", hint="Rename it."
+                )
+            outputs = (*scan.request.outputs, generation_output(of))
+            scan = replace(scan, request=replace(scan.request, outputs=outputs))
+        return merged_scan(scan, of)
+
+
+def with_keys(columns: list[str] | None, of: ReadSet) -> list[str] | None:
+    """Return columns with those of the primary key behind them, where they lack."""
+    if columns is None:
+        return None
+    return [*columns, *(name for name in of.keys if name not in columns)]

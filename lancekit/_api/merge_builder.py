@@ -1,0 +1,489 @@
+"""`MergeInsertBuilder`: a merge-insert, clause by clause."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, get_args
+
+import pyarrow as pa
+
+from lancekit._api._handle import Handle
+from lancekit._api.pylance.arguments import (
+    check_flag,
+    check_hints,
+    check_items,
+    check_list,
+    check_names,
+)
+from lancekit._api.pylance.not_offered import PartOfPylance
+from lancekit._checked import checked_methods
+from lancekit._choice import check_choice
+from lancekit._display import Displayed, interactive
+from lancekit._format.operation_parts import CompactedSsTable
+from lancekit._format.storage_version import check_storage_version
+from lancekit._format.transaction import Transaction
+from lancekit._legible import shown
+from lancekit._operations.common.results import MergeResult
+from lancekit._operations.common.retry import RetryPolicy
+from lancekit._operations.merge.merge_insert import check_clauses, merge_rows, merge_uncommitted
+from lancekit._pipeline.engine.engine import Choice, choose_source
+from lancekit._pipeline.engine.held_rows import owned
+from lancekit._pipeline.engine.inputs import as_reader, is_spark_dataframe
+from lancekit._pipeline.keys.source_keys import Kept
+from lancekit._pipeline.merge.plan import MergeClauses
+from lancekit._pipeline.source import Source, open_source
+from lancekit._scan.expressions.unbound import Unbound
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, PredicateError
+
+if TYPE_CHECKING:
+    from lancekit._operations.explain.explanation import Explanation
+    from lancekit._operations.merge.preview import MergePlan
+
+__all__ = ["MergeInsertBuilder"]
+
+#: how updated rows are written, in pylance's words
+_WRITE_MODES = ("auto", "rewrite_rows", "rewrite_columns")
+#: which of several source rows of one key to keep
+_DEDUPE: tuple[Kept, ...] = get_args(Kept)
+
+
+@checked_methods
+class MergeInsertBuilder(Displayed, PartOfPylance):
+    """Says what happens to matched rows, to new rows, and to rows that the source lacks.
+
+    Made by `LanceDataset.merge_insert`.  A null in a key equals nothing: such source rows are new.
+
+    Examples
+    --------
+    >>> import lancekit as lk, pyarrow as pa
+    >>> ds = lk.write_dataset(pa.table({"id": [1, 2], "v": ["a", "b"]}), "memory://merge-example")
+    >>> merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    >>> dict(merge.execute(pa.table({"id": [2, 3], "v": ["B", "C"]})))
+    {'num_inserted_rows': 1, 'num_updated_rows': 1, 'num_deleted_rows': 0}
+    """
+
+    def __init__(self, handle: Handle, on: tuple[str, ...]) -> None:
+        self._handle = handle
+        self._clauses = MergeClauses(on=on)
+        self._policy = RetryPolicy()
+
+    def _plain(self) -> str:
+        return f"MergeInsertBuilder(on={list(self._clauses.on)})"
+
+    def _with(self, **changes: Any) -> MergeInsertBuilder:
+        self._clauses = replace(self._clauses, **changes)
+        return self
+
+    def _with_files(self, **changes: Any) -> MergeInsertBuilder:
+        files = replace(self._clauses.files, **changes)
+        if files.every and files.bases:
+            raise InvalidArgumentError(
+                "target_bases and target_all_bases were given.", hint="Call one of the two."
+            )
+        return self._with(files=files)
+
+    def _rows(self, data: Any, schema: pa.Schema | None) -> Source:
+        return open_source(data, schema, self._handle._snapshot.row_schema)
+
+    # ---- what to do
+
+    def when_matched_update_all(self, condition: str | None = None) -> MergeInsertBuilder:
+        """Replace matched rows by the source's.
+
+        ``condition`` is SQL over ``source.`` and ``target.`` columns; rows for which it is not
+        true stay as they are, and are not inserted either.
+        """
+        return self._with(matched="update", condition=_sql("condition", condition))
+
+    def when_matched_delete(self) -> MergeInsertBuilder:
+        """Delete matched rows; the source may consist of the key columns alone."""
+        return self._with(matched="delete", condition=None)
+
+    def when_matched_fail(self) -> MergeInsertBuilder:
+        """Raise ``MatchedRowsError`` if a row matches; nothing is written then."""
+        return self._with(matched="fail", condition=None)
+
+    def when_not_matched_insert_all(self) -> MergeInsertBuilder:
+        """Insert source rows without a match."""
+        return self._with(insert=True)
+
+    def when_not_matched_by_source_delete(self, expr: str | None = None) -> MergeInsertBuilder:
+        """Delete target rows without a match, of those that ``expr`` selects."""
+        return self._with(delete_by_source=True, by_source=_sql("expr", expr))
+
+    # ---- how to do it
+
+    def dedupe(self, keep: str | None = None, *, by: str | None = None) -> MergeInsertBuilder:
+        """Keep one of several source rows of one key; without this they are refused.
+
+        Parameters
+        ----------
+        keep
+            ``"first"`` or ``"last"``, in the order of the source's rows; a Spark DataFrame has
+            none.
+        by
+            Instead: a column of the source; the row with its largest value is kept, of equals the
+            first.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Neither was given, or another word.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1], "v": [0]}, "memory://dedupe-example")
+        >>> rows = [{"id": 1, "v": 5}, {"id": 1, "v": 4}]
+        >>> _ = ds.merge_insert("id").when_matched_update_all().dedupe(by="v").execute(rows)
+        >>> ds.to_table()["v"].to_pylist()
+        [5]
+        """
+        kept = next((one for one in _DEDUPE if one == keep), None)
+        if (keep is None) == (by is None) or kept != keep:
+            raise InvalidArgumentError(
+                f"dedupe({keep!r}, by={by!r}) does not say which row to keep.",
+                hint="Pass 'first' or 'last', or by= and a column whose largest value counts.",
+                dedupe=keep,
+                by=by,
+            )
+        if by is not None:
+            (by,) = check_names("by", by) or (None,)
+        return self._with(dedupe=kept, dedupe_by=by)
+
+    def write_mode(self, mode: str) -> MergeInsertBuilder:
+        """Say how updated rows are written.
+
+        Parameters
+        ----------
+        mode
+            ``"rewrite_rows"``: the rows, whole, in new files.  ``"rewrite_columns"``: the source's
+            columns, for all rows of each fragment that has a match; the rows stay where they are,
+            and the dataset's other columns are neither read nor written.  It is for merges that
+            only update matched rows, of sources with some of the columns, and pays where many rows
+            of a fragment match or rows are wide.  ``"auto"``, the default, rewrites rows.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no such mode.
+        """
+        check_choice("write_mode", mode, _WRITE_MODES)
+        return self._with(rewrite_columns=mode == "rewrite_columns")
+
+    def conflict_retries(self, max_retries: int) -> MergeInsertBuilder:
+        """Set how often the merge is worked out anew when other writers land; 10 by default."""
+        self._policy = replace(self._policy, conflict_retries=max_retries)
+        return self
+
+    def retry_timeout(self, timeout: timedelta) -> MergeInsertBuilder:
+        """Set how long it is tried; 30 seconds by default."""
+        self._policy = replace(self._policy, timeout=timeout)
+        return self
+
+    def use_index(self, use_index: bool) -> MergeInsertBuilder:
+        """Say whether indices of the key's columns may be asked which rows match.
+
+        They are by default, where that takes less than to read the keys of the rows; no result
+        depends on it.
+        """
+        return self._with(use_index=check_flag("use_index", use_index))
+
+    def mark_sstables_as_compacted(self, sstables: list[CompactedSsTable]) -> MergeInsertBuilder:
+        """Record that generations of write-ahead logs are in the table with this merge.
+
+        Rows and mark land in one version, also of what `execute_uncommitted` gives. Of a merge
+        that takes several steps the last one has the mark; `LanceDataset.merge_mem_wal` takes one.
+
+        Parameters
+        ----------
+        sstables
+            Of each shard the generation whose rows are merged: one at a time, in order.
+
+        Raises
+        ------
+        IncompatibleConflictError
+            When the merge runs: a generation was merged before, or the table has no logs.
+        InvalidArgumentError
+            Then, too: an earlier generation of the shard is not merged yet.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://mark-example", primary_key="id")
+        >>> ds.initialize_mem_wal(unsharded=True)
+        >>> done = lk.mem_wal.CompactedSsTable("00000000-0000-0000-0000-000000000007", 1)
+        >>> merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        >>> merge.mark_sstables_as_compacted([done]).execute({"id": [2]})["num_inserted_rows"]
+        1
+        """
+        marks = check_items("sstables", sstables, CompactedSsTable, "mem_wal.CompactedSsTable")
+        return self._with(compacted=tuple(marks))
+
+    def target_bases(self, bases: list[str]) -> MergeInsertBuilder:
+        """Write new rows to base paths, file by file in turn.
+
+        Columns that are written anew, and marks of deleted rows, stay in the dataset's own folder.
+
+        Parameters
+        ----------
+        bases
+            Their names or paths; the dataset's own URI stands for its folder.
+
+        Raises
+        ------
+        InvalidArgumentError
+            None were given, or `target_all_bases` was called.  That there is no such base path is
+            found when the merge runs.
+        """
+        names = tuple(check_list("target_bases", bases, "names or paths"))
+        if not names:
+            raise InvalidArgumentError(
+                "target_bases names no base path.",
+                hint="Leave it out to write to the dataset's own folder.",
+            )
+        return self._with_files(bases=names)
+
+    def target_all_bases(self, include_primary: bool = True) -> MergeInsertBuilder:
+        """Write new rows to all base paths that the dataset has when the merge runs.
+
+        Parameters
+        ----------
+        include_primary
+            Whether the dataset's own folder is one of them.
+
+        Raises
+        ------
+        InvalidArgumentError
+            `target_bases` was called.
+        """
+        return self._with_files(every=True, primary=bool(include_primary))
+
+    def data_storage_version(self, version: str) -> MergeInsertBuilder:
+        """Set the format of new files; a table whose formats were not mixed has but its own.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no such format.  That the table cannot have it is found when the merge runs.
+        """
+        return self._with_files(
+            storage_version=check_storage_version("data_storage_version", version)
+        )
+
+    # ---- telling
+
+    def explain(self, data_obj: Any = None, *, schema: pa.Schema | None = None) -> Explanation:
+        """Tell where the merge would run, how keys would be matched, what is read and written.
+
+        Parameters
+        ----------
+        data_obj
+            The rows, whose keys are looked at; a reader is read to its end.  Without rows, or
+            where the merge would run on Spark, no keys are looked at and no job runs: the
+            explanation has what is known without the number of rows.
+        schema
+            As in `execute`; of rows that are not given yet, too.
+
+        Raises
+        ------
+        SchemaMismatchError, DuplicateKeysError
+            As in `execute`.
+        """
+        from lancekit._operations.merge.explain import explain_merge, explain_unknown_merge
+
+        snapshot = self._handle._snapshot
+        clauses = check_clauses(snapshot.manifest.schema, self._clauses)
+        choice = _choice(data_obj)
+        if data_obj is None:
+            return explain_unknown_merge(snapshot, clauses, schema, choice)
+        if choice.engine == "spark" and not is_spark_dataframe(data_obj):
+            known = as_reader(data_obj, schema, snapshot.row_schema).schema
+            return explain_unknown_merge(snapshot, clauses, known, choice)
+        with self._rows(data_obj, schema) as source:
+            if choice.engine == "spark":
+                return explain_unknown_merge(snapshot, clauses, source.schema, choice)
+            return explain_merge(snapshot, source, clauses, choice)
+
+    def preview(self, data_obj: Any, *, schema: pa.Schema | None = None) -> MergePlan:
+        """Work the merge out without writing anything: what it would change, with samples.
+
+        The rows are read once, and kept for `MergePlan.apply`.
+
+        Parameters
+        ----------
+        data_obj, schema
+            As in `execute`.
+
+        Returns
+        -------
+        MergePlan
+            Counts of rows, changed cells, what would be read and written; `MergePlan.apply` does
+            it.
+
+        Raises
+        ------
+        SchemaMismatchError, DuplicateKeysError, MatchedRowsError
+            As in `execute`.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2], "v": ["a", "b"]}, "memory://preview-example")
+        >>> merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        >>> plan = merge.preview({"id": [2, 3], "v": ["B", "C"]})
+        >>> plan.num_inserted_rows, plan.changes[0].old, plan.changes[0].new, ds.version
+        (1, 'b', 'B', 1)
+        >>> plan.apply().version
+        2
+        """
+        return self._preview_at(self._handle._snapshot, data_obj, schema)
+
+    def _preview_at(self, snapshot: Snapshot, data_obj: Any, schema: pa.Schema | None) -> MergePlan:
+        from lancekit._operations.merge.preview import preview_merge
+
+        clauses = check_clauses(snapshot.manifest.schema, self._clauses)
+        source = self._rows(owned(data_obj, schema, snapshot.row_schema), schema)
+        choice = _choice(data_obj)
+        return preview_merge(snapshot, source, clauses, self._policy, self._handle._move, choice)
+
+    def interactive(self, data_obj: Any, *, schema: pa.Schema | None = None) -> Any:
+        """Choose key and rules by clicks, see what they would do, apply it, and take it back.
+
+        What was said of the merge before is chosen at first, or an upsert.  Where there is no
+        ipywidgets, and in a saved notebook, it is a card: the preview, and the call that does it.
+
+        Parameters
+        ----------
+        data_obj, schema
+            As in `execute`.  The rows are held in memory; of a Spark DataFrame a button makes the
+            preview, on Spark.
+
+        Raises
+        ------
+        InvalidTypeError, SchemaMismatchError
+            The rows cannot be read.  What else is wrong is shown in place.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2], "v": ["a", "b"]}, "memory://bench-example")
+        >>> bench = ds.merge_insert("id").interactive({"id": [2, 3], "v": ["B", "C"]})
+        >>> print(bench.code)
+        ds.merge_insert('id').when_matched_update_all().when_not_matched_insert_all().execute(df)
+        """
+        return interactive("merge", self, data_obj, schema)
+
+    def explain_plan(self, schema: pa.Schema | None = None, verbose: bool = False) -> str:
+        """Return `explain` as text, for a source of a schema; ``verbose`` tells no more."""
+        check_hints(verbose=verbose)
+        return str(self.explain(schema=schema))
+
+    def analyze_plan(self, data_obj: Any, *, schema: pa.Schema | None = None) -> str:
+        """Work the merge out without writing anything; return what it found and took, as text."""
+        started = time.monotonic()
+        with self.preview(data_obj, schema=schema) as plan:
+            return f"{plan}\n  worked out in {time.monotonic() - started:.3f} s; nothing is written"
+
+    def analyze_plan_batches(self, /, new_data: Any) -> str:
+        """Do the same with batches, as `analyze_plan` does with a reader."""
+        return self.analyze_plan(new_data)
+
+    # ---- doing
+
+    def execute(self, data_obj: Any, *, schema: pa.Schema | None = None) -> MergeResult:
+        """Run the merge; the dataset's handle moves to the new version.
+
+        Parameters
+        ----------
+        data_obj
+            pandas, Arrow (table, batches, reader), Polars, another dataset, or a Spark DataFrame
+            (runs on Spark).
+        schema
+            The columns of the rows and their types, as in `write_dataset`.
+
+        Returns
+        -------
+        MergeResult
+            Counts of inserted, updated and deleted rows, the new version, and how it went.
+
+        Raises
+        ------
+        SchemaMismatchError
+            The source does not fit the dataset; only the difference is named.
+        DuplicateKeysError
+            A key occurs more than once in the source.
+        MatchedRowsError
+            `when_matched_fail` met a match.
+        InvalidArgumentError
+            No clause was given, or columns cannot be rewritten for this merge.
+        RetriesExhaustedError
+            Other writers landed before every attempt.
+        """
+        with self._rows(data_obj, schema) as source:
+
+            def run(snapshot: Snapshot) -> tuple[Snapshot, MergeResult]:
+                clauses = check_clauses(snapshot.manifest.schema, self._clauses)
+                return merge_rows(snapshot, source, clauses, self._policy)
+
+            return self._handle._move(run)
+
+    def execute_uncommitted(
+        self, data_obj: Any, *, schema: pa.Schema | None = None
+    ) -> tuple[Transaction, dict[str, int]]:
+        """Work out the merge, to be committed later; the handle does not move.
+
+        The transaction carries the guard of the inserted keys, so that `LanceDataset.commit`
+        refuses it if another merge inserted the same ones meanwhile.
+
+        Parameters
+        ----------
+        data_obj, schema
+            As in `execute`.
+
+        Returns
+        -------
+        tuple
+            The transaction, and the counts of inserted, updated and deleted rows.
+
+        Raises
+        ------
+        SchemaMismatchError, DuplicateKeysError, MatchedRowsError
+            As in `execute`.
+        """
+        with self._rows(data_obj, schema) as source:
+
+            def run(snapshot: Snapshot) -> tuple[Snapshot, tuple[Transaction, dict[str, int]]]:
+                clauses = check_clauses(snapshot.manifest.schema, self._clauses)
+                return snapshot, merge_uncommitted(snapshot, source, clauses)
+
+            return self._handle._move(run)
+
+    def execute_batches(self, /, new_data: Any) -> MergeResult:
+        """Run the merge of batches, as `execute` does with a reader."""
+        return self.execute(new_data)
+
+    def execute_uncommitted_batches(self, /, new_data: Any) -> tuple[Transaction, dict[str, int]]:
+        """Work out the merge of batches, as `execute_uncommitted` does with a reader."""
+        return self.execute_uncommitted(new_data)
+
+
+def _choice(data: Any) -> Choice:
+    return choose_source(data, is_frame=is_spark_dataframe(data))
+
+
+def _sql(name: str, value: Any) -> Unbound | None:
+    if value is not None and not isinstance(value, str):
+        raise InvalidTypeError(
+            f"{name} of a merge-insert is {shown(value)}.",
+            hint="Pass SQL text, such as 'source.version > target.version'.",
+            argument=name,
+        )
+    if value is not None and not value.strip():
+        raise PredicateError(
+            f"{name} of a merge-insert is empty.", hint="Leave it out for all rows."
+        )
+    return None if value is None else Unbound(value)

@@ -1,0 +1,203 @@
+"""What ``nearest`` of a scan asks for, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from lancekit._api.pylance.arguments import check_count, check_flag, check_known
+from lancekit._checked import is_whole
+from lancekit._choice import check_choice
+from lancekit._format.index import IndexMetadata
+from lancekit._format.paths import canonical, find_field, show_path
+from lancekit._format.schema import LanceSchema
+from lancekit._index.distances import ALIASES, METRICS_OF
+from lancekit._legible import shown
+from lancekit._scan.fragments.reader import column_field
+from lancekit._scan.nearest.indexed import IndexedVectors, Probes, metric_of, vector_indices
+from lancekit._scan.nearest.query import query_vectors
+from lancekit._scan.nearest.search import NearestSearch
+from lancekit._scan.nearest.vectors import VectorType
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+
+__all__ = ["nearest_search"]
+
+_DEFAULT_K = 10
+
+
+def nearest_search(
+    given: Any,
+    snapshot: Snapshot,
+    *,
+    prefilter: bool = False,
+    indexed_only: bool = False,
+    limit: int | None = None,
+) -> NearestSearch:
+    """Return the search that ``nearest`` asks for, by an index of the column if there is one.
+
+    Without `k` there are as many rows as the scan is limited to.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError, ColumnNotFoundError
+        It asks for what is not, or not so.
+    """
+    if not isinstance(given, Mapping):
+        raise InvalidTypeError(
+            f"nearest is {shown(given)}.",
+            hint='Pass a dictionary: {"column": "embedding", "q": vector, "k": 10}.',
+            argument="nearest",
+        )
+    check_known("nearest", given, (*_REQUIRED, *_OPTIONS), "ScannerBuilder.nearest()")
+    for name in _REQUIRED:
+        if given.get(name) is None:
+            raise InvalidTypeError(
+                f"nearest lacks {name!r}.",
+                hint="It needs a column and a query vector: "
+                '{"column": "embedding", "q": vector, "k": 10}.',
+                argument=name,
+            )
+    options = {name: value for name, value in given.items() if value is not None}
+    for name, value in options.items():
+        if name in _OPTIONS:
+            _OPTIONS[name](name, value)
+    _check_probes(options)
+    column, schema = options["column"], snapshot.manifest.schema
+    if not isinstance(column, str):
+        raise InvalidTypeError(f"column is {shown(column)}.", hint="Pass the name of a column.")
+    kind = VectorType.of(column_field(schema, column))
+    indices = _indices(options, snapshot)
+    metric = options["metric"] if "metric" in options else metric_of(snapshot, indices)
+    lower, upper = options.get("distance_range", (None, None))
+    queries, batched = query_vectors(options["q"], column, kind)
+    metric = METRICS_OF[kind.value][0] if metric is None else _metric(metric, column, kind)
+    search = NearestSearch(
+        column=show_path([column]) if column in schema else canonical(column),
+        queries=queries,
+        metric=metric,
+        k=int(options.get("k", limit or _DEFAULT_K)),
+        batched=batched,
+        prefilter=prefilter,
+        lower=lower,
+        upper=upper,
+        index=None if kind.in_lists else _index(options, snapshot, indices, metric, indexed_only),
+    )
+    _check_names(search, schema)
+    return search
+
+
+def _index(
+    options: Mapping[str, Any],
+    snapshot: Snapshot,
+    indices: tuple[IndexMetadata, ...],
+    metric: str,
+    only: bool,
+) -> IndexedVectors | None:
+    """Return what proposes rows, ``None`` if all are looked at."""
+    if not indices and not only:
+        return None
+    exact = options.get("nprobes")
+    probes = Probes(
+        least=exact or options.get("minimum_nprobes", 1),
+        most=exact or options.get("maximum_nprobes"),
+        effort=None if exact else options.get("search_effort"),
+        refine=options.get("refine_factor", 1),
+    )
+    return IndexedVectors(
+        snapshot=snapshot, indices=indices, metric=metric, probes=probes, only=only
+    )
+
+
+def _indices(options: Mapping[str, Any], snapshot: Snapshot) -> tuple[IndexMetadata, ...]:
+    if not snapshot.indices or not options.get("use_index", True):
+        return ()
+    field = find_field(snapshot.manifest.schema, options["column"])[-1]
+    return vector_indices(snapshot, field.id)
+
+
+def _metric(asked: Any, column: str, kind: VectorType) -> str:
+    if not isinstance(asked, str):
+        raise InvalidTypeError(f"metric is {shown(asked)}.", hint="Pass its name.")
+    name = ALIASES.get(asked.lower(), asked.lower())
+    if name not in METRICS_OF[kind.value]:
+        raise InvalidArgumentError(
+            f"metric is {shown(asked)}, but the column {column!r} holds vectors of {kind.value}.",
+            hint=f"Such vectors are compared by {', '.join(METRICS_OF[kind.value])}.",
+            metric=asked,
+        )
+    return name
+
+
+def _check_names(search: NearestSearch, schema: LanceSchema) -> None:
+    for field in search.made:
+        if field.name in schema:
+            raise InvalidArgumentError(
+                f"The dataset has a column {field.name!r}, which is the name of what a search "
+                "tells.",
+                hint="Rename it by alter_columns() first.",
+                column=field.name,
+            )
+
+
+# ---- options
+
+
+def _at_least(least: int) -> Callable[[str, Any], object]:
+    return lambda name, value: check_count(name, value, least=least)
+
+
+def _check_mode(name: str, value: Any) -> None:
+    check_choice(name, value, ("fast", "normal", "accurate"))
+
+
+def _check_effort(name: str, value: Any) -> None:
+    if not _is_number(value) or not 0 <= value <= 1:
+        raise InvalidArgumentError(f"{name} is {shown(value)}.", hint="Pass a number from 0 to 1.")
+
+
+def _check_parallelism(name: str, value: Any) -> None:
+    if not is_whole(value) or value < -1:
+        raise InvalidArgumentError(f"{name} is {shown(value)}.", hint="Pass -1, 0 or more.")
+
+
+def _check_range(name: str, value: Any) -> None:
+    both = list(value) if isinstance(value, tuple | list) else []
+    if len(both) != 2 or not all(one is None or _is_number(one) for one in both):
+        raise InvalidTypeError(
+            f"{name} is {shown(value)}.",
+            hint="Pass the least distance that counts and the first that does not; None is none.",
+            argument=name,
+        )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def _check_probes(options: Mapping[str, Any]) -> None:
+    least, most = options.get("minimum_nprobes"), options.get("maximum_nprobes")
+    if least is not None and most is not None and least > most:
+        raise InvalidArgumentError(
+            f"minimum_nprobes is {least}, maximum_nprobes {most}.", hint="Swap them."
+        )
+
+
+_REQUIRED = ("column", "q")
+#: what is checked, by name; what only an index would heed changes no result
+_OPTIONS: Mapping[str, Callable[[str, Any], object]] = {
+    "k": _at_least(1),
+    "metric": lambda _name, _value: None,  # fits the column, or not
+    "nprobes": _at_least(1),
+    "minimum_nprobes": _at_least(1),
+    "maximum_nprobes": _at_least(1),
+    "refine_factor": _at_least(1),
+    "use_index": check_flag,
+    "ef": _at_least(1),
+    "query_parallelism": _check_parallelism,
+    "approx_mode": _check_mode,
+    "distance_range": _check_range,
+    "search_effort": _check_effort,
+}

@@ -1,0 +1,293 @@
+"""Arguments that follow pylance's signatures: checked, accepted as hints, or refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from lancekit._checked import TAKEN_ELSEWHERE, is_flag, is_whole, not_taken_here
+from lancekit._choice import check_choice
+from lancekit._legible import shown
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
+
+__all__ = [
+    "REFUSED",
+    "check_callback",
+    "check_count",
+    "check_flag",
+    "check_hints",
+    "check_items",
+    "check_known",
+    "check_list",
+    "check_mapping",
+    "check_names",
+    "check_place",
+    "check_wait",
+    "refuse",
+    "refuse_more",
+]
+
+T = TypeVar("T")
+
+#: why an argument of pylance is refused; whoever passes one is told, and never silently ignored
+REFUSED: Mapping[str, str] = {
+    "index_segments": "lancekit does not search indices",
+    "progress_callback": "progress bars tell of long work (lancekit.options.progress)",
+    "accelerator": "vectors are put into partitions on the processor",
+    "rabitq_model": "IVF_RQ indices are not made",
+    "ivf_centroids_file": "pass the centroids themselves, ivf_centroids",
+    "precomputed_partition_dataset": "rows are put into partitions here",
+    "format_version": "full-text indices are written in format 2",
+    **dict.fromkeys(
+        [
+            "analyzer",
+            "index_operators",
+            "preserve_original",
+            "split_identifiers",
+            "split_on_numerics",
+        ],
+        "texts are taken for texts, not for code",
+    ),
+    "document_granularity": "a row is found as a whole",
+    "row_addr_allowlist": "use a filter on _rowaddr instead",
+    "row_addr_blocklist": "use a filter on _rowaddr instead",
+    "use_legacy_format": "data files of format 0.1 are not written",
+    "data_cache_bytes": "the writer's memory is bounded by pages",
+    "base_store_params": "base paths use the dataset's own storage options",
+    "external_blob_mode": "files outside of the dataset are referred to, not copied",
+    "blob_pack_file_size_threshold": "blobs are written into the data file",
+    "namespace_client": "namespaces are not offered; pass the dataset's path or URI",
+    "table_id": "namespaces are not offered; pass the dataset's path or URI",
+    "namespace_client_managed_versioning": "namespaces are not offered",
+    "serialized_manifest": "open the dataset by its path or URI",
+}
+
+
+def refuse(method: str, **arguments: Any) -> None:
+    """Raise ``NotOfferedError`` for the first argument that was passed (is not ``None``)."""
+    for name, value in arguments.items():
+        if value is not None:
+            raise NotOfferedError(
+                f"{method}({name}=...) is not offered: {REFUSED[name]}.",
+                hint="Leave the argument out, or use pylance for this call.",
+                method=method,
+                argument=name,
+            )
+
+
+def refuse_more(
+    method: str, arguments: Iterable[str], hint: str = "Leave the argument out."
+) -> None:
+    """Raise ``InvalidArgumentError`` for arguments that a method only takes to do nothing."""
+    for name in arguments:
+        raise InvalidArgumentError(
+            f"{method}({name}=...) is not offered.", hint=hint, method=method, argument=name
+        )
+
+
+def check_known(taker: str, given: Iterable[str], known: Iterable[str], method: str) -> None:
+    """Raise ``InvalidTypeError`` for an argument that is none of a method's."""
+    allowed = set(known)
+    for name in given:
+        if name not in allowed:
+            if name in TAKEN_ELSEWHERE:
+                raise not_taken_here(taker.removesuffix("()"), name)
+            raise InvalidTypeError(
+                f"{taker} takes no argument {name!r}.",
+                hint=f"Pass those of {method}.",
+                argument=name,
+            )
+
+
+def check_count(name: str, value: Any, *, least: int = 0) -> int:
+    """Return a whole number that is at least ``least``."""
+    if not is_whole(value):
+        raise InvalidTypeError(
+            f"{name} is {shown(value)}.",
+            hint=f"Pass a whole number, {least} or more.",
+            argument=name,
+        )
+    number = int(value)
+    if number < least:
+        raise InvalidArgumentError(
+            f"{name} is {number}.",
+            hint=f"Pass a whole number, {least} or more.",
+            argument=name,
+            value=number,
+        )
+    return number
+
+
+def check_wait(name: str, value: timedelta) -> timedelta:
+    """Return a time that is not negative."""
+    if not isinstance(value, timedelta):
+        raise InvalidTypeError(
+            f"{name} is {shown(value)}.",
+            hint="Pass a timedelta, such as timedelta(seconds=60).",
+            argument=name,
+        )
+    if value < timedelta(0):
+        raise InvalidArgumentError(
+            f"{name} is negative: {value.total_seconds():g} seconds.",
+            hint="Pass a timedelta of 0 or more, such as timedelta(seconds=60).",
+            argument=name,
+            value=value,
+        )
+    return value
+
+
+def check_callback(name: str, function: Callable[..., T] | None) -> Callable[..., T] | None:
+    """Return what is to be called, if anything is.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It cannot be called; pylance raises a ``ValueError``, too.
+    """
+    if function is not None and not callable(function):
+        raise InvalidArgumentError(
+            f"{name} is {shown(function)}, and cannot be called.",
+            hint="Pass a function of one argument.",
+            argument=name,
+        )
+    return function
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return whether something is wanted; ``InvalidTypeError`` if that is not said."""
+    if not is_flag(value):
+        raise InvalidTypeError(
+            f"{name} is {shown(value)}.", hint="Pass True or False.", argument=name
+        )
+    return bool(value)
+
+
+def _check_columns(name: str, value: Any) -> None:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        check_flag(name, value)
+    else:
+        check_names(name, value)
+
+
+def check_mapping(name: str, value: Any) -> Mapping[Any, Any]:
+    """Return a mapping; ``InvalidTypeError`` if it is anything else."""
+    if not isinstance(value, Mapping):
+        raise InvalidTypeError(
+            f"{name} is {shown(value)}.", hint="Pass a dictionary.", argument=name
+        )
+    return value
+
+
+def _check_session(name: str, value: Any) -> None:
+    from lancekit._api.pylance.session import Session
+
+    if not isinstance(value, Session):
+        raise InvalidTypeError(
+            f"{name} is {shown(value)}.", hint="Pass what ds.session() gives.", argument=name
+        )
+
+
+def _check_read_params(name: str, value: Any) -> None:
+    for key, flag in check_mapping(name, value).items():
+        check_choice(f"a key of {name}", key, ["cache_repetition_index", "validate_on_decode"])
+        check_flag(f"{name}[{key!r}]", flag)
+
+
+#: arguments of pylance that change no result here (sizes, read-ahead, use of indices), and what
+#: they may be
+_HINTS: Mapping[str, Callable[[str, Any], object]] = {
+    **dict.fromkeys(
+        [
+            "batch_readahead",
+            "block_size",
+            "delete_rate_limit",
+            "fragment_readahead",
+            "index_cache_size",
+            "index_cache_size_bytes",
+            "io_buffer_size",
+            "max_iters",
+            "max_rows_per_group",
+            "memory_limit",
+            "metadata_cache_size",
+            "metadata_cache_size_bytes",
+            "batch_readhead",
+            "num_workers",
+            "sample_rate",
+            "shuffle_partition_batches",
+            "shuffle_partition_concurrency",
+            "streaming_coreset_rate",
+            "streaming_refine_passes",
+            "streaming_sample_rate",
+        ],
+        check_count,
+    ),
+    **dict.fromkeys(
+        [
+            "enable_stable_row_ids",
+            "filter_nan",
+            "ignore_deletions",
+            "preserve_order",
+            "scan_in_order",
+            "skip_transpose",
+            "use_index",
+            "use_scalar_index",
+            "use_stats",
+            "verbose",
+        ],
+        check_flag,
+    ),
+    "late_materialization": _check_columns,
+    "read_params": _check_read_params,
+    "session": _check_session,
+    "storage_options": check_mapping,
+    "index_file_version": lambda name, value: check_choice(name, value, ("V3", "Legacy")),
+}
+
+
+def check_hints(**given: Any) -> None:
+    """Raise ``InvalidTypeError`` for a hint that is no hint; ``None`` asks for nothing."""
+    for name, value in given.items():
+        if value is not None:
+            _HINTS[name](name, value)
+
+
+def check_list(name: str, value: Any, of: str) -> list[Any]:
+    """Return a list of anything that can be gone through; ``InvalidTypeError`` for one text."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidTypeError(
+            f"{name} is {shown(value)}.", hint=f"Pass a list of {of}.", argument=name
+        )
+    return list(value)
+
+
+def check_items(name: str, value: Any, kind: type[T], of: str) -> list[T]:
+    """Return a list of things of one class; ``InvalidTypeError`` if it is anything else."""
+    listed = check_list(name, value, of)
+    for item in listed:
+        if not isinstance(item, kind):
+            raise InvalidTypeError(
+                f"{name} holds {shown(item)}.", hint=f"Pass a list of {of}.", argument=name
+            )
+    return listed
+
+
+def check_names(argument: str, names: Any) -> tuple[str, ...]:
+    """Return column names: none, one, or several in their order."""
+    if names is None:
+        return ()
+    listed = [names] if isinstance(names, str) or not isinstance(names, Iterable) else [*names]
+    if not all(isinstance(name, str) for name in listed):
+        raise InvalidTypeError(
+            f"{argument} is {shown(names)}.", hint="Pass column names.", argument=argument
+        )
+    return tuple(listed)
+
+
+def check_place(uri: Any) -> Any:
+    """Return a dataset's place; ``InvalidArgumentError`` if none was given."""
+    if uri is None:
+        raise InvalidArgumentError(
+            "No path or URI was given.", hint="Pass one, for example 'flights.lance'."
+        )
+    return uri

@@ -1,0 +1,68 @@
+"""The object that pylance's handles share caches by: here all of a process share one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lancekit._cache import cache_info
+from lancekit._checked import checked_methods
+from lancekit._display import Displayed
+from lancekit.errors import NotOfferedError
+
+__all__ = ["Session"]
+
+
+@checked_methods
+class Session(Displayed):
+    """The process's cache, whichever handle is asked: every session is the same as any other.
+
+    How much is remembered is said by ``lancekit.options.cache_bytes``: the sizes that may be passed
+    are hints, as those of `lancekit.dataset` are, and change nothing.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> ds = lk.write_dataset({"x": [1]}, "memory://session-of-a-dataset")
+    >>> ds.session().is_same_as(lk.Session(index_cache_size_bytes=1 << 20))
+    True
+    """
+
+    def __init__(
+        self,
+        index_cache_size_bytes: int | None = None,
+        metadata_cache_size_bytes: int | None = None,
+        index_cache_backend: Any = None,
+        metadata_cache_backend: Any = None,
+        store_registry: Any = None,
+    ) -> None:
+        del index_cache_size_bytes, metadata_cache_size_bytes
+        given = {
+            "index_cache_backend": index_cache_backend,
+            "metadata_cache_backend": metadata_cache_backend,
+            "store_registry": store_registry,
+        }
+        for name, value in given.items():
+            if value is not None:
+                raise NotOfferedError(
+                    f"Session({name}=...) is not offered: one cache serves the process.",
+                    hint="Set lancekit.options.cache_bytes.",
+                    argument=name,
+                )
+
+    def size_bytes(self) -> int:
+        """Return how many bytes are remembered."""
+        return cache_info().bytes
+
+    def index_cache_size_bytes(self) -> int:
+        """Return how many bytes are remembered, of indices and all else."""
+        return cache_info().bytes
+
+    def is_same_as(self, other: Session) -> bool:
+        """Return whether both share what is remembered, as they do."""
+        return isinstance(other, Session)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Session)
+
+    def __hash__(self) -> int:
+        return hash(Session)

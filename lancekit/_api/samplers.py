@@ -1,0 +1,373 @@
+"""Batches for training, and each process's share of them.
+
+Names follow ``lance.sampler``.  Orders that a seed chooses are those of the reference.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from math import ceil
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit import _arrow_kernels as ak
+from lancekit._api.fragment import LanceFragment
+from lancekit._api.lance_dataset import LanceDataset
+from lancekit._api.open import dataset as open_dataset
+from lancekit._api.pylance.arguments import check_count
+from lancekit._api.samples import one_batch
+from lancekit._checked import checked_methods
+from lancekit._choice import check_choice
+from lancekit._legible import warn
+from lancekit.errors import InvalidArgumentError, NotOfferedError
+
+__all__ = [
+    "FragmentSampler",
+    "FullScanSampler",
+    "Sampler",
+    "ShardedBatchIterator",
+    "ShardedBatchSampler",
+    "ShardedFixedBatchSampler",
+    "ShardedFragmentSampler",
+]
+
+T = TypeVar("T")
+Columns = list[str] | dict[str, str] | None
+
+#: batches that wait to be drawn at random, of a stream whose length nobody knows
+_WAITING = 256
+
+
+class Sampler(ABC):
+    """What yields batches of a dataset, in an order of its own."""
+
+    @abstractmethod
+    def __call__(
+        self,
+        dataset: LanceDataset,
+        *args: Any,
+        batch_size: int = 128,
+        columns: Columns = None,
+        filter: str | None = None,  # noqa: A002
+        batch_readahead: int = 16,
+        with_row_id: bool | None = False,
+        **kwargs: Any,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield batches; arguments as in `LanceDataset.scanner`."""
+
+
+class FragmentSampler(Sampler):
+    """Scans the fragments that `iter_fragments` yields, in its order."""
+
+    def __call__(
+        self,
+        dataset: LanceDataset,
+        *args: Any,
+        batch_size: int = 128,
+        columns: Columns = None,
+        filter: str | None = None,  # noqa: A002
+        batch_readahead: int = 16,
+        with_row_id: bool | None = False,
+        **kwargs: Any,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield batches; arguments as in `LanceDataset.scanner`, others go to `iter_fragments`."""
+        scan = dataset.scanner(
+            batch_size=batch_size,
+            columns=columns,
+            filter=filter,
+            with_row_id=bool(with_row_id),
+            batch_readahead=batch_readahead,
+            fragments=[*self.iter_fragments(dataset, *args, **kwargs)],
+        )
+        yield from scan.to_batches()
+
+    @abstractmethod
+    def iter_fragments(
+        self, dataset: LanceDataset, *args: Any, **kwargs: Any
+    ) -> Iterator[LanceFragment]:
+        """Yield fragments."""
+
+
+class FullScanSampler(FragmentSampler):
+    """Scans all, in the dataset's order."""
+
+    def iter_fragments(
+        self, dataset: LanceDataset, *_: object, **__: object
+    ) -> Iterator[LanceFragment]:
+        """Yield all fragments."""
+        yield from dataset.get_fragments()
+
+
+class _Sharded:
+    """Which share is this process's, and how it is shuffled."""
+
+    def __init__(self, rank: int, world_size: int, randomize: bool = False, seed: int = 0) -> None:
+        _check_share(rank, world_size)
+        self._rank, self._world_size = rank, world_size
+        self._randomize, self._seed, self._epoch = randomize, seed, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which run over the rows comes next: the seed is counted on by it."""
+        self._epoch = epoch
+
+    def _mixed(self, items: list[T], seed: int) -> list[T]:
+        if self._randomize:
+            random.Random(seed).shuffle(items)  # noqa: S311
+        return items
+
+
+class ShardedFragmentSampler(_Sharded, FragmentSampler):
+    """Scans every ``world_size``-th fragment, from number ``rank`` on.
+
+    Parameters
+    ----------
+    rank, world_size
+        The number of this process, and how many there are.
+    randomize, seed
+        Whether fragments are shuffled first, and how: the same for every process.
+    """
+
+    @staticmethod
+    def from_torch(randomize: bool = False, seed: int = 0) -> ShardedFragmentSampler:
+        """Return that of this process of PyTorch's."""
+        return ShardedFragmentSampler(*_torch_share(), randomize=randomize, seed=seed)
+
+    def iter_fragments(
+        self, dataset: LanceDataset, *_: object, **__: object
+    ) -> Iterator[LanceFragment]:
+        """Yield this process's fragments."""
+        fragments = self._mixed([*dataset.get_fragments()], self._seed)
+        yield from fragments[self._rank :: self._world_size]
+
+
+class ShardedBatchSampler(_Sharded, Sampler):
+    """Reads every ``world_size``-th batch, or with a filter every such row of those it selects.
+
+    Parameters
+    ----------
+    rank, world_size
+        The number of this process, and how many there are.
+    randomize, seed
+        Whether this process's batches are shuffled, and how; with a filter some of them at a time.
+    """
+
+    @staticmethod
+    def from_torch(randomize: bool = False, seed: int = 0) -> ShardedBatchSampler:
+        """Return that of this process of PyTorch's."""
+        return ShardedBatchSampler(*_torch_share(), randomize=randomize, seed=seed)
+
+    def __call__(
+        self,
+        dataset: LanceDataset,
+        *args: Any,
+        batch_size: int = 128,
+        columns: Columns = None,
+        filter: str | None = None,  # noqa: A002
+        batch_readahead: int = 16,
+        with_row_id: bool | None = None,
+        **kwargs: Any,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield batches; without a filter there are no row ids."""
+        del args, kwargs
+        check_count("batch_size", batch_size, least=1)
+        if filter is not None:
+            scan = dataset.scanner(
+                columns=columns,
+                filter=filter,
+                batch_readahead=batch_readahead,
+                with_row_id=bool(with_row_id),
+            )
+            return self._drawn(self._share(scan.to_batches(), batch_size))
+        if with_row_id:
+            warn("with_row_id does nothing for a ShardedBatchSampler without a filter")
+        ranges = _ranges(dataset.count_rows(), batch_size, self._rank, self._world_size)
+        return _taken(dataset, self._mixed(ranges, self._seed), columns)
+
+    def _share(self, rows: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+        """Yield every so many-th row, in batches of a size."""
+        skip, held, waiting = self._rank, 0, []
+        for batch in rows:
+            mine = ak.take(batch, np.arange(skip, batch.num_rows, self._world_size))
+            skip = (skip - batch.num_rows) % self._world_size
+            waiting.append(mine)
+            held += mine.num_rows
+            while held >= size:
+                table = pa.Table.from_batches(waiting)
+                yield one_batch(table.slice(0, size))
+                waiting, held = table.slice(size).to_batches(), held - size
+        if held:
+            yield one_batch(pa.Table.from_batches(waiting))
+
+    def _drawn(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield batches at random, of those that were read ahead."""
+        if not self._randomize:
+            yield from batches
+            return
+        rng, waiting = random.Random(self._seed + self._epoch), []  # noqa: S311
+        for batch in batches:
+            waiting.append(batch)
+            if len(waiting) > _WAITING:
+                yield waiting.pop(rng.randrange(len(waiting)))
+        rng.shuffle(waiting)
+        yield from waiting
+
+
+class ShardedFixedBatchSampler(ShardedBatchSampler):
+    """Yields lists of positions: each process has a run of rows of its own, cut into batches.
+
+    Parameters
+    ----------
+    rank, world_size, randomize, seed
+        As in `ShardedBatchSampler`.
+    batch_size
+        Rows of a batch; the last may have fewer.
+    total_num_rows
+        Rows of the dataset.
+
+    Examples
+    --------
+    >>> [*ShardedFixedBatchSampler(1, 2, batch_size=2, total_num_rows=6)]
+    [[3, 4], [5]]
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        world_size: int,
+        randomize: bool = False,
+        seed: int = 0,
+        batch_size: int = 0,
+        total_num_rows: int = 0,
+    ) -> None:
+        super().__init__(rank, world_size, randomize, seed)
+        check_count("total_num_rows", total_num_rows)
+        self._size = check_count("batch_size", batch_size, least=1 if total_num_rows else 0)
+        share = ceil(total_num_rows / world_size)
+        first = min(rank * share, total_num_rows)
+        self._rows = range(first, min(first + share, total_num_rows))
+        self._most = ceil(share / self._size) if self._size else 0
+
+    @staticmethod
+    def from_torch(  # type: ignore[override]  # as the reference has it
+        batch_size: int, total_num_rows: int, randomize: bool = False, seed: int = 0
+    ) -> ShardedFixedBatchSampler:
+        """Return that of this process of PyTorch's."""
+        share = _torch_share()
+        return ShardedFixedBatchSampler(*share, randomize, seed, batch_size, total_num_rows)
+
+    def __len__(self) -> int:
+        """Return the most batches that a process has."""
+        return self._most
+
+    def __iter__(self) -> Iterator[list[int]]:
+        starts = range(0, len(self._rows), self._size or 1)
+        batches = [[*self._rows[start : start + self._size]] for start in starts]
+        yield from self._mixed(batches, self._seed + self._epoch)
+
+
+@checked_methods
+class ShardedBatchIterator:
+    """Yields this process's share of a dataset; the reference has samplers in its place now.
+
+    Parameters
+    ----------
+    data
+        A handle, or where the dataset is.
+    rank, world_size
+        The number of this process, and how many there are.
+    columns, batch_size, batch_readahead, with_row_id
+        As in `LanceDataset.scanner`.
+    granularity
+        ``"fragment"`` or ``"batch"``: of what it is every ``world_size``-th.
+    """
+
+    def __init__(
+        self,
+        data: str | os.PathLike[str] | LanceDataset,
+        rank: int,
+        world_size: int,
+        *,
+        columns: list[str] | dict[str, str] | None = None,
+        batch_size: int = 1024 * 10,
+        granularity: str = "fragment",
+        batch_readahead: int = 8,
+        with_row_id: bool = False,
+    ) -> None:
+        _check_share(rank, world_size)
+        check_choice("granularity", granularity, ["fragment", "batch"])
+        if with_row_id and granularity == "batch":
+            raise NotOfferedError(
+                "Batches have no row ids here.", hint='Pass granularity="fragment".'
+            )
+        self._dataset = data if isinstance(data, LanceDataset) else open_dataset(data)
+        self._share = (rank, world_size)
+        self._by_batch = granularity == "batch"
+        self._size = check_count("batch_size", batch_size, least=1)
+        self._columns = columns
+        self._options: dict[str, Any] = {
+            "batch_readahead": batch_readahead,
+            "with_row_id": with_row_id,
+        }
+
+    @staticmethod
+    def from_torch(
+        data: str | os.PathLike[str] | LanceDataset,
+        *,
+        columns: list[str] | dict[str, str] | None = None,
+        batch_size: int = 1024 * 10,
+        granularity: str = "fragment",
+        batch_readahead: int = 8,
+        with_row_id: bool = False,
+    ) -> ShardedBatchIterator:
+        """Return that of this process of PyTorch's."""
+        return ShardedBatchIterator(
+            data,
+            *_torch_share(),
+            columns=columns,
+            batch_size=batch_size,
+            granularity=granularity,
+            batch_readahead=batch_readahead,
+            with_row_id=with_row_id,
+        )
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        if self._by_batch:
+            ranges = _ranges(self._dataset.count_rows(), self._size, *self._share)
+            return _taken(self._dataset, ranges, self._columns)
+        sampler = ShardedFragmentSampler(*self._share)
+        return sampler(self._dataset, batch_size=self._size, columns=self._columns, **self._options)
+
+
+def _check_share(rank: int, world_size: int) -> None:
+    check_count("world_size", world_size, least=1)
+    if check_count("rank", rank) >= world_size:
+        raise InvalidArgumentError(
+            f"rank is {rank}, of {world_size} processes.", hint="They are counted from 0."
+        )
+
+
+def _ranges(total: int, size: int, rank: int, world_size: int) -> list[range]:
+    """Return the positions of every so many-th batch."""
+    starts = range(rank * size, total, world_size * size)
+    return [range(start, min(start + size, total)) for start in starts]
+
+
+def _taken(ds: LanceDataset, ranges: list[range], columns: Columns) -> Iterator[pa.RecordBatch]:
+    for rows in ranges:
+        yield one_batch(ds.take(pa.array(np.arange(rows.start, rows.stop)), columns))
+
+
+def _torch_share() -> tuple[int, int]:
+    try:
+        from torch import distributed
+    except ImportError as error:
+        raise NotOfferedError(
+            "The share of a process of PyTorch's needs the package torch.",
+            hint="Pass rank and world_size, or install it.",
+        ) from error
+    return distributed.get_rank(), distributed.get_world_size()

@@ -1,0 +1,270 @@
+"""`LanceScanner` and `ScannerBuilder`: a scan that is set up, and what it can give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from lancekit._api._handle import Handle
+from lancekit._api.explained_scan import ExplainedScan
+from lancekit._api.pylance.arguments import check_count
+from lancekit._api.pylance.not_offered import PartOfPylance
+from lancekit._api.scan_options import ScanOptions, planned, planned_with_shards
+from lancekit._checked import checked_methods
+from lancekit._display import Displayed
+from lancekit._format.extensions import has_extensions, resolved, resolved_schema
+from lancekit._scan.fragments.rebatch import exact_batches, small_batches
+from lancekit._scan.outputs import Output, plan_columns
+from lancekit._scan.scan import Scan
+from lancekit._versions.line import Line
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import CorruptFileError, ShardError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from lancekit._scan.order_by import ColumnOrdering
+
+__all__ = ["LanceScanner", "scan_of", "shown_schema"]
+
+T = TypeVar("T")
+
+#: how often a scan is planned anew if files go before they are read
+_ATTEMPTS = 5
+
+
+@checked_methods
+class LanceScanner(ExplainedScan, Displayed, PartOfPylance):
+    """A scan of one version.  It can be run more than once; each run reads anew.
+
+    Examples
+    --------
+    >>> import lancekit as lk, pyarrow as pa
+    >>> ds = lk.write_dataset(pa.table({"x": [1, 2, 3]}), "memory://scanner-example")
+    >>> ds.scanner(filter="x > 1").to_table().column("x").to_pylist()
+    [2, 3]
+    """
+
+    def __init__(
+        self,
+        scan: Scan,
+        snapshot: Snapshot,
+        order_by: Any = None,
+        *,
+        strict_batch_size: bool = False,
+        batch_size_bytes: int | None = None,
+    ) -> None:
+        self._scan = scan
+        self._strict = strict_batch_size
+        self._batch_bytes = (
+            None
+            if batch_size_bytes is None
+            else check_count("batch_size_bytes", batch_size_bytes, least=1)
+        )
+        self._snapshot = snapshot
+        self._dataset_schema = snapshot.manifest.schema
+        self._order = () if order_by is None else _orderings(order_by)
+        known = set(scan.request.schema.names)
+        self._sorted_by = [o.column_name for o in self._order if o.column_name not in known]
+
+    @property
+    def unsorted(self) -> Scan | None:
+        """The scan itself; ``None`` if its rows are still to be sorted or searched."""
+        return None if self._order or self._scan.search else self._scan
+
+    @property
+    def dataset_schema(self) -> pa.Schema:
+        """The schema of the dataset."""
+        return resolved_schema(self._dataset_schema.to_arrow())
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        """The schema of the result."""
+        return resolved_schema(self._scan.request.schema)
+
+    schema = projected_schema
+
+    def to_table(self) -> pa.Table:
+        """Read the result into memory."""
+        return resolved(self._table())
+
+    def _table(self) -> pa.Table:
+        if not self._order:
+            return self._scan.to_table()
+        request = self._scan.request
+        names = request.schema.names
+        if self._sorted_by:
+            request = replace(
+                request,
+                outputs=request.outputs
+                + plan_columns(self._dataset_schema, self._sorted_by, made=self._made),
+            )
+        whole = replace(self._scan, request=request, limit=None, offset=0).to_table()
+        from lancekit._scan.order_by import sorted_table
+
+        ordered = sorted_table(whole, self._order)
+        return ordered.slice(self._scan.offset, self._scan.limit).select(names)
+
+    @property
+    def _made(self) -> tuple[pa.Field, ...]:
+        return self._scan.search.made if self._scan.search else ()
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the result in batches, memory being bounded by blocks of a fragment."""
+        rows = self._scan.request.batch_rows
+        if self._order:
+            batches = iter(self.to_table().to_batches(max_chunksize=rows))
+        else:
+            batches = self._scan.batches()
+            if any(map(has_extensions, self._scan.request.schema)):
+                batches = map(resolved, batches)
+        if self._batch_bytes is not None:
+            batches = small_batches(batches, self._batch_bytes)
+        yield from exact_batches(batches, rows) if self._strict else batches
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return the batches as an Arrow reader."""
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
+
+    def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: Any) -> pd.DataFrame:
+        """Read the result into a pandas DataFrame; ``kwargs`` go to `pyarrow.Table.to_pandas`.
+
+        ``blob_mode`` says what blobs are: files (``"lazy"``), ``"bytes"`` or ``"descriptions"``.
+        """
+        from lancekit._api.frames import (
+            blob_columns,
+            check_blob_mode,
+            frame_with_blobs,
+            pandas_frame,
+        )
+
+        check_blob_mode(blob_mode)
+        blobs = blob_columns(self._scan.request.outputs, self._dataset_schema)
+        if blob_mode == "descriptions" or not blobs:
+            return pandas_frame(self.to_table(), kwargs)
+        names = self.projected_schema.names
+        return frame_with_blobs(
+            self._with_addresses(), names, blobs, self._scan.sources, blob_mode, kwargs
+        )
+
+    def _with_addresses(self) -> pa.Table:
+        from lancekit._api.frames import BLOB_ADDRESS
+
+        request = self._scan.request
+        address = Output(pa.field(BLOB_ADDRESS, pa.uint64()), path="_rowaddr")
+        outputs = (*request.outputs, address)
+        scan = replace(self._scan, request=replace(request, outputs=outputs))
+        return LanceScanner(scan, self._snapshot, self._order).to_table()
+
+    def head(self, num_rows: int) -> pa.Table:
+        """Read the first rows of the result."""
+        rows = check_count("num_rows", num_rows)
+        limit = rows if self._scan.limit is None else min(rows, self._scan.limit)
+        if self._order:
+            return self.to_table().slice(0, rows)
+        return resolved(replace(self._scan, limit=limit).to_table())
+
+    def count_rows(self) -> int:
+        """Count the rows of the result."""
+        return self._scan.count()
+
+    def _plain(self) -> str:
+        return f"LanceScanner({self._snapshot.called})"
+
+
+def _orderings(order_by: Any) -> tuple[ColumnOrdering, ...]:
+    from lancekit._scan.order_by import parse_orderings
+
+    return parse_orderings(order_by)
+
+
+def scan_of(snapshot: Snapshot, options: ScanOptions) -> LanceScanner:
+    """Set up a scan of a version.
+
+    Raises
+    ------
+    ColumnNotFoundError, PredicateError
+        A name or a filter does not fit the schema.
+    NotOfferedError
+        An argument that lancekit does not offer was passed.
+    """
+    options.check()
+    if options.include_mem_wal:
+        return _ShardedScanner(snapshot.line, options)
+    return LanceScanner(planned(snapshot, options), snapshot, options.order_by, **_sizes(options))
+
+
+def _sizes(options: ScanOptions) -> dict[str, Any]:
+    return {
+        "strict_batch_size": bool(options.strict_batch_size),
+        "batch_size_bytes": options.batch_size_bytes,
+    }
+
+
+class _ShardedScanner(LanceScanner):
+    """A scan of the newest version of a table and of what its shards hold.
+
+    What it was planned with may be merged and cleaned up before it is read: then it is planned
+    anew, unless rows were given already.
+    """
+
+    def __init__(self, line: Line, options: ScanOptions) -> None:
+        self._line, self._options = line, options
+        self._of, scan = planned_with_shards(line, options)
+        super().__init__(scan, self._of.base, options.order_by, **_sizes(options))
+
+    def to_table(self) -> pa.Table:
+        return self._again(super().to_table)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        batches = super().to_batches
+        rest, first = self._again(lambda: (found := batches(), next(found, None)))
+        if first is None:
+            return
+        yield first
+        try:
+            yield from rest
+        except CorruptFileError as error:
+            if planned_with_shards(self._line, self._options)[0].is_like(self._of):
+                raise
+            raise _gone(error) from error
+
+    def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: Any) -> pd.DataFrame:
+        frame = super().to_pandas
+        return self._again(lambda: frame(blob_mode=blob_mode, **kwargs))
+
+    def head(self, num_rows: int) -> pa.Table:
+        rows = super().head
+        return self._again(lambda: rows(num_rows))
+
+    def count_rows(self) -> int:
+        return self._again(super().count_rows)
+
+    def _again(self, work: Callable[[], T]) -> T:
+        for _ in range(_ATTEMPTS):
+            try:
+                return work()
+            except CorruptFileError:
+                of, scan = planned_with_shards(self._line, self._options)
+                if of.is_like(self._of):
+                    raise
+                self._of, self._scan, self._snapshot = of, scan, of.base
+        return work()
+
+
+def _gone(error: CorruptFileError) -> ShardError:
+    return ShardError(
+        "Rows of shards were merged and their files removed while they were read, after the first "
+        f"rows were given: {error.message}",
+        hint="Read again; a longer grace keeps files for readers: ds.cleanup_mem_wal(grace=...).",
+    )
+
+
+def shown_schema(handle: Handle) -> pa.Schema:
+    """Return the schema that a handle shows: its version's, as its defaults of scans have it."""
+    if not handle._scan_defaults:
+        return handle._snapshot.row_schema
+    return scan_of(handle._snapshot, ScanOptions().over(handle._scan_defaults)).projected_schema

@@ -1,0 +1,222 @@
+"""The writer of a shard, as users have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, NoReturn
+from uuid import UUID
+
+import pyarrow as pa
+
+from lancekit._api.closing import Closing
+from lancekit._api.lsm_scanner import LsmScanner
+from lancekit._api.pylance.arguments import check_items, check_wait
+from lancekit._api.shard_snapshot import ShardSnapshot
+from lancekit._checked import checked_methods
+from lancekit._defaults import PUT_TIMEOUT
+from lancekit._display import Displayed
+from lancekit._operations.mem_wal.reader.sources import ReadSet, newest_read_set
+from lancekit._operations.mem_wal.shard_rows import ShardRows
+from lancekit._operations.mem_wal.stats import Memory
+from lancekit._operations.mem_wal.writer import Writer
+from lancekit._operations.mem_wal.writer_messages import put_begun
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import InvalidTypeError, SchemaMismatchError
+
+__all__ = ["ShardWriter"]
+
+
+@checked_methods
+class ShardWriter(Closing, Displayed):
+    """Writes to one shard; `mem_wal_writer` of a dataset opens it.
+
+    Many threads may share a writer: what they put while an entry of the log is written goes into
+    the next one together.  A shard has one writer: who opens another one, here or elsewhere, fences
+    this one, and finds what it acknowledged.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> ds = lk.write_dataset({"id": [1]}, "memory://writer-example", primary_key="id")
+    >>> ds.initialize_mem_wal()
+    >>> with ds.mem_wal_writer("00000000-0000-0000-0000-000000000001") as writer:
+    ...     writer.put({"id": [2, 3]})
+    ...     writer.delete({"id": [2]})
+    >>> writer.stats()["put_count"]
+    2
+    """
+
+    def __init__(self, snapshot: Snapshot, shard: UUID, writer: Writer, rows: ShardRows) -> None:
+        self._snapshot = snapshot
+        self._shard = shard
+        self._writer = writer
+        self._rows = rows
+
+    def _plain(self) -> str:
+        return f"ShardWriter({str(self._shard)!r}, {self._writer.state})"
+
+    @property
+    def shard_id(self) -> str:
+        """The shard's UUID."""
+        return str(self._shard)
+
+    @property
+    def state(self) -> str:
+        """``"open"``, ``"closed"``, or what made the writer fail."""
+        return self._writer.state
+
+    @property
+    def epoch(self) -> int:
+        """How many times the shard was taken: what an earlier writer puts now is refused."""
+        return self._writer.epoch
+
+    @property
+    def position(self) -> int:
+        """The last entry of the log that is written: readers see it, and all before."""
+        return self._writer.position
+
+    def memory(self) -> Memory:
+        """Return how much is in memory: of the memtable, of those before it, and of what waits."""
+        return self._writer.memory()
+
+    def put(
+        self,
+        data: Any,
+        *,
+        schema: pa.Schema | None = None,
+        timeout: timedelta = PUT_TIMEOUT,
+    ) -> None:
+        """Write rows, all or none: with a primary key each replaces what has its key.
+
+        When this returns they are on the disk and readers see them, unless the writer was opened
+        with ``durable_write=False``.
+
+        Parameters
+        ----------
+        data
+            Rows of any kind that `write_dataset` takes, with all columns; not of Spark.
+        schema
+            Their columns, if these do not tell.
+        timeout
+            How long to wait while memory is full.
+
+        Raises
+        ------
+        SchemaMismatchError
+            They do not fit the table, or the table has other columns or new constraints since the
+            writer was opened.  Then open another writer; this one can still be closed.
+        NullKeyError
+            A key has a null.
+        InvalidArgumentError
+            They are more than ``max_memtable_rows``, or belong to another shard.
+        ConstraintViolationError
+            They break a constraint of rows.
+        FencedError
+            Another writer has the shard; the rows are not written.
+        CommitUnknownError
+            The storage failed: they may be written or not.
+        ShardError
+            The writer is closed or failed, or memory did not get free in time.
+        """
+        put_begun()
+        self._writer.put(
+            self._in_form(self._rows.live, data, schema), check_wait("timeout", timeout)
+        )
+
+    def delete(
+        self,
+        keys: Any,
+        *,
+        schema: pa.Schema | None = None,
+        timeout: timedelta = PUT_TIMEOUT,
+    ) -> None:
+        """Delete rows by their primary keys, whether there are any or not.
+
+        Parameters
+        ----------
+        keys
+            The columns of the key; others are left out.
+        schema, timeout
+            As `put` has them.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table has no primary key; or as `put` raises it, and its other errors.
+        """
+        put_begun()
+        self._writer.put(
+            self._in_form(self._rows.tombstones, keys, schema), check_wait("timeout", timeout)
+        )
+
+    def _in_form(
+        self,
+        form: Callable[[Any, pa.Schema | None], list[pa.RecordBatch]],
+        data: Any,
+        schema: pa.Schema | None,
+    ) -> list[pa.RecordBatch]:
+        try:
+            return form(data, schema)
+        except SchemaMismatchError:
+            self._writer.check_rows(look=True)  # they may fit the table as it is now
+            raise
+
+    def close(self) -> None:
+        """Make a generation of what is in memory, and take nothing more; again does nothing.
+
+        Raises
+        ------
+        FencedError
+            Another writer has the shard, and finds what is not in a generation in the log.
+        LancekitError
+            It could not be written, and is in the log for the next writer.
+        """
+        self._writer.close()
+
+    def stats(self) -> dict[str, int]:
+        """Return what the writer counts: puts, entries of the log, generations, and their times.
+
+        Returns
+        -------
+        dict
+            ``put_count``, ``put_time_ms``, ``wal_flush_count``, ``wal_flush_bytes``,
+            ``wal_flush_time_ms``, ``memtable_flush_count``, ``memtable_flush_rows``,
+            ``memtable_flush_failures``, ``memtable_flush_time_ms``.
+        """
+        return self._writer.stats.shown()
+
+    def memtable_stats(self) -> dict[str, int | None]:
+        """Return what is in memory: ``row_count``, ``generation``, ``frozen_count`` and more."""
+        return self._writer.memory().shown()
+
+    def lsm_scanner(self, shard_snapshots: list[ShardSnapshot] | None = None) -> LsmScanner:
+        """Set up a scan of the table's newest version and of all that its shards have.
+
+        What this writer has in memory is read from there, and so rows that are in no log yet, too
+        (``durable_write=False``).
+
+        Parameters
+        ----------
+        shard_snapshots
+            Taken for pylance's sake: all shards are read, each as it is then.
+
+        Raises
+        ------
+        FencedError, ShardError
+            The writer is closed or failed; `LanceDataset.lsm_scanner` needs none.
+        """
+        if shard_snapshots is not None:
+            check_items("shard_snapshots", shard_snapshots, ShardSnapshot, "ShardSnapshot objects")
+        self._writer.memtables()
+        return LsmScanner(self._snapshot, self._read)
+
+    def _read(self) -> ReadSet:
+        return newest_read_set(self._snapshot.line, {self._shard: self._writer.memtables()})
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidTypeError(
+            "The writer of a shard cannot be sent to another process: a shard has one.",
+            hint="Send the dataset, and open a writer there: ds.mem_wal_writer(shard).",
+            shard=str(self._shard),
+        )

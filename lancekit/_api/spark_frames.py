@@ -1,0 +1,45 @@
+"""DataFrames of Spark over a version."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from lancekit._api._handle import Handle
+from lancekit._api.scan_options import ScanOptions, planned, planned_with_shards
+from lancekit._pipeline.engine.engine import spark_engine
+from lancekit._pipeline.engine.inputs import is_spark_column
+from lancekit._versions.snapshot import Snapshot
+
+__all__ = ["frame_of", "frame_over"]
+
+#: defaults of scans that a DataFrame follows: order and sizes of batches are Spark's own
+_FOLLOWED = {
+    "columns",
+    "filter",
+    "limit",
+    "offset",
+    "batch_size",
+    "with_row_id",
+    "with_row_address",
+    "blob_handling",
+    "include_mem_wal",
+}
+
+
+def frame_over(handle: Handle, options: ScanOptions) -> Any:
+    """Return a DataFrame over a handle's version, whose defaults hold for what is ``None``."""
+    defaults = {name: value for name, value in handle._scan_defaults.items() if name in _FOLLOWED}
+    return frame_of(handle._snapshot, options.over(defaults))
+
+
+def frame_of(snapshot: Snapshot, options: ScanOptions) -> Any:
+    """Return a DataFrame over a version; the filter may be a ``Column``, worked out by Spark."""
+    condition = options.filter if is_spark_column(options.filter) else None
+    if condition is not None:
+        options = replace(options, filter=None)
+    if options.include_mem_wal:
+        _, scan = planned_with_shards(snapshot.line, options)
+    else:
+        scan = planned(snapshot, options)
+    return spark_engine().frame(scan, condition)

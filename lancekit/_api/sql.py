@@ -1,0 +1,227 @@
+"""SQL over one version of a dataset, run by DataFusion, as in the reference, or by Spark."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit._api._handle import Handle
+from lancekit._api.pylance.arguments import check_count
+from lancekit._api.scan_options import ScanOptions
+from lancekit._api.scanner import scan_of
+from lancekit._api.spark_frames import frame_of
+from lancekit._checked import checked_methods
+from lancekit._display import Displayed
+from lancekit._extras import install_hint
+from lancekit._pipeline.engine.engine import spark_engine
+from lancekit._scan.fragments.rebatch import small_batches
+from lancekit._versions.listing import latest_snapshot
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import NotOfferedError, PredicateError
+
+__all__ = ["SqlQuery", "SqlQueryBuilder"]
+
+#: what reads columns without naming them
+_ALL_COLUMNS = re.compile(r"\*|\b(?:natural|describe|table|columns)\b", re.IGNORECASE)
+
+#: how a statement begins that changes something, behind comments and ``EXPLAIN``
+_CHANGE = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/|explain\b|analyze\b|verbose\b)*"
+    r"(insert|update|delete|merge|truncate|copy|create|drop|alter)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+@checked_methods
+class SqlQueryBuilder(Displayed):
+    """A query that is being set up; every setter returns the builder."""
+
+    def __init__(self, dataset: Handle, sql: str, *, include_mem_wal: bool = False) -> None:
+        self._dataset = dataset
+        self._sql = sql
+        self._with_shards = include_mem_wal
+        self._table = "dataset"
+        self._hidden: dict[str, bool] = {}
+        self._batch_rows: int | None = None
+        self._batch_bytes: int | None = None
+        self._blobs: str | None = None
+
+    def table_name(self, table_name: str) -> SqlQueryBuilder:
+        """Set the name by which the query knows the dataset; ``dataset`` by default."""
+        self._table = table_name
+        return self
+
+    def with_row_id(self, with_row_id: bool = True) -> SqlQueryBuilder:
+        """Give the table a column ``_rowid``."""
+        self._hidden["_rowid"] = with_row_id
+        return self
+
+    def with_row_addr(self, with_row_addr: bool = True) -> SqlQueryBuilder:
+        """Give the table a column ``_rowaddr``."""
+        self._hidden["_rowaddr"] = with_row_addr
+        return self
+
+    def batch_size(self, batch_size: int) -> SqlQueryBuilder:
+        """Set the most rows of a batch of the result."""
+        self._batch_rows = check_count("batch_size", batch_size, least=1)
+        return self
+
+    def batch_size_bytes(self, batch_size_bytes: int) -> SqlQueryBuilder:
+        """Set about how many bytes a batch of the result has at most."""
+        self._batch_bytes = check_count("batch_size_bytes", batch_size_bytes, least=1)
+        return self
+
+    def blob_handling(self, blob_handling: str) -> SqlQueryBuilder:
+        """Set how the query sees blobs, as in `LanceDataset.scanner`."""
+        self._blobs = blob_handling
+        return self
+
+    def build(self) -> SqlQuery:
+        """Return the query; it is checked, and its columns are read, when it runs."""
+        hidden = [name for name, wanted in self._hidden.items() if wanted]
+        query = SqlQuery(
+            self._dataset, self._sql, self._table, hidden, self._batch_rows, self._blobs
+        )
+        query._batch_bytes = self._batch_bytes
+        query._with_shards = self._with_shards
+        return query
+
+
+class SqlQuery(Displayed):
+    """A query over one version; each call runs it anew."""
+
+    def __init__(
+        self,
+        dataset: Handle,
+        sql: str,
+        table: str,
+        hidden: list[str],
+        batch_rows: int | None,
+        blobs: str | None,
+    ) -> None:
+        self._dataset = dataset
+        self._sql = sql
+        self._table = table
+        self._hidden = hidden
+        self._batch_rows = batch_rows
+        self._batch_bytes: int | None = None
+        self._blobs = blobs
+        self._with_shards = False
+
+    def to_batch_records(self) -> list[pa.RecordBatch]:
+        """Run the query and return its result.
+
+        Raises
+        ------
+        PredicateError
+            The text does not parse, does not fit the schema, or is no query.
+        NotOfferedError
+            The package ``datafusion`` is not installed.
+        """
+        self._check_query()
+        session = _session(self._batch_rows)
+        snapshot = self._snapshot()
+        table = scan_of(snapshot, self._read(snapshot)).to_table()
+        try:
+            session.from_arrow(table, name=self._table)
+            batches: list[pa.RecordBatch] = session.sql_with_options(
+                self._sql, _only_queries()
+            ).collect()
+        except Exception as error:
+            raise PredicateError(
+                f"The query {self._sql!r} cannot be run: {error}",
+                hint=f"The table is called {self._table!r}; its columns: "
+                + ", ".join(snapshot.manifest.schema.names[:20]),
+                sql=self._sql,
+            ) from error
+        size = self._batch_bytes
+        return batches if size is None else list(small_batches(batches, size))
+
+    def to_stream_reader(self) -> pa.RecordBatchReader:
+        """Run the query and return its result as an Arrow reader."""
+        batches = self.to_batch_records()
+        schema = batches[0].schema if batches else pa.schema([])
+        return pa.RecordBatchReader.from_batches(schema, batches)
+
+    def to_spark(self) -> Any:
+        """Return the result as a Spark DataFrame: Spark's SQL, over the columns that it names.
+
+        The text is in Spark's dialect, where it differs from DataFusion's.  Other tables and
+        views of the session can be joined.
+
+        Examples
+        --------
+        >>> query = ds.sql("SELECT origin, count(*) AS n FROM dataset GROUP BY origin")
+        ... # doctest: +SKIP
+        >>> query.build().to_spark().show()  # doctest: +SKIP
+        """
+        snapshot = self._snapshot()
+        table = frame_of(snapshot, self._read(snapshot))
+        return spark_engine().query(self._sql, self._table, table)
+
+    def _check_query(self) -> None:
+        found = _CHANGE.match(self._sql)
+        if found is None:
+            return
+        waiting = (
+            " Rows that are in write-ahead logs are deleted by key: ds.mem_wal_writer(shard).delete"
+            '({"key": [...]}).'
+            if self._with_shards
+            else ""
+        )
+        raise PredicateError(
+            f"ds.sql runs queries, and {found[1].upper()} is none: {self._sql!r}. Nothing was "
+            "changed.",
+            hint="Change the table with ds.delete, ds.update, ds.insert or ds.merge_insert, or by "
+            f"the same statement in lancekit.sql(text, dataset=ds).{waiting}",
+            sql=self._sql,
+        )
+
+    def _snapshot(self) -> Snapshot:
+        """Return the version that is read: the newest one, if it is read with its shards."""
+        snapshot = self._dataset._snapshot
+        return latest_snapshot(snapshot.line) if self._with_shards else snapshot
+
+    def _read(self, snapshot: Snapshot) -> ScanOptions:
+        """Return what is read for the query, which a handle's defaults of scans do not change."""
+        return ScanOptions(
+            columns=[*self._columns(snapshot), *self._hidden],
+            blob_handling=self._blobs,
+            include_mem_wal=self._with_shards,
+        )
+
+    def _columns(self, snapshot: Snapshot) -> list[str]:
+        """Return the columns that the query may read: those whose names occur in it."""
+        names: list[str] = snapshot.manifest.schema.names
+        if _ALL_COLUMNS.search(self._sql):
+            return names
+        text = self._sql.lower()
+        return [name for name in names if any(form in text for form in _forms(name.lower()))]
+
+
+def _forms(name: str) -> set[str]:
+    """Return how a name may be written: in quotes, these are doubled."""
+    return {name, name.replace('"', '""'), name.replace("`", "``")}
+
+
+def _only_queries() -> Any:
+    """Return what has DataFusion refuse statements that change its copy of the rows alone."""
+    from datafusion import SQLOptions
+
+    return SQLOptions().with_allow_dml(allow=False).with_allow_ddl(allow=False)
+
+
+def _session(batch_rows: int | None) -> Any:
+    try:
+        from datafusion import SessionConfig, SessionContext
+    except ImportError as error:
+        raise NotOfferedError(
+            "SQL needs the package datafusion, which is not installed.",
+            hint=f"{install_hint('sql')}.",
+        ) from error
+    config = SessionConfig()
+    if batch_rows is not None:
+        config = config.with_batch_size(min(batch_rows, 1 << 31))
+    return SessionContext(config)

@@ -1,0 +1,54 @@
+"""`TableIndices`: what a table's indices are, and how much of it they cover."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from lancekit._display import Displayed
+from lancekit._operations.index.coverage import IndexCoverage, index_coverage
+from lancekit._operations.index.create import segments_of
+from lancekit._versions.snapshot import Snapshot
+
+__all__ = ["TableIndices"]
+
+
+class TableIndices(Displayed, Mapping[str, IndexCoverage]):
+    """The indices of the version that a handle is at, by their names.
+
+    Each tells what it is (`description`), which fragments it does not cover, since which version
+    (`uncovered`), and the call that puts them into it (`mended_by`).
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> ds = lk.write_dataset({"id": range(1000)}, "memory://table-indices-example")
+    >>> ds.create_scalar_index("id", "BTREE")
+    >>> _ = ds.insert({"id": [1000, 1001]})
+    >>> found = ds.indices["id_idx"]
+    >>> [(part.operation, part.version, part.num_rows) for part in found.uncovered]
+    [('Append', 3, 2)]
+    >>> found.mended_by
+    "ds.optimize.optimize_indices(index_names=['id_idx'])"
+    """
+
+    def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
+        self._snapshot = snapshot  # asked anew each time: the handle may have moved
+
+    def _found(self) -> dict[str, IndexCoverage]:
+        return {index.name: index for index in index_coverage(self._snapshot())}
+
+    def __getitem__(self, name: str) -> IndexCoverage:
+        segments_of(self._snapshot(), name)
+        return self._found()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found())
+
+    def __len__(self) -> int:
+        return len(self._found())
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return sorted({index.name for index in self._snapshot().indices if not index.is_system})
+
+    def _plain(self) -> str:
+        return ", ".join(self) or "no indices"

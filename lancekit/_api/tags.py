@@ -1,0 +1,152 @@
+"""`Tags`: names for versions, and what they have in common with those of branches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from lancekit._checked import checked_methods
+from lancekit._choice import check_choice
+from lancekit._commit import refs
+from lancekit._display import Displayed
+from lancekit._format.refs import Branch, Tag
+from lancekit._versions import reference_files
+from lancekit._versions.line import Line
+from lancekit.errors import InvalidTypeError
+
+__all__ = ["NamesAndRefs", "OnLine", "Pairs", "Tags", "check_name", "ordered"]
+
+R = TypeVar("R", Tag, Branch)
+# the classes have a method called list
+Pairs: TypeAlias = list[tuple[str, dict[str, Any]]]
+NamesAndRefs: TypeAlias = tuple[tuple[str, ...], Pairs | None]
+
+
+class OnLine(Protocol):
+    """What is asked of a handle or a history: a line, and a version of it."""
+
+    @property
+    def version(self) -> int:
+        """The version that a name is for unless another is said."""
+
+    @property
+    def _line(self) -> Line: ...
+
+
+def _tag_dict(tag: Tag) -> dict[str, Any]:
+    times = {"created_at": tag.created_at, "updated_at": tag.updated_at}
+    return {
+        "branch": tag.branch,
+        "version": tag.version,
+        **{key: moment for key, moment in times.items() if moment is not None},
+        "manifest_size": tag.manifest_size,
+        "metadata": dict(tag.metadata),
+    }
+
+
+def ordered(found: Mapping[str, R], order: str | None, key: Callable[[R], int]) -> list[str]:
+    """Return names by a number of what they name, the largest first unless it is ``"asc"``."""
+    if order is not None:
+        check_choice("order", order, ("asc", "desc"))
+    sign = 1 if order == "asc" else -1
+    return sorted(found, key=lambda name: (sign * key(found[name]), name))
+
+
+def check_name(name: Any, what: str) -> str:
+    """Return a name; ``InvalidTypeError`` if it is none."""
+    if not isinstance(name, str):
+        raise InvalidTypeError(f"A {what}'s name is a string, not {name!r}.", name=name)
+    return name
+
+
+@checked_methods
+class Tags(Displayed):
+    """The tags of a dataset, whatever branch the handle is on.
+
+    Examples
+    --------
+    >>> import lancekit as lk, pyarrow as pa
+    >>> ds = lk.write_dataset(pa.table({"x": [1]}), "memory://tags-example")
+    >>> ds.tags.create("first", 1)
+    >>> ds.tags.get_version("first")
+    1
+    """
+
+    def __init__(self, handle: OnLine) -> None:
+        self._handle = handle  # asked anew each time: it may have moved
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names alone, in order; unlike `list`, this reads no file."""
+        return tuple(reference_files.tag_files(self._line().root))
+
+    def list(self) -> dict[str, dict[str, Any]]:
+        """Return each tag's branch (``None``: main), version, times and metadata, by name."""
+        return {
+            name: _tag_dict(tag)
+            for name, tag in reference_files.list_tags(self._line().root).items()
+        }
+
+    def list_ordered(self, order: str | None = None) -> Pairs:
+        """Return the tags by version, the newest first unless ``order`` is ``"asc"``."""
+        return self._pairs(reference_files.list_tags(self._line().root), order)
+
+    def _names_and_refs(self, most: int) -> NamesAndRefs:
+        """Return `names`, and `list_ordered` unless there are more than ``most``; listed once."""
+        root = self._line().root
+        files = reference_files.tag_files(root)
+        found = None if len(files) > most else reference_files.list_tags(root, files)
+        return tuple(files), None if found is None else self._pairs(found)
+
+    def _pairs(self, found: Mapping[str, Tag], order: str | None = None) -> Pairs:
+        names = ordered(found, order, lambda tag: tag.version)
+        return [(name, _tag_dict(found[name])) for name in names]
+
+    def get_version(self, tag: str) -> int:
+        """Return the version a tag points to; ``TagNotFoundError`` if there is none."""
+        return reference_files.get_tag(self._line().root, check_name(tag, "tag")).version
+
+    def create(
+        self, tag: str, reference: int | str | tuple[str | None, int | None] | None = None
+    ) -> None:
+        """Name a version.
+
+        Parameters
+        ----------
+        tag
+            ASCII letters, digits, ``.``, ``-`` and ``_``.
+        reference
+            A version of this branch, a tag, or a pair of branch and version; the version that
+            the handle is at by default.
+
+        Raises
+        ------
+        RefConflictError
+            The tag exists.
+        InvalidArgumentError
+            The name cannot be used.
+        VersionNotFoundError
+            The version does not exist.
+        """
+        target = self._handle.version if reference is None else reference
+        refs.create_tag(self._line(), check_name(tag, "tag"), target)
+
+    def update(
+        self, tag: str, reference: int | str | tuple[str | None, int | None] | None = None
+    ) -> None:
+        """Point an existing tag to another version."""
+        target = self._handle.version if reference is None else reference
+        refs.update_tag(self._line(), check_name(tag, "tag"), target)
+
+    def delete(self, tag: str) -> None:
+        """Delete a tag; the version stays."""
+        refs.delete_tag(self._line().root, check_name(tag, "tag"))
+
+    def replace_metadata(self, tag: str, metadata: dict[str, str]) -> None:
+        """Replace the tag's own key-value metadata."""
+        refs.replace_tag_metadata(self._line().root, check_name(tag, "tag"), metadata)
+
+    def _line(self) -> Line:
+        return self._handle._line
+
+    def _plain(self) -> str:
+        return f"Tags({self._line().root.uri!r})"

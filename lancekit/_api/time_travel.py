@@ -1,0 +1,98 @@
+"""Time travel: what users pass for a version or for a time, and the version it means."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from lancekit._api._handle import Handle
+from lancekit._legible import shown, warn
+from lancekit._versions.line import Line
+from lancekit._versions.listing import list_versions, version_as_of
+from lancekit._versions.references import parse_reference, resolve
+from lancekit._versions.snapshot import Snapshot, load_snapshot
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+
+__all__ = ["Ref", "snapshot_as_of", "snapshot_at"]
+
+Ref = int | str | tuple[str | None, int | None]
+
+
+def snapshot_at(line: Line, reference: Any) -> Snapshot:
+    """Load what a user names: a version, a tag, a pair, a time, or what a handle is at."""
+    if isinstance(reference, Handle):
+        return reference._snapshot
+    if isinstance(reference, datetime | timedelta):
+        return snapshot_as_of(line, reference)
+    return resolve(line, parse_reference(reference, line))
+
+
+def snapshot_as_of(line: Line, moment: Any) -> Snapshot:
+    """Load the newest version committed at or before a moment.
+
+    Parameters
+    ----------
+    line
+        The versions to choose from.
+    moment
+        A datetime, a pandas Timestamp or ISO text; without a zone it is local time, and warns.
+        Or how long ago, as a timedelta that is not positive.
+    """
+    listing = list_versions(line)
+    when = _aware(moment)
+    return version_as_of(
+        listing, when, lambda version: load_snapshot(line, version, listing.naming)
+    )
+
+
+def _aware(moment: Any) -> datetime:
+    if isinstance(moment, timedelta):
+        return _ago(moment)
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError as error:
+            raise InvalidArgumentError(
+                f"asof={shown(moment)} is not a time.",
+                hint='Write it like "2026-03-01 12:00:00+00:00".',
+                asof=moment,
+            ) from error
+    elif hasattr(moment, "to_pydatetime"):  # a pandas Timestamp
+        moment = moment.to_pydatetime(warn=False)
+    if not isinstance(moment, datetime):
+        raise InvalidTypeError(
+            f"asof is {shown(moment)}.",
+            hint="Pass a datetime, best one with a time zone, or a timedelta such as "
+            "timedelta(hours=-2).",
+            asof=moment,
+        )
+    if moment.tzinfo is None:
+        warn(
+            f"asof={moment.isoformat(' ')} has no time zone and is taken as local time; to be "
+            "exact, pass an aware datetime such as datetime(2026, 3, 1, tzinfo=timezone.utc)"
+        )
+    try:
+        return moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:  # pandas' NaT, and hours before the year 1
+        raise InvalidArgumentError(
+            f"asof={shown(moment)} is no time of UTC's calendar.",
+            hint='Write it like "2026-03-01 12:00:00+00:00".',
+            asof=moment,
+        ) from error
+
+
+def _ago(distance: timedelta) -> datetime:
+    if distance > timedelta(0):
+        raise InvalidArgumentError(
+            f"asof={shown(distance)} lies in the future.",
+            hint="Times past are negative: two hours ago is timedelta(hours=-2).",
+            asof=distance,
+        )
+    try:
+        return datetime.now(UTC) + distance
+    except OverflowError as error:
+        raise InvalidArgumentError(
+            f"asof={shown(distance)} is before the first of all years.",
+            hint="Two hours ago is timedelta(hours=-2).",
+            asof=distance,
+        ) from error

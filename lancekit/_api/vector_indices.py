@@ -1,0 +1,141 @@
+"""What is asked of an index of vectors, checked.  Names follow ``lance.LanceDataset``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lancekit._api.pylance.arguments import check_count, check_hints, refuse, refuse_more
+from lancekit._api.vectors import centroids_of, codebook_of
+from lancekit._format.index import VectorSettings
+from lancekit._index.build.vectors import PARTITION_ROWS
+from lancekit._index.distances import ALIASES
+from lancekit._index.ivf.codes import PRODUCT_BITS
+from lancekit._legible import shown
+from lancekit.errors import InvalidArgumentError, NotOfferedError
+
+__all__ = ["metric_named", "vector_parameters"]
+
+_METRICS = ("l2", "cosine", "dot", "hamming")
+_REFUSED = (
+    "accelerator",
+    "ivf_centroids_file",
+    "precomputed_partition_dataset",
+    "progress_callback",
+    "rabitq_model",
+)
+#: they change how pylance goes about it, or what it writes for old releases
+_HINTS = (
+    "filter_nan",
+    "index_cache_size",
+    "index_file_version",
+    "max_iters",
+    "sample_rate",
+    "shuffle_partition_batches",
+    "shuffle_partition_concurrency",
+    "skip_transpose",
+    "storage_options",
+    "streaming_coreset_rate",
+    "streaming_refine_passes",
+    "streaming_sample_rate",
+)
+
+
+def vector_parameters(
+    method: str,
+    index_type: str,
+    *,
+    metric: str = "L2",
+    num_partitions: int | None = None,
+    ivf_centroids: Any = None,
+    pq_codebook: Any = None,
+    num_sub_vectors: int | None = None,
+    target_partition_size: int | None = None,
+    num_bits: int = 8,
+    **more: Any,
+) -> dict[str, Any]:
+    """Return what an index of vectors is to be made with, by the names of its builder.
+
+    Raises
+    ------
+    NotOfferedError
+        A type of index that is not made, or an argument that is refused.
+    InvalidTypeError, InvalidArgumentError
+        An argument is none, or does not go with another.
+    """
+    refuse(method, **{name: more.pop(name, None) for name in _REFUSED})
+    check_hints(**{name: more.pop(name, None) for name in _HINTS})
+    refuse_more(method, more)
+    label = index_type.upper()
+    if label not in PARTITION_ROWS:
+        raise NotOfferedError(
+            f"Indices of type {shown(index_type)} are not made.",
+            hint=f"Make one of vectors: {', '.join(PARTITION_ROWS)}; of other columns "
+            "create_scalar_index.",
+            argument="index_type",
+        )
+    by = metric_named(metric)
+    counts = {
+        "num_partitions": num_partitions,
+        "target_partition_size": target_partition_size,
+        "num_sub_vectors": num_sub_vectors,
+    }
+    for argument, count in counts.items():
+        if count is not None:
+            check_count(argument, count, least=1)
+    if label != "IVF_PQ":
+        num_sub_vectors, num_bits = None, 8
+    elif num_sub_vectors is None:
+        raise InvalidArgumentError(
+            "num_partitions and num_sub_vectors are required for IVF_PQ; num_sub_vectors is None.",
+            hint="Pass into how many parts a vector is cut: a sixteenth of its dimensions, say.",
+            argument="num_sub_vectors",
+        )
+    elif num_bits not in PRODUCT_BITS or (num_bits == 4 and num_sub_vectors % 2):
+        raise InvalidArgumentError(
+            f"num_bits is {shown(num_bits)}, of {num_sub_vectors} parts.",
+            hint="Codes take 8 bits, or 4 if the number of parts is even.",
+            argument="num_bits",
+        )
+    settings = VectorSettings(
+        label=label,
+        metric=by,
+        partition_rows=target_partition_size,
+        parts=num_sub_vectors or 0,
+        bits=num_bits,
+    )
+    given: dict[str, Any] = {"settings": settings, "partitions": num_partitions}
+    if ivf_centroids is not None:
+        given["centroids"] = _centroids(ivf_centroids, num_partitions)
+    if pq_codebook is not None and label == "IVF_PQ":
+        if ivf_centroids is None:
+            raise InvalidArgumentError(
+                "ivf_centroids must be specified when pq_codebook is provided.",
+                hint="A codebook is of what is left of vectors without the centroids.",
+                argument="ivf_centroids",
+            )
+        given["words"] = codebook_of(pq_codebook, settings.parts, 1 << num_bits)
+    return given
+
+
+def metric_named(metric: Any) -> str:
+    """Return what vectors are compared by, in our word for it."""
+    by = metric.lower() if isinstance(metric, str) else None
+    by = ALIASES.get(by, by) if by else None
+    if by not in _METRICS:
+        raise InvalidArgumentError(
+            f"Metric {shown(metric)} not supported.",
+            hint=f"metric is one of {', '.join(_METRICS)}.",
+            argument="metric",
+        )
+    return by
+
+
+def _centroids(given: Any, partitions: int | None) -> Any:
+    found = centroids_of(given)
+    if partitions not in (None, len(found)):
+        raise InvalidArgumentError(
+            f"Ivf centroids has {len(found)} clusters, but num_partitions={partitions}.",
+            hint="Leave num_partitions out.",
+            argument="num_partitions",
+        )
+    return found

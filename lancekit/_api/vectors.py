@@ -1,0 +1,134 @@
+"""Vectors as columns of Arrow.  Names follow ``lance.vector``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit._checked import checked
+from lancekit._legible import shown
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError, type_name
+
+__all__ = ["centroids_of", "codebook_of", "vec_to_table"]
+
+
+@checked
+def vec_to_table(
+    data: Mapping[Any, Any] | Sequence[Any] | np.ndarray[Any, Any],
+    names: str | Sequence[str] | None = None,
+    ndim: int | None = None,
+    check_ndim: bool = True,
+) -> pa.Table:
+    """Make a table of vectors of 32-bit floats, one in a row.
+
+    Parameters
+    ----------
+    data
+        Vectors in a list or an array, or in a dictionary by their ids.
+    names
+        The column's name, ``"vector"`` by default; of a dictionary two: ``["id", "vector"]``.
+    ndim
+        The length of each vector; that of the first by default.
+    check_ndim
+        Whether to compare the lengths; if not, the values only have to fill whole vectors.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The vectors differ in length, hold what is no number, or a number of names does not fit.
+
+    Examples
+    --------
+    >>> vec_to_table({"a": [1, 2], "b": [3, 4]})["vector"].to_pylist()
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
+    if not isinstance(data, Mapping | Sequence | np.ndarray) or isinstance(data, str | bytes):
+        raise InvalidTypeError(
+            f"data is {type_name(data)}.", hint="Pass a list, an array, or a dictionary."
+        )
+    keyed = isinstance(data, Mapping)
+    wanted = ["id", "vector"] if keyed else ["vector"]
+    titles = [names] if isinstance(names, str) else list(names or wanted)
+    if len(titles) != len(wanted):
+        raise InvalidArgumentError(f"names is {shown(names)}; {wanted!r} are {len(wanted)}.")
+    vectors = list(data.values()) if isinstance(data, Mapping) else list(data)
+    try:
+        column = _column(vectors, ndim, check=check_ndim)
+        ids = [pa.array(list(data))] if isinstance(data, Mapping) else []
+    except LancekitError:
+        raise
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"{shown(data)} do not become vectors: {error}.",
+            hint="Pass vectors of numbers; ids of one type.",
+        ) from error
+    return pa.table([*ids, column], names=titles)
+
+
+def _column(vectors: Sequence[Any], ndim: int | None, *, check: bool) -> pa.Array:
+    if ndim is None and not vectors:
+        raise InvalidArgumentError("There is no vector.", hint="Pass ndim for an empty table.")
+    size = len(vectors[0]) if ndim is None else ndim
+    other = next((v for v in vectors if check and len(v) != size), None)
+    if other is not None:
+        raise InvalidArgumentError(
+            f"Vectors have {size} values; one has {len(other)}: {shown(other)}.",
+            hint="Give all of them the same length.",
+        )
+    values = np.concatenate([np.empty(0, np.float32), *(np.ravel(v) for v in vectors)])
+    if size < 1 or len(values) % size:
+        raise InvalidArgumentError(f"{len(values)} values do not fill vectors of {size}.")
+    return pa.FixedSizeListArray.from_arrays(pa.array(values.astype(np.float32)), size)
+
+
+def centroids_of(given: Any) -> np.ndarray[Any, Any]:
+    """Return the middles of partitions, shape (partitions, dimensions), of what holds them.
+
+    Raises
+    ------
+    InvalidTypeError
+        It holds no numbers in rows.
+    """
+    numbers = _numbers("ivf_centroids", given)
+    if numbers.ndim != 2:
+        raise _no_numbers("ivf_centroids", given)
+    return numbers
+
+
+def codebook_of(given: Any, parts: int, words: int) -> np.ndarray[Any, Any]:
+    """Return the words for the parts of vectors, shape (parts, words, numbers of a part).
+
+    Raises
+    ------
+    InvalidTypeError
+        It holds no numbers in rows.
+    """
+    numbers = _numbers("pq_codebook", given)
+    if isinstance(given, pa.Array) and numbers.size % (parts * words) == 0:
+        return numbers.reshape(parts, words, -1)  # the rows of a model are as long as a vector
+    return numbers
+
+
+def _numbers(argument: str, given: Any) -> np.ndarray[Any, Any]:
+    found = given.storage if isinstance(given, pa.ExtensionArray) else given
+    try:
+        if isinstance(found, pa.FixedSizeListArray):
+            found = found.flatten().to_numpy(zero_copy_only=False).reshape(len(found), -1)
+        numbers = np.asarray(found)
+    except (ValueError, TypeError, pa.ArrowException) as error:
+        raise _no_numbers(argument, given) from error
+    if numbers.ndim < 2 or numbers.dtype.kind not in "iuf" or not numbers.size:
+        raise _no_numbers(argument, given)
+    is_stored = numbers.dtype.kind == "f" or numbers.dtype == np.uint8
+    return numbers if is_stored else numbers.astype(np.float32)
+
+
+def _no_numbers(argument: str, given: Any) -> InvalidTypeError:
+    return InvalidTypeError(
+        f"{argument} are {type_name(given)} without rows of numbers.",
+        hint="Pass an array: a row for each partition, or for each word of each part.",
+        argument=argument,
+    )

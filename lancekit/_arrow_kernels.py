@@ -1,0 +1,447 @@
+"""Arrow kernels that are not right for every array, called so that they are.
+
+All other modules call these kernels here; tests/project/test_kernel_calls.py holds them to it.
+What Arrow 26 gets wrong, and what is done about it:
+
+- ``take`` and ``filter`` of fixed-size lists of fixed-size lists return other rows, or memory
+  outside of the array, if lists at any level begin at an offset, as those of a slice do.  There is
+  no error, so the type decides: such lists are placed at offset 0 before each call.  ``filter`` of
+  chunks makes slices itself where the mask has other chunks, so these are filtered one by one.
+- ``null_count`` and ``drop_null`` see the nulls among the indices of a dictionary, and not those
+  among its values; ``is_null`` and ``is_valid`` see both.
+- ``list_parent_indices`` counts the items below null lists, and ``list_flatten`` leaves them out.
+- ``ascii_lower``, ``ascii_upper`` and ``ascii_swapcase`` return other bytes, or those of foreign
+  memory, if the first text of an array at offset 0 does not begin at byte 0.
+- ``max_element_wise`` and ``min_element_wise`` pass over the offsets of fixed-size binary arrays.
+- ``cast`` to the same type reads null items of a slice beyond their end, refuses null structs whose
+  fields take no nulls, or ends the process; so does a cast of structs and lists that hold such
+  parts.  Parts of the same type are passed on, not cast.
+- ``cast`` of decimals to a larger scale wraps values with too many digits around; they are refused.
+- Half floats and dictionaries are not sorted, and half floats are not ranked.
+- What joins chunks (``take`` of several, ``concat_arrays``, ``combine_chunks``, ``concat_batches``,
+  sorting) raises an error for dictionaries that hold nulls, and for empty arrays with an offset,
+  which the C stream leaves without a buffer.  Both are rewritten after the error, and the kernel is
+  called again.
+
+Values are copied only where Arrow is wrong.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import Any, TypeVar, overload
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types as pt
+
+from lancekit import _arrow_compute as pc
+from lancekit._arrow_values import arrow_of, booleans_of
+
+__all__ = [
+    "ascii_lower",
+    "ascii_upper",
+    "cast",
+    "cast_decimals",
+    "combine_chunks",
+    "concat_arrays",
+    "concat_batches",
+    "drop_null",
+    "filter",
+    "list_parents",
+    "max_element_wise",
+    "min_element_wise",
+    "null_count",
+    "rank",
+    "sort_by",
+    "sort_indices",
+    "sortable",
+    "take",
+    "without_null_values",
+]
+
+_Rows = TypeVar("_Rows", bound=pa.Array | pa.ChunkedArray | pa.RecordBatch | pa.Table)
+_Tabular = TypeVar("_Tabular", bound=pa.RecordBatch | pa.Table)
+
+_HALF = pa.float16().id
+_NULL = pa.null().id
+_LARGE_STRING = pa.large_string().id
+_TEXTS = frozenset({pa.string().id, _LARGE_STRING})
+_FIXED_BYTES = pa.binary(1).id
+_DICTIONARY = pa.dictionary(pa.int8(), pa.null()).id
+_FIXED = pa.list_(pa.null(), 1).id
+#: types with parts, by their ids, which are looked up faster than a type
+_WITH_PARTS = frozenset(
+    kind.id
+    for kind in (
+        *(pa.list_(pa.null()), pa.large_list(pa.null()), pa.list_(pa.null(), 1)),
+        *(pa.map_(pa.int8(), pa.null()), pa.struct([]), pa.uuid()),
+    )
+)
+_COLUMNS = (pa.Array, pa.ChunkedArray)
+_JOINING_ERRORS = (pa.ArrowInvalid, pa.ArrowIndexError)
+
+
+def take(rows: _Rows, indices: Any) -> _Rows:
+    """Return the rows at some places, by numbers of Arrow's or NumPy's; a null for a null."""
+    places = arrow_of(indices) if isinstance(indices, np.ndarray) else indices
+    taken: _Rows = _joined(lambda sound: pc.take(sound, places), _sliced_soundly(rows))
+    return taken
+
+
+def filter(rows: _Rows, mask: Any) -> _Rows:  # noqa: A001  # Arrow's name
+    """Return the rows for which a mask is true, by booleans of Arrow's or NumPy's."""
+    if isinstance(mask, np.ndarray):
+        mask = booleans_of(mask)
+    found: Any = _sliced_soundly(rows)
+    if found is rows or not isinstance(found, pa.ChunkedArray | pa.Table):
+        found = pc.filter(found, mask)
+    else:
+        flags = combine_chunks(mask) if isinstance(mask, pa.ChunkedArray) else pa.array(mask)
+        found = _filtered_by_chunk(found, flags)
+    kept: _Rows = found
+    return kept
+
+
+def _filtered_by_chunk(rows: Any, flags: pa.Array) -> Any:
+    """Filter chunks that begin at offset 0: where a mask has other chunks, Arrow slices them."""
+    if isinstance(rows, pa.Table):
+        columns = [filter(column, flags) for column in rows.columns]
+        return pa.Table.from_arrays(columns, schema=rows.schema)
+    starts = np.cumsum([0, *map(len, rows.chunks)]).tolist()
+    chunks = [
+        pc.filter(chunk, flags.slice(start, len(chunk)))
+        for start, chunk in zip(starts, rows.chunks, strict=False)
+    ]
+    return pa.chunked_array(chunks, rows.type)
+
+
+def drop_null(rows: _Rows) -> _Rows:
+    """Return the values that are not null, or the rows of a table that have no null."""
+    columns: Any = [rows] if isinstance(rows, _COLUMNS) else rows.columns
+    if any(_nests_fixed(c.type) or isinstance(c.type, pa.DictionaryType) for c in columns):
+        both: Any = pc.and_
+        return filter(rows, functools.reduce(both, [pc.is_valid(_mended(c)) for c in columns]))
+    kept: _Rows = pc.drop_null(rows)
+    return kept
+
+
+def null_count(values: pa.Array | pa.ChunkedArray) -> int:
+    """Return how many values are null."""
+    if values.type.id != _DICTIONARY:
+        return values.null_count
+    chunks: Any = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+    return sum(without_null_values(chunk).null_count for chunk in chunks)
+
+
+def without_null_values(values: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Return the same values by a dictionary that holds no null: nulls are those of indices."""
+    if not values.dictionary.null_count:
+        return values
+    there = pc.is_valid(values.dictionary).to_numpy(zero_copy_only=False)
+    places = pa.array(np.cumsum(there) - 1, values.type.index_type, mask=~there)
+    return pa.DictionaryArray.from_arrays(
+        pc.take(places, values.indices),
+        pc.drop_null(values.dictionary),
+        ordered=values.type.ordered,
+    )
+
+
+def concat_arrays(arrays: Iterable[pa.Array], memory_pool: pa.MemoryPool | None = None) -> pa.Array:
+    """Return arrays of one type as one, copied."""
+    joined: pa.Array = _joined(lambda parts: pa.concat_arrays(parts, memory_pool), list(arrays))
+    return joined
+
+
+def concat_batches(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return batches of one schema as one, copied."""
+    joined: pa.RecordBatch = _joined(pa.concat_batches, list(batches))
+    return joined
+
+
+@overload
+def combine_chunks(rows: pa.ChunkedArray) -> pa.Array: ...
+@overload
+def combine_chunks(rows: pa.Table) -> pa.Table: ...
+def combine_chunks(rows: pa.ChunkedArray | pa.Table) -> pa.Array | pa.Table:
+    """Return the chunks of a column as one array, or a table whose columns have one chunk each."""
+    joined: pa.Array | pa.Table = _joined(lambda parts: parts.combine_chunks(), rows)
+    return joined
+
+
+def sort_by(rows: _Tabular, sorting: str | list[tuple[str, str]]) -> _Tabular:
+    """Return rows in the order of some columns."""
+    ordered: _Tabular = _joined(lambda sound: sound.sort_by(sorting), _sliced_soundly(rows))
+    return ordered
+
+
+def ascii_lower(texts: Any) -> Any:
+    """Return texts with ASCII letters in lower case: an array, chunks of one, or a scalar."""
+    return pc.ascii_lower(_from_byte_0(texts))
+
+
+def ascii_upper(texts: Any) -> Any:
+    """Return texts with ASCII letters in upper case: an array, chunks of one, or a scalar."""
+    return pc.ascii_upper(_from_byte_0(texts))
+
+
+def cast(rows: _Rows, kind: pa.DataType | pa.Schema) -> _Rows:
+    """Return values of another type, or rows of another schema with the same names."""
+    found: Any = rows
+    if isinstance(kind, pa.Schema):
+        found = _cast_rows(found, kind)
+    elif isinstance(rows, pa.ChunkedArray):
+        found = pa.chunked_array([_cast_array(chunk, kind) for chunk in rows.chunks], kind)
+    else:
+        found = _cast_array(found, kind)
+    done: _Rows = found
+    return done
+
+
+def cast_decimals(values: Any, kind: pa.DataType) -> Any:
+    """Return decimals, an array or a scalar, of another type; no value may change."""
+    own: Any = values.type
+    new: Any = kind
+    whole, most = own.precision - own.scale, new.precision - new.scale
+    if new.scale > own.scale and most < whole:
+        if own.bit_width < 128:  # Arrow has no abs for these
+            return cast_decimals(pc.cast(values, pa.decimal128(own.precision, own.scale)), kind)
+        end = pa.scalar(Decimal(1).scaleb(max(most, -own.scale)), own)
+        beyond: Any = pc.greater_equal(pc.abs(values), end)
+        if (beyond if isinstance(beyond, pa.Scalar) else pc.any(beyond)).as_py():
+            raise pa.ArrowInvalid(f"a value of type {own} has too many digits for {kind}")
+    return pc.cast(values, kind)
+
+
+def sortable(values: pa.Array | pa.ChunkedArray) -> Any:
+    """Return values that Arrow orders: floats for half floats, plain values for dictionaries."""
+    if isinstance(values.type, pa.DictionaryType):
+        return pc.cast(values, values.type.value_type)
+    return pc.cast(values, pa.float32()) if values.type.id == _HALF else values
+
+
+def rank(values: pa.Array, tiebreaker: str) -> pa.Array:
+    """Return the ranks of values, from 1."""
+    return pc.rank(sortable(values), tiebreaker=tiebreaker)
+
+
+def sort_indices(rows: Any, sort_keys: Any = ()) -> pa.Array:
+    """Return the places of values, or of rows by the columns of ``sort_keys``, in order."""
+    if isinstance(rows, _COLUMNS):
+        return pc.sort_indices(sortable(rows))
+    columns = [sortable(column) for column in rows.columns]
+    return pc.sort_indices(pa.table(columns, rows.column_names), sort_keys=sort_keys)
+
+
+def max_element_wise(*values: Any, skip_nulls: bool = True) -> Any:
+    """Return the greatest of values side by side: of arrays and scalars."""
+    return pc.max_element_wise(*map(_bytes_from_0, values), skip_nulls=skip_nulls)
+
+
+def min_element_wise(*values: Any, skip_nulls: bool = True) -> Any:
+    """Return the least of values side by side: of arrays and scalars."""
+    return pc.min_element_wise(*map(_bytes_from_0, values), skip_nulls=skip_nulls)
+
+
+def list_parents(lists: pa.Array) -> pa.Array:
+    """Return for each item that ``list_flatten`` returns the row of its list."""
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
+    return pa.array(np.repeat(np.arange(len(lists)), lengths))
+
+
+# ---- casts
+
+
+def _cast_rows(rows: pa.Table | pa.RecordBatch, schema: pa.Schema) -> Any:
+    if rows.schema.names != schema.names:
+        return rows.cast(schema)  # which says what differs
+    pairs = zip(rows.columns, schema.types, strict=True)
+    columns: list[Any] = [cast(column, kind) for column, kind in pairs]  # type: ignore[type-var]
+    for field, column in zip(schema, columns, strict=True):
+        if not field.nullable and null_count(column):
+            raise ValueError(f"Casting field {field.name!r} with null values to non-nullable")
+    return type(rows).from_arrays(columns, schema=schema)
+
+
+def _cast_array(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    own = array.type
+    if own.equals(kind, check_metadata=True):
+        return array
+    if pt.is_decimal(own) and pt.is_decimal(kind):
+        return cast_decimals(array, kind)  # type: ignore[no-any-return]
+    if not _is_cast_wrongly(own) or own.id != kind.id or own.num_fields != kind.num_fields:
+        return pc.cast(array, kind)
+    if isinstance(array, pa.StructArray):
+        names = [own.field(place).name for place in range(own.num_fields)]
+        if names != [kind.field(place).name for place in range(own.num_fields)]:
+            return pc.cast(array, kind)
+        if own != kind:
+            _refuse_nulls(array, kind)
+        parts = [array.field(place) for place in range(own.num_fields)]
+        return _at_0(array, kind, _cast_parts(parts, kind))
+    if isinstance(array, pa.ExtensionArray):
+        return pc.cast(array, kind)
+    items: pa.Array = array.values  # type: ignore[attr-defined]  # all others are lists
+    if isinstance(array, pa.FixedSizeListArray) and isinstance(kind, pa.FixedSizeListType):
+        size = array.type.list_size
+        if size != kind.list_size:
+            return pc.cast(array, kind)
+        items = items.slice(array.offset * size, len(array) * size)
+        return _at_0(array, kind, _cast_parts([items], kind))
+    new = _cast_array(items, kind.field(0).type)
+    return pa.Array.from_buffers(kind, len(array), array.buffers()[:2], -1, array.offset, [new])
+
+
+def _cast_parts(parts: list[pa.Array], kind: pa.DataType) -> list[pa.Array]:
+    return [_cast_array(part, kind.field(place).type) for place, part in enumerate(parts)]
+
+
+def _refuse_nulls(structs: pa.StructArray, kind: pa.DataType) -> None:
+    """Raise if a field that takes no nulls from now on holds one where the struct is not null."""
+    for place in range(kind.num_fields):
+        field = kind.field(place)
+        if not field.nullable and structs.type.field(place).nullable:
+            there = pc.filter(structs.field(place), pc.is_valid(structs))
+            if null_count(there):
+                raise pa.ArrowInvalid(f"field {field.name!r} has nulls, and takes none")
+
+
+def _is_cast_wrongly(kind: pa.DataType) -> bool:
+    """Return whether values have decimals, parts of null type, or fields that take no nulls."""
+    if pt.is_decimal(kind):
+        return True
+    if kind.id not in _WITH_PARTS:
+        return False
+    fields = [kind.field(place) for place in range(kind.num_fields)]
+    required = isinstance(kind, pa.StructType) and not all(field.nullable for field in fields)
+    return required or any(f.type.id == _NULL or _is_cast_wrongly(f.type) for f in fields)
+
+
+# ---- what the kernels are given instead
+
+
+def _joined(kernel: Callable[[Any], Any], rows: Any) -> Any:
+    """Call a kernel that joins chunks; if Arrow refuses them, call it again on mended ones."""
+    try:
+        return kernel(rows)
+    except _JOINING_ERRORS:
+        return kernel([_mended(part) for part in rows] if isinstance(rows, list) else _mended(rows))
+
+
+def _from_byte_0(texts: Any) -> Any:
+    """Return texts whose first one begins at byte 0, unless an offset says where it is."""
+    if isinstance(texts, pa.ChunkedArray):
+        return pa.chunked_array(map(_from_byte_0, texts.chunks), texts.type)
+    if not isinstance(texts, pa.Array) or texts.offset or not len(texts):
+        return texts
+    if texts.type.id not in _TEXTS:
+        return texts  # which the kernel refuses
+    validity, borders, data = texts.buffers()
+    width: Any = np.int64 if texts.type.id == _LARGE_STRING else np.int32
+    offsets = np.frombuffer(borders or b"", width, len(texts) + 1)
+    if not offsets[0]:
+        return texts
+    data = data and data.slice(int(offsets[0]))
+    buffers = [validity, pa.py_buffer(offsets - offsets[0]), data]
+    return pa.Array.from_buffers(texts.type, len(texts), buffers)
+
+
+def _bytes_from_0(values: Any) -> Any:
+    """Return fixed-size binary values without an offset; all others as they are."""
+    if not isinstance(values, _COLUMNS) or values.type.id != _FIXED_BYTES:
+        return values
+    if isinstance(values, pa.ChunkedArray):
+        return pa.chunked_array(map(_bytes_from_0, values.chunks), values.type)
+    return concat_arrays([values]) if values.offset else values
+
+
+def _sliced_soundly(rows: _Rows) -> _Rows:
+    """Return rows whose nested fixed-size lists begin at offset 0; the same object without such."""
+    if isinstance(rows, _COLUMNS):
+        return _mended(rows) if _nests_fixed(rows.type) else rows
+    return _mended(rows) if any(map(_nests_fixed, rows.schema.types)) else rows
+
+
+def _nests_fixed(kind: pa.DataType) -> bool:
+    """Return whether values have fixed-size lists of fixed-size lists in them."""
+    if kind.id not in _WITH_PARTS:
+        return False
+    if isinstance(kind, pa.BaseExtensionType):
+        return _nests_fixed(kind.storage_type)
+    return _nests_directly(kind) or any(
+        _nests_fixed(kind.field(place).type) for place in range(kind.num_fields)
+    )
+
+
+def _nests_directly(kind: pa.DataType) -> bool:
+    if not isinstance(kind, pa.FixedSizeListType):
+        return False
+    inner = kind.value_type
+    while isinstance(inner, pa.BaseExtensionType):
+        inner = inner.storage_type
+    return inner.id == _FIXED
+
+
+def _mended(rows: Any) -> Any:
+    """Return the same rows in arrays that all kernels read as they are."""
+    if isinstance(rows, pa.Array):
+        return _mended_array(rows)
+    if isinstance(rows, pa.ChunkedArray):
+        return pa.chunked_array(map(_mended_array, rows.chunks), rows.type)
+    if not rows.num_columns:
+        return rows
+    columns = [_mended(column) for column in rows.columns]
+    return type(rows).from_arrays(columns, schema=rows.schema)
+
+
+def _mended_array(array: pa.Array) -> pa.Array:
+    """Return the same values, or the same object if nothing in it is in the way of kernels.
+
+    Empty arrays have no offset, fixed-size lists begin at offset 0, dictionaries hold no null.
+    """
+    kind = array.type
+    if not len(array):
+        return pa.nulls(0, kind)
+    if isinstance(array, pa.DictionaryArray):
+        return without_null_values(array)
+    if kind.id not in _WITH_PARTS:
+        return array
+    if isinstance(array, pa.ExtensionArray):
+        storage = _mended_array(old := array.storage)
+        return array if storage is old else array.type.wrap_array(storage)
+    if isinstance(array, pa.StructArray):
+        return _with_parts(array, [array.field(place) for place in range(kind.num_fields)])
+    items: pa.Array = array.values  # type: ignore[attr-defined]  # all others are lists
+    if isinstance(array, pa.FixedSizeListArray):
+        size = array.type.list_size
+        if array.offset:
+            items = items.slice(array.offset * size, len(array) * size)
+        return _with_parts(array, [items])
+    new = _mended_array(items)
+    if new is items:
+        return array
+    buffers = array.buffers()[:2]
+    return pa.Array.from_buffers(kind, len(array), buffers, -1, array.offset, [new])
+
+
+def _with_parts(array: pa.Array, parts: list[pa.Array]) -> pa.Array:
+    """Return structs or fixed-size lists at offset 0, of the parts that belong to their rows."""
+    new = [_mended_array(part) for part in parts]
+    if not array.offset and all(map(_is_same, new, parts)):
+        return array
+    return _at_0(array, array.type, new)
+
+
+def _at_0(array: pa.Array, kind: pa.DataType, parts: list[pa.Array]) -> pa.Array:
+    """Return structs or fixed-size lists with other parts, which begin at offset 0."""
+    validity = None
+    if array.null_count:
+        flags = pc.is_valid(array).to_numpy(zero_copy_only=False)
+        validity = pa.py_buffer(np.packbits(flags, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(array), [validity], array.null_count, children=parts)
+
+
+def _is_same(one: object, other: object) -> bool:
+    return one is other

@@ -1,0 +1,397 @@
+"""Arguments against the types that signatures declare, before anything is done with them.
+
+A function of the public face is checked by what its annotations say: numbers, text, flags, times,
+dictionaries.  What is too special to be said there (a list of what, which of several texts) the
+function checks itself.
+
+What is checked is also what says, of an interrupt, what it left (`lancekit._interrupts`).
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import timedelta
+from functools import update_wrapper
+from types import FunctionType
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit import _interrupts as interrupts
+from lancekit._legible import clean, shown
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError, type_name
+
+__all__ = [
+    "NOT_SUCH",
+    "TAKEN_ELSEWHERE",
+    "check_arguments",
+    "checked",
+    "checked_methods",
+    "from_text",
+    "is_flag",
+    "is_whole",
+    "is_writable",
+    "not_taken_here",
+    "outermost",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+def is_whole(value: Any) -> bool:
+    """Tell whether a value is a whole number, of Python or of NumPy; ``True`` is none."""
+    if type(value) is int:  # the usual case first, for long lists
+        return True
+    if isinstance(value, int | np.integer):
+        return not isinstance(value, bool)
+    # arrays of one number would do, but whoever passes one means something else
+    return hasattr(type(value), "__index__") and not isinstance(value, np.ndarray | np.bool_)
+
+
+def is_flag(value: Any) -> bool:
+    """Tell whether a value says yes or no: a truth value, 0 or 1."""
+    return isinstance(value, bool | np.bool_) or (is_whole(value) and value in (0, 1))
+
+
+def _is_place(value: Any) -> bool:
+    return isinstance(value, os.PathLike)
+
+
+def _each(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Accept what holds only such things, and can be looked through more than once."""
+    return lambda value: (
+        isinstance(value, Collection | np.ndarray)
+        and not isinstance(value, str | bytes | bytearray | memoryview | Mapping)
+        and np.ndim(value if isinstance(value, np.ndarray) else 1) < 2
+        and all(map(test, value))
+    )
+
+
+def _pair(value: Any) -> bool:
+    return isinstance(value, tuple | list) and len(value) == 2 and all(map(is_whole, value))
+
+
+def _has(attribute: str) -> Callable[[Any], bool]:
+    # classes of rooms above, which are not known here
+    return lambda value: hasattr(type(value), attribute) or attribute in _vars_of(value)
+
+
+def _vars_of(value: Any) -> Mapping[str, Any]:
+    return getattr(value, "__dict__", {})
+
+
+def _named(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(one, str) for pair in value.items() for one in pair
+    )
+
+
+def _of(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kinds)
+
+
+_PLACE = (_is_place, "a path")
+
+#: for each type that an annotation names: which values are of it, and what to pass
+_KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "None": (lambda value: value is None, "None"),
+    "int": (is_whole, "a whole number"),
+    "str": (_of(str), "text"),
+    "bool": (is_flag, "True or False"),
+    "bytes": (_of(bytes, bytearray, memoryview), "bytes"),
+    "bytearray": (_of(bytearray), "a bytearray"),
+    "memoryview": (_of(memoryview), "a memoryview"),
+    "timedelta": (_of(timedelta), "a timedelta"),
+    "pa.Schema": (_of(pa.Schema), "a pyarrow schema"),
+    "os.PathLike[str]": _PLACE,
+    "dict": (_of(Mapping), "a dictionary"),
+    "Mapping": (_of(Mapping), "a dictionary"),
+    "dict[str, Any]": (_named, "a dictionary"),
+    "Mapping[str, Any]": (_named, "a dictionary whose keys are text"),
+    "dict[str, str]": (_texts, "a dictionary of texts"),
+    "list[Any]": (_each(lambda _: True), "a list"),
+    "list[str]": (_each(_of(str)), "a list of texts"),
+    "Sequence[str]": (_each(_of(str)), "a list of texts"),
+    "Sequence[int]": (_each(is_whole), "a list of whole numbers"),
+    "Sequence[tuple[int, int]]": (_each(_pair), "a list of pairs of whole numbers"),
+    "pa.RecordBatch": (_of(pa.RecordBatch), "a record batch"),
+    "pa.Table": (_of(pa.Table), "a table"),
+    "Handle": (_has("_snapshot"), "a LanceDataset"),
+    "LanceDataset": (_has("_snapshot"), "a LanceDataset"),
+    "Version": (_has("version"), "a version of History"),
+    "list[int]": (_each(is_whole), "a list of whole numbers"),
+}
+#: arguments that some functions take, and what to do where they are not taken
+TAKEN_ELSEWHERE: Mapping[str, str] = {
+    "include_mem_wal": "Rows that wait in shards are in no version, and have no position there. "
+    "Read them by to_table, to_batches, to_pandas, to_spark, head, count_rows, scanner, ds.sql or "
+    "lk.sql with include_mem_wal=True; or merge them first: ds.merge_mem_wal(flush=True).",
+}
+#: arguments that hold credentials, and so are never shown
+_SECRET = frozenset({"storage_options", "base_store_params"})
+_CONTAINER = re.compile(r"(?<=^dict)\[.*|(?<=^Mapping)\[.*")
+#: what is raised where something is looked for in what is not of the expected form
+NOT_SUCH = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+    pa.ArrowException,
+)
+Tests = list[tuple[Callable[[Any], bool], str]]
+Check = Callable[[tuple[Any, ...], dict[str, Any]], None]
+
+
+def _tests(annotation: Any) -> Tests:
+    """Return what a value has to be one of; nothing where the annotation says more than that."""
+    if not isinstance(annotation, str):
+        return []
+    names = [name.strip() for name in annotation.split(" | ")]
+    plain = [n if n in _KINDS else _CONTAINER.sub("", n) for n in names]
+    return [_KINDS[name] for name in plain] if all(n in _KINDS for n in plain) else []
+
+
+def _told(name: str, value: Any) -> str:
+    # only of what is refused: the repr of many rows, or of large bytes, takes its time
+    return f"a {type_name(value)}" if name in _SECRET else shown(value)
+
+
+def _check(name: str, value: Any, tests: Tests) -> None:
+    if not any(is_one(value) for is_one, _ in tests):
+        wanted = [what for _, what in tests]
+        if len(wanted) > 1:
+            wanted[-2:] = [f"{wanted[-2]} or {wanted[-1]}"]
+        raise InvalidTypeError(
+            f"{name} is {_told(name, value)}.", hint=f"Pass {', '.join(wanted)}.", argument=name
+        )
+    if _PLACE in tests:
+        return  # a disk has names that are no text
+    for text in _texts_in(value):
+        if not is_writable(text):
+            raise InvalidArgumentError(
+                f"{name} is {_told(name, value)}, which holds half of a character.",
+                hint="Such text cannot be stored.",
+                argument=name,
+            )
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | tuple):
+        yield from (one for one in value if isinstance(one, str))
+    elif hasattr(value, "items") and isinstance(value, Mapping):  # the latter asks all subclasses
+        yield from (one for pair in value.items() for one in pair if isinstance(one, str))
+
+
+def is_writable(text: str, encode: Callable[[str], bytes] = str.encode) -> bool:
+    """Tell whether a text can be stored: no character of it is a half."""
+    try:
+        encode(text)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def from_text(kind: str, text: Any, parse: Callable[[Any], T]) -> T:
+    """Return what JSON says, a text or what was parsed of one.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is not the JSON of such a thing.
+    """
+    try:
+        return parse(json.loads(text) if isinstance(text, str | bytes) else text)
+    except LancekitError:
+        raise
+    except NOT_SUCH as error:
+        why = clean(repr(error), 80)
+        raise InvalidArgumentError(
+            f"{shown(text)} is not the JSON of a {kind}: {why}.",
+            hint=f"Pass what a {kind} was turned into.",
+        ) from error
+
+
+def _binder(signature: inspect.Signature) -> Callable[[Any, Any], Mapping[str, Any]]:
+    """Return what gives the arguments of a call by their names; ``TypeError`` if they do not fit.
+
+    The signature's own way takes longer than many a call, and is left for what is out of order.
+    """
+    parameters = signature.parameters.values()
+    by_place = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    by_name = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    needed = {p.name for p in parameters if p.default is p.empty}
+    usual = len(by_name) == len(signature.parameters)
+
+    def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
+        if usual and len(args) <= len(by_place) and kwargs.keys() <= by_name:
+            given = dict(zip(by_place, args, strict=False))
+            if given.keys().isdisjoint(kwargs):
+                given.update(kwargs)
+                if needed <= given.keys():
+                    return given
+        return signature.bind(*args, **kwargs).arguments
+
+    return bind
+
+
+def _checks(signature: inspect.Signature) -> Callable[[Mapping[str, Any]], None]:
+    """Return a check of arguments by the annotations of their parameters."""
+    tests = {name: _tests(p.annotation) for name, p in signature.parameters.items()}
+    tests = {name: found for name, found in tests.items() if found}
+    defaults = {name: signature.parameters[name].default for name in tests}
+
+    def check(given: Mapping[str, Any]) -> None:
+        for name, found in tests.items():
+            if name in given and given[name] is not defaults[name]:
+                _check(name, given[name], found)
+
+    return check
+
+
+def _check_of(function: Callable[..., Any]) -> Check:
+    """Return the check of a function's arguments, as they are passed."""
+    signature = inspect.signature(function)
+    check_values = _checks(signature)
+    bind, known = _binder(signature), signature.parameters
+    takes_more = any(one.kind is one.VAR_KEYWORD for one in known.values())
+
+    def check(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        try:
+            given = bind(args, kwargs)
+        except TypeError as error:
+            called = _name(function, args)
+            elsewhere = [name for name in kwargs.keys() - known.keys() if name in TAKEN_ELSEWHERE]
+            if elsewhere and not takes_more:
+                raise not_taken_here(called, elsewhere[0]) from None
+            raise InvalidTypeError(
+                f"{called}(): {error}.",
+                hint="It takes " + ", ".join(n for n in known if n not in ("self", "cls")) + "."
+                if kwargs.keys() - known.keys()
+                else "",
+            ) from None
+        check_values(given)
+
+    return check
+
+
+def check_arguments(signature: inspect.Signature, given: Mapping[str, Any]) -> None:
+    """Check arguments of a function that is not called with them.
+
+    Raises
+    ------
+    InvalidTypeError
+        The annotation of a parameter does not allow the argument.
+    """
+    _checks(signature)(given)
+
+
+def checked(function: F) -> F:
+    """Return the function with its arguments checked.
+
+    Raises
+    ------
+    InvalidTypeError
+        An argument is none of what its annotation says; raised by the function that is returned.
+
+    Examples
+    --------
+    >>> @checked
+    ... def double(number: int): return 2 * number
+    >>> double("4")
+    Traceback (most recent call last):
+    lancekit.errors.InvalidTypeError: number is '4'. Pass a whole number.
+    """
+    mark, explain = interrupts.mark, interrupts.explain  # the wrapper has other globals
+    made: Check | None = None
+
+    def check(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        nonlocal made
+        if made is None:  # most functions of a process are never called
+            made = _check_of(function)
+        made(args, kwargs)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        check(args, kwargs)
+        since = mark()
+        try:
+            return function(*args, **kwargs)
+        except KeyboardInterrupt as stop:
+            explain(stop, since)
+            raise
+
+    # with the globals of its module, by which doctest tells whose a function is
+    wrapper = FunctionType(
+        call.__code__, getattr(function, "__globals__", {}), closure=call.__closure__
+    )
+    wrapped: Any = update_wrapper(wrapper, function)
+    return wrapped  # type: ignore[no-any-return]  # called as the function is
+
+
+_CALL = checked(lambda: None).__code__
+
+
+def outermost() -> tuple[str, tuple[Any, ...]] | None:
+    """Return the name of the public function that the user called, and its arguments by place.
+
+    ``None`` outside of any, as in an action on a DataFrame that a function gave.
+
+    Examples
+    --------
+    >>> @checked
+    ... def double(number: int): return outermost()
+    >>> double(4)
+    ('double', (4,))
+    """
+    found, frame = None, inspect.currentframe()
+    while frame is not None:
+        if frame.f_code is _CALL:  # all functions that are checked share this code
+            found = frame
+        frame = frame.f_back
+    if found is None:
+        return None
+    args = found.f_locals["args"]
+    return _name(found.f_locals["function"], args), args
+
+
+def not_taken_here(called: str, name: str) -> InvalidTypeError:
+    """Return the error for an argument of other functions, which says what to do."""
+    return InvalidTypeError(
+        f"{called}() does not take {name}.", hint=TAKEN_ELSEWHERE[name], argument=name
+    )
+
+
+def _name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
+    """Return what a user calls a function: a method by the class that has it, not its part."""
+    name = function.__qualname__.removesuffix(".__init__")
+    kind = (args[0] if isinstance(args[0], type) else type(args[0])) if args else None
+    owner = name.rpartition(".")[0]
+    if kind is None or owner not in {base.__qualname__ for base in kind.__mro__}:
+        return name
+    return f"{kind.__qualname__}.{function.__name__}".removesuffix(".__init__")
+
+
+def checked_methods(kind: type[T]) -> type[T]:
+    """Check the arguments of a class's own public methods, and of its constructor."""
+    for name, value in list(vars(kind).items()):
+        if name.startswith("_") and name != "__init__":
+            continue
+        if isinstance(value, staticmethod | classmethod):
+            setattr(kind, name, type(value)(checked(value.__func__)))
+        elif inspect.isfunction(value):
+            setattr(kind, name, checked(value))
+    return kind

@@ -1,0 +1,50 @@
+"""Arguments of which there are a few choices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lancekit._legible import shown
+from lancekit.errors import InvalidArgumentError
+
+__all__ = ["check_choice"]
+
+
+def check_choice(
+    argument: str, value: object, choices: Iterable[str], *, or_else: str = "", **context: str
+) -> None:
+    """Raise unless a value is one of some texts.
+
+    Parameters
+    ----------
+    argument
+        What errors call it.
+    or_else
+        What may be given besides, as the hint goes on after the choices.
+    context
+        What the error holds besides.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is none of them.
+
+    Examples
+    --------
+    >>> check_choice("by", "row", ("cell", "row"))
+    >>> check_choice("by", "table", ("cell", "row"))
+    Traceback (most recent call last):
+    lancekit.errors.InvalidArgumentError: by is 'table'. Choose 'cell' or 'row'.
+    """
+    known = tuple(choices)
+    if isinstance(value, str) and value in known:
+        return
+    *most, last = map(repr, known)
+    listed = f"{', '.join(most)} or {last}" if most else last
+    raise InvalidArgumentError(
+        f"{argument} is {shown(value)}.",
+        hint=f"Choose {listed}{or_else}.",
+        argument=argument,
+        value=value,
+        **context,
+    )

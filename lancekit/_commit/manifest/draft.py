@@ -1,0 +1,204 @@
+"""What the builders of manifests share: the state that they start from, ids, checks of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from lancekit._commit.manifest.row_ids import RowCounter, Sequences, all_new, inline
+from lancekit._format.external_sequences import column_sequences
+from lancekit._format.fragment import LINEAGE_FIELDS, Fragment, FragmentList
+from lancekit._format.index import IndexMetadata
+from lancekit._format.manifest import BasePath, Manifest
+from lancekit.errors import InvalidArgumentError
+
+__all__ = ["Built", "Draft", "check_files", "check_format", "check_known", "numbered", "with_bases"]
+__all__ += ["without_dead", "without_unread"]
+
+_FILE_VERSIONS: Mapping[str, frozenset[tuple[int, int]]] = {
+    "0.1": frozenset({(0, 0), (0, 1), (0, 2)}),
+    "2.0": frozenset({(2, 0), (0, 3)}),
+}
+#: those that may lie side by side in a table of mixed versions
+_MIXABLE = frozenset({(0, 3), (2, 0), (2, 1), (2, 2)})
+
+
+class Built(NamedTuple):
+    """A version: its manifest, and its indices."""
+
+    manifest: Manifest
+    indices: tuple[IndexMetadata, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """The newest version, and what the one after it is to be.
+
+    Attributes
+    ----------
+    manifest, indices
+        Those of the newest version.
+    version
+        The number of the next one.
+    restored
+        The version that a `Restore` names.
+    storage_version
+        That of the files of an `Overwrite`, if it is not the newest version's.
+    next_row_id
+        Of an `Update` or a `Merge` whose rows are taken over as they are: the first id that none of
+        them has.
+    moves_rows
+        Whether a `Merge` brings rows, deletes rows, and leaves fragments out.
+    reuse
+        Of a `Rewrite` that leaves indices as they are: the entry that says where rows are now.
+    sequences
+        Reads row ids and row versions of fragments, which may be stored in data files.
+    """
+
+    manifest: Manifest
+    indices: tuple[IndexMetadata, ...]
+    version: int
+    restored: Built | None = None
+    storage_version: str | None = None
+    next_row_id: int | None = None
+    moves_rows: bool = False
+    reuse: IndexMetadata | None = None
+    sequences: Sequences = inline
+
+    def built(self, *, indices: tuple[IndexMetadata, ...] | None = None, **changes: Any) -> Built:
+        """Return the newest version with changes."""
+        kept = self.indices if indices is None else indices
+        return Built(replace(self.manifest, **changes), kept)
+
+    def new_rows(self, fragments: Sequence[Fragment]) -> tuple[tuple[Fragment, ...], int]:
+        """Return fragments of new rows with their ids, and the next free row id."""
+        manifest = self.manifest
+        if not manifest.has_stable_row_ids:
+            return numbered(manifest, fragments), manifest.next_row_id
+        counter = RowCounter(manifest.next_row_id)
+        return all_new(numbered(manifest, fragments), counter, self.version), counter.next_row_id
+
+    def check_files(self, fragments: Iterable[Fragment]) -> None:
+        """Raise ``InvalidArgumentError`` if new fragments could not be read as part of it."""
+        manifest = self.manifest
+        check_files(fragments, manifest.storage_version, mixed=manifest.has_mixed_files)
+
+
+def numbered(manifest: Manifest, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
+    """Give the next free ids to fragments without one, in order: to those whose id is 0.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A fragment has row ids or row versions in its data files: a commit works with inline ones.
+    """
+    free = 0 if manifest.max_fragment_id is None else manifest.max_fragment_id + 1
+    out = []
+    for fragment in fragments:
+        if columns := column_sequences(fragment):
+            raise InvalidArgumentError(
+                f"A new fragment of {fragment.physical_rows} rows has its {columns[0]} in a data "
+                "file.",
+                hint="Give them inline, or leave them out: the commit sets them.",
+                sequences=columns,
+            )
+        out.append(fragment if fragment.id else replace(fragment, id=free))
+        free += not fragment.id
+    return tuple(out)
+
+
+def check_files(
+    fragments: Iterable[Fragment], storage_version: str, *, mixed: bool = False
+) -> None:
+    """Raise ``InvalidArgumentError`` if new fragments could not be read as part of the table.
+
+    A table of `mixed` file versions takes any of 2.x.
+    """
+    known = _FILE_VERSIONS.get(storage_version, frozenset({_numbers(storage_version)}))
+    if mixed:
+        known |= _MIXABLE
+    for fragment in fragments:
+        if not fragment.files or not all(file.fields for file in fragment.files):
+            raise InvalidArgumentError(
+                f"A fragment of {fragment.physical_rows} rows came with no data file, or with one "
+                "that stores no field.",
+                fragment=fragment.id,
+            )
+        for file in fragment.files:
+            if file.version not in known:
+                raise InvalidArgumentError(
+                    f"Data file {file.path} is of format {'.'.join(map(str, file.version))}, but "
+                    f"the dataset's files are of {storage_version}.",
+                    hint="All files of a version have the same format; write the rows again.",
+                    file=file.path,
+                )
+
+
+def check_format(manifest: Manifest, asked: str) -> None:
+    """Raise ``InvalidArgumentError`` if files of a format cannot be added to a table."""
+    if asked != manifest.storage_version and not manifest.has_mixed_files:
+        raise InvalidArgumentError(
+            f"Files of format {asked} cannot be added to a dataset of {manifest.storage_version}.",
+            hint="All files of a version have the same format: leave data_storage_version out, or "
+            'write all rows again with mode="overwrite".',
+            data_storage_version=asked,
+        )
+
+
+def _numbers(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")
+    return int(major), int(minor)
+
+
+def check_known(fragments: FragmentList, changed: Iterable[Fragment]) -> None:
+    """Raise ``InvalidArgumentError`` if a fragment to be changed is not there."""
+    known = set(fragments.ids.tolist())
+    if lost := [f.id for f in changed if f.id not in known]:
+        raise InvalidArgumentError(
+            f"Fragment {lost[0]} is to be changed, but the newest version has no such fragment.",
+            hint="Work the change out again, on the newest version.",
+            fragments=lost,
+        )
+
+
+def without_dead(fragment: Fragment, live: Set[int]) -> Fragment:
+    """Drop the data files whose values nobody reads.
+
+    A file stays if it has a field of the schema, whose ids are `live`, or row lineage of the
+    fragment.
+    """
+    wanted = live | {LINEAGE_FIELDS[name] for name in column_sequences(fragment)}
+    files = tuple(file for file in fragment.files if not wanted.isdisjoint(file.fields))
+    return fragment if len(files) == len(fragment.files) else replace(fragment, files=files)
+
+
+def without_unread(fragments: FragmentList, live: Set[int]) -> dict[int, Fragment]:
+    """Return, by id, the fragments that lose a data file whose values nobody reads."""
+    kept = ((fragment, without_dead(fragment, live)) for fragment in fragments)
+    return {new.id: new for old, new in kept if new is not old}
+
+
+def with_bases(known: Sequence[BasePath], new: Iterable[BasePath]) -> tuple[BasePath, ...]:
+    """Add base paths; one with id 0 gets the next number that is free, from 1.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An id, a name or a path is taken.
+    """
+    bases = list(known)
+    for base in new:
+        for other in bases:
+            for what in ("id", "name", "path"):
+                mine = getattr(base, what)
+                if mine and mine == getattr(other, what):
+                    raise InvalidArgumentError(
+                        f"There is a base path with the {what} {mine!r} already.",
+                        hint="Each base path has its own id, name and path.",
+                        base=mine,
+                    )
+        taken = {other.id for other in bases}
+        free = next(id_ for id_ in range(1, len(taken) + 2) if id_ not in taken)
+        bases.append(base if base.id else replace(base, id=free))
+    return tuple(bases)

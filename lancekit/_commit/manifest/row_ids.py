@@ -1,0 +1,228 @@
+"""Row ids and row versions of the fragments that a commit writes.
+
+See docs/format/table.md, 5.3 and 5.4.
+
+Ids are given out here, when a manifest is built, and never sooner: a commit that lost a race
+builds again, on a newer counter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from lancekit._format.external_sequences import without_external
+from lancekit._format.fragment import Fragment, FragmentList
+from lancekit._format.row_ids import (
+    RowVersions,
+    U64Array,
+    count_row_ids,
+    parse_row_ids,
+    read_row_ids,
+    read_row_versions,
+)
+from lancekit._format.row_ids_encode import (
+    append_row_ids,
+    encode_row_ids,
+    encode_row_versions,
+    uniform_versions,
+)
+from lancekit.errors import CorruptFileError, InvalidArgumentError
+
+__all__ = [
+    "RowCounter",
+    "Sequences",
+    "all_new",
+    "all_updated",
+    "inline",
+    "is_complete",
+    "moved_or_new",
+    "updated_at",
+]
+
+#: returns the encoded row ids or row versions of a fragment, wherever they are stored
+Sequences: TypeAlias = Callable[[Fragment, str], bytes | None]
+
+_MOST_IDS = (1 << 64) - 1
+#: ids that are looked up at a time
+_BLOCK = 1 << 16
+
+
+def inline(fragment: Fragment, name: str) -> bytes | None:
+    """Return a sequence of a fragment that is in the manifest."""
+    found: bytes | None = getattr(fragment, name)
+    return found
+
+
+class RowCounter:
+    """Gives out row ids; `next_row_id` is the first one that is free."""
+
+    def __init__(self, next_row_id: int) -> None:
+        self.next_row_id = next_row_id
+
+    def complete(self, fragment: Fragment) -> Fragment:
+        """Return the fragment with an id for each row: those it has, then fresh ones."""
+        given = _given(fragment)
+        missing = fragment.physical_rows - given
+        if missing < 0:
+            raise InvalidArgumentError(
+                f"A fragment of {fragment.physical_rows} rows came with {given} row ids.",
+                hint="Leave the row ids of new rows out; they are given out by the commit.",
+            )
+        if missing == 0 and fragment.row_ids is not None:
+            return fragment
+        fresh = range(self.next_row_id, self.next_row_id + missing)
+        if fresh.stop > _MOST_IDS:
+            raise CorruptFileError(
+                f"The table has no row ids left: the next one is {self.next_row_id}.",
+                hint="If it is not that old, its latest manifest is damaged: restore an earlier "
+                "version, or write the rows to a new table.",
+                next_row_id=self.next_row_id,
+            )
+        self.next_row_id = fresh.stop
+        ids = fragment.row_ids
+        encoded = encode_row_ids(fresh) if ids is None else append_row_ids(ids, fresh, "it")
+        return replace(fragment, row_ids=encoded)
+
+
+def _given(fragment: Fragment) -> int:
+    return 0 if fragment.row_ids is None else count_row_ids(fragment.row_ids, "a new fragment")
+
+
+def is_complete(fragment: Fragment) -> bool:
+    """Return whether a fragment has the ids of all its rows: all were moved, none is new."""
+    return fragment.row_ids is not None and _given(fragment) == fragment.physical_rows
+
+
+def all_new(
+    fragments: Iterable[Fragment], counter: RowCounter, version: int
+) -> tuple[Fragment, ...]:
+    """Return fragments whose rows were all written by ``version``."""
+    return tuple(
+        replace(
+            counter.complete(fragment),
+            created_at=(at := uniform_versions(fragment.physical_rows, version)),
+            last_updated_at=at,
+        )
+        for fragment in fragments
+    )
+
+
+def all_updated(fragment: Fragment, version: int) -> Fragment:
+    """Return a fragment of which a value of every row was changed by ``version``."""
+    without = without_external(fragment, "last_updated_at")
+    return replace(without, last_updated_at=uniform_versions(fragment.physical_rows, version))
+
+
+def updated_at(
+    fragment: Fragment, rows: Iterable[int], version: int, sequences: Sequences
+) -> Fragment:
+    """Return a fragment of which ``version`` changed values of some rows, by offset."""
+    encoded, where = sequences(fragment, "last_updated_at"), f"fragment {fragment.id}"
+    versions = read_row_versions(encoded, fragment.physical_rows, where).values()
+    versions[np.fromiter(rows, np.int64)] = version
+    without = without_external(fragment, "last_updated_at")
+    return replace(without, last_updated_at=encode_row_versions(versions))
+
+
+def moved_or_new(
+    fragments: Sequence[Fragment],
+    counter: RowCounter,
+    version: int,
+    old: FragmentList,
+    touched: Iterable[int],
+    sequences: Sequences,
+) -> tuple[Fragment, ...]:
+    """Return fragments of moved rows, which carry their ids, and of new rows behind them.
+
+    A moved row keeps the version that created it, a new one was created by ``version``; all were
+    updated by it.  A row that comes back has that version in its fragment.
+
+    Parameters
+    ----------
+    old
+        The fragments before the commit.
+    touched
+        The ids of those that rows were moved from.
+    sequences
+        Reads row ids and row versions of old fragments.
+    """
+    wanted = np.empty(sum(map(_given, fragments)), np.uint64)
+    end = 0
+    for fragment in fragments:
+        ids = _ids_given(fragment)
+        wanted[end : (end := end + len(ids))] = ids
+    wanted.sort()
+    created = _created_at(wanted, old, touched, version, sequences)
+    out = []
+    for fragment in fragments:
+        ids = _ids_given(fragment)  # decoded again: the ids of all fragments would need more room
+        versions = np.full(max(fragment.physical_rows, len(ids)), version, np.uint64)
+        for block in _blocks(0, len(ids)):
+            versions[block] = created[np.searchsorted(wanted, ids[block])]
+        if fragment.created_at is not None:
+            moved = versions[: len(ids)]
+            known = read_row_versions(fragment.created_at, len(ids), "a new fragment").values()
+            np.copyto(moved, known, where=(moved == version) & (known > 0))
+        del ids
+        out.append(
+            replace(
+                counter.complete(fragment),
+                created_at=encode_row_versions(versions),
+                last_updated_at=uniform_versions(fragment.physical_rows, version),
+            )
+        )
+    return tuple(out)
+
+
+def _ids_given(fragment: Fragment) -> U64Array:
+    """Return the ids that a new fragment came with."""
+    if fragment.row_ids is None:
+        return np.empty(0, np.uint64)
+    return parse_row_ids(fragment.row_ids, _given(fragment), "a new fragment")
+
+
+def _blocks(start: int, stop: int) -> Iterator[slice]:
+    """Yield the parts of a range that are looked up at a time: temporaries stay small."""
+    for first in range(start, stop, _BLOCK):
+        yield slice(first, min(first + _BLOCK, stop))
+
+
+def _created_at(
+    wanted: U64Array,
+    old: FragmentList,
+    touched: Iterable[int],
+    version: int,
+    sequences: Sequences,
+) -> U64Array:
+    """Return the version that created each row; ``version`` for an id that no row has."""
+    out = np.full(len(wanted), version, np.uint64)
+    missing = np.ones(len(wanted), bool)
+    for fragment in _nearest_first(old, touched):
+        if not missing.any():
+            break
+        row_ids = sequences(fragment, "row_ids")
+        if row_ids is None:
+            continue
+        where = f"fragment {fragment.id}"
+        known = read_row_ids(row_ids, fragment.physical_rows, where)
+        versions: RowVersions | None = None
+        for block in _blocks(*known.between(wanted)):
+            rows = known.find(wanted[block])
+            here = np.flatnonzero(missing[block] & (rows >= 0))
+            if len(here):
+                versions = versions or read_row_versions(
+                    sequences(fragment, "created_at"), fragment.physical_rows, where
+                )
+                out[block][here] = versions.at(rows[here])
+                missing[block][here] = False
+    return out
+
+
+def _nearest_first(old: FragmentList, touched: Iterable[int]) -> Iterator[Fragment]:
+    first = dict.fromkeys(touched)
+    yield from filter(None, map(old.get, first))
+    yield from (fragment for fragment in old if fragment.id not in first)

@@ -1,0 +1,249 @@
+"""The last step of a commit: a transaction and a manifest, and what came of putting them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from lancekit._commit.clock import Clock
+from lancekit._commit.manifest.build import Built, build_manifest, first_manifest
+from lancekit._commit.rules.pending import Pending
+from lancekit._format import names
+from lancekit._format import transaction as ops
+from lancekit._format.index import encode_index_section
+from lancekit._format.manifest import encode_manifest_file
+from lancekit._format.names import ManifestNaming
+from lancekit._format.transaction import Transaction, encode_transaction
+from lancekit._interrupts import Told, attempted
+from lancekit._legible import clean
+from lancekit._provenance import recorded
+from lancekit._storage.base import Store
+from lancekit._versions.line import Line
+from lancekit._versions.snapshot import Snapshot, load_snapshot, remember_put, snapshot_of
+from lancekit.errors import (
+    CommitUnknownError,
+    DatasetExistsError,
+    LancekitError,
+    StorageError,
+    VersionNotFoundError,
+)
+
+__all__ = [
+    "StagedTransaction",
+    "create_first_version",
+    "is_transaction",
+    "put_first_manifest",
+    "put_version",
+]
+
+
+class StagedTransaction:
+    """The file of a transaction that has not landed; several attempts may need the same one."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._put: tuple[str, bytes] | None = None
+
+    def put(self, file: str, data: bytes) -> None:
+        """Write the file, in the place of an earlier one, unless it is that one."""
+        if self._put != (file, data):
+            self.remove()
+            self._store.put(f"{names.TRANSACTIONS}/{file}", data)
+            self._put = file, data
+
+    def remove(self) -> None:
+        """Remove the file as far as possible: what is left over is for cleanup to find."""
+        if self._put is not None:
+            with suppress(StorageError):
+                self._store.delete(f"{names.TRANSACTIONS}/{self._put[0]}")
+            self._put = None
+
+
+def is_transaction(snapshot: Snapshot, unique: str) -> bool:
+    """Return whether a version was made by the transaction of that uuid."""
+    found = snapshot.transaction
+    return found is not None and found.uuid == unique
+
+
+def put_version(
+    line: Line,
+    built: Built,
+    naming: ManifestNaming,
+    transaction: Transaction,
+    staged: StagedTransaction,
+) -> Snapshot | None:
+    """Put a version in place, and return it; ``None`` if its number is taken.
+
+    The transaction's file stays in either case.
+
+    Raises
+    ------
+    CorruptFileError
+        The version could not be opened; nothing was written.
+    StorageError
+        The storage failed, and the version did not land.
+    CommitUnknownError
+        The storage failed, and it cannot be told whether the version landed.
+    """
+    transaction = replace(
+        transaction, transaction_properties=recorded(transaction.transaction_properties)
+    )
+    data = encode_transaction(transaction)
+    file = names.transaction_name(transaction.read_version, transaction.uuid)
+    manifest = replace(built.manifest, transaction_file=file)
+    version = manifest.version
+    encoded = encode_manifest_file(
+        manifest,
+        index_section=encode_index_section(built.indices) if built.indices else None,
+        transaction=data,
+    )
+    # what cannot be opened has to be found out before anybody else meets it
+    ready = snapshot_of(line, manifest, naming, encoded)
+    staged.put(file, data)
+    attempt = attempted(
+        _told(version, clean(line.uri), transaction.uuid),
+        lambda: _settled(line, version, naming, transaction, None) is not None,
+        key=line.uri,
+    )
+    try:
+        landed = _put(ready, encoded, transaction)
+    except Exception:
+        attempt.settle(None)  # the error says more
+        raise
+    attempt.settle(landed is not None)
+    return landed
+
+
+def _told(version: int, uri: str, uuid: str) -> Told:
+    """Return what an interrupt says of a version."""
+
+    def told(landed: bool | None) -> str:
+        if landed is None:
+            return (
+                f"version {version} of {uri} was sent, and whether it landed is not known "
+                f"(look for transaction {uuid})"
+            )
+        return f"version {version} of {uri} was committed" if landed else ""
+
+    return told
+
+
+def _put(ready: Snapshot, encoded: bytes, transaction: Transaction) -> Snapshot | None:
+    line, version, naming = ready.line, ready.manifest.version, ready.naming
+    store = line.store
+    path = f"{names.VERSIONS}/{names.manifest_name(version, naming)}"
+    try:
+        won = line.committer.put(store, path, version, encoded)
+    except StorageError as error:
+        landed = _settled(line, version, naming, transaction, error)
+    else:
+        if won and not _is_forked(line, version, naming):
+            if not names.is_detached(version):
+                # for readers of stores that list without order; the reference writes it too
+                hint = f'{{"version":{version}}}'.encode()
+                store.put_hint(f"{names.VERSIONS}/{names.HINT}", hint)
+            landed = replace(ready, mark=store.mark_of_put(path))
+            remember_put(landed)
+            return landed
+        if won:
+            store.delete(path)
+            landed = None
+        else:
+            # a store may answer "taken" to a request that it carried out, and whose reply was lost
+            landed = _settled(line, version, naming, transaction, None)
+    return landed
+
+
+def _is_forked(line: Line, version: int, naming: ManifestNaming) -> bool:
+    """Return whether somebody migrated the folder meanwhile, and committed under the new names."""
+    if naming is ManifestNaming.V2 or names.is_detached(version):
+        return False
+    newer = names.manifest_name(version, ManifestNaming.V2)
+    return line.store.exists(f"{names.VERSIONS}/{newer}")
+
+
+def _settled(
+    line: Line,
+    version: int,
+    naming: ManifestNaming,
+    transaction: Transaction,
+    error: StorageError | None,
+) -> Snapshot | None:
+    """Return the version if it is mine, after a put that failed or found the name taken."""
+    try:
+        found = load_snapshot(line, version, naming)
+        return found if is_transaction(found, transaction.uuid) else None
+    except VersionNotFoundError:
+        if error is None:  # taken, and removed since
+            return None
+        raise error from None
+    except LancekitError as second:
+        reason = error or second
+        raise CommitUnknownError(
+            f"The storage failed while version {version} of {line.uri} was committed, and it "
+            f"cannot be told whether it landed: {reason}",
+            hint=f"Open the dataset and look for transaction {transaction.uuid}, "
+            "before you write the same change again.",
+            version=version,
+            uuid=transaction.uuid,
+        ) from second
+
+
+# ---- the first version of a dataset, a branch or a clone: nothing landed before it, so nobody
+# judges
+#
+# See docs/format/operations.md, 0.2.
+
+
+def create_first_version(
+    line: Line,
+    operation: ops.Overwrite,
+    pending: Pending,
+    storage_version: str,
+    clock: Clock | None = None,
+    *,
+    stable_row_ids: bool = False,
+    naming: ManifestNaming = ManifestNaming.V2,
+) -> Snapshot:
+    """Create a dataset: version 1.
+
+    Raises
+    ------
+    DatasetExistsError
+        Another writer created it first.
+    """
+    clock = clock or Clock()
+    empty = first_manifest(operation, storage_version, stable_row_ids=stable_row_ids)
+    built = build_manifest(
+        empty,
+        operation,
+        timestamp_ns=clock.now_ns(),
+        storage_version=storage_version,
+        marks=pending.marks_upon({}),
+    )
+    return put_first_manifest(line, built, pending.transaction(0), naming)
+
+
+def put_first_manifest(
+    line: Line,
+    built: Built,
+    transaction: Transaction,
+    naming: ManifestNaming = ManifestNaming.V2,
+) -> Snapshot:
+    """Put the first manifest of a dataset, a branch or a clone.
+
+    Raises
+    ------
+    DatasetExistsError
+        There is one already.
+    """
+    staged = StagedTransaction(line.store)
+    landed = put_version(line, built, naming, transaction, staged)
+    if landed is None:
+        staged.remove()
+        raise DatasetExistsError(
+            f"A dataset was created at {line.uri} at the same time.",
+            hint='Open it, or write with mode="append" or mode="overwrite".',
+            uri=line.uri,
+        )
+    return landed

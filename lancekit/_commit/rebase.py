@@ -1,0 +1,197 @@
+"""Adapting an operation to what landed since it read (docs/format/operations.md, 3.2).
+
+Whatever a rule allows as `REBASED` is done here: deletions are merged, new indices narrowed, the
+newest generations kept.  Only what the other transactions touched is looked at, so that the cost
+does not grow with the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from pyroaring import BitMap
+
+from lancekit._commit.deletion_files import write_deletions
+from lancekit._commit.manifest.indices import pruned, rewritten_fields
+from lancekit._commit.rules.effects import row_changes
+from lancekit._commit.rules.pending import Pending
+from lancekit._commit.rules.verdict import Evidence, Outcome, Verdict, listed
+from lancekit._format import operations as ops
+from lancekit._format import row_address
+from lancekit._format.fragment import DeletionKind, Fragment
+from lancekit._format.index import FRAGMENT_REUSE, IndexMetadata, fragment_reuse_of
+from lancekit._format.mem_wal.details import merged_generations, with_generations
+from lancekit._format.mem_wal.names import MEM_WAL
+from lancekit._format.transaction import Transaction
+from lancekit._versions.snapshot import Snapshot
+
+__all__ = ["RowConflict", "rebase"]
+
+
+class RowConflict(Exception):  # noqa: N818  # a signal between two modules, never seen by a caller
+    """A row that mine deletes or moves was deleted or moved by someone else.
+
+    `version` is the one that did it.
+    """
+
+    def __init__(self, fragment_id: int, rows: BitMap, version: int) -> None:
+        which = f"row{'s' if len(rows) > 1 else ''} {listed(rows)}"
+        super().__init__(f"both changed {which} of fragment {fragment_id}")
+        self.version = version
+        addresses = tuple(row_address.joined(fragment_id, row) for row in rows[:5])
+        self.verdict = Verdict(
+            Outcome.RETRYABLE,
+            Evidence(sentence=str(self), fragments=(fragment_id,), rows=addresses),
+        )
+
+
+class ReuseConflict(RowConflict):
+    """Another compaction has said where rows are now, too: what both say has to be one."""
+
+    def __init__(self, version: int) -> None:
+        sentence = "both compacted, and left it to one entry to say where rows are now"
+        Exception.__init__(self, sentence)
+        self.version = version
+        self.verdict = Verdict(
+            Outcome.RETRYABLE, Evidence(sentence=sentence, indices=(FRAGMENT_REUSE,))
+        )
+
+
+def rebase(
+    pending: Pending, read: Snapshot, latest: Snapshot, theirs: Sequence[Transaction]
+) -> Pending:
+    """Return mine as it goes on top of ``latest``.
+
+    Parameters
+    ----------
+    pending
+        Mine; every rule let it pass.
+    read
+        The version that it was worked out from.
+    latest
+        The newest version.
+    theirs
+        The transactions of every version from the one after ``read`` to ``latest``, in order.
+
+    Raises
+    ------
+    RowConflict
+        A row was changed by both.
+    """
+    operation = pending.operation
+    if pending.reuse is not None and pending.reuse.old != fragment_reuse_of(latest.indices):
+        raise ReuseConflict(latest.version)
+    if isinstance(operation, ops.Delete | ops.Update) and pending.affected_rows is not None:
+        changed = _merge_deletions(operation, pending.affected_rows, read, latest, theirs)
+        return pending if changed is operation else replace(pending, operation=changed)
+    if isinstance(operation, ops.CreateIndex) and operation.new_indices:
+        indices = _narrow(operation.new_indices, read, latest, theirs)
+        indices = tuple(_raise_generations(index, theirs) for index in indices)
+        return replace(pending, operation=replace(operation, new_indices=indices))
+    return pending
+
+
+# ---- deletions
+
+
+def _merge_deletions(
+    operation: ops.Delete | ops.Update,
+    affected: Mapping[int, BitMap],
+    read: Snapshot,
+    latest: Snapshot,
+    theirs: Sequence[Transaction],
+) -> ops.Delete | ops.Update:
+    rewritten: dict[int, Fragment | None] = {}
+    for fragment_id in _touched(affected, theirs):
+        before = read.manifest.fragments.get(fragment_id)
+        current = latest.manifest.fragments.get(fragment_id)
+        if before is None or current is None or current.deletion_file == before.deletion_file:
+            continue
+        mine, others = affected[fragment_id], latest.deleted_rows(current)
+        if both := mine & others:
+            version = read.version + 1 + _last(fragment_id, theirs)
+            raise RowConflict(fragment_id, both, version)
+        rewritten[fragment_id] = _with_deletions(current, mine | others, latest)
+    return _replace_fragments(operation, rewritten) if rewritten else operation
+
+
+def _row_changing(theirs: Iterable[Transaction]) -> list[tuple[int, frozenset[int]]]:
+    """Return the place and the fragments of every transaction that deleted or moved rows."""
+    return [
+        (place, row_changes(one.operation).ids)
+        for place, one in enumerate(theirs)
+        if isinstance(one.operation, ops.Delete | ops.Update)
+    ]
+
+
+def _touched(affected: Mapping[int, BitMap], theirs: Sequence[Transaction]) -> list[int]:
+    changed: frozenset[int] = frozenset().union(*(ids for _, ids in _row_changing(theirs)))
+    return [id_ for id_ in affected if id_ in changed]
+
+
+def _last(fragment_id: int, theirs: Sequence[Transaction]) -> int:
+    return max(place for place, ids in _row_changing(theirs) if fragment_id in ids)
+
+
+def _with_deletions(fragment: Fragment, deleted: BitMap, latest: Snapshot) -> Fragment | None:
+    if len(deleted) >= fragment.physical_rows:
+        return None
+    # as by the reference: merged deletions are a bitmap, however few they are
+    file = write_deletions(latest.store, fragment.id, latest.version, deleted, DeletionKind.BITMAP)
+    return replace(fragment, deletion_file=file)
+
+
+def _replace_fragments(
+    operation: ops.Delete | ops.Update, rewritten: dict[int, Fragment | None]
+) -> ops.Delete | ops.Update:
+    kept = [f for f in operation.updated_fragments if f.id not in rewritten]
+    updated = (*kept, *filter(None, rewritten.values()))
+    emptied = tuple(id_ for id_, fragment in rewritten.items() if fragment is None)
+    if isinstance(operation, ops.Delete):
+        gone = tuple(dict.fromkeys(operation.deleted_fragment_ids + emptied))
+        return replace(operation, updated_fragments=updated, deleted_fragment_ids=gone)
+    gone = tuple(dict.fromkeys(operation.removed_fragment_ids + emptied))
+    return replace(operation, updated_fragments=updated, removed_fragment_ids=gone)
+
+
+# ---- indices
+
+
+def _narrow(
+    indices: Sequence[IndexMetadata],
+    read: Snapshot,
+    latest: Snapshot,
+    theirs: Sequence[Transaction],
+) -> tuple[IndexMetadata, ...]:
+    """Take out the fragments in which an indexed column was rewritten."""
+    changed: dict[int, set[int]] = {}
+    for transaction in theirs:
+        operation = transaction.operation
+        if isinstance(operation, ops.Update) and operation.fields_modified:
+            for fragment in operation.updated_fragments:
+                changed.setdefault(fragment.id, set()).update(operation.fields_modified)
+        elif isinstance(operation, ops.DataReplacement):
+            for group in operation.replacements:
+                changed.setdefault(group.fragment_id, set()).update(group.new_file.fields)
+        elif isinstance(operation, ops.Merge):
+            for fragment in operation.fragments:
+                before = read.manifest.fragments.get(fragment.id)
+                if before is not None and (fields := rewritten_fields(before, fragment)):
+                    changed.setdefault(fragment.id, set()).update(fields)
+    if not changed:
+        return tuple(indices)
+    return pruned(indices, latest.manifest.schema, latest.manifest.fragments, changed)
+
+
+def _raise_generations(index: IndexMetadata, theirs: Sequence[Transaction]) -> IndexMetadata:
+    """Keep the newest generation of each shard, where they were merged meanwhile."""
+    if index.name != MEM_WAL:
+        return index
+    newest: dict[UUID, int] = merged_generations(index.index_details)
+    for transaction in theirs:
+        if isinstance(transaction.operation, ops.UpdateMemWalState):
+            for one in transaction.operation.compacted_sstables:
+                newest[one.shard_id] = max(one.generation, newest.get(one.shard_id, 0))
+    return replace(index, index_details=with_generations(index.index_details, newest))

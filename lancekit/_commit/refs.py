@@ -1,0 +1,394 @@
+"""Tags, branches and clones: making and deleting them."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+
+from lancekit._commit.clock import Clock
+from lancekit._format import names
+from lancekit._format import transaction as ops
+from lancekit._format.mem_wal.names import LOGS
+from lancekit._format.names import MAIN
+from lancekit._format.refs import (
+    Branch,
+    Tag,
+    branch_file,
+    check_branch_name,
+    check_tag_name,
+    tag_file,
+)
+from lancekit._format.transaction import Transaction
+from lancekit._interrupts import attempting, outcome
+from lancekit._legible import clean, warn
+from lancekit._storage.base import Store
+from lancekit._storage.folders import leads_away
+from lancekit._versions.borrowers import borrowers
+from lancekit._versions.line import Line, check_new_place, open_line
+from lancekit._versions.listing import dataset_exists, latest_snapshot
+from lancekit._versions.reference_files import (
+    branch_files,
+    get_branch,
+    get_tag,
+    no_branch,
+    read_branches,
+    read_tags,
+    unknown_needs,
+)
+from lancekit._versions.references import parse_reference, resolve
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import (
+    CorruptFileError,
+    DatasetExistsError,
+    DatasetNotFoundError,
+    FormatError,
+    RefConflictError,
+    StorageError,
+    VersionNotFoundError,
+)
+
+__all__ = [
+    "check_free",
+    "clone_line",
+    "create_branch",
+    "create_tag",
+    "delete_branch",
+    "delete_tag",
+    "holds_branch",
+    "update_tag",
+]
+
+
+# ---- tags
+
+
+def _tag_of(line: Line, value: object) -> Tag:
+    snapshot = resolve(line, parse_reference(value, line))
+    return Tag(
+        version=snapshot.version,
+        branch=snapshot.line.branch,
+        manifest_size=snapshot.manifest_size,
+    )
+
+
+def create_tag(line: Line, name: str, reference: object) -> None:
+    """Create a tag; never replaces one.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The name cannot be used.
+    RefConflictError
+        The tag exists.
+    VersionNotFoundError
+        The reference points to nothing.
+    """
+    check_tag_name(name)
+    now = datetime.now(UTC)
+    tag = replace(_tag_of(line, reference), created_at=now, updated_at=now)
+    with _attempting("tag", name, "created", lambda: _is(line.root, name, tag)):
+        if not line.root.put_if_absent(tag_file(name), tag.to_json()):
+            raise RefConflictError(
+                f"Tag {name!r} exists already.",
+                hint="Move it with tags.update(), or delete it first.",
+                tag=name,
+            )
+
+
+def update_tag(line: Line, name: str, reference: object) -> None:
+    """Point an existing tag to another version."""
+    old = get_tag(line.root, name)
+    tag = replace(
+        _tag_of(line, reference),
+        created_at=old.created_at,
+        updated_at=datetime.now(UTC),
+        metadata=old.metadata,
+    )
+    with _attempting("tag", name, "moved", lambda: _is(line.root, name, tag)):
+        line.root.put(tag_file(name), tag.to_json())
+
+
+def _is(root: Store, name: str, tag: Tag) -> bool:
+    return root.exists(tag_file(name)) and get_tag(root, name) == tag
+
+
+def _attempting(
+    kind: str, name: str, done: str, look: Callable[[], bool], key: str | None = None
+) -> AbstractContextManager[None]:
+    return attempting(outcome(f"{kind} {clean(name)!r}", done), look, key)
+
+
+def replace_tag_metadata(root: Store, name: str, metadata: Mapping[str, str]) -> None:
+    """Replace a tag's own metadata."""
+    old = get_tag(root, name)
+    tag = replace(old, metadata=dict(metadata))
+    root.put(tag_file(name), tag.to_json())
+
+
+def delete_tag(root: Store, name: str) -> None:
+    """Delete a tag, also a damaged one; the version stays."""
+    with suppress(CorruptFileError):
+        get_tag(root, name)
+    with _attempting("tag", name, "deleted", lambda: not root.exists(tag_file(name))):
+        root.delete(tag_file(name))
+
+
+# ---- branches and clones
+
+
+def create_branch(line: Line, name: str, reference: object, clock: Clock) -> Snapshot:
+    """Fork a branch from a version: a shallow clone below `tree/`, then the branch's file.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The name cannot be used.
+    RefConflictError
+        The branch exists.
+    """
+    check_branch_name(name)
+    source = resolve(line, parse_reference(reference, line))
+    target = line.on(name)
+    if line.root.exists(branch_file(name)):
+        raise RefConflictError(
+            f"Branch {name!r} exists already.",
+            hint=f'Open it with checkout_version(("{name}", None)), or delete it first.',
+            branch=name,
+        )
+    # without its file a branch is not there: the call again lists what was made of it
+    is_listed = partial(line.root.exists, branch_file(name))
+    with _attempting("branch", name, "created", is_listed, key=target.uri):
+        created = _unlisted(source, target, name)
+        if created is None:
+            created = _put_clone(source, target, name, source.line.branch, clock)
+        steps = _identifier(line.root, source.line.branch)
+        record = Branch(
+            parent_branch=source.line.branch,
+            identifier=(*steps, (source.version, uuid.uuid4().hex)),
+            parent_version=source.version,
+            create_at=clock.now_ns() // 10**9,
+            manifest_size=source.manifest_size,
+        )
+        if not line.root.put_if_absent(branch_file(name), record.to_json()):
+            raise RefConflictError(f"Branch {name!r} was created at the same time.", branch=name)
+    return created
+
+
+def _unlisted(source: Snapshot, target: Line, name: str) -> Snapshot | None:
+    """Return what a writer that died left of the same branch, which only lacks its file.
+
+    Removing it could harm a writer that is still at work; listing it cannot.
+    """
+    if not dataset_exists(target):
+        return None
+    found = latest_snapshot(target)
+    made_by = found.transaction.operation if found.transaction else None
+    origin = (source.store.uri, source.version)
+    if (
+        isinstance(made_by, ops.Clone)
+        and found.version == source.version
+        and (made_by.ref_path, made_by.ref_version) == origin
+    ):
+        return found
+    raise RefConflictError(
+        f"What is left of another branch {name!r} is in the way: it was not made, or not deleted, "
+        "to the end.",
+        hint=f'Remove it with branches.delete("{name}"), then create the branch again.',
+        branch=name,
+    )
+
+
+def _identifier(root: Store, branch: str | None) -> tuple[tuple[int, str], ...]:
+    return () if branch is None else get_branch(root, branch).identifier
+
+
+def replace_branch_metadata(root: Store, name: str, metadata: Mapping[str, str]) -> None:
+    """Replace a branch's own metadata."""
+    record = replace(get_branch(root, name), metadata=dict(metadata))
+    root.put(branch_file(name), record.to_json())
+
+
+def delete_branch(line: Line, name: str) -> None:
+    """Delete a branch and its own files, also what a writer that died left of one.
+
+    A folder in the branch's place that holds something else, or that is behind a link, stays: then
+    only the reference goes, with a warning.
+
+    Raises
+    ------
+    BranchNotFoundError
+        There is none of that name.
+    RefConflictError
+        Another branch descends from it, a tag points to it, or others read its files.
+    CorruptFileError
+        Neither the file nor the versions of another branch can be read, so perhaps it descends.
+    """
+    if not name or name == MAIN:  # its folder would be the whole dataset
+        raise no_branch(line.root, name)
+    target = line.on(name)
+    is_listed = name in branch_files(line.root)  # a damaged one is no file, perhaps
+    has_folder = holds_branch(target, or_damaged=is_listed)
+    if not (is_listed or has_folder):
+        raise no_branch(line.root, name)
+    children = _children(line, name)
+    # a damaged tag points to nothing, so it holds nothing
+    tags = [tag for tag, t in read_tags(line.root).sound.items() if t.branch == name]
+    for what, users in (("branches", children), ("tags", tags)):
+        if users:
+            raise RefConflictError(
+                f"Branch {name!r} is still used by the {what} {', '.join(users)}.",
+                hint=f"Delete these {what} first.",
+                branch=name,
+                users=users,
+            )
+    if has_folder:
+        _check_not_borrowed(target)
+    file = branch_file(name)
+    with _attempting("branch", name, "deleted", lambda: not line.root.exists(file)):
+        line.root.delete(file)
+    why = ""
+    if has_folder:
+        try:
+            _remove_folder(line.root, name)
+        except StorageError as error:
+            if not leads_away(error):
+                raise
+            why = error.message
+    elif _holds_more(line.root, name):
+        why = f"{target.uri} is left alone: it holds no versions of that branch."
+    if why:
+        warn(f"Branch {name!r} is no longer listed. {why}")
+
+
+def _check_not_borrowed(line: Line) -> None:
+    users = {name: [s.version for s in found] for name, found in borrowers(line).items()}
+    if users:
+        said = (f"{name} ({_listed(versions)})" for name, versions in users.items())
+        raise RefConflictError(
+            f"Branch {line.name!r} has files that other lines read: {', '.join(said)}.",
+            hint="deepen() on each of them copies what its newest version needs; its older "
+            "versions need them until cleanup_old_versions() removes those.",
+            branch=line.name,
+            users=users,
+        )
+
+
+def _listed(versions: Sequence[int]) -> str:
+    shown = ", ".join(map(str, versions[-3:]))
+    more = f" and {len(versions) - 3} more" if len(versions) > 3 else ""
+    return f"version{'s' if len(versions) > 1 else ''} {shown}{more}"
+
+
+def _holds_more(root: Store, name: str) -> bool:
+    """Tell whether there is more in a branch's folder than branches whose names begin with it."""
+    folder = names.branch_folder(name)
+    within = tuple(
+        f"{names.branch_folder(other)}/"
+        for other in branch_files(root)
+        if other.startswith(f"{name}/")
+    )
+    return any(not file.name.startswith(within) for file in root.list_tree(folder))
+
+
+def _children(line: Line, name: str) -> list[str]:
+    """Return the branches that descend from a branch, whatever became of their references."""
+    listed = read_branches(line.root)
+    found = [other for other, branch in listed.sound.items() if branch.parent_branch == name]
+    for other, damage in listed.damaged.items():
+        try:
+            bases = latest_snapshot(line.on(other)).manifest.base_paths if other != name else ()
+        except (DatasetNotFoundError, VersionNotFoundError):  # then it has nothing to lose
+            continue
+        except FormatError:
+            if name in listed.damaged:  # else nobody could get rid of two of them
+                continue
+            raise unknown_needs(other, damage) from None
+        folder = f"/{names.branch_folder(name)}"
+        if any(base.path.rstrip("/").endswith(folder) for base in bases):
+            found.append(other)
+    return sorted(found)
+
+
+def holds_branch(line: Line, *, or_damaged: bool = False) -> bool:
+    """Tell whether the folder of a branch is one: its newest version says so.
+
+    Anything may lie below `tree/`, and a reference may name anything.
+    """
+    try:
+        return latest_snapshot(line).branch == line.branch
+    except (DatasetNotFoundError, VersionNotFoundError):
+        return False
+    except FormatError:
+        return or_damaged
+
+
+#: the folders of a branch beside its versions
+_PARTS = (names.TRANSACTIONS, names.DATA, names.BLOBS, names.DELETIONS, names.INDICES, LOGS)
+
+
+def _remove_folder(root: Store, name: str) -> None:
+    """Remove a branch's folder; the manifests, which tell that it is one, go last."""
+    folder = names.branch_folder(name)
+    # another branch may live in a sub-folder: then only this branch's own folders go
+    found = (file.name.removeprefix(f"{folder}/") for file in root.list_tree(folder))
+    nested = any(f"/{names.VERSIONS}/" in file for file in found if not file.startswith(f"{LOGS}/"))
+    root.delete(f"{folder}/{names.VERSIONS}/{names.HINT}")
+    for part in _PARTS:
+        root.delete_tree(f"{folder}/{part}")
+    root.delete_tree(f"{folder}/{names.VERSIONS}" if nested else folder)
+
+
+def clone_line(
+    source: Snapshot,
+    target: str | os.PathLike[str],
+    storage_options: Mapping[str, str] | None,
+    clock: Clock,
+) -> Snapshot:
+    """Make a new dataset that shares the files of one version.
+
+    Raises
+    ------
+    DatasetExistsError
+        There is a dataset at ``target``.
+    """
+    line = open_line(target, storage_options or source.line.storage_options)
+    check_free(line)
+    return _put_clone(source, line, None, source.line.branch, clock)
+
+
+def check_free(line: Line) -> None:
+    """Raise if there is a dataset already where a clone is to be, or if there cannot be one."""
+    check_new_place(line)
+    if dataset_exists(line):
+        raise DatasetExistsError(
+            f"There is a dataset at {line.uri} already.",
+            hint="Clone to another place, or remove it first.",
+            uri=line.uri,
+        )
+
+
+def _put_clone(
+    source: Snapshot, target: Line, branch: str | None, ref_name: str | None, clock: Clock
+) -> Snapshot:
+    from lancekit._commit.manifest.build import build_manifest
+    from lancekit._commit.put_version import put_first_manifest
+
+    operation = ops.Clone(
+        is_shallow=True,
+        ref_name=ref_name,
+        ref_version=source.version,
+        ref_path=source.store.uri,
+        branch_name=branch,
+    )
+    built = build_manifest(
+        source.manifest, operation, timestamp_ns=clock.now_ns(), indices=source.indices
+    )
+    transaction = Transaction(
+        read_version=source.version, uuid=str(uuid.uuid4()), operation=operation
+    )
+    return put_first_manifest(target, built, transaction)

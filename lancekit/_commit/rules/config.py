@@ -1,0 +1,129 @@
+"""Rules about config, metadata and base paths."""
+
+from __future__ import annotations
+
+from lancekit._commit.rules.effects import MapWrites, config_writes, field_names, map_writes
+from lancekit._commit.rules.verdict import COMPATIBLE, Context, Verdict, excluded, listed, retry
+from lancekit._format import operations as ops
+from lancekit._format.manifest import BasePath
+
+__all__ = ["config_and_metadata", "config_keys", "metadata_gone", "metadata_in_new_schema"]
+__all__ += ["metadata_restored", "overwrite_twice", "same_bases"]
+
+
+def _both(mine: MapWrites, theirs: MapWrites) -> frozenset[str] | None:
+    """Return the keys on which two changes of a map exclude each other, ``None`` if on none.
+
+    Removing a key twice is no conflict.  A replacement touches every key, so that it excludes any
+    other change; then the keys are those of either side.
+    """
+    if mine and theirs and (mine.replaced or theirs.replaced):
+        return mine.touched | theirs.touched
+    return (mine.upserted & theirs.touched | mine.touched & theirs.upserted) or None
+
+
+def _same_config(
+    mine: ops.Overwrite | ops.UpdateConfig, theirs: ops.Overwrite | ops.UpdateConfig
+) -> Verdict:
+    both = _both(config_writes(mine), config_writes(theirs))
+    if both is None:
+        return COMPATIBLE
+    keys = tuple(sorted(both))
+    named = listed(map(repr, keys)) or "all keys"
+    return excluded(f"both changed config {named}", config_keys=keys)
+
+
+def config_keys(mine: ops.Overwrite, theirs: ops.UpdateConfig, _context: Context) -> Verdict:
+    """Lands unless both changed the same config key; replacing the config touches every key."""
+    return _same_config(mine, theirs)
+
+
+def overwrite_twice(mine: ops.Overwrite, theirs: ops.Overwrite, _context: Context) -> Verdict:
+    """Has to be done again: the later overwrite must have seen the earlier one.
+
+    If both set the same config key, they exclude each other.
+    """
+    verdict = _same_config(mine, theirs)
+    return retry("the dataset was overwritten") if verdict.lands else verdict
+
+
+def metadata_gone(mine: ops.UpdateConfig, theirs: ops.Overwrite, _context: Context) -> Verdict:
+    """Lands unless it changes metadata of the old schema or its fields, or the same config key."""
+    changes = mine.normalised()
+    if changes.schema_metadata_updates or changes.field_metadata_updates:
+        return excluded("the schema whose metadata is to change was replaced")
+    return _same_config(mine, theirs)
+
+
+def config_and_metadata(
+    mine: ops.UpdateConfig, theirs: ops.UpdateConfig, context: Context
+) -> Verdict:
+    """Lands unless both changed the same key of the config or of the table's metadata.
+
+    Two changes of the schema's metadata, or of one field's, exclude each other whatever the keys.
+    Replacing a map touches every key of it.
+    """
+    verdict = _same_config(mine, theirs)
+    if not verdict.lands:
+        return verdict
+    ours, others = mine.normalised(), theirs.normalised()
+    tables = map_writes(ours.table_metadata_updates), map_writes(others.table_metadata_updates)
+    both = _both(*tables)
+    if both is None:
+        both = (tables[0].touched & tables[1].touched) or None
+    if both is not None:
+        keys = tuple(sorted(both))
+        return excluded(f"both changed table metadata {listed(map(repr, keys))}", config_keys=keys)
+    if ours.schema_metadata_updates and others.schema_metadata_updates:
+        return excluded("both changed the schema's metadata")
+    fields = ours.field_metadata_updates.keys() & others.field_metadata_updates.keys()
+    if fields:
+        named = ", ".join(field_names(context.read.schema, fields))
+        return excluded(f"both changed metadata of {named}", fields=tuple(sorted(fields)))
+    return COMPATIBLE
+
+
+def metadata_in_new_schema(
+    mine: ops.UpdateConfig, theirs: ops.Merge | ops.Project, context: Context
+) -> Verdict:
+    """Lands unless it changes metadata that the new schema may have changed or dropped.
+
+    Over added or cast columns any such change is done again; over a drop or a rename, that of a
+    field which was dropped cannot be.
+    """
+    changes = mine.normalised()
+    fields = set(changes.field_metadata_updates)
+    if isinstance(theirs, ops.Merge):
+        if not fields and not changes.schema_metadata_updates:
+            return COMPATIBLE
+        return retry("the schema whose metadata is to change was changed")
+    if dropped := fields - {f.id for f in theirs.schema.walk()}:
+        named = ", ".join(field_names(context.read.schema, dropped))
+        return excluded(f"{named} was dropped", fields=tuple(sorted(dropped)))
+    return COMPATIBLE
+
+
+def metadata_restored(
+    mine: ops.Restore | ops.UpdateConfig, theirs: ops.UpdateConfig | ops.Restore, _context: Context
+) -> Verdict:
+    """Lands unless metadata of the schema or of a field changed: one would take the other back."""
+    update = mine if isinstance(mine, ops.UpdateConfig) else theirs
+    assert isinstance(update, ops.UpdateConfig)  # noqa: S101  # one of the two is
+    if not update.touches_metadata:
+        return COMPATIBLE
+    return excluded("a restore and a change of schema or field metadata exclude each other")
+
+
+def same_bases(mine: ops.UpdateBases, theirs: ops.UpdateBases, _context: Context) -> Verdict:
+    """Lands unless both added a base path with the same id, name or path."""
+    taken = {key for base in theirs.new_bases for key in _base_keys(base)}
+    both = sorted({base.path for base in mine.new_bases if _base_keys(base) & taken})
+    if not both:
+        return COMPATIBLE
+    return excluded(f"both added base path {listed(both)}", bases=tuple(both))
+
+
+def _base_keys(base: BasePath) -> set[tuple[str, object]]:
+    # an id of 0 is not given out yet
+    keys = {("id", base.id or None), ("name", base.name), ("path", base.path)}
+    return {key for key in keys if key[1] is not None}

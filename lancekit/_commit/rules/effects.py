@@ -1,0 +1,145 @@
+"""What an operation touches: fragments, files, fields, config keys.  Rules and rebase ask here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from lancekit._format import operations as ops
+from lancekit._format.fragment import DataFile, Fragment
+from lancekit._format.operation_parts import UpdateMap
+from lancekit._format.schema import LanceField, LanceSchema
+
+__all__ = [
+    "MapWrites",
+    "RowChanges",
+    "backing_files",
+    "changed_fields",
+    "config_writes",
+    "field_names",
+    "fragment_ids",
+    "is_in_place",
+    "map_writes",
+    "paths_by_id",
+    "row_changes",
+    "written_fields",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """The fragments that a delete or an update leaves changed, those it removes and adds."""
+
+    updated: Mapping[int, Fragment]
+    removed: frozenset[int]
+    added: tuple[Fragment, ...] = ()
+
+    @property
+    def ids(self) -> frozenset[int]:
+        """The fragments of the version it read that it touches."""
+        return self.removed | self.updated.keys()
+
+
+def row_changes(operation: ops.Delete | ops.Update) -> RowChanges:
+    """Return what a delete or an update does to fragments."""
+    updated = {f.id: f for f in operation.updated_fragments}
+    if isinstance(operation, ops.Delete):
+        return RowChanges(updated, frozenset(operation.deleted_fragment_ids))
+    removed = frozenset(operation.removed_fragment_ids)
+    return RowChanges(updated, removed, tuple(operation.new_fragments))
+
+
+def is_in_place(update: ops.Update) -> bool:
+    """Whether an update rewrites columns where they are, and moves no row."""
+    return update.update_mode is ops.UpdateMode.REWRITE_COLUMNS
+
+
+def changed_fields(old: LanceSchema, new: LanceSchema) -> frozenset[int]:
+    """Return the fields of one schema that another lacks, or has under another name or type."""
+
+    def told(schema: LanceSchema) -> dict[int, tuple[object, ...]]:
+        return {f.id: (f.name, f.parent_id, f.nullable, f.logical_type) for f in schema.walk()}
+
+    before, after = told(old), told(new)
+    return frozenset(id_ for id_, what in before.items() if after.get(id_) != what)
+
+
+def fragment_ids(
+    operation: ops.Delete | ops.Update | ops.Rewrite | ops.DataReplacement,
+) -> frozenset[int]:
+    """Return the existing fragments that an operation changes or removes."""
+    if isinstance(operation, ops.Rewrite):
+        return operation.all_old_ids
+    if isinstance(operation, ops.DataReplacement):
+        return operation.fragment_ids
+    return row_changes(operation).ids
+
+
+def written_fields(fragments: Iterable[Fragment]) -> frozenset[int]:
+    """Return the ids of the fields that fragments store."""
+    return frozenset(
+        id_ for fragment in fragments for file in fragment.files for id_ in file.fields if id_ >= 0
+    )
+
+
+def backing_files(fragment: Fragment, fields: Collection[int]) -> frozenset[DataFile]:
+    """Return the files that hold any of the fields."""
+    return frozenset(file for file in fragment.files if not set(file.fields).isdisjoint(fields))
+
+
+# ---- schemas
+
+
+def paths_by_id(schema: LanceSchema) -> dict[int, str]:
+    """Return each field's path, such as ``point.x``, by its id."""
+    found: dict[int, str] = {}
+
+    def add(field: LanceField, prefix: str) -> None:
+        found[field.id] = prefix + field.name
+        for child in field.children:
+            add(child, f"{prefix}{field.name}.")
+
+    for top in schema.fields:
+        add(top, "")
+    return found
+
+
+def field_names(schema: LanceSchema, ids: Iterable[int]) -> list[str]:
+    """Return the paths of fields, or ``field 7`` for one that is not in the schema."""
+    paths = paths_by_id(schema)
+    return [repr(paths[id_]) if id_ in paths else f"field {id_}" for id_ in sorted(ids)]
+
+
+# ---- maps of strings
+
+
+@dataclass(frozen=True, slots=True)
+class MapWrites:
+    """The keys of a map that are set and removed; a replacement of the map touches all keys."""
+
+    upserted: frozenset[str] = frozenset()
+    deleted: frozenset[str] = frozenset()
+    replaced: bool = False
+
+    @property
+    def touched(self) -> frozenset[str]:
+        """The keys that are named."""
+        return self.upserted | self.deleted
+
+    def __bool__(self) -> bool:
+        return self.replaced or bool(self.touched)
+
+
+def map_writes(update: UpdateMap | None) -> MapWrites:
+    """Return what an update does to its map."""
+    if update is None:
+        return MapWrites()
+    upserted = frozenset(key for key, value in update.updates.items() if value is not None)
+    return MapWrites(upserted, frozenset(update.updates) - upserted, update.replace)
+
+
+def config_writes(operation: ops.Overwrite | ops.UpdateConfig) -> MapWrites:
+    """Return what an operation does to the config."""
+    if isinstance(operation, ops.Overwrite):
+        return MapWrites(frozenset(operation.config_upsert_values))
+    return map_writes(operation.normalised().config_updates)

@@ -1,0 +1,206 @@
+"""Rules about indices.  What they cover is narrowed by `rebase` and by the next manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
+
+from lancekit._commit.rules.effects import field_names
+from lancekit._commit.rules.verdict import (
+    COMPATIBLE,
+    Context,
+    Verdict,
+    excluded,
+    listed,
+    named_fragments,
+    rebased,
+    retry,
+)
+from lancekit._format import operations as ops
+from lancekit._format.index import FRAGMENT_REUSE, IndexMetadata, fragment_reuse_of
+from lancekit._format.mem_wal.names import MEM_WAL
+
+__all__ = ["index_of_rewritten_columns", "index_of_rewritten_rows", "index_over_new_schema"]
+__all__ += ["log_index_over_new_schema", "rewrite_of_indexed_rows", "same_indices"]
+
+
+def same_indices(mine: ops.CreateIndex, theirs: ops.CreateIndex, _context: Context) -> Verdict:
+    """Lands unless both changed the same index; dropping it twice is no conflict.
+
+    Has to be done again if both add segments of one name, if one adds a segment while the other
+    removes that index, or if a segment that both remove is replaced by one of them.
+    """
+    added, their_added = _names(mine.new_indices), _names(theirs.new_indices)
+    removed, their_removed = _names(mine.removed_indices), _names(theirs.removed_indices)
+    replaced = {
+        ours.name
+        for ours in mine.removed_indices
+        for other in theirs.removed_indices
+        if ours.uuid == other.uuid and {ours.name, other.name} & (added | their_added)
+    }
+    both = (
+        added & their_added
+        | (added - removed) & their_removed
+        | (their_added - their_removed) & removed
+        | replaced
+    )
+    if not both:
+        return COMPATIBLE
+    names = tuple(sorted(both))
+    return retry(f"both changed index {listed(map(repr, names))}", indices=names)
+
+
+def _names(indices: Iterable[IndexMetadata]) -> set[str]:
+    return {index.name for index in indices}
+
+
+def _moved(indices: Sequence[IndexMetadata], old: frozenset[int]) -> Verdict:
+    """Judge indices whose entries point into fragments that are replaced."""
+    for index in indices:
+        if index.fragment_ids is None:
+            return retry(
+                f"index {index.name!r} does not say which fragments it covers, and "
+                f"{named_fragments(old)} was rewritten",
+                indices=(index.name,),
+                fragments=tuple(sorted(old)),
+            )
+        if both := {id_ for id_ in old if id_ in index.fragment_ids}:
+            return retry(
+                f"{named_fragments(both)}, which index {index.name!r} covers, was rewritten",
+                indices=(index.name,),
+                fragments=tuple(sorted(both)),
+            )
+    return COMPATIBLE
+
+
+def index_of_rewritten_rows(
+    mine: ops.CreateIndex, theirs: ops.Rewrite, _context: Context
+) -> Verdict:
+    """Lands unless fragments that a new index covers were rewritten, or it covers unknown ones.
+
+    The index that maps rows from before a compaction to those after it is always to be made again:
+    the rewrite may have added to it, which its transaction does not say.
+    """
+    if fragment_reuse_of((*mine.new_indices, *mine.removed_indices)) is not None:
+        return retry(
+            f"the index of moved rows was made anew, and {named_fragments(theirs.all_old_ids)} "
+            "was rewritten",
+            indices=(FRAGMENT_REUSE,),
+            fragments=tuple(sorted(theirs.all_old_ids)),
+        )
+    return _moved(mine.new_indices, theirs.all_old_ids)
+
+
+def rewrite_of_indexed_rows(
+    mine: ops.Rewrite, theirs: ops.CreateIndex, _context: Context
+) -> Verdict:
+    """Lands unless an index was made of fragments that it rewrites, or of unknown ones.
+
+    The index that maps rows from before a compaction to those after it stands alone in its
+    transaction, and does not matter.
+    """
+    if fragment_reuse_of(theirs.new_indices) is not None:
+        if len(theirs.new_indices) == len(theirs.removed_indices) == 1:
+            return COMPATIBLE
+        return excluded(
+            "the index of moved rows was changed together with others", indices=(FRAGMENT_REUSE,)
+        )
+    return _moved(theirs.new_indices, mine.all_old_ids)
+
+
+def index_of_rewritten_columns(
+    mine: ops.CreateIndex, theirs: ops.Update | ops.DataReplacement, context: Context
+) -> Verdict:
+    """Lands without the fragments in which an indexed column was rewritten meanwhile.
+
+    Has to be done again if the index does not say which fragments it covers.
+    """
+    if isinstance(theirs, ops.Update):
+        ids = {f.id for f in theirs.updated_fragments}
+        fields = frozenset(theirs.fields_modified)
+    else:
+        ids = set(theirs.fragment_ids)
+        fields = frozenset(chain(*(group.new_file.fields for group in theirs.replacements)))
+    return _narrowed(mine, ids, fields, context)
+
+
+def _narrowed(
+    mine: ops.CreateIndex, ids: Collection[int], fields: frozenset[int], context: Context
+) -> Verdict:
+    names, covered = [], set()
+    for index in mine.new_indices:
+        if fields.isdisjoint(_with_children(index.fields, context)):
+            continue
+        if index.fragment_ids is None:
+            return retry(
+                f"a column of index {index.name!r} was rewritten, and it does not say which "
+                "fragments it covers",
+                indices=(index.name,),
+                fragments=tuple(sorted(ids)),
+            )
+        both = {id_ for id_ in ids if id_ in index.fragment_ids}
+        if both:
+            names.append(index.name)
+            covered |= both
+    if not names:
+        return COMPATIBLE
+    return rebased(
+        f"index {listed(map(repr, names))} leaves out {named_fragments(covered)}, in which its "
+        "column was rewritten",
+        indices=tuple(names),
+        fragments=tuple(sorted(covered)),
+    )
+
+
+def _with_children(fields: Collection[int], context: Context) -> frozenset[int]:
+    """Return the ids of fields and of everything in them."""
+    own = frozenset(fields)
+    inside = (f.id for top in context.read.schema.walk() if top.id in own for f in top.walk())
+    return own.union(inside)
+
+
+def index_over_new_schema(
+    mine: ops.CreateIndex, theirs: ops.Merge | ops.Project, context: Context
+) -> Verdict:
+    """Lands unless an indexed column was dropped, or made anew under its name.
+
+    Over added or cast columns, it leaves out the fragments in which an indexed column was
+    rewritten, and the index of a write-ahead log has to be made again.
+    """
+    known = {f.id for f in theirs.schema.walk()}
+    for index in mine.new_indices:
+        if lost := set(index.fields) - known:
+            named = ", ".join(field_names(context.read.schema, lost))
+            return retry(
+                f"{named}, which index {index.name!r} is on, was dropped or made anew",
+                indices=(index.name,),
+                fields=tuple(sorted(lost)),
+            )
+    if isinstance(theirs, ops.Project):
+        return COMPATIBLE
+    if any(index.name == MEM_WAL for index in mine.new_indices):
+        return retry("columns were added or changed", indices=(MEM_WAL,))
+    return _over_files(mine, theirs, context)
+
+
+def _over_files(mine: ops.CreateIndex, theirs: ops.Merge, context: Context) -> Verdict:
+    """Judge indices over a merge, which lists all fragments and may have new files for any."""
+    fields = _with_children([f for index in mine.new_indices for f in index.fields], context)
+    changed = set()
+    for fragment in theirs.fragments if fields else ():
+        before = context.read.fragments.get(fragment.id)
+        if before is not None and before.files != fragment.files:
+            old = {(f.path, id_) for f in before.files for id_ in f.fields if id_ in fields}
+            new = {(f.path, id_) for f in fragment.files for id_ in f.fields if id_ in fields}
+            if old != new:
+                changed.add(fragment.id)
+    return _narrowed(mine, changed, fields, context) if changed else COMPATIBLE
+
+
+def log_index_over_new_schema(
+    _mine: ops.Merge, theirs: ops.CreateIndex, _context: Context
+) -> Verdict:
+    """Lands unless the index of a write-ahead log was made, which depends on the schema."""
+    if any(index.name == MEM_WAL for index in theirs.new_indices):
+        return retry("the index of a write-ahead log was made", indices=(MEM_WAL,))
+    return COMPATIBLE

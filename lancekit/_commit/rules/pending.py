@@ -1,0 +1,87 @@
+"""A change that is not committed yet, with what only its writer knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from pyroaring import BitMap
+
+from lancekit._commit.rules.exactly_once import BatchMarker
+from lancekit._format.index import IndexMetadata
+from lancekit._format.manifest import BasePath
+from lancekit._format.transaction import Operation, Transaction
+
+__all__ = ["Pending", "ReuseEntry"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReuseEntry:
+    """The entry that tells where rows are which moved, and that in whose place it is put."""
+
+    new: IndexMetadata
+    old: IndexMetadata | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """An operation on its way into a version.
+
+    `affected_rows` holds, for each fragment, the offsets of the rows that the operation deletes
+    or moves.  It never reaches the wire; with it, two writers that changed different rows of one
+    fragment can both land.  `uuid` lets a writer recognise its own commit.
+
+    An update or a merge with `next_row_id` takes rows over as they are, with their ids and the
+    versions that its fragments record of them: the ids below that number are given out; `covers`
+    has the fragments that indices cover then.  A merge with `moves_rows` brings rows, too, deletes
+    rows, and leaves fragments out; it must be committed strictly.  A rewrite with `reuse` leaves
+    indices as they are, and says there where rows are now.  `bases` are base paths that come with
+    the change.
+
+    `doing` is what the user called, where the operation's name does not say it.  With a `mark` it
+    lands at most once; `implied` are marks of other series whose changes it brings along, put
+    unless a later one is there.  `based_on` is a prefix of config keys that the change was worked
+    out from: if another writer changed one of them, it has to be worked out again.
+    """
+
+    operation: Operation
+    uuid: str
+    affected_rows: Mapping[int, BitMap] | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    doing: str = ""
+    mark: BatchMarker | None = None
+    implied: tuple[BatchMarker, ...] = ()
+    based_on: str | None = None
+    next_row_id: int | None = None
+    moves_rows: bool = False
+    covers: Mapping[UUID, BitMap] | None = None
+    reuse: ReuseEntry | None = None
+    bases: tuple[BasePath, ...] = ()
+
+    def marks_upon(self, config: Mapping[str, str]) -> dict[str, str]:
+        """Return the marks to put on top of a version of this config, as entries of it."""
+        marks = [mark for mark in self.implied if not mark.has_landed(config)]
+        if self.mark is not None:
+            marks.append(self.mark)
+        return {mark.key: mark.text for mark in marks}
+
+    def is_based_on(self, read: Mapping[str, str], latest: Mapping[str, str]) -> bool:
+        """Return True if all config keys that matter are as they were read."""
+        prefix = self.based_on
+        if prefix is None:
+            return True
+        one, other = (
+            {key: text for key, text in config.items() if key.startswith(prefix)}
+            for config in (read, latest)
+        )
+        return one == other
+
+    def transaction(self, read_version: int) -> Transaction:
+        """Return what is stored of the change, based on a version."""
+        return Transaction(
+            read_version=read_version,
+            uuid=self.uuid,
+            operation=self.operation,
+            transaction_properties=self.properties,
+        )

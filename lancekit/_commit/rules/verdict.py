@@ -1,0 +1,130 @@
+"""What a conflict rule answers: an outcome, and the evidence for it.
+
+The sentences a person reads are made of the evidence here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from lancekit._commit.rules.pending import Pending
+from lancekit._format.manifest import Manifest
+
+__all__ = [
+    "COMPATIBLE",
+    "Context",
+    "Evidence",
+    "Outcome",
+    "Rule",
+    "Verdict",
+    "excluded",
+    "listed",
+    "named_fragments",
+    "rebased",
+    "retry",
+]
+
+#: how many ids, names or rows a sentence lists
+_SHOWN = 5
+
+
+class Outcome(Enum):
+    """What happens to my transaction."""
+
+    COMPATIBLE = "lands as it is"
+    REBASED = "lands, adapted to what the other one changed"
+    RETRYABLE = "has to be worked out again on the newest version"
+    INCOMPATIBLE = "can never land"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What both touched, in a sentence and as facts.
+
+    Parameters
+    ----------
+    sentence
+        For a person, without a full stop.
+    fragments, fields
+        Ids.
+    rows
+        Row addresses: fragment id times 2**32, plus the row's offset.
+    keys
+        Hashes of inserted keys that both have; empty where filters only tell that there may be.
+    keys_certain
+        Whether a key is shared for certain, not only possibly.
+    config_keys, indices, bases
+        Names.
+    generations
+        Regions of a write-ahead log and the generation that the other one merged.
+    """
+
+    sentence: str
+    fragments: tuple[int, ...] = ()
+    rows: tuple[int, ...] = ()
+    fields: tuple[int, ...] = ()
+    keys: tuple[int, ...] = ()
+    keys_certain: bool = False
+    config_keys: tuple[str, ...] = ()
+    indices: tuple[str, ...] = ()
+    generations: tuple[tuple[str, int], ...] = ()
+    bases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An outcome and its evidence; what lands unchanged needs none."""
+
+    outcome: Outcome
+    evidence: Evidence | None = None
+
+    @property
+    def lands(self) -> bool:
+        """Whether the transaction can go on top of the other one."""
+        return self.outcome in {Outcome.COMPATIBLE, Outcome.REBASED}
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a rule may look at besides the two operations.
+
+    `mine` has what only its writer knows; `read` is the version it was worked out from.
+    """
+
+    mine: Pending
+    read: Manifest
+
+
+#: my operation, theirs, and the context; `RULES` hands each rule the kinds it is for
+Rule = Callable[[Any, Any, Context], Verdict]
+
+COMPATIBLE = Verdict(Outcome.COMPATIBLE)
+
+
+def rebased(sentence: str, **facts: Any) -> Verdict:
+    """Return the verdict that mine lands once it is adapted."""
+    return Verdict(Outcome.REBASED, Evidence(sentence=sentence, **facts))
+
+
+def retry(sentence: str, **facts: Any) -> Verdict:
+    """Return the verdict that the work has to be done again."""
+    return Verdict(Outcome.RETRYABLE, Evidence(sentence=sentence, **facts))
+
+
+def excluded(sentence: str, **facts: Any) -> Verdict:
+    """Return the verdict that the two changes exclude each other."""
+    return Verdict(Outcome.INCOMPATIBLE, Evidence(sentence=sentence, **facts))
+
+
+def listed(items: Iterable[Any]) -> str:
+    """Return the first few items, separated by commas."""
+    items = list(items)
+    return ", ".join(map(str, items[:_SHOWN])) + (", ..." if len(items) > _SHOWN else "")
+
+
+def named_fragments(ids: Collection[int]) -> str:
+    """Return ``fragment 3`` or ``fragments 3, 4``."""
+    return f"fragment{'s' if len(ids) > 1 else ''} {listed(sorted(ids))}"

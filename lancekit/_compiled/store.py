@@ -1,0 +1,227 @@
+"""The file of compiled kernels in the user's cache folder: found, trusted, loaded, made.
+
+It is machine code, and whoever can write it runs what they like: it is read only from a folder, and
+as a file, of this user's that nobody else may write to, and through no link.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from xxhash import xxh3_128
+
+from lancekit._compiled.linking import Code, linked
+from lancekit._hooks import hooks
+from lancekit._own_files import cache_folder
+from lancekit._version import __version__
+
+__all__ = ["BuildError", "build", "file_of_kernels", "load", "locked", "put"]
+
+PACKAGE = Path(__file__).parents[1]
+PROGRAM = "import sys; from lancekit._compiled.build import main; main(*sys.argv[1:])"
+#: a compilation takes some ten seconds of a processor
+BUILD_SECONDS = 600
+#: a checksum, which tells a file that is not whole; hashlib takes twice as long to load as all else
+_DIGEST = 16
+
+
+class BuildError(RuntimeError):
+    """The kernels could not be compiled."""
+
+
+@cache
+def _name(modules: tuple[str, ...]) -> str:
+    """Return the name of the file that fits these sources, these libraries and this processor."""
+    digest = xxh3_128()
+    facts = [__version__, _release("numba"), _release("llvmlite"), sys.implementation.cache_tag]
+    digest.update("\n".join([*map(str, facts), *_processor()]).encode())
+    package = str(PACKAGE)  # paths as texts, which take half the time of all of this
+    ours = sorted(path.name for path in PACKAGE.joinpath("_compiled").glob("*.py"))
+    theirs = [home.partition(".")[2].replace(".", "/") + ".py" for home in modules]
+    for source in [*(f"_compiled/{name}" for name in ours), *theirs]:
+        with open(f"{package}/{source}", "rb") as file:  # noqa: PTH123
+            digest.update(file.read())
+    return f"{__version__}-{digest.hexdigest()[:24]}"
+
+
+def _release(package: str) -> str:
+    """Return what tells a release of a package: what is installed says it at length."""
+    found = find_spec(package)
+    if found is not None and found.origin is not None:
+        with suppress(OSError):
+            return Path(found.origin).with_name("_version.py").read_text(encoding="utf-8")
+    from importlib.metadata import version  # loads email, csv and zipfile
+
+    return version(package)
+
+
+def file_of_kernels() -> Path:
+    """Return where the kernels are, or would be."""
+    return cache_folder() / "kernels" / _name(hooks.kernels)
+
+
+def load() -> Code | None:
+    """Return the compiled kernels; ``None`` if there are none that can be trusted and used."""
+    try:
+        content = _content(file_of_kernels())
+        return None if content is None else linked(content)
+    except (OSError, RuntimeError):  # the system's, llvmlite's own, or a user without a home
+        return None
+
+
+def build(*, wait: bool = False, again: bool = False) -> bool:
+    """Compile the kernels in a process of their own; ``False`` if they could not be compiled.
+
+    Parameters
+    ----------
+    wait
+        Wait for another process that compiles them, and raise `BuildError` if it goes wrong.
+    again
+        Compile them even if they are there.
+    """
+    import subprocess
+
+    try:
+        path = file_of_kernels()
+        with locked(path, wait=wait) as lock:
+            if again or _content(path) is None:
+                _compile(path, lock)
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+        if wait:
+            raise BuildError(str(error)) from error
+        return False
+    return True
+
+
+def _compile(path: Path, lock: int) -> None:
+    import subprocess
+
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", PROGRAM, str(path), *hooks.kernels],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=BUILD_SECONDS,
+        check=False,
+        pass_fds=(lock,),  # what it does is done by one alone, even if this one ends
+        start_new_session=True,
+        env=_environment(),
+    )
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or ["no reason was given"]
+        raise BuildError(said[-1])
+
+
+def put(path: Path, content: bytes) -> None:
+    """Write the file, whole or not at all."""
+    aside = path.with_name(f".{path.name}-{os.getpid()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    try:
+        with open(os.open(aside, flags, 0o600), "wb") as file:  # noqa: PTH123
+            file.write(xxh3_128(content).digest() + content)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _environment() -> dict[str, str]:
+    """Return an environment in which Python finds what it finds here."""
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("NUMBA_")}
+    path = [str(PACKAGE.parent), *filter(None, sys.path)]
+    return {**kept, "PYTHONPATH": os.pathsep.join(path)}
+
+
+def _content(path: Path) -> bytes | None:
+    """Return what was compiled, if it is there, whole, and nobody else's."""
+    try:
+        folder = _opened(path.parent)
+    except OSError:
+        return None
+    try:
+        with open(  # noqa: PTH123
+            os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder), "rb"
+        ) as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode) or not _is_mine(found):
+                return None
+            content = file.read()
+    except OSError:
+        return None
+    finally:
+        os.close(folder)
+    whole = xxh3_128(content[_DIGEST:]).digest() == content[:_DIGEST]
+    return content[_DIGEST:] if whole else None
+
+
+def _opened(folder: Path) -> int:
+    """Open the folder, unless it is a link or others may change what is in it."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    if not _is_mine(os.fstat(opened)):
+        os.close(opened)
+        raise PermissionError(f"{folder} can be changed by others; remove it")
+    return opened
+
+
+def _is_mine(found: os.stat_result) -> bool:
+    return found.st_uid == os.geteuid() and not found.st_mode & 0o077
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool) -> Iterator[int]:
+    """Make the folder, and hold the lock of who compiles; `BlockingIOError` if another does."""
+    path.parent.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        path.parent.mkdir(mode=0o700)
+    folder = _opened(path.parent)
+    try:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+        lock = os.open(f"{path.name}.lock", flags, 0o600, dir_fd=folder)
+    finally:
+        os.close(folder)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield lock
+    finally:
+        os.close(lock)
+
+
+# ---- which processor this is, for code that is compiled for it alone
+
+_TOLD = Path("/proc/cpuinfo")
+#: what of it differs between kinds of processors, and not from one moment to the next
+_FACTS = frozenset(
+    {
+        *("vendor_id", "cpu family", "model", "model name", "stepping", "flags"),
+        *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"),
+    }
+)
+#: the first of many processors fits in it
+_ENOUGH = 1 << 14
+
+
+def _processor() -> list[str]:
+    """Return what tells this kind of processor from others."""
+    found = [sys.platform, *_told()]
+    if len(found) > 1:
+        return [*found, os.uname().machine]
+    from llvmlite import binding
+
+    features = binding.get_host_cpu_features().flatten()
+    return [binding.get_process_triple(), binding.get_host_cpu_name(), features]
+
+
+def _told() -> Iterator[str]:
+    """Yield what Linux says of the first processor; it takes a hundredth of importing llvmlite."""
+    with suppress(OSError), _TOLD.open(encoding="utf-8", errors="replace") as file:
+        for line in file.read(_ENOUGH).partition("\n\n")[0].splitlines():
+            if line.partition(":")[0].strip() in _FACTS:
+                yield line

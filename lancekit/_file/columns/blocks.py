@@ -1,0 +1,242 @@
+"""Decoded rows that are remembered: pages are cut into blocks, each kept as an array of its own.
+
+A block is kept when its rows are read for the second time, so that a long scan drives nothing out
+(`lancekit._cache.found_or_seen`).  Of rows that lie far
+apart so few may be in a block that decoding all of it would cost more than it saves; and what is
+not decoded, but seen where it lies in a mapped file, is not kept at all.
+
+An error of a block is none of a read that wants a part of it: such a read goes the usual way.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit import _arrow_compute as pc
+from lancekit import _arrow_kernels as ak
+from lancekit._cache import VALUES, found_or_seen, keep, look_up
+from lancekit._file.columns.page_runs import PageGroup
+from lancekit._file.columns.threads import is_costly
+from lancekit._file.container.prefetch import PrefetchedSource
+from lancekit._file.kernels.memory import Room, owned, set_aside
+from lancekit._file.kernels.row_selection import Rows
+from lancekit._format.pb import encodings_v20_pb2
+from lancekit.errors import LancekitError
+
+__all__ = ["BlockBounds", "Blocks", "Part", "blocks_of"]
+
+#: Encoded bytes of a block, and its rows at most and, however large they are, at least.
+_BLOCK_BYTES, _MOST_ROWS, _LEAST_ROWS = 1 << 21, 1 << 16, 1 << 10
+
+#: At least so many rows of a block are decoded in the time that one takes which lies apart.
+_APART = 16
+
+#: What bounds are called, and take.
+_BOUNDS, _BOUNDS_BYTES = "bounds", 400
+
+Decode = Callable[[Rows], pa.Array]
+
+
+class BlockBounds(NamedTuple):
+    """The least and the greatest value of a block, ``None`` if all are null, and how many are."""
+
+    least: Any
+    greatest: Any
+    nulls: int
+
+
+class Part(NamedTuple):
+    """Rows of one run of pages, and whence they come: an array, a block to fill, or the file."""
+
+    rows: Rows
+    block: int = 0
+    array: pa.Array | None = None
+    fill: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The blocks of one run of pages.
+
+    `whole` asks that nothing but the wanted rows is read, in as few reads as without.
+    """
+
+    key: Hashable
+    rows: int
+    step: int
+    encoded_bytes: int
+    whole: bool
+    kind: pa.DataType
+
+    def parts(self, rows: Rows) -> Iterator[Part]:
+        """Yield all of the rows, in order, in parts with one origin each."""
+        cuts = [(0, 0, len(rows))] if self.rows <= self.step else list(self._cut(rows))
+        wanted = []
+        for block, begin, end in cuts:
+            count = len(self.span(block))
+            uses = end - begin
+            if not isinstance(rows, range):
+                uses = min(count, uses * _APART)
+            wanted.append(((self.key, block), uses, count))
+        found = found_or_seen(VALUES, wanted, self.encoded_bytes * self.step // self.rows)
+        if self.whole and not all(isinstance(value, pa.Array) for value in found):
+            yield Part(rows, fill=any(value is True for value in found))
+            return
+        start = stop = 0  # of what is read from the file
+        for (block, begin, end), value in zip(cuts, found, strict=True):
+            part = rows[begin:end]
+            array = value if isinstance(value, pa.Array) else None
+            fill = value is True
+            if array is None and not fill:
+                stop = end
+                continue
+            if start < stop:
+                yield Part(rows[start:stop])
+            yield Part(part, block, array, fill)
+            start = stop = end
+        if start < stop:
+            yield Part(rows[start:stop])
+
+    def span(self, block: int) -> range:
+        """Return the rows of a block."""
+        return range(block * self.step, min((block + 1) * self.step, self.rows))
+
+    def _cut(self, rows: Rows) -> Iterator[tuple[int, int, int]]:
+        """Yield each block that holds any of the rows, and which of them these are."""
+        step = self.step
+        if isinstance(rows, range):
+            for block in range(rows.start // step, (rows.stop - 1) // step + 1):
+                begin, end = max(rows.start, block * step), min(rows.stop, (block + 1) * step)
+                yield block, begin - rows.start, end - rows.start
+            return
+        blocks, begins = np.unique(rows // step, return_index=True)
+        begins = begins.tolist()
+        yield from zip(blocks.tolist(), begins, [*begins[1:], len(rows)], strict=True)
+
+    def select(self, part: Part) -> pa.Array:
+        """Return the rows of a part that are remembered."""
+        return _select(part.array, part.rows, part.block * self.step)
+
+    def fill(self, part: Part, decode: Decode) -> pa.Array:
+        """Decode the rows of a part, and keep the block that they are in."""
+        block = self.span(part.block)
+        array = None
+        with set_aside() as rooms, suppress(LancekitError):
+            array = decode(block)
+        if array is None:
+            gc.collect()  # errors stand in circles, which hold what had been decoded by then
+            return decode(part.rows)
+        return self.filled(part, array, rooms)
+
+    def filled(self, part: Part, array: pa.Array, rooms: Sequence[Room] = ()) -> pa.Array:
+        """Keep the block that the rows of a part are in, and return these."""
+        array = self._keep(part.block, array, rooms)
+        return _select(array, part.rows, part.block * self.step)
+
+    def fill_inside(self, rows: Rows, decode: Decode) -> pa.Array:
+        """Decode rows, and keep the blocks of which all rows are among them."""
+        array = decode(rows)
+        if isinstance(rows, range):
+            for block, begin, end in self._cut(rows):
+                if end - begin == len(self.span(block)):
+                    self._keep(block, array[begin:end])
+        return array
+
+    def bounds(self, rows: range) -> Iterator[tuple[range, BlockBounds | None]]:
+        """Yield the rows of each block, and between what its values lie, if that is known."""
+        has_bounds = _has_bounds(self.kind)
+        for block, begin, end in self._cut(rows):
+            yield rows[begin:end], self._between(block) if has_bounds else None
+
+    def _between(self, block: int) -> BlockBounds | None:
+        """Return the bounds of a block, found out once, when they are first asked for."""
+        key = (_BOUNDS, self.key, block)
+        found: BlockBounds | None = look_up(_BOUNDS, key)
+        if found is None:
+            array = look_up(VALUES, (self.key, block))
+            if array is None:
+                return None
+            found = keep(_BOUNDS, key, _bounds(array), _BOUNDS_BYTES)
+        return None if found is _UNBOUNDED else found
+
+    def _keep(self, block: int, array: pa.Array, rooms: Sequence[Room] = ()) -> pa.Array:
+        mine = owned(array, rooms)
+        return keep(VALUES, (self.key, block), mine, mine.get_total_buffer_size())
+
+
+def blocks_of(run: PageGroup, rows: int, kind: pa.DataType) -> Blocks | None:
+    """Return the blocks of a run of pages, ``None`` if what is decoded of it is not remembered.
+
+    Parameters
+    ----------
+    rows
+        How many the run has: of lists of fixed size, fewer than the pages say.
+    kind
+        What the rows are decoded to.
+    """
+    first, size = run.first, run.encoded_bytes
+    if first.page.key is None or not rows:
+        return None
+    remote = isinstance(first.page.source, PrefetchedSource)
+    if not (_is_worth(first.encoding, remote) or is_costly(first)):
+        return None
+    # a power of two of rows
+    step = 1 << (_BLOCK_BYTES * rows // max(size, 1)).bit_length() >> 1
+    step = min(max(step, _LEAST_ROWS), _MOST_ROWS)
+    key = (first.page.key, len(run.pages), _name(kind))
+    return Blocks(key, rows, step, size, whole=remote, kind=kind)
+
+
+#: of a block with something that is no number, which is neither less nor greater
+_UNBOUNDED = BlockBounds(None, None, 0)
+
+
+def _has_bounds(kind: pa.DataType) -> bool:
+    """Return whether values are numbers: the least of many texts takes longer than any filter."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind))
+
+
+def _bounds(array: Any) -> BlockBounds:
+    """Return the least and the greatest value, as comparisons go by them."""
+    of_floats = pa.types.is_floating(array.type)
+    if of_floats and pc.any(pc.is_nan(array)).as_py():
+        return _UNBOUNDED
+    found: Any = pc.min_max(array)
+    least, greatest = found["min"].as_py(), found["max"].as_py()
+    if of_floats and least == 0:  # which of the two zeros it is does not matter to all comparisons
+        least = -0.0
+    if of_floats and greatest == 0:
+        greatest = 0.0
+    return BlockBounds(least, greatest, ak.null_count(array))
+
+
+def _is_worth(encoding: Any, remote: bool) -> bool:
+    """Return whether more is done to values than to look where they lie."""
+    if isinstance(encoding, encodings_v20_pb2.ArrayEncoding):
+        return remote
+    layout = encoding.WhichOneof("layout")
+    return layout == "mini_block" or (remote and layout == "full_zip")
+
+
+def _name(kind: pa.DataType) -> str | bytes:
+    """Return what tells a type from all others, the metadata of its fields included."""
+    if kind.num_fields == 0:
+        return str(kind)
+    serialised: bytes = pa.schema([pa.field("", kind)]).serialize().to_pybytes()
+    return serialised
+
+
+def _select(array: Any, rows: Rows, first: int) -> pa.Array:
+    found: pa.Array
+    if isinstance(rows, range):
+        found = array[rows.start - first : rows.stop - first]
+    else:
+        found = ak.take(array, rows - first)
+    return found

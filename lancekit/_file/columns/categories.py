@@ -1,0 +1,110 @@
+"""Dictionaries with small keys: one key must be able to tell apart all values of a file.
+
+A file may have a dictionary for each page.  The reference puts those of a file together when it
+reads, and fails if keys of 8 or 16 bits are too few for all their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit import _arrow_compute as pc
+from lancekit import _arrow_kernels as ak
+from lancekit._file.kernels.values import storage_type
+from lancekit._format.arrow_parts import items_of
+
+__all__ = ["Categories"]
+
+#: Larger keys tell apart more than anybody has.
+_SMALL_BITS = 16
+
+#: The place of a column, then of every child on the way to a dictionary.
+_Path = tuple[int, ...]
+_Values: TypeAlias = dict[_Path, pa.Array]
+
+
+class Categories:
+    """The values of all dictionaries with small keys that go to one file, or are in one.
+
+    Examples
+    --------
+    >>> letters = pa.array(["a", "b"]).dictionary_encode().cast(pa.dictionary("int8", "string"))
+    >>> seen = Categories(pa.schema({"c": letters.type}))
+    >>> seen.add(lambda place: letters) is None
+    True
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._most = {
+            (place, *path): most
+            for place, kind in enumerate(schema.types)
+            for path, most in _paths(kind, ())
+        }
+        self._values: _Values = {}
+
+    @property
+    def columns(self) -> set[int]:
+        """The places of the columns that count."""
+        return {path[0] for path in self._most}
+
+    def too_many(self, column: Callable[[int], pa.Array]) -> int | None:
+        """Return the place of a column of some rows that has too many values to be taken."""
+        taken = self._with(self._found(column))
+        return taken if isinstance(taken, int) else None
+
+    def add(self, column: Callable[[int], pa.Array]) -> int | None:
+        """Take the values of some rows, unless those of a column are too many: its place."""
+        return self._take(self._with(self._found(column)))
+
+    def join(self, other: Categories) -> int | None:
+        """Take all that another of the same schema has, in the same way."""
+        return self._take(self._with(other._values))
+
+    def _take(self, taken: _Values | int) -> int | None:
+        if isinstance(taken, int):
+            return taken
+        self._values = taken
+        return None
+
+    def _found(self, column: Callable[[int], pa.Array]) -> _Values:
+        return {path: storage_of(_at(column(path[0]), path[1:]).dictionary) for path in self._most}
+
+    def _with(self, found: _Values) -> _Values | int:
+        taken = dict(self._values)
+        for path, items in found.items():
+            known = taken.get(path)
+            if known is None or not known.equals(items):
+                parts = [items] if known is None else [known, items]
+                known = ak.drop_null(pc.unique(pa.chunked_array(parts)))
+            if len(known) > self._most[path]:
+                return path[0]
+            taken[path] = known
+        return taken
+
+
+def _paths(kind: pa.DataType, above: _Path) -> Iterator[tuple[_Path, int]]:
+    """Yield the way to each dictionary with small keys, and how many values these tell apart."""
+    kind = storage_type(kind)
+    if pa.types.is_dictionary(kind):
+        if kind.index_type.bit_width <= _SMALL_BITS:
+            yield above, int(np.iinfo(kind.index_type.to_pandas_dtype()).max) + 1
+    elif pa.types.is_nested(kind):
+        for place in range(kind.num_fields):
+            yield from _paths(kind.field(place).type, (*above, place))
+
+
+def _at(array: pa.Array, path: _Path) -> pa.DictionaryArray:
+    array = storage_of(array)
+    if not path:
+        return cast("pa.DictionaryArray", array)
+    inner = array.field(path[0]) if isinstance(array, pa.StructArray) else items_of(array)
+    return _at(inner, path[1:])
+
+
+def storage_of(array: pa.Array) -> pa.Array:
+    """Return what an array of an extension type is stored as; others as they are."""
+    return array.storage if isinstance(array, pa.ExtensionArray) else array

@@ -1,0 +1,254 @@
+"""Which part of a batch goes to which physical column (docs/format/data-files.md, 3).
+
+From 2.1 on a column is a leaf, with everything above it: `pruned` takes a nested array down to one
+path.  In 2.0 structs and lists have columns of their own, and lists hand their items on:
+`columns_of_20`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit import _arrow_kernels as ak
+from lancekit._file.kernels.arrow_buffers import list_items, list_offsets, null_flags, validity_bits
+from lancekit._file.kernels.memory import Bytes
+from lancekit._format.arrow_parts import child_of, flattened, item_field, items_of
+from lancekit._format.field_marks import holds_blobs, is_packed
+from lancekit._format.schema import LanceField
+from lancekit.errors import UnsupportedTypeError
+
+__all__ = [
+    "Leaf",
+    "columns_of_20",
+    "forbidden_nulls",
+    "is_whole",
+    "leaves_of",
+    "plain_type",
+    "pruned",
+    "stored",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A field that owns a column, and the way there: the place of every child on it.
+
+    `items_per_row` is the number of structs that fixed-size lists on the way make of a row.
+    """
+
+    field: LanceField
+    path: tuple[int, ...]
+    items_per_row: int = 1
+
+
+def is_whole(field: LanceField) -> bool:
+    """Return whether a field with children is one column nevertheless."""
+    if field.logical_type != "struct":  # the mark of a list does not apply to its items
+        return False
+    return holds_blobs(field.metadata) or is_packed(field.metadata)
+
+
+def leaves_of(field: LanceField) -> Iterator[Leaf]:
+    """Yield the leaves of a field that own a column from 2.1 on, in their order."""
+    if not field.children or is_whole(field):
+        yield Leaf(field, ())
+        return
+    size = 1
+    if field.logical_type.startswith("fixed_size_list:"):
+        size = int(field.logical_type.rsplit(":", 1)[1])
+    for place, child in enumerate(field.children):
+        for leaf in leaves_of(child):
+            yield Leaf(leaf.field, (place, *leaf.path), size * leaf.items_per_row)
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return a type without what is not stored: extension types, and the names of items."""
+    if isinstance(kind, pa.BaseExtensionType):  # those made in Python cannot be hashed
+        return plain_type(kind.storage_type)
+    return _plain_nested(kind) if pa.types.is_nested(kind) else kind
+
+
+@lru_cache(maxsize=4096)
+def _plain_nested(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, plain_type(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(plain_type(kind.value_type))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(plain_type(kind.value_type))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(plain_type(kind.value_type), kind.list_size)
+    return kind
+
+
+def pruned(
+    array: pa.Array, path: tuple[int, ...], leaf: Callable[[pa.Array], pa.Array]
+) -> pa.Array:
+    """Return an array with one path from its rows to what ``leaf`` makes of a leaf.
+
+    That is how `shred` takes it.
+    """
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if not path:
+        return leaf(array)
+    kind = array.type
+    if isinstance(array, pa.StructArray):
+        child = pruned(array.field(path[0]), path[1:], leaf)
+        return _struct_of(child, validity_bits(array), len(array))
+    child = pruned(items_of(array), path[1:], leaf)
+    buffers = array.buffers()
+    if pa.types.is_fixed_size_list(kind):
+        of_child: pa.DataType = pa.list_(child.type, kind.list_size)
+    else:
+        make = pa.large_list if pa.types.is_large_list(kind) else pa.list_
+        of_child = make(child.type)
+    own = buffers[: of_child.num_buffers]
+    return pa.Array.from_buffers(of_child, len(array), own, -1, array.offset, children=[child])
+
+
+def _struct_of(child: pa.Array, validity: Bytes | None, count: int) -> pa.Array:
+    buffer = None if validity is None else pa.py_buffer(validity)
+    kind = pa.struct([pa.field("", child.type)])
+    return pa.Array.from_buffers(kind, count, [buffer], children=[child])
+
+
+def stored(array: pa.Array) -> pa.Array:
+    """Return a leaf as it is stored: no extension types, no nulls among a dictionary's items."""
+    kind = array.type
+    if isinstance(array, pa.ExtensionArray):
+        return stored(array.storage)
+    if isinstance(array, pa.DictionaryArray):
+        return _without_null_items(array)
+    if plain_type(kind) != kind and pa.types.is_nested(kind):
+        return _cast_nested(array, plain_type(kind))
+    return array
+
+
+def _without_null_items(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    items = array.dictionary
+    if isinstance(items, pa.ExtensionArray):
+        array = pa.DictionaryArray.from_arrays(
+            array.indices, items.storage, ordered=array.type.ordered
+        )
+    return ak.without_null_values(array)
+
+
+def _cast_nested(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return a packed struct or fixed-size lists without extension types inside."""
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pa.types.is_struct(kind):
+        children = [
+            _cast_nested(child_of(array, i), kind.field(i).type) for i in range(kind.num_fields)
+        ]
+        validity = validity_bits(array)
+        buffer = None if validity is None else pa.py_buffer(validity)
+        return pa.Array.from_buffers(kind, len(array), [buffer], children=children)
+    if pa.types.is_fixed_size_list(kind):
+        items = _cast_nested(items_of(array), kind.value_type)
+        return pa.Array.from_buffers(
+            kind,
+            len(array),
+            array.buffers()[:1],
+            -1,
+            array.offset,
+            children=[items],
+        )
+    return array
+
+
+def columns_of_20(array: pa.Array, field: LanceField) -> Iterator[pa.Array]:
+    """Yield what goes to each column of version 2.0.
+
+    Rows of a struct are nulls, rows of lists are the lists' lengths, null and 0 for a null list.
+    """
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if (not field.children and field.logical_type != "struct") or is_whole(field):
+        yield stored(array)
+        return
+    if isinstance(array, pa.StructArray):
+        if ak.null_count(array):
+            raise UnsupportedTypeError(
+                f"Column {field.name!r} has null structs, which files of version 2.0 cannot hold.",
+                hint="Use data_storage_version 2.1 or later, or fill the nulls.",
+                column=field.name,
+                type=str(array.type),
+                version="2.0",
+            )
+        yield pa.nulls(len(array))
+        for place, child in enumerate(field.children):
+            yield from columns_of_20(array.field(place), child)
+        return
+    lengths = np.diff(list_offsets(array)).astype(np.int64)
+    null = null_flags(array)
+    if null is not None:
+        lengths[null] = 0
+    validity = validity_bits(array)
+    buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(lengths)]
+    yield pa.Array.from_buffers(pa.int64(), len(array), buffers)
+    yield from columns_of_20(list_items(array, lengths), field.children[0])
+
+
+def forbidden_nulls(values: pa.Array | pa.ChunkedArray, field: pa.Field) -> str:
+    """Return which nulls values have and their field takes none of, in words; empty without."""
+    count = 0 if field.nullable else ak.null_count(values)
+    if count:
+        return f"{count} null{'s'[: count > 1]}"
+    chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+    if any(_has_forbidden_nulls(chunk, field.type) for chunk in chunks):
+        return f"nulls in a part that takes none: {field.type}"
+    return ""
+
+
+def _has_forbidden_nulls(array: pa.Array, kind: pa.DataType) -> bool:
+    """Return whether parts of a nested array that must not be null are, where they count."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if not _has_required_parts(kind):
+        return False
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pa.types.is_struct(kind):
+        if ak.null_count(array):
+            array = ak.filter(array, array.is_valid())
+        parts = [(child_of(array, i), kind.field(i)) for i in range(kind.num_fields)]
+    elif pa.types.is_map(kind):
+        entries = pa.Array.from_buffers(
+            pa.list_(items_of(array).type),
+            len(array),
+            array.buffers()[:2],
+            offset=array.offset,
+            children=[items_of(array)],
+        )
+        parts = [(child_of(flattened(entries), 1), kind.item_field)]
+    else:
+        parts = [(flattened(array), item_field(kind))]
+    return any(
+        (not field.nullable and ak.null_count(part) > 0) or _has_forbidden_nulls(part, field.type)
+        for part, field in parts
+    )
+
+
+@lru_cache(maxsize=4096)
+def _has_required_parts(kind: pa.DataType) -> bool:
+    """Return whether some part of a type must not be null; the keys of maps never are."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if pa.types.is_map(kind):
+        parts = [kind.item_field]
+    elif pa.types.is_struct(kind):
+        parts = list(kind)
+    elif pa.types.is_nested(kind):
+        parts = [item_field(kind)]
+    else:
+        return False
+    return any(not part.nullable or _has_required_parts(part.type) for part in parts)

@@ -1,0 +1,167 @@
+"""What is to be decoded, piece by piece; small pages of several columns become one piece.
+
+A wide table has thousands of pages of a few KiB, and what a decoder does once for each page costs
+many times what it does for the values.  Those that are encoded alike are decoded as if they were
+pages of one column, and the result is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import accumulate, pairwise
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit._file.columns.decoders import checked_rows, decoder_of
+from lancekit._file.columns.page_runs import PageGroup
+from lancekit._file.columns.threads import is_costly, run
+from lancekit._file.container.prefetch import PrefetchedSource
+from lancekit._file.kernels.bounds import allowance
+from lancekit._file.kernels.faults import located
+from lancekit._file.kernels.row_selection import Rows
+from lancekit._file.structure.field_tree import Path
+from lancekit.errors import FormatError
+
+__all__ = ["SMALL_BYTES", "SmallRun", "Work", "decoded"]
+
+#: Encoded bytes that cost less than what is done once for each page.
+SMALL_BYTES = 1 << 14
+
+#: Encoded bytes, and rows, that are decoded as one at most: each result holds all of them.
+_MOST_BYTES, _MOST_ROWS = 1 << 20, 1 << 20
+
+#: Fewer are decoded sooner one by one.
+_FEW = 4
+
+
+class SmallRun(NamedTuple):
+    """Rows of a run of pages that may be decoded with others, and what is made of their array."""
+
+    run: PageGroup
+    #: the rows of the run
+    length: int
+    path: Path
+    rows: Rows
+    memory: int
+    finish: Callable[[pa.Array], pa.Array] | None = None
+
+    @property
+    def place(self) -> int:
+        """Where it begins in the file."""
+        return self.run.first.page.positions[0]
+
+
+_Placed: TypeAlias = tuple[int, SmallRun]
+
+
+class Work(NamedTuple):
+    """A piece: what decodes it alone, the cost in encoded bytes, 0 where a thread does not help."""
+
+    cost: int
+    decode: Callable[[], pa.Array]
+    small: SmallRun | None = None
+
+
+def decoded(work: Sequence[Work]) -> list[pa.Array]:
+    """Decode pieces, and return them in order.
+
+    Raises
+    ------
+    LancekitError
+        The first error in the order of ``work``.
+    """
+    groups = list(_groups(work)) if len(work) >= _FEW else []
+    if not groups:
+        return run([(piece.cost, piece.decode) for piece in work])
+    found: dict[int, pa.Array] = {}
+    try:
+        arrays = run([(_cost(group), partial(_together, group)) for _, group in groups])
+        for (places, _), parts in zip(groups, arrays, strict=True):
+            found.update(zip(places, parts, strict=True))
+    except FormatError:
+        pass  # one by one, the first error names its column and page
+    rest = [place for place in range(len(work)) if place not in found]
+    alone = run([(work[place].cost, work[place].decode) for place in rest])
+    found.update(zip(rest, alone, strict=True))
+    return [found[place] for place in range(len(work))]
+
+
+def _groups(work: Sequence[Work]) -> Iterator[tuple[list[int], list[SmallRun]]]:
+    """Yield the places of pieces that are decoded as one, and the pieces, as they lie in the file.
+
+    Only local files: of others, what is fetched ahead is cut where pages of one column are.
+    """
+    kinds: dict[object, list[_Placed]] = {}
+    for place, piece in enumerate(work):
+        if (small := piece.small) is not None:
+            source = small.run.first.page.source
+            if not isinstance(source, PrefetchedSource):
+                kind = (id(source), small.run.first.alike, small.path.kinds[-1].id)
+                kinds.setdefault(kind, []).append((place, small))
+    for found in kinds.values():
+        rest = sorted(found, key=lambda each: each[1].place)
+        while len(rest) >= _FEW:
+            path = rest[0][1].path
+            of_path: tuple[list[_Placed], list[_Placed]] = [], []
+            for each in rest:
+                of_path[each[1].path != path].append(each)
+            alike, rest = of_path
+            yield from _cut(alike)
+
+
+def _cut(alike: Sequence[_Placed]) -> Iterator[tuple[list[int], list[SmallRun]]]:
+    """Yield groups that are not too large, and whose pages follow each other in the file."""
+    places: list[int] = []
+    group: list[SmallRun] = []
+    size = rows = end = 0
+    for place, small in alike:
+        size, rows = size + small.run.encoded_bytes, rows + small.length
+        if group and (size > _MOST_BYTES or rows > _MOST_ROWS or small.place < end):
+            if len(group) >= _FEW:
+                yield places, group
+            places, group, size, rows = [], [], small.run.encoded_bytes, small.length
+        places.append(place)
+        group.append(small)
+        end = small.run.pages[-1].page.positions[-1]
+    if len(group) >= _FEW:
+        yield places, group
+
+
+def _cost(group: Sequence[SmallRun]) -> int:
+    first = group[0].run.first
+    return sum(small.run.encoded_bytes for small in group) if is_costly(first) else 0
+
+
+def _together(group: Sequence[SmallRun]) -> list[pa.Array]:
+    """Decode runs that are alike as one, and return the array of each."""
+    first = group[0]
+    stored = first.run.first
+    with (
+        located(stored.page.source.name, page=stored.page.index),
+        # no more than the smallest may ask for: what needs more is decoded alone
+        allowance(min(small.run.encoded_bytes for small in group), first.memory),
+    ):
+        rows, borders = _numbered_through(group)
+        decode = decoder_of([page for small in group for page in small.run.pages], first.path)
+        array = checked_rows(decode(rows), rows, first.path.kinds[-1])
+    parts: list[pa.Array] = []
+    for small, (start, stop) in zip(group, pairwise(borders), strict=True):
+        part = array.slice(start, stop - start)
+        parts.append(part if small.finish is None else small.finish(part))
+    return parts
+
+
+def _numbered_through(group: Sequence[SmallRun]) -> tuple[Rows, list[int]]:
+    """Return which rows of all runs are wanted, and where those of each begin in the result."""
+    borders = list(accumulate((len(small.rows) for small in group), initial=0))
+    firsts = list(accumulate((small.length for small in group), initial=0))
+    if borders == firsts:
+        return range(firsts[-1]), borders
+    parts = [
+        np.asarray(small.rows, np.int64) + first
+        for small, first in zip(group, firsts, strict=False)
+    ]
+    return np.concatenate(parts), borders

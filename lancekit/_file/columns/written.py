@@ -1,0 +1,246 @@
+"""The physical columns of a field that is written: how each is encoded, and its rows that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+from google.protobuf.any_pb2 import Any as AnyMessage
+
+from lancekit import _arrow_kernels as ak
+from lancekit._file.columns.physical import owning_fields
+from lancekit._file.columns.split_leaves import Leaf, is_whole, leaves_of, stored
+from lancekit._file.container.footer import ARRAY_ENCODING, COLUMN_ENCODING, PAGE_LAYOUT
+from lancekit._file.kernels import bounds
+from lancekit._file.kernels.arrow_buffers import Encoded
+from lancekit._file.layouts import blob_encode as blobs
+from lancekit._file.layouts import v20_encode as encode20
+from lancekit._file.layouts.choose import encode_pages
+from lancekit._format.field_marks import asks_for_encoding, holds_blobs, is_blob_v2
+from lancekit._format.pb import encodings_v20_pb2, file2_pb2
+from lancekit._format.schema import LanceField
+
+__all__ = ["FORMATS", "Format", "WrittenColumn", "columns_of"]
+
+#: Logical types of strings, and of dictionaries of them.
+_TEXT = ("string", "large_string")
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How one version is written: footer and manifest numbers, and the message of a page."""
+
+    name: str
+    footer: tuple[int, int]
+    manifest: tuple[int, int]
+    type_url: str
+
+
+FORMATS = {
+    known.name: known
+    for known in (
+        Format("2.0", (0, 3), (2, 0), ARRAY_ENCODING),
+        Format("2.1", (2, 1), (2, 1), PAGE_LAYOUT),
+        Format("2.2", (2, 2), (2, 2), PAGE_LAYOUT),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenColumn:
+    """One physical column: its field, the way to it, and its rows on their way out.
+
+    The pages of blobs are not encoded in threads, because their values go to the file meanwhile.
+    """
+
+    owner: LanceField
+    path: tuple[int, ...]
+    leaf: Callable[[pa.Array], pa.Array]
+    packed: bool
+    text: bool
+    encode: Callable[[pa.Array], Iterable[Encoded]]
+    threaded: bool
+    plain: bool
+    nothing: pa.Array
+    waiting: _PageBuffer
+    pages: _ColumnMetadataBuilder
+
+
+def columns_of(
+    top: LanceField,
+    known: Format,
+    goal: str,
+    max_page_bytes: int,
+    place: Callable[[Any], int],
+) -> Iterator[WrittenColumn]:
+    """Yield the columns of a top-level field; `place` writes bytes that are in no page."""
+    old = known.name == "2.0"
+    leaves = (
+        (Leaf(owner, ()) for owner in owning_fields(top, known.manifest)) if old else leaves_of(top)
+    )
+    for leaf in leaves:
+        owner = leaf.field
+        blob = holds_blobs(owner.metadata)
+        struct = owner.logical_type == "struct" and not blob
+        encode = _encoder_20(owner) if old else _encoder_21(leaf, known, goal)
+        if blob:
+            encode = _blob_encoder(leaf, known, place)
+        yield WrittenColumn(
+            owner=owner,
+            path=leaf.path,
+            leaf=blobs.unified if is_blob_v2(owner.metadata) else stored,
+            packed=struct and (is_whole(owner) or not (old or owner.children)),
+            text=owner.logical_type.removeprefix("dict:").startswith(_TEXT),
+            encode=encode,
+            threaded=not blob,
+            plain=not old and not leaf.path and not asks_for_encoding(owner.metadata),
+            nothing=pa.nulls(0, pa.large_binary() if blob else pa.int64()),
+            waiting=_PageBuffer(max_page_bytes),
+            pages=_ColumnMetadataBuilder(
+                known.type_url,
+                items_per_row=leaf.items_per_row,
+                ranked=not old,
+                blobs=blob and old,
+            ),
+        )
+
+
+def _encoder_20(owner: LanceField) -> Callable[[pa.Array], Iterable[Encoded]]:
+    encode: Callable[[pa.Array], Encoded] = partial(encode20.encode_page, most=bounds.written())
+    if owner.logical_type == "struct" and not is_whole(owner):
+        encode = encode20.encode_structs
+    elif owner.children and not is_whole(owner):
+        encode = encode20.encode_lists
+    return lambda array: [encode(array)]
+
+
+def _encoder_21(leaf: Leaf, known: Format, goal: str) -> Callable[[pa.Array], Iterable[Encoded]]:
+    return partial(
+        encode_pages,
+        depth=len(leaf.path),
+        large=known.name == "2.2",
+        options=leaf.field.metadata,
+        goal=goal,
+        most=bounds.written(),
+    )
+
+
+def _blob_encoder(
+    leaf: Leaf, known: Format, place: Callable[[Any], int]
+) -> Callable[[pa.Array], Iterable[Encoded]]:
+    if known.name == "2.0":
+        return partial(blobs.encode_blobs_20, place=place)
+    depth = len(leaf.path)
+    if is_blob_v2(leaf.field.metadata):
+        return partial(blobs.encode_blobs_v2, depth=depth, place=place)
+    return partial(blobs.encode_blobs, depth=depth, large=known.name == "2.2", place=place)
+
+
+# ---- rows of one physical column: waiting for a page, and the pages that were written
+
+
+class _PageBuffer:
+    """Rows of one column that wait until they fill a page."""
+
+    def __init__(self, max_page_bytes: int) -> None:
+        self._max = max_page_bytes
+        self._pieces: list[pa.Array] = []
+        self._bytes = 0
+
+    def add(self, array: pa.Array) -> Iterator[pa.Array]:
+        """Take rows; yield the rows of every page that is full now."""
+        self._pieces.append(array)
+        self._bytes += array.nbytes
+        if self._bytes >= self._max:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[pa.Array]:
+        """Yield everything that waits, in pages, copying no more than one at a time."""
+        pieces, size = self._pieces, self._bytes
+        self._pieces, self._bytes = [], 0
+        rows = sum(map(len, pieces))
+        if rows == 0:
+            return
+        count = min(rows, max(1, round(size / self._max)))
+        if count == 1:
+            yield from _joined(pieces)
+            return
+        whole = pa.chunked_array(pieces)
+        for start, stop in pairwise(rows * i // count for i in range(count + 1)):
+            yield from _joined(whole.slice(start, stop - start).chunks)
+
+
+def _joined(pieces: list[pa.Array]) -> list[pa.Array]:
+    if len(pieces) == 1:
+        return pieces
+    try:
+        return [ak.concat_arrays(pieces)]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pieces  # dictionaries that do not go together have pages of their own
+
+
+class _ColumnMetadataBuilder:
+    """The pages of one column that have been written.
+
+    Parameters
+    ----------
+    type_url
+        The message that describes a page.
+    items_per_row
+        How many rows of a page are one of the file: the items of fixed-size lists of structs.
+    ranked
+        Whether pages say at which row of the file they start.
+    blobs
+        Whether the column says that its values are descriptors of blobs.
+    """
+
+    def __init__(
+        self, type_url: str, *, items_per_row: int = 1, ranked: bool = True, blobs: bool = False
+    ) -> None:
+        self._url = type_url
+        self._encoding = _BLOBS if blobs else _VALUES
+        self._items_per_row = items_per_row if ranked else 0
+        self._rows = 0
+        self._pages: list[file2_pb2.Page] = []
+
+    def add(self, encoded: Encoded, places: list[int], sizes: list[int]) -> None:
+        """Note a page and where its buffers are."""
+        per_row = self._items_per_row
+        message: bytes = encoded.message.SerializeToString()
+        self._pages.append(
+            file2_pb2.Page(
+                buffer_offsets=places,
+                buffer_sizes=sizes,
+                length=encoded.rows,
+                encoding=_wrap(self._url, message),
+                priority=self._rows // per_row if per_row else 0,
+            )
+        )
+        self._rows += encoded.rows
+
+    def __len__(self) -> int:
+        return len(self._pages)
+
+    def metadata(self) -> bytes:
+        """Return the column's entry in the file."""
+        message = file2_pb2.ColumnMetadata(encoding=self._encoding, pages=self._pages)
+        return message.SerializeToString()
+
+
+# pages of a wide table mostly have encodings that others have too
+@lru_cache
+def _wrap(type_url: str, message: bytes) -> file2_pb2.Encoding:
+    wrapped = AnyMessage(type_url=type_url, value=message)
+    return file2_pb2.Encoding(direct=file2_pb2.Direct(encoding=wrapped.SerializeToString()))
+
+
+_plain = encodings_v20_pb2.ColumnEncoding(values=encodings_v20_pb2.Nothing())
+_VALUES = _wrap(COLUMN_ENCODING, _plain.SerializeToString())
+_BLOBS = _wrap(
+    COLUMN_ENCODING,
+    encodings_v20_pb2.ColumnEncoding(blob=encodings_v20_pb2.Blob(inner=_plain)).SerializeToString(),
+)

@@ -1,0 +1,220 @@
+"""Optional checksums of a data file, kept where every other reader ignores them.
+
+The file's schema has metadata of its own, which no manifest repeats.  Under one key there stands a
+text: a hash of the rest, and a JSON object with a hash of the schema and the number of rows, of
+each column's serialised metadata, of each page's buffers, one after the other, and of the bytes
+of blobs.  Nothing that a value depends on is left out: offsets, sizes, constants and symbol tables
+are in the column metadata.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+from xxhash import xxh3_64, xxh3_64_hexdigest
+
+from lancekit._file.container.prefetch import SourceWrapper
+from lancekit._file.kernels.faults import Damaged, located
+from lancekit._format.pb import schema_pb2
+from lancekit._storage.base import RandomAccess
+
+__all__ = ["KEY", "BlobSource", "ChecksumWriter", "Checksums"]
+
+KEY = "lancekit:checksums"
+_ALGORITHM = "xxh3_64"
+
+#: How every list of checksums begins, behind its own.
+_MARK = b'{"algorithm":"'
+
+
+def _of_buffers(buffers: Iterable[Any]) -> str:
+    state = xxh3_64()
+    for buffer in buffers:
+        view = memoryview(buffer)
+        if view.nbytes:
+            state.update(view.cast("B"))
+    return state.hexdigest()
+
+
+def _of_schema(descriptor: schema_pb2.FileDescriptor) -> str:
+    rest = schema_pb2.FileDescriptor()
+    rest.CopyFrom(descriptor)
+    rest.schema.metadata.pop(KEY, None)
+    return xxh3_64_hexdigest(rest.SerializeToString(deterministic=True))
+
+
+@dataclass(slots=True)
+class ChecksumWriter:
+    """Collects the checksums of a file that is being written."""
+
+    _pages: dict[int, list[str]] = field(default_factory=dict)
+    _regions: list[tuple[int, int, str]] = field(default_factory=list)
+
+    def add_page(self, field_id: int, buffers: Iterable[Any]) -> None:
+        """Note the next page of the column that a field owns."""
+        self._pages.setdefault(field_id, []).append(_of_buffers(buffers))
+
+    def add_region(self, position: int, data: Any) -> None:
+        """Note bytes that are in no page: those of blobs."""
+        self._regions.append((position, memoryview(data).nbytes, _of_buffers([data])))
+
+    def finish(self, descriptor: schema_pb2.FileDescriptor, columns: Mapping[int, bytes]) -> None:
+        """Put the checksums into the file's schema.
+
+        ``columns`` are the columns' serialised metadata in their order, by the owners' ids.
+        """
+        found = {
+            "algorithm": _ALGORITHM,
+            "schema": _of_schema(descriptor),
+            "columns": [xxh3_64_hexdigest(metadata) for metadata in columns.values()],
+            "pages": [self._pages.get(field_id, []) for field_id in columns],
+            "regions": self._regions,
+        }
+        text = json.dumps(found, separators=(",", ":")).encode()
+        descriptor.schema.metadata[KEY] = xxh3_64_hexdigest(text).encode() + text
+
+
+@dataclass(frozen=True, slots=True)
+class Checksums:
+    """What a file should hash to.  Its methods are to be called inside of `located`."""
+
+    columns: tuple[str, ...]
+    pages: tuple[tuple[str, ...], ...]
+    regions: tuple[tuple[int, int, str], ...]
+    _seen: set[int] = field(default_factory=set, repr=False, compare=False)
+    #: pages that were compared, if each is to be compared once
+    _pages_seen: set[tuple[int, int]] | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of(
+        cls, descriptor: schema_pb2.FileDescriptor, serialised: bytes, *, once: bool = False
+    ) -> Checksums | None:
+        """Return the checksums of a file, ``None`` if it has none, after a look at its schema.
+
+        ``serialised`` are the bytes of the descriptor: damage may have hidden the list in them.
+        With `once` each page is compared once.
+
+        Raises
+        ------
+        Damaged
+            The schema, or the list of checksums, is not what was written.
+        """
+        stored = descriptor.schema.metadata.get(KEY)
+        if stored is None:
+            if _MARK in serialised:
+                raise Damaged("the list of checksums is not where it was written")
+            return None
+        digest, text = stored[:16], stored[16:]
+        if digest != xxh3_64_hexdigest(text).encode():
+            raise Damaged("the list of checksums does not fit its own checksum")
+        found = json.loads(text)
+        if found["algorithm"] != _ALGORITHM:  # of a later release, which is not known here
+            return None
+        if found["schema"] != _of_schema(descriptor):
+            raise Damaged("the schema does not fit its checksum")
+        pages, regions = (tuple(map(tuple, found[name])) for name in ("pages", "regions"))
+        return cls(tuple(found["columns"]), pages, regions, _pages_seen=set() if once else None)
+
+    def check_column(self, column: int, metadata: Any) -> None:
+        """Raise ``Damaged`` if a column's serialised metadata are not what was written."""
+        if self.columns[column] != _of_buffers([metadata]):
+            raise Damaged("the column's metadata do not fit their checksum")
+
+    def check_regions(self, source: RandomAccess) -> None:
+        """Raise ``Damaged`` if bytes outside of pages are not what was written."""
+        self.check_blobs(source, [(position, length) for position, length, _ in self.regions])
+
+    def check_blobs(self, source: RandomAccess, ranges: Sequence[tuple[int, int]]) -> None:
+        """Raise ``Damaged`` if a region that one of the ranges touches is not what was written.
+
+        Regions are in the order of their places, and looked at once.
+        """
+        for start, length in ranges if self.regions else ():
+            at = max(0, bisect_right(self.regions, start, key=itemgetter(0)) - 1)
+            for number in range(at, len(self.regions)):
+                position, size, digest = self.regions[number]
+                if position >= start + length:
+                    break
+                if number in self._seen or position + size <= start:
+                    continue
+                if digest != _of_buffers([source.read(position, size)]):
+                    raise Damaged(f"the blobs from byte {position} on do not fit their checksum")
+                self._seen.add(number)
+
+    def checked(
+        self,
+        source: RandomAccess,
+        column: int,
+        page: int,
+        places: Sequence[tuple[int, int]],
+    ) -> RandomAccess:
+        """Return a file that looks at all of a page's buffers before the first read of any.
+
+        A read raises ``Damaged`` if they are not what was written.
+        """
+
+        def check() -> None:
+            if self._pages_seen is not None and (column, page) in self._pages_seen:
+                return
+            buffers = source.read_many([place for place in places if place[1]])
+            if self.pages[column][page] != _of_buffers(buffers):
+                raise Damaged("the page does not fit its checksum")
+            if self._pages_seen is not None:
+                self._pages_seen.add((column, page))
+
+        return _Page(source, self, check)
+
+
+class BlobSource(SourceWrapper):
+    """A data file of which blobs are read by their places, each looked at before its first read.
+
+    Parameters
+    ----------
+    source, checksums
+        The file, and what it should hash to.
+
+    Raises
+    ------
+    CorruptFileError
+        On a read: the bytes are not what was written.
+    """
+
+    def __init__(self, source: RandomAccess, checksums: Checksums) -> None:
+        super().__init__(source)
+        self._checksums = checksums
+
+    def read(self, start: int, length: int) -> pa.Buffer:
+        """Return a range of bytes."""
+        self._look([(start, length)])
+        return self._source.read(start, length)
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+        """Return ranges of bytes."""
+        self._look(ranges)
+        return self._source.read_many(ranges)
+
+    def _look(self, ranges: Sequence[tuple[int, int]]) -> None:
+        with located(self.name):
+            self._checksums.check_blobs(self._source, ranges)
+
+
+class _Page(BlobSource):
+    """A file of which a page is read, and what to do before its first read."""
+
+    def __init__(
+        self, source: RandomAccess, checksums: Checksums, check: Callable[[], None]
+    ) -> None:
+        super().__init__(source, checksums)
+        self._check: Callable[[], None] | None = check
+
+    def _look(self, ranges: Sequence[tuple[int, int]]) -> None:
+        if self._check is not None:
+            self._check()
+            self._check = None
+        self._checksums.check_blobs(self._source, ranges)

@@ -1,0 +1,387 @@
+"""The container of a data file: footer, tables, column metadata.
+
+See docs/format/data-files.md, 1 and 2.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from google.protobuf.any_pb2 import Any as AnyMessage
+
+from lancekit._cache import remembered
+from lancekit._file.container.checksums import Checksums
+from lancekit._file.container.legacy_tables import LEGACY, legacy_tables
+from lancekit._file.container.prefetch import PrefetchedSource
+from lancekit._file.kernels.faults import Damaged, Unsupported, require
+from lancekit._file.kernels.memory import Bytes, Ints, as_bytes, fetch
+from lancekit._format.pb import encodings_v20_pb2, encodings_v21_pb2, file2_pb2, schema_pb2
+from lancekit._format.unknown_fields import parse
+from lancekit._storage.base import RandomAccess
+from lancekit.errors import CorruptFileError, UnsupportedFeatureError
+from lancekit.options import options
+
+__all__ = [
+    "ALIGNMENT",
+    "ARRAY_ENCODING",
+    "COLUMN_ENCODING",
+    "FOOTER",
+    "MAGIC",
+    "PAGE_LAYOUT",
+    "VERSIONS",
+    "Container",
+    "DescribedPage",
+    "Page",
+    "StoredPage",
+    "open_container",
+]
+
+MAGIC = b"LANC"
+FOOTER = struct.Struct("<QQQIIHH4s")
+ALIGNMENT = 64
+
+#: (major, minor) of a footer -> the version's name and numbers in manifests
+VERSIONS = {
+    (0, 1): ("0.1", LEGACY),
+    (0, 2): ("0.1", LEGACY),
+    (0, 3): ("2.0", (2, 0)),
+    (2, 0): ("2.0", (2, 0)),
+    (2, 1): ("2.1", (2, 1)),
+    (2, 2): ("2.2", (2, 2)),
+}
+
+COLUMN_ENCODING = "/lance.encodings.ColumnEncoding"
+ARRAY_ENCODING = "/lance.encodings.ArrayEncoding"
+PAGE_LAYOUT = "/lance.encodings21.PageLayout"
+
+#: One read of this size at the end usually covers footer, tables, metadata and schema.
+_TAIL = 1 << 16
+
+#: Encodings that are kept parsed.
+_CACHED = 512
+
+
+class StoredPage(NamedTuple):
+    """A page, the message that describes its encoding, and what pages alike have in common."""
+
+    page: Page
+    encoding: encodings_v20_pb2.ArrayEncoding | encodings_v21_pb2.PageLayout
+    #: ``None`` for pages that are read on their own
+    alike: bytes | None = None
+
+
+class DescribedPage(NamedTuple):
+    """What column metadata say of a page, whichever handle of the file it is read through."""
+
+    length: int
+    positions: tuple[int, ...]
+    sizes: tuple[int, ...]
+    encoding: encodings_v20_pb2.ArrayEncoding | encodings_v21_pb2.PageLayout
+    alike: bytes | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Frame:
+    """What the end of a file says, and that end from `start` on; equal to nothing but itself."""
+
+    version: tuple[int, int]
+    descriptor: schema_pb2.FileDescriptor
+    column_table: tuple[tuple[int, int], ...]
+    global_table: tuple[tuple[int, int], ...]
+    start: int
+    data: pa.Buffer
+
+    def bytes_held(self) -> int:
+        """Return about how much memory it takes."""
+        numbers = len(self.column_table) + len(self.global_table)
+        return 4 * self.descriptor.ByteSize() + 150 * numbers + self.data.size
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """What an opened file says about itself; columns are parsed when asked for."""
+
+    source: RandomAccess
+    size: int
+    version: tuple[int, int]
+    descriptor: schema_pb2.FileDescriptor
+    column_table: tuple[tuple[int, int], ...]
+    global_table: tuple[tuple[int, int], ...]
+    tail: _Tail = field(repr=False)
+    checksums: Checksums | None = field(default=None, repr=False)
+    #: bytes that any page may take in memory: what `bounds.allowance` begins with
+    page_memory: int = field(default_factory=lambda: options.page_memory_bytes, repr=False)
+    #: what stands for the file where something of it is remembered, ``None`` if nothing is
+    key: object | None = field(default=None, repr=False)
+
+    def metadata_places(self, columns: Iterable[int]) -> Iterator[tuple[int, int]]:
+        """Yield position and size of columns' metadata that opening the file did not read."""
+        for column in columns:
+            if 0 <= column < len(self.column_table):
+                position, size = self.column_table[column]
+                if position < self.tail.start and position + size <= self.size:
+                    yield position, size
+
+    def pages(self, column: int) -> list[StoredPage]:
+        """Parse the metadata of one physical column.
+
+        Raises
+        ------
+        Damaged, Unsupported
+            To be called inside of `located`.
+        """
+        key = None if self.key is None else (self.key, column)
+        described = remembered("columns", key, lambda: self.described(column), _described_bytes)
+        return [self._page(column, index, page) for index, page in enumerate(described)]
+
+    def described(self, column: int) -> list[DescribedPage]:
+        """Read and parse the metadata of one physical column."""
+        require(0 <= column < len(self.column_table), f"there is no physical column {column}")
+        position, size = self.column_table[column]
+        stored = bytes(self.tail.read(position, size))
+        if self.checksums is not None:
+            self.checksums.check_column(column, stored)
+        metadata = file2_pb2.ColumnMetadata.FromString(stored)
+        _check_column_encoding(metadata.encoding.SerializeToString())
+        return [self._described(index, page) for index, page in enumerate(metadata.pages)]
+
+    def _described(self, index: int, message: file2_pb2.Page) -> DescribedPage:
+        positions, sizes = tuple(message.buffer_offsets), tuple(message.buffer_sizes)
+        require(len(positions) == len(sizes), f"page {index} has buffers without a size")
+        for position, size in zip(positions, sizes, strict=True):
+            require(position + size <= self.size, f"page {index} reaches past the end of the file")
+            require(
+                self.version == (2, 0) or position % ALIGNMENT == 0,
+                f"page {index} has a buffer that is not aligned",
+            )
+        parse_encoding = _array_encoding if self.version == (2, 0) else _page_layout
+        encoding, alike = parse_encoding(message.encoding.SerializeToString())
+        return DescribedPage(int(message.length), positions, sizes, encoding, alike)
+
+    def _page(self, column: int, index: int, described: DescribedPage) -> StoredPage:
+        length, positions, sizes, encoding, alike = described
+        source = self.source
+        if self.checksums is not None:
+            places = list(zip(positions, sizes, strict=True))
+            source = self.checksums.checked(source, column, index, places)
+        key = None if self.key is None else (self.key, column, index)
+        return StoredPage(Page(source, index, length, positions, sizes, key), encoding, alike)
+
+
+def _described_bytes(pages: list[DescribedPage]) -> int:
+    return sum(200 + 100 * len(page.positions) + 3 * page.encoding.ByteSize() for page in pages)
+
+
+# Columns and pages mostly have encodings that others have too, byte for byte: of a wide table, each
+# is parsed once.  The largest hold an FSST symbol table of 2 KiB.
+
+
+@functools.lru_cache(_CACHED)
+def _check_column_encoding(stored: bytes) -> None:
+    encoding = encodings_v20_pb2.ColumnEncoding()
+    _unwrap(stored, COLUMN_ENCODING, encoding)
+    kind = encoding.WhichOneof("column_encoding")
+    if kind == "blob":  # in 2.0; its pages say so too
+        kind = encoding.blob.inner.WhichOneof("column_encoding")
+    if kind != "values":
+        raise Unsupported(f"column encoding {kind or 'unknown'!r}")
+
+
+@functools.lru_cache(_CACHED)
+def _array_encoding(stored: bytes) -> tuple[encodings_v20_pb2.ArrayEncoding, None]:
+    encoding = encodings_v20_pb2.ArrayEncoding()
+    _unwrap(stored, ARRAY_ENCODING, encoding)
+    return encoding, None
+
+
+@functools.lru_cache(_CACHED)
+def _page_layout(stored: bytes) -> tuple[encodings_v21_pb2.PageLayout, bytes | None]:
+    encoding = encodings_v21_pb2.PageLayout()
+    _unwrap(stored, PAGE_LAYOUT, encoding)
+    return encoding, _in_common(encoding)
+
+
+def _in_common(encoding: encodings_v21_pb2.PageLayout) -> bytes | None:
+    """Return what pages that are decoded as one must have in common."""
+    if not encoding.HasField("mini_block") or encoding.mini_block.HasField("dictionary"):
+        return None
+    common = encodings_v21_pb2.MiniBlockLayout()
+    common.CopyFrom(encoding.mini_block)
+    common.ClearField("num_items")
+    if common.value_compression.HasField("fsst"):
+        common.value_compression.fsst.ClearField("symbol_table")
+    return common.SerializeToString(deterministic=True)
+
+
+def _unwrap(stored: bytes, type_url: str, into: Any) -> None:
+    """Parse a directly stored encoding of the expected type."""
+    encoding = file2_pb2.Encoding.FromString(stored)
+    where = encoding.WhichOneof("location")
+    if where == "indirect":
+        raise Unsupported("an encoding stored outside of its column")
+    require(where == "direct", "an encoding is missing")
+    wrapper = AnyMessage()
+    wrapper.ParseFromString(encoding.direct.encoding)
+    if not wrapper.type_url.endswith(type_url):
+        raise Unsupported(f"encoding {wrapper.type_url!r}")
+    into.ParseFromString(wrapper.value)
+
+
+class _Tail(NamedTuple):
+    """The end of the file in memory, with a way to what lies before it."""
+
+    source: RandomAccess
+    start: int
+    data: pa.Buffer
+
+    def read(self, position: int, length: int) -> pa.Buffer:
+        end = self.start + self.data.size
+        if position + length > end:
+            raise Damaged(f"bytes {position} to {position + length} of a file of {end} bytes")
+        if position >= self.start:
+            return self.data.slice(position - self.start, length)
+        return self.source.read(position, length)
+
+    def of_its_own(self, first: int) -> _Tail:
+        """Return the end without what lies before a position, in memory that nothing else holds."""
+        start = max(self.start, first)
+        return _Tail(
+            self.source, start, pa.py_buffer(self.data.slice(start - self.start).to_pybytes())
+        )
+
+
+def open_container(source: RandomAccess, *, compared: bool = False) -> Container:
+    """Read footer, tables and schema; one read for most files.
+
+    With `compared` each page is compared with its checksum before it is first decoded, and what is
+    decoded is remembered.  The option `verify_checksums` remembers nothing.
+
+    Raises
+    ------
+    CorruptFileError
+        Not a Lance file, or a truncated one.
+    UnsupportedFeatureError
+        A format version that this release does not read.
+    """
+    verify = options.verify_checksums
+    # what is to be compared with checksums is read
+    identity = None if verify else source.identity
+    memory = options.page_memory_bytes  # which decides what a page may be decoded to
+    key = None if identity is None else (identity, memory, compared)
+    frame = remembered(
+        "files", key, lambda: _read_frame(source, key is not None), _Frame.bytes_held
+    )
+    tail = _Tail(source, frame.start, frame.data)
+    checksums = None
+    if (verify or compared) and frame.global_table:
+        stored = tail.read(*frame.global_table[0])
+        checksums = Checksums.of(frame.descriptor, stored.to_pybytes(), once=compared)
+    return Container(
+        source,
+        source.size(),
+        frame.version,
+        frame.descriptor,
+        frame.column_table,
+        frame.global_table,
+        tail,
+        checksums,
+        memory,
+        None if key is None else frame,
+    )
+
+
+def _read_frame(source: RandomAccess, kept: bool) -> _Frame:
+    """Read the end of a file; what is to be kept owns its memory."""
+    size = source.size()
+    start = max(0, size - _TAIL)
+    tail = _Tail(source, start, source.read(start, size - start))
+    if start == 0 and isinstance(source, PrefetchedSource):
+        source.keep(tail.data)
+    if tail.data.size < FOOTER.size:
+        raise _not_lance(source, f"it has only {size} bytes")
+    footer = FOOTER.unpack(tail.read(size - FOOTER.size, FOOTER.size))
+    columns_at, table_at, globals_at, num_globals, num_columns, major, minor, magic = footer
+    if magic != MAGIC:
+        raise _not_lance(source, f"it ends with {magic!r}, not {MAGIC!r}")
+    known = VERSIONS.get((major, minor))
+    if known is None:
+        raise UnsupportedFeatureError(
+            f"{source.name}: data file version {major}.{minor} is not supported.",
+            hint="Versions 0.1, 2.0, 2.1 and 2.2 are.",
+            file=source.name,
+            version=f"{major}.{minor}",
+        )
+    if known[1] == LEGACY:
+        return _legacy_frame(source, tail, kept)
+    if not columns_at <= table_at <= globals_at <= size - FOOTER.size:
+        raise Damaged("the footer points outside of the file")
+    require(num_globals >= 1, "there is no schema")
+    require(table_at + 16 * num_columns <= globals_at, "the column table is cut off")
+    require(globals_at + 16 * num_globals <= size - FOOTER.size, "the buffer table is cut off")
+    columns = _table(tail.read(table_at, 16 * num_columns))
+    global_table = _table(tail.read(globals_at, 16 * num_globals))
+    schema_at, schema_size = global_table[0]
+    stored = tail.read(schema_at, schema_size)
+    descriptor = parse(schema_pb2.FileDescriptor, stored, f"Schema of {source.name}")
+    end = tail.of_its_own(columns_at) if kept else tail
+    return _Frame(known[1], descriptor, columns, global_table, end.start, end.data)
+
+
+def _legacy_frame(source: RandomAccess, tail: _Tail, kept: bool) -> _Frame:
+    """Return what the end of a legacy file says."""
+    descriptor, schema, columns = legacy_tables(tail.read, source.size(), source.name)
+    end = tail.of_its_own(columns[0][0]) if kept else tail
+    return _Frame(LEGACY, descriptor, columns, (schema,), end.start, end.data)
+
+
+def _table(data: pa.Buffer) -> tuple[tuple[int, int], ...]:
+    return tuple(struct.iter_unpack("<QQ", data))
+
+
+def _not_lance(source: RandomAccess, why: str) -> CorruptFileError:
+    return CorruptFileError(
+        f"{source.name} is not a Lance data file: {why}.",
+        hint="It may be truncated, or something else altogether.",
+        file=source.name,
+    )
+
+
+# ---- one page of one column: where its buffers lie
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The place of a page's buffers, checked against the file's size.
+
+    `key` is what the page is remembered by, ``None`` if it is not.
+    """
+
+    source: RandomAccess
+    index: int
+    length: int
+    positions: tuple[int, ...]
+    sizes: tuple[int, ...]
+    key: Hashable | None = None
+
+    def size(self, buffer: int) -> int:
+        """Return the size of one buffer in bytes."""
+        require(buffer < len(self.sizes), f"buffer {buffer} is missing")
+        return self.sizes[buffer]
+
+    def read(self, buffer: int) -> Bytes:
+        """Return one whole buffer."""
+        size = self.size(buffer)
+        if size == 0:
+            return np.empty(0, np.uint8)
+        return as_bytes(self.source.read(self.positions[buffer], size))
+
+    def fetch(self, buffer: int, starts: Ints, stops: Ints) -> tuple[Bytes, Ints]:
+        """Return ascending byte ranges of one buffer, and where each starts in the result."""
+        require(len(stops) == 0 or stops.max() <= self.size(buffer), "a buffer is too short")
+        return fetch(self.source, self.positions[buffer], starts, stops)

@@ -1,0 +1,316 @@
+"""How values become the buffers of mini-block chunks (docs/format/data-files.md, 11).
+
+Knows nothing of levels or pages: `layouts/choose` says which values there are and how many a chunk
+may hold, and gets the buffers of all chunks at once.
+
+Flat values are the fastest to read, so another encoding has to save a good part to be chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lancekit import _arrow_compute as pc
+from lancekit import _arrow_kernels as ak
+from lancekit._file.encodings import (
+    bitpacking,
+    byte_stream_split,
+    fixed_size_list,
+    flat,
+    general,
+    packed_struct,
+    rle,
+    variable,
+)
+from lancekit._file.encodings.choose_strings import long_strings, string_values
+from lancekit._file.encodings.request import (
+    CHUNK,
+    MAX_CHUNK_VALUES,
+    EncodedValues,
+    EncodingRequest,
+    chunk_size,
+)
+from lancekit._file.kernels import bits
+from lancekit._file.kernels.arrow_buffers import (
+    byte_width,
+    fixed_bytes,
+    is_variable,
+    string_buffers,
+)
+from lancekit._file.kernels.bitpacking import BLOCK, bits_needed
+from lancekit._file.kernels.memory import Bytes, Ints
+from lancekit._format.pb import encodings_v21_pb2 as pb
+from lancekit.options import DEFAULT_GOAL
+
+__all__ = ["MAX_CHUNK_VALUES", "EncodedValues", "long_values", "mini_values", "stay_plain"]
+
+#: Another encoding than flat values takes at most so much of their bytes.
+_WORTH = 0.8
+
+#: Fewer bytes stay as they are: whatever saves space costs more time than it is worth.
+_TINY = 1024
+
+#: Bytes of the numbers that get a dictionary in 2.2.
+_DICTIONARY_WIDTH = 8
+
+#: How many pairs of neighbours are looked at to see whether there are runs.
+_NEIGHBOURS = 4096
+
+
+def mini_values(
+    values: pa.Array,
+    valid: Bytes | None,
+    *,
+    large: bool,
+    max_values: int,
+    options: Mapping[str, str],
+    goal: str = DEFAULT_GOAL,
+) -> EncodedValues:
+    """Encode the values of one page.
+
+    Parameters
+    ----------
+    values
+        At least one value of a leaf column; nulls where ``valid`` has them, or none.
+    valid
+        The bitmap of ``values``, from bit 0 on; ``None`` if all count.
+    large
+        Version 2.2: 32-bit chunk sizes.
+    max_values
+        The most values that a chunk may have: a power of two, at least 8.
+    options
+        The column's metadata.
+    goal
+        What text is to be written for.
+    """
+    request = EncodingRequest(large=large, max_values=max_values, options=options, goal=goal)
+    kind = values.type
+    if isinstance(values, pa.DictionaryArray):
+        return _indexed(values, valid, request)
+    if is_variable(kind):
+        offsets, data = string_buffers(values)
+        coded = _dictionary_values(values, valid, request, data.size + offsets.nbytes)
+        return coded or string_values(values, request)
+    if pa.types.is_fixed_size_list(kind):
+        stored = fixed_size_list.encode(values, request)
+    elif pa.types.is_struct(kind):
+        stored = packed_struct.encode(values, request)
+    elif byte_width(kind) is None:
+        stored = flat.encode(fixed_bytes(values), len(values), 1, request)
+    else:
+        stored = _fixed(values, valid, request)
+    return stored if request.scheme is None else general.compressed(stored, *request.scheme, large)
+
+
+def long_values(
+    values: pa.Array,
+    valid: Bytes | None,
+    *,
+    large: bool,
+    max_values: int = MAX_CHUNK_VALUES,
+    options: Mapping[str, str],
+    goal: str = DEFAULT_GOAL,
+) -> EncodedValues | None:
+    """Encode strings of which some are long; ``None`` if chunks do not suit them."""
+    request = EncodingRequest(large=large, max_values=max_values, options=options, goal=goal)
+    offsets, data = string_buffers(values)
+    coded = _dictionary_values(values, valid, request, data.size + offsets.nbytes)
+    return coded or long_strings(values, request)
+
+
+def _fixed(values: pa.Array, valid: Bytes | None, request: EncodingRequest) -> EncodedValues:
+    """Encode numbers, decimals, temporal values: as the smallest of several encodings."""
+    data = fixed_bytes(values)
+    width = byte_width(values.type) or 0
+    plain = flat.encode(data, len(values), width * 8, request)
+    # the reference splits 32- and 64-bit values only
+    if request.scheme and request.option("bss") == "on" and width in {4, 8}:
+        size = chunk_size(width, CHUNK[request.large], request.max_values)
+        return byte_stream_split.encode(data, width, size)
+    if request.option("compression") == "none" or data.nbytes <= _TINY:
+        return plain
+    best = _WORTH * data.nbytes
+    packed = ran = None
+    if width in {1, 2, 4, 8}:
+        words: NDArray[Any] = data.view(f"<u{width}")
+        if valid is not None:
+            words = words * bits.unpack(valid, len(values))  # null slots may hold anything
+        widths = bitpacking.widths_of(words)
+        size = bitpacking.packed_size(widths, width)
+        if size < best and request.max_values >= min(BLOCK, len(words)):
+            packed, best = widths, _WORTH * size
+        starts = _starts_of_runs(words, best / (width + 1))
+        if starts is not None:
+            ran, best = starts, _WORTH * len(starts) * (width + 1)
+    if width == 16 or (width == _DICTIONARY_WIDTH and request.large):
+        # as plain bytes, whose equality is that of their bits
+        coded = _dictionary_values(_bits_of(values, width), valid, request, int(best / _WORTH))
+        if coded is not None:
+            return coded
+    if ran is not None:
+        return rle.encode(words, ran, min(rle.CHUNK_VALUES, request.max_values))
+    return plain if packed is None else bitpacking.encode(words, packed)
+
+
+def stay_plain(table: NDArray[Any], *, large: bool) -> NDArray[np.bool_]:
+    """Return which pages of numbers are surely written as they are, if no option says otherwise.
+
+    Parameters
+    ----------
+    table
+        Unsigned integers without nulls, in each line the values of a page.
+    """
+    rows, width = table.shape[1], table.itemsize
+    differ = np.count_nonzero(table[:, 1:] != table[:, :-1], axis=1)
+    if rows * width <= _TINY:
+        tiny: NDArray[np.bool_] = differ > 0
+        return tiny
+    best = _WORTH * rows * width
+    largest = np.maximum.reduceat(table, np.arange(0, rows, BLOCK), axis=1)
+    widths = bitpacking.widths_of_largest(largest)
+    packed = widths.sum(axis=1) * BLOCK // 8 + width * widths.shape[1]
+    plain: NDArray[np.bool_] = (packed >= best) & (differ >= best / (width + 1))
+    if large and width == _DICTIONARY_WIDTH:
+        plain &= ~_may_repeat(table)
+    return plain
+
+
+def _bits_of(values: pa.Array, width: int) -> pa.Array:
+    """Return values as integers or bytes that are equal where all bits are."""
+    kind = pa.uint64() if width == 8 else pa.binary(width)
+    validity, data = values.buffers()
+    return pa.Array.from_buffers(kind, len(values), [validity, data], offset=values.offset)
+
+
+def _starts_of_runs(words: NDArray[Any], most: float) -> Any:
+    """Return where runs begin; ``None`` if there are more than ``most``."""
+    step = max(1, (len(words) - 1) // _NEIGHBOURS)
+    left, right = words[:-1:step], words[1::step]
+    if np.count_nonzero(left != right) * step > 1.5 * most + _NEIGHBOURS // 64:
+        return None
+    starts = rle.starts_of_runs(words)
+    # a run is cut where its chunk ends, and a long one after each 255 values
+    cuts = len(words) // rle.CHUNK_VALUES + len(words) // rle.LONGEST_RUN
+    number = len(starts) + cuts  # at most
+    return starts if number < most else None
+
+
+# ---- dictionary pages: values that occur often, as indices into the distinct ones
+
+#: Fewer values, or bytes, are not worth a dictionary.
+_MIN_VALUES = 100
+_MIN_BYTES = 2048
+
+_MAX_ITEMS = 100_000
+
+#: How many values are looked at to see whether many are equal.
+_SAMPLE = 4096
+
+#: A dictionary page takes at most so much of the bytes of the plain values.
+_DICTIONARY_WORTH = 0.7
+
+
+def _dictionary_values(
+    values: pa.Array, valid: Bytes | None, request: EncodingRequest, plain: int
+) -> EncodedValues | None:
+    """Encode values as indices; ``None`` unless that saves a third of ``plain`` bytes."""
+    if len(values) < _MIN_VALUES or plain < _MIN_BYTES or not _repeats(values):
+        return None
+    coded = pc.dictionary_encode(values)
+    items = coded.dictionary
+    index = len(values) * bits_needed(len(items)) // 8
+    most = min(_MAX_ITEMS, len(values) // 2)
+    if len(items) > most or items.nbytes + index > _DICTIONARY_WORTH * plain:
+        return None
+    return _indexed(coded, valid, request)
+
+
+def _repeats(values: pa.Array) -> bool:
+    """Guess from a sample whether the distinct values are few enough.
+
+    Among ``s`` values out of ``n`` distinct ones about ``s * s / 2n`` are seen again.
+    """
+    most = min(_MAX_ITEMS, len(values) // 2)
+    return _again(values, *_first_look(most)) and _again(values, _SAMPLE, most)
+
+
+def _first_look(most: int) -> tuple[int, int]:
+    """Return the size of a sample, and of how many distinct values it is thought to be.
+
+    Where sixteen should be seen again, and not four are, no larger sample has to be looked at.
+    """
+    return math.isqrt(32 * most), 4 * most
+
+
+def _may_repeat(table: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return of each line of a table of numbers whether it may get a dictionary."""
+    rows = table.shape[1]
+    if rows < _MIN_VALUES or rows * table.itemsize < _MIN_BYTES:
+        return np.zeros(len(table), bool)
+    size, distinct = _first_look(min(_MAX_ITEMS, rows // 2))
+    all_of = rows < 2 * size
+    sample = np.sort(table if all_of else table[:, _places(size, rows)], axis=1)
+    again = np.count_nonzero(sample[:, 1:] == sample[:, :-1], axis=1)
+    found: NDArray[np.bool_] = again * 2 * (1 if all_of else distinct) >= (
+        rows if all_of else size**2
+    )
+    return found
+
+
+@lru_cache
+def _places(size: int, rows: int) -> Ints:
+    """Return which rows a sample of so many is.
+
+    Not at even distances: values that repeat in a cycle would not be seen to.
+    """
+    jitter = np.random.default_rng(0).random(_SAMPLE)[:size]
+    return ((np.arange(size) + jitter) * (rows / size)).astype(np.int64)
+
+
+def _again(values: pa.Array, size: int, distinct: int) -> bool:
+    """Tell whether a sample has as many values again as one of so many distinct ones would."""
+    if len(values) >= 2 * size:
+        values, all_of = ak.take(values, _places(size, len(values))), False
+    else:
+        all_of = True
+    sample = ak.drop_null(values)
+    again = len(sample) - pc.count_distinct(sample).as_py()
+    return bool(again * 2 >= len(sample) if all_of else again * 2 * distinct >= len(sample) ** 2)
+
+
+def _indexed(
+    coded: pa.DictionaryArray, valid: Bytes | None, request: EncodingRequest
+) -> EncodedValues:
+    """Encode an array of indices whose items are not null."""
+    width = byte_width(coded.indices.type) or 0
+    words: NDArray[Any] = fixed_bytes(coded.indices).view(f"<u{width}")
+    if valid is not None:
+        words = words * bits.unpack(valid, len(words))  # null slots may hold anything
+    if request.max_values >= min(BLOCK, len(words)):
+        stored = bitpacking.encode(words, bitpacking.widths_of(words))
+    else:
+        stored = flat.encode(words.view(np.uint8), len(words), width * 8, request)
+    return replace(stored, dictionary=_items(coded.dictionary, request))
+
+
+def _items(items: pa.Array, request: EncodingRequest) -> tuple[pb.CompressiveEncoding, int, bytes]:
+    """Encode the items as one buffer; in 2.2 compressed where that pays."""
+    if is_variable(items.type):
+        offsets, data = string_buffers(items)
+        encoding = variable.message(offsets.itemsize * 8)
+        stored = variable.encode_block(offsets, data)
+    else:
+        encoding = flat.message((byte_width(items.type) or 0) * 8 or 1)
+        stored = fixed_bytes(items).tobytes()
+    scheme = request.option("dict-values-compression") or "lz4"
+    if request.large and scheme in {"lz4", "zstd"}:
+        encoding, stored = general.compressed_unit(encoding, stored, scheme)
+    return encoding, len(items), stored

@@ -1,0 +1,185 @@
+"""Values of any encoding: of all chunks of a page at once, or of the one that is needed.
+
+Each encoding decodes its own; those that hold another one are put together here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from lancekit._file.encodings import (
+    bitpacking,
+    byte_stream_split,
+    fixed_size_list,
+    flat,
+    fsst,
+    general,
+    rle,
+    variable,
+)
+from lancekit._file.encodings.buffers import ChunkBuffers, cut, kind_of, narrowed, only
+from lancekit._file.kernels.faults import Unsupported, require
+from lancekit._file.kernels.memory import Bytes, Ints
+from lancekit._file.kernels.values import DecodedValues, Fixed, Lists, Nulls
+from lancekit._format.pb import encodings_v21_pb2 as pb
+
+__all__ = ["decode_block", "decode_blocks", "decode_chunk", "decode_chunks"]
+
+Blocks = Callable[[pb.CompressiveEncoding, ChunkBuffers, Ints], DecodedValues]
+Chunks = Callable[
+    [pb.CompressiveEncoding, Sequence[ChunkBuffers], Ints, Ints | None], DecodedValues
+]
+Block = Callable[[pb.CompressiveEncoding, Bytes, int], DecodedValues]
+Chunk = Callable[[pb.CompressiveEncoding, Sequence[Bytes], int, range], DecodedValues]
+
+
+def decode_blocks(
+    encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints
+) -> DecodedValues:
+    """Decode blocks, of levels or a dictionary, of all chunks at once."""
+    name = kind_of(encoding)
+    decode = _BLOCKS.get(name)
+    if decode is None:
+        raise Unsupported(f"encoding {name!r} for levels or dictionaries")
+    return decode(encoding, pieces, counts)
+
+
+def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> DecodedValues:
+    """Decode a single block of ``count`` values."""
+    decode = _BLOCK.get(kind_of(encoding))
+    if decode is not None:
+        return decode(encoding, data, count)
+    return decode_blocks(encoding, ChunkBuffers.of(data), np.array([count]))
+
+
+def decode_chunks(
+    encoding: pb.CompressiveEncoding,
+    buffers: Sequence[ChunkBuffers],
+    counts: Ints,
+    rows: Ints | None = None,
+) -> DecodedValues:
+    """Decode the values of all chunks, or only those at ascending positions ``rows``."""
+    name = kind_of(encoding)
+    decode = _CHUNKS.get(name)
+    if decode is None:
+        raise Unsupported(f"encoding {name!r} of mini-block values")
+    return decode(encoding, buffers, counts, rows)
+
+
+def decode_chunk(
+    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: range
+) -> DecodedValues:
+    """Decode values of one chunk."""
+    decode = _CHUNK.get(kind_of(encoding))
+    if decode is not None:
+        return decode(encoding, buffers, count, rows)
+    pieces = [ChunkBuffers.of(data) for data in buffers]
+    return cut(decode_chunks(encoding, pieces, np.array([count])), rows)
+
+
+def _general_blocks(
+    encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints
+) -> DecodedValues:
+    message = encoding.general
+    return decode_blocks(message.values, general.decompressed(message, pieces, counts), counts)
+
+
+def _general(
+    encoding: pb.CompressiveEncoding,
+    buffers: Sequence[ChunkBuffers],
+    counts: Ints,
+    rows: Ints | None,
+) -> DecodedValues:
+    require(len(buffers) > 0, "a chunk has no value buffer")
+    first = general.decompressed(encoding.general, buffers[0], counts)
+    return decode_chunks(encoding.general.values, [first, *buffers[1:]], counts, rows)
+
+
+def _out_of_line(
+    encoding: pb.CompressiveEncoding,
+    buffers: Sequence[ChunkBuffers],
+    counts: Ints,
+    rows: Ints | None,
+) -> DecodedValues:
+    return narrowed(bitpacking.decode_out_of_line(encoding, only(buffers), counts), rows)
+
+
+def _fixed_size_list(
+    encoding: pb.CompressiveEncoding,
+    buffers: Sequence[ChunkBuffers],
+    counts: Ints,
+    rows: Ints | None,
+) -> DecodedValues:
+    message = encoding.fixed_size_list
+    size = int(message.items_per_value)
+    validity, below = fixed_size_list.take_validity(message, buffers, counts)
+    if rows is not None and validity is None and kind_of(message.values) == "flat":
+        width = flat.check(message.values)
+        if size * width:  # whole lists, from where they lie
+            data = flat.take(size * width, only(below), counts, rows)
+            return Lists(size, None, Fixed(width, data, size * len(rows)), len(rows))
+    items = decode_chunks(message.values, below, counts * size)
+    return narrowed(Lists(size, validity, items, int(counts.sum())), rows)
+
+
+def _packed_struct(
+    encoding: pb.CompressiveEncoding,
+    buffers: Sequence[ChunkBuffers],
+    counts: Ints,
+    rows: Ints | None,
+) -> DecodedValues:
+    """Return rows of the fields' bytes."""
+    return decode_chunks(encoding.packed_struct.values, buffers, counts, rows)
+
+
+def _constant(
+    encoding: pb.CompressiveEncoding,
+    buffers: Sequence[ChunkBuffers],
+    counts: Ints,
+    rows: Ints | None,
+) -> DecodedValues:
+    """Only found below fixed-size lists whose items are all null: there is no value."""
+    del buffers
+    if encoding.constant.HasField("value"):
+        raise Unsupported("a constant inside of a chunk")
+    return Nulls(int(counts.sum()) if rows is None else len(rows))
+
+
+_BLOCKS: dict[str, Blocks] = {
+    "flat": flat.decode_blocks,
+    "inline_bitpacking": bitpacking.decode_blocks,
+    "out_of_line_bitpacking": bitpacking.decode_out_of_line,
+    "rle": rle.decode_blocks,
+    "variable": variable.decode_blocks,
+    "general": _general_blocks,
+}
+
+_BLOCK: dict[str, Block] = {
+    "flat": flat.decode_block,
+    "inline_bitpacking": bitpacking.decode_block,
+    "rle": rle.decode_block,
+}
+
+_CHUNKS: dict[str, Chunks] = {
+    "flat": flat.decode_chunks,
+    "variable": variable.decode_chunks,
+    "constant": _constant,
+    "inline_bitpacking": bitpacking.decode_chunks,
+    "out_of_line_bitpacking": _out_of_line,
+    "fsst": fsst.decode_chunks,
+    "rle": rle.decode_chunks,
+    "byte_stream_split": byte_stream_split.decode_chunks,
+    "general": _general,
+    "fixed_size_list": _fixed_size_list,
+    "packed_struct": _packed_struct,
+}
+
+_CHUNK: dict[str, Chunk] = {
+    "flat": flat.decode_chunk,
+    "inline_bitpacking": bitpacking.decode_chunk,
+    "rle": rle.decode_chunk,
+    "variable": variable.decode_chunk,
+    "fsst": fsst.decode_chunk,
+}

@@ -1,0 +1,68 @@
+"""Lists of a fixed size: their items, behind a bit for each (docs/format/data-files.md, 11.10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lancekit._file.encodings import flat
+from lancekit._file.encodings.buffers import TOO_SHORT, ChunkBuffers
+from lancekit._file.kernels import bits
+from lancekit._file.kernels.bounds import claim
+from lancekit._file.kernels.faults import require
+from lancekit._file.kernels.memory import Bytes, Ints
+from lancekit._format.pb import encodings_v21_pb2 as pb
+
+if TYPE_CHECKING:
+    from lancekit._file.encodings.request import EncodedValues, EncodingRequest
+    from lancekit._file.kernels.arrow_buffers import ListParts
+
+__all__ = ["encode", "message", "take_validity"]
+
+
+def message(parts: ListParts) -> pb.CompressiveEncoding:
+    """Return the message of fixed-size lists, which may nest."""
+    encoding = flat.message(parts.item_bits)
+    for level in reversed(parts.levels):
+        lists = pb.FixedSizeList(
+            items_per_value=level.dimension,
+            values=encoding,
+            has_validity=level.validity is not None,
+        )
+        encoding = pb.CompressiveEncoding(fixed_size_list=lists)
+    return encoding
+
+
+def take_validity(
+    lists: pb.FixedSizeList, buffers: Sequence[ChunkBuffers], counts: Ints
+) -> tuple[Bytes | None, Sequence[ChunkBuffers]]:
+    """Return the bits of the items of chunks, if there are any, and the buffers behind them."""
+    size = int(lists.items_per_value)
+    total = int(counts.sum())
+    claim(size * total // 8, f"{total:,} lists of {size:,} items")
+    if not lists.has_validity:
+        return None, buffers
+    require(len(buffers) > 0, "a chunk has no validity buffer")
+    first, *rest = buffers
+    require(((counts * size + 7) // 8 <= first.lengths).all(), TOO_SHORT)
+    return bits.gather_bits(first.data, first.starts, counts * size), rest
+
+
+def encode(values: pa.Array, request: EncodingRequest) -> EncodedValues:
+    """Encode lists, which may nest."""
+    from lancekit._file.encodings.chunk_buffers import chunk_counts
+    from lancekit._file.encodings.request import CHUNK, EncodedValues, chunk_size, split
+    from lancekit._file.kernels.arrow_buffers import taken_apart
+
+    parts = taken_apart(values)
+    size = chunk_size(parts.bits_per_row / 8, CHUNK[request.large], request.max_values)
+    counts = chunk_counts(len(values), size)
+    buffers = [
+        [split(level.validity, counts, level.items)]
+        for level in parts.levels
+        if level.validity is not None
+    ]
+    buffers.append([split(parts.data, counts, parts.bits_per_row)])
+    return EncodedValues(encoding=message(parts), counts=counts, buffers=buffers)

@@ -1,0 +1,78 @@
+"""FSST: strings whose frequent pieces are codes of one byte (docs/format/data-files.md, 11.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from lancekit._file.encodings import variable
+from lancekit._file.encodings.buffers import ChunkBuffers, kind_of
+from lancekit._file.kernels.faults import Unsupported
+from lancekit._file.kernels.fsst_decode import symbol_table
+from lancekit._file.kernels.memory import Bytes, Ints
+from lancekit._file.kernels.values import DecodedValues
+from lancekit._format.pb import encodings_v21_pb2 as pb
+
+if TYPE_CHECKING:
+    from lancekit._file.encodings.request import EncodedValues, EncodingRequest
+
+__all__ = ["check", "decode_chunk", "decode_chunks", "encode", "encode_each"]
+
+
+def check(encoding: pb.CompressiveEncoding) -> pb.CompressiveEncoding:
+    """Return the encoding of the codes, which are strings themselves."""
+    if kind_of(encoding.fsst.values) != "variable":
+        raise Unsupported("FSST over another encoding")
+    return encoding.fsst.values
+
+
+def decode_chunks(
+    encoding: pb.CompressiveEncoding,
+    buffers: Sequence[ChunkBuffers],
+    counts: Ints,
+    rows: Ints | None,
+) -> DecodedValues:
+    """Return strings of all chunks of a page."""
+    codes = variable.decode_chunks(check(encoding), buffers, counts, rows)
+    return symbol_table(encoding.fsst.symbol_table).decode(codes)
+
+
+def decode_chunk(
+    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: range
+) -> DecodedValues:
+    """Return strings of one chunk."""
+    codes = variable.decode_chunk(check(encoding), buffers, count, rows)
+    return symbol_table(encoding.fsst.symbol_table).decode(codes)
+
+
+def encode(offsets: NDArray[Any], data: Bytes, request: EncodingRequest) -> EncodedValues:
+    """Encode strings in chunks, by symbols learned from them."""
+    from lancekit._file.encodings.request import CHUNK
+
+    borders, codes, table = _coded(offsets, data)
+    limit = CHUNK[request.large]
+    stored = variable.encode(borders, codes, limit, 2 * limit, request)
+    return replace(stored, encoding=_message(table, stored.encoding))
+
+
+def encode_each(
+    offsets: NDArray[Any], data: Bytes
+) -> tuple[NDArray[Any], Bytes, pb.CompressiveEncoding]:
+    """Encode strings one by one: where the codes of each begin, these, and what they are."""
+    borders, codes, table = _coded(offsets, data)
+    return borders, codes, _message(table, variable.message(offsets.itemsize * 8))
+
+
+def _coded(offsets: NDArray[Any], data: Bytes) -> tuple[NDArray[Any], Bytes, bytes]:
+    from lancekit._file.kernels.fsst_encode import train
+
+    encoder = train(data, offsets)
+    codes, borders = encoder.encode(data, offsets)
+    return borders.astype(offsets.dtype), codes, encoder.table()
+
+
+def _message(table: bytes, codes: pb.CompressiveEncoding) -> pb.CompressiveEncoding:
+    return pb.CompressiveEncoding(fsst=pb.Fsst(symbol_table=table, values=codes))

@@ -1,0 +1,92 @@
+"""What the values of a mini-block page become: one set of buffers for every chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lancekit._file.encodings.chunk_buffers import Part
+from lancekit._file.kernels.memory import Bytes, Ints
+from lancekit._format.field_marks import COMPRESSION_LEVEL, level, option
+from lancekit._format.pb import encodings_v21_pb2 as pb
+from lancekit.options import DEFAULT_GOAL
+
+__all__ = [
+    "CHUNK",
+    "MAX_CHUNK_VALUES",
+    "MIN_CHUNK_VALUES",
+    "EncodedValues",
+    "EncodingRequest",
+    "chunk_size",
+    "split",
+]
+
+#: Bytes of values in a chunk, for 16-bit and 32-bit chunk sizes.
+CHUNK = {False: 8192, True: 16384}
+
+MAX_CHUNK_VALUES = 1 << 15
+
+#: A chunk of single bits never has fewer values, so that it ends on a byte.
+MIN_CHUNK_VALUES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedValues:
+    """The values of all chunks of a page.
+
+    `counts` are the values of every chunk, the same power of two but for the last.  `buffers` are
+    the value buffers of a chunk, each as parts that follow each other without padding.
+    `dictionary` is the encoding, the number and the bytes of the items that the values index.
+    """
+
+    encoding: pb.CompressiveEncoding
+    counts: Ints
+    buffers: list[list[Part]]
+    dictionary: tuple[pb.CompressiveEncoding, int, bytes] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all buffers, and of the dictionary."""
+        stored = sum(part.data.size for parts in self.buffers for part in parts)
+        return stored + (len(self.dictionary[2]) if self.dictionary else 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodingRequest:
+    """How a page's values are to be encoded.
+
+    `large` stands for version 2.2, with its 32-bit chunk sizes; `max_values` is the most that a
+    chunk may hold, a power of two; `options` is the column's metadata; `goal` is what text is to
+    be written for, one of `lancekit.options.GOALS`.
+    """
+
+    large: bool
+    max_values: int = MAX_CHUNK_VALUES
+    options: Mapping[str, str]
+    goal: str = DEFAULT_GOAL
+
+    def option(self, name: str) -> str:
+        """Return an option of the column's metadata, such as ``compression``; empty if unset."""
+        return option(self.options, f"lance-encoding:{name}")
+
+    @property
+    def scheme(self) -> tuple[str, int | None] | None:
+        """The general compression that the column's metadata asks for, with its level."""
+        name = self.option("compression")
+        if name not in {"lz4", "zstd"}:
+            return None
+        return name, level(self.options.get(COMPRESSION_LEVEL, ""))
+
+
+def chunk_size(
+    bytes_per_value: float, limit: int, max_values: int, smallest: int = MIN_CHUNK_VALUES
+) -> int:
+    """Return the power of two of values that fit into ``limit`` bytes."""
+    fitting = int(limit / max(bytes_per_value, 1 / 8))
+    size = 1 << max(0, fitting.bit_length() - 1)
+    return min(MAX_CHUNK_VALUES, max_values, max(smallest, size))
+
+
+def split(data: Bytes, counts: Ints, bits_per_value: int) -> Part:
+    """Return values back to back as one buffer of every chunk."""
+    return Part(data, (counts * bits_per_value + 7) // 8)

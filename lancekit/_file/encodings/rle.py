@@ -1,0 +1,289 @@
+"""Runs: every value once, with how often it is repeated (docs/format/data-files.md, 11.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancekit._compiled.kernel import kernel
+from lancekit._file.encodings import flat
+from lancekit._file.encodings.buffers import ChunkBuffers, cut, located, narrowed, require_flat
+from lancekit._file.kernels.faults import Unsupported, require
+from lancekit._file.kernels.memory import Bytes, Ints, scratch, starts_of
+from lancekit._file.kernels.values import DecodedValues, Fixed
+from lancekit._format.pb import encodings_v21_pb2 as pb
+
+if TYPE_CHECKING:
+    from lancekit._file.encodings.chunk_buffers import Part
+    from lancekit._file.encodings.request import EncodedValues
+
+__all__ = [
+    "CHUNK_VALUES",
+    "LONGEST_RUN",
+    "decode_block",
+    "decode_blocks",
+    "decode_chunk",
+    "decode_chunks",
+    "encode",
+    "encode_blocks",
+    "message",
+    "repeated",
+    "starts_of_runs",
+]
+
+#: Values that the writer puts into a chunk of runs: a power of two, as of every chunk but the
+#: last, and at most `MAX_CHUNK_VALUES` (`request.py`).  Level streams follow the value chunks.
+#: Before 2.2 a chunk has at most 32 KiB, and the page of a larger one is halved (`ChunkOverflow`).
+#: Runs of one value each are the most: 20 KiB of 4 bytes, where 8,192 values would be 40; of 8
+#: bytes, 36 KiB, which only a page with runs elsewhere can have.  No other 4,096 of this room is
+#: meant to be the same.
+CHUNK_VALUES = 4096
+
+#: the length of a run is one byte
+LONGEST_RUN = 255
+
+#: The run of a row is found as fast as so many values are written.
+_LOOK_UP = 8
+
+_WRONG_SIZE = "runs of the wrong size"
+_NO_LENGTH = "runs without a length"
+_WRONG_SUM = "runs do not add up to the chunk's values"
+
+
+def message(bits_per_value: int) -> pb.CompressiveEncoding:
+    """Return the message of runs of values of so many bits."""
+    runs = pb.Rle(values=flat.message(bits_per_value), run_lengths=flat.message(8))
+    return pb.CompressiveEncoding(rle=runs)
+
+
+def check(encoding: pb.CompressiveEncoding) -> tuple[int, str]:
+    """Return the bytes of a run's value, and the type by which it is repeated."""
+    message, what = encoding.rle, "run-length encoding"
+    bits_per_value = require_flat(message.values, what)
+    width, odd = divmod(bits_per_value, 8)
+    if require_flat(message.run_lengths, what) != 8 or odd or not width:
+        raise Unsupported(f"{what} of {bits_per_value}-bit values")
+    return width, f"u{width}" if width in {1, 2, 4, 8} else f"V{width}"
+
+
+def decode_blocks(
+    encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints
+) -> DecodedValues:
+    """Return the values of blocks: run values behind their size in bytes, then the lengths."""
+    zeros = np.zeros(len(counts), np.int64)
+    sizes = pieces.words(np.uint64, zeros).astype(np.int64)
+    require((sizes >= 0).all() and (sizes + 8 <= pieces.lengths).all(), _WRONG_SIZE)
+    values = ChunkBuffers(pieces.data, pieces.starts + 8, sizes)
+    runs = ChunkBuffers(pieces.data, pieces.starts + 8 + sizes, pieces.lengths - 8 - sizes)
+    return _expanded(encoding, values, runs, counts)
+
+
+def decode_chunks(
+    encoding: pb.CompressiveEncoding,
+    buffers: Sequence[ChunkBuffers],
+    counts: Ints,
+    rows: Ints | None,
+) -> DecodedValues:
+    """Return values of all chunks, which have run values and lengths in two buffers."""
+    values, runs = _two(buffers)
+    return _expanded(encoding, values, runs, counts, rows, clip=True)
+
+
+def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> DecodedValues:
+    """Return the values of one block."""
+    size = int.from_bytes(data[:8].tobytes(), "little")
+    require(8 + size <= data.size, _WRONG_SIZE)
+    return _expanded_one(encoding, data[8 : 8 + size], data[8 + size :], count)
+
+
+def decode_chunk(
+    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: range
+) -> DecodedValues:
+    """Return values of one chunk."""
+    values, lengths = _two(buffers)
+    return cut(_expanded_one(encoding, values, lengths, count, clip=True), rows)
+
+
+def starts_of_runs(values: NDArray[Any]) -> Ints:
+    """Return where a value differs from the one before it; the first one does."""
+    changes = np.empty(len(values), bool)
+    changes[0] = True
+    np.not_equal(values[1:], values[:-1], out=changes[1:])
+    return np.flatnonzero(changes)
+
+
+def encode(values: NDArray[Any], starts: Ints, chunk: int) -> EncodedValues:
+    """Encode runs: their values in one buffer, their lengths, of one byte each, in another.
+
+    Runs end with their chunk; those of more than `LONGEST_RUN` values are several.
+    """
+    from lancekit._file.encodings.chunk_buffers import Part, chunk_counts
+    from lancekit._file.encodings.request import EncodedValues
+
+    counts = chunk_counts(len(values), chunk)
+    firsts = starts_of(counts)
+    starts = _union(starts, firsts[:-1])
+    stops, lengths = _in_bytes(np.diff(starts, append=len(values)))
+    per_chunk = np.diff(stops[np.searchsorted(starts, firsts)])
+    kept: Bytes = np.repeat(values[starts], np.diff(stops)).view(np.uint8)
+    width = values.dtype.itemsize
+    buffers = [[Part(kept, per_chunk * width)], [Part(lengths, per_chunk)]]
+    return EncodedValues(encoding=message(width * 8), counts=counts, buffers=buffers)
+
+
+def encode_blocks(levels: Bytes, borders: Ints, at_most: int) -> list[Part] | None:
+    """Encode 16-bit levels between borders; ``None`` if that takes more bytes than it may."""
+    from lancekit._file.encodings.chunk_buffers import Part
+
+    changes = np.flatnonzero(levels[1:] != levels[:-1]) + 1
+    if 3 * len(changes) > at_most:
+        return None
+    starts = _union(changes, borders[:-1])
+    stops, lengths = _in_bytes(np.diff(starts, append=borders[-1]))
+    if 3 * len(lengths) + 8 * (len(borders) - 1) > at_most:
+        return None
+    values = np.repeat(levels[starts], np.diff(stops)).astype("<u2").view(np.uint8)
+    runs = np.diff(stops[np.searchsorted(starts, borders)])
+    head = Part((2 * runs).astype("<u8").view(np.uint8), np.full(len(runs), 8))
+    return [head, Part(values, runs * 2), Part(lengths, runs)]
+
+
+def _union(some: Ints, others: Ints) -> Ints:
+    """Return what is in any of two ascending arrays; NumPy's own function hashes every number."""
+    both = np.concatenate((some, others))
+    both.sort(kind="stable")  # which merges what is sorted
+    kept: Ints = both[np.append(True, both[1:] != both[:-1])]
+    return kept
+
+
+def _in_bytes(lengths: Ints) -> tuple[Ints, Bytes]:
+    """Cut runs into those whose lengths are bytes: where each begins among them, and these."""
+    pieces = -(-lengths // LONGEST_RUN)
+    stops = starts_of(pieces)
+    stored: Bytes = np.full(int(stops[-1]), LONGEST_RUN, np.uint8)
+    stored[stops[1:] - 1] = lengths - (pieces - 1) * LONGEST_RUN
+    return stops, stored
+
+
+def _two(buffers: Sequence[Any]) -> Sequence[Any]:
+    require(len(buffers) == 2, f"a chunk has {len(buffers)} value buffers, not 2")
+    return buffers
+
+
+def _expanded(
+    encoding: pb.CompressiveEncoding,
+    values: ChunkBuffers,
+    runs: ChunkBuffers,
+    counts: Ints,
+    rows: Ints | None = None,
+    *,
+    clip: bool = False,
+) -> DecodedValues:
+    """Repeat run values, and return ``rows``; the runs of every chunk must add up to its count.
+
+    With ``clip`` they may reach beyond it: releases up to 8 end a chunk at a power of two, but
+    its runs where the last of them ends, and begin the next chunk with the same values again.
+    """
+    width, dtype = check(encoding)
+    per_chunk = values.lengths // width
+    require((runs.lengths >= per_chunk).all(), _NO_LENGTH)
+    total = int(counts.sum())
+    few = rows is not None and _LOOK_UP * len(rows) <= total
+    bytes_of_runs = runs.head(per_chunk)
+    stored = values.head(per_chunk * width).view(dtype)
+    if not few:
+        out = repeated(stored, bytes_of_runs, per_chunk, counts, clip=clip)
+        if out is not None:
+            return narrowed(Fixed(width, out.view(np.uint8), total), rows)
+    lengths = bytes_of_runs.astype(np.int64)
+    starts = starts_of(lengths)
+    borders = starts[starts_of(per_chunk)]
+    beyond = np.diff(borders) - counts
+    require((beyond >= 0 if clip else beyond == 0).all(), _WRONG_SUM)
+    if few and rows is not None:
+        chunk, place = located(counts, rows)
+        run = np.searchsorted(starts, borders[chunk] + place, "right") - 1
+        return Fixed(width, stored[run].view(np.uint8), len(rows))
+    if beyond.any():
+        left = np.repeat(borders[:-1] + counts, per_chunk) - starts[:-1]
+        lengths = np.minimum(lengths, left.clip(min=0))
+    whole = np.repeat(stored, lengths)
+    return narrowed(Fixed(width, whole.view(np.uint8), total), rows)
+
+
+def _expanded_one(
+    encoding: pb.CompressiveEncoding,
+    values: Bytes,
+    lengths: Bytes,
+    count: int,
+    *,
+    clip: bool = False,
+) -> Fixed:
+    """Repeat the run values of one chunk, as `_expanded` does."""
+    width, dtype = check(encoding)
+    runs = values.size // width
+    require(lengths.size >= runs, _NO_LENGTH)
+    lengths = lengths[:runs]
+    total = int(lengths.sum())
+    require(total >= count if clip else total == count, _WRONG_SUM)
+    repeats = lengths
+    if total > count:
+        repeats = np.diff(lengths.cumsum(dtype=np.int64).clip(max=count), prepend=0)
+    whole = values[: runs * width].view(dtype).repeat(repeats)
+    return Fixed(width, whole.view(np.uint8), count)
+
+
+# ---- runs of equal values, written out
+
+#: NumPy repeats as fast where runs are so long.
+_LONG = 64
+
+
+@kernel("T u1 i8 i8 int =T", over="u1 u2 u4 u8", saves=2)
+def repeat(values: Any, lengths: Any, runs: Any, counts: Any, clip: int, out: Any) -> int:
+    """Repeat values, of which each chunk has so many; it holds so many when they are repeated.
+
+    With ``clip`` its runs may reach beyond that.  There is room for eight more than all values.
+    """
+    run, after = 0, 0
+    for chunk in range(counts.size):
+        count, stop = counts[np.uint64(chunk)], run + runs[np.uint64(chunk)]
+        if stop < run or stop > values.size or stop > lengths.size:
+            return -1
+        if count < 0 or after + count + 8 > out.size:
+            return -1
+        end = after + count
+        while run < stop:
+            length = int(lengths[np.uint64(run)])
+            if length > end - after:
+                if clip == 0:
+                    return -1
+                length = end - after
+            value = values[np.uint64(run)]
+            for at in range(after, after + length, 8):
+                for step in range(8):  # what is too much is written over, or room
+                    out[np.uint64(at + step)] = value
+            after += length
+            run += 1
+        if after != end:
+            return -1
+    return 0
+
+
+def repeated(
+    values: NDArray[Any], lengths: Bytes, runs: Ints, counts: Ints, *, clip: bool
+) -> NDArray[Any] | None:
+    """Return the values of all chunks, each as often as its length says.
+
+    ``None`` if that is not compiled, or not worth it, or if something is wrong: NumPy says what.
+    """
+    total = int(counts.sum())
+    if values.dtype.kind != "u" or total > _LONG * len(values):
+        return None
+    if (call := repeat.ready(total)) is None:
+        return None
+    out: NDArray[Any] = scratch((total + 8) * values.dtype.itemsize).view(values.dtype)
+    return out[:total] if call(values, lengths, runs, counts, clip, out) >= 0 else None

@@ -1,0 +1,336 @@
+"""Writing FSST: training a symbol table, and encoding strings with it.
+
+See docs/format/data-files.md, 11.7.
+
+Encoding is greedy: at every place the longest symbol that fits.  That is a chain of steps, each as
+far as the symbol before was long, so many lanes of the data take their steps together.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancekit._compiled.kernel import kernel
+from lancekit._file.kernels.memory import Bytes, Ints, starts_of
+
+__all__ = ["SymbolEncoder", "train"]
+
+_ESCAPE = 255
+_LONGEST = 8
+_TABLE_BYTES = 2312
+_MAGIC = 0x46535354
+_COMPRESSED = 1 << 24
+
+#: Bytes that one lane encodes; no symbol crosses the border between two.
+_LANE = 512
+
+#: Bytes whose lanes step together: enough of them to make a NumPy call worth it.
+_TILE = 1 << 22
+
+#: Steps between two looks at which lanes are through.
+_STEPS = 8
+
+#: What lanes may touch behind the data, and what a window needs.
+_MARGIN = (_STEPS + 1) * _LONGEST
+
+#: Symbols of 3 bytes and more are found by a hash of their first 3; one for each slot.
+_SLOT_BITS = 13
+_PRIME = np.uint64(2971215073)
+
+#: Bytes that symbols are chosen from, and how often they are chosen anew.
+_SAMPLE = 1 << 15
+_ROUNDS = 5
+_PAIRS = 2000
+
+#: The lowest bytes of a word, by their number.
+_LOW = np.array([(1 << 8 * n) - 1 for n in range(_LONGEST)] + [2**64 - 1], np.uint64)
+
+
+def _slot(words: Any) -> Any:
+    """Return the slot of symbols that begin with the lowest three bytes."""
+    mixed = (words & np.uint64(0xFFFFFF)) * _PRIME >> np.uint64(15)
+    return (mixed & np.uint64((1 << _SLOT_BITS) - 1)).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Codes:
+    """Codes as they follow each other, before escaped bytes are put behind them.
+
+    `steps` are length * 256 + code; `places` where each begins in the data, `firsts` which of them
+    begin a string, by number.
+    """
+
+    steps: NDArray[np.uint16]
+    places: Ints
+    firsts: Ints
+
+
+@kernel("u1 i8 u8 u8 u2 u2 u8 =u2 =i8 =u1 =i8", saves=20)
+def step_through(
+    padded: Any,
+    offsets: Any,
+    long: Any,
+    mask: Any,
+    long_step: Any,
+    short: Any,
+    low: Any,
+    steps: Any,
+    places: Any,
+    codes: Any,
+    borders: Any,
+) -> int:
+    """Find the codes of strings, of which ``padded`` has 8 bytes behind the last.
+
+    Where there is room in ``codes`` they are written with their literal bytes, and ``borders`` are
+    places there; else their ``steps`` and ``places`` are, and ``borders`` are their numbers.
+    """
+    written = codes.size > 0
+    size = offsets[np.uint64(offsets.size - 1)]
+    if size + 8 > padded.size or size > (codes.size // 2 if written else steps.size):
+        return -1
+    found = 0
+    for value in range(offsets.size - 1):
+        at, stop = offsets[np.uint64(value)], offsets[np.uint64(value + 1)]
+        if at < 0 or stop < at or stop > size:
+            return -1
+        borders[np.uint64(value)] = found
+        while at < stop:
+            word = np.uint64(padded[np.uint64(at)])
+            for byte in range(1, 8):
+                word |= np.uint64(padded[np.uint64(at + byte)]) << np.uint64(8 * byte)
+            left = min(8, stop - at, 512 - (at & 511))
+            word &= low[np.uint64(left)]
+            slot = (word & np.uint64(0xFFFFFF)) * np.uint64(2971215073) >> np.uint64(15)
+            slot &= np.uint64(8191)
+            if (word & mask[slot]) == long[slot]:
+                step = long_step[slot]
+            else:
+                step = short[word & np.uint64(0xFFFF)]
+            if written:
+                # what the next code writes over, unless this one is an escape
+                codes[np.uint64(found)] = step & 255
+                codes[np.uint64(found + 1)] = word & np.uint64(255)
+                found += int((step & 255) == 255)
+            else:
+                steps[np.uint64(found)] = step
+                places[np.uint64(found)] = at
+            found += 1
+            at += np.int64(step >> 8)
+    borders[np.uint64(offsets.size - 1)] = found
+    return found
+
+
+class SymbolEncoder:
+    r"""Encodes strings with up to 255 symbols of 1 to 8 bytes, none of which holds a NUL.
+
+    The bytes behind a string's end read as NUL while it is encoded, so such symbols never match
+    across it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> encoder = SymbolEncoder([b"na", b"ba"])
+    >>> data = np.frombuffer(b"bananaX", np.uint8)
+    >>> codes, offsets = encoder.encode(data, np.array([0, 6, 7]))
+    >>> codes.tobytes(), offsets.tolist()
+    (b'\x01\x00\x00\xffX', [0, 3, 5])
+    """
+
+    def __init__(self, symbols: Sequence[bytes]) -> None:
+        self._symbols = tuple(symbols)
+        slots = 1 << _SLOT_BITS
+        # an empty slot: no word without its bits is all ones
+        self._long = np.full(slots, 2**64 - 1, np.uint64)
+        self._mask = np.zeros(slots, np.uint64)
+        self._long_step = np.zeros(slots, np.uint16)
+        short = np.full((256, 256), 1 << 8 | _ESCAPE, np.uint16)  # [second byte, first byte]
+        for code, symbol in sorted(enumerate(symbols), key=lambda item: len(item[1])):
+            step = len(symbol) << 8 | code
+            if len(symbol) == 1:
+                short[:, symbol[0]] = step
+            elif len(symbol) == 2:
+                short[symbol[1], symbol[0]] = step
+            else:
+                word = np.uint64(int.from_bytes(symbol, "little"))
+                slot = _slot(word)
+                self._long[slot], self._mask[slot] = word, _LOW[len(symbol)]
+                self._long_step[slot] = step
+        self._short = short.reshape(-1)
+
+    def table(self) -> bytes:
+        """Return the symbol table as pages store it: header, symbols, their lengths, padding."""
+        header = _MAGIC << 32 | _COMPRESSED | len(self._symbols)
+        symbols = b"".join(symbol.ljust(_LONGEST, b"\0") for symbol in self._symbols)
+        stored = struct.pack("<Q", header) + symbols + bytes(map(len, self._symbols))
+        return stored.ljust(_TABLE_BYTES, b"\0")
+
+    def encode(self, data: Bytes, offsets: NDArray[Any]) -> tuple[Bytes, Ints]:
+        """Encode the strings between ``offsets``, which cover ``data`` from its start to its end.
+
+        Returns
+        -------
+        The codes, and the offsets of the strings in them.
+        """
+        if (call := step_through.ready(len(data))) is not None and len(data):
+            written, borders = np.empty(2 * len(data), np.uint8), np.empty(len(offsets), np.int64)
+            empty = np.empty(0, np.uint16), np.empty(0, np.int64)
+            size = call(*self._tables(data, offsets), *empty, written, borders)
+            if size >= 0:
+                return written[:size], borders
+        found = self._codes(data, offsets)
+        codes = found.steps.astype(np.uint8)
+        filled = np.flatnonzero(offsets[1:] > offsets[:-1])
+        counts = np.zeros(len(offsets) - 1, np.int64)
+        escaped = codes == _ESCAPE
+        if not escaped.any():
+            counts[filled] = np.diff(found.firsts, append=len(codes))
+            return codes, starts_of(counts)
+        both = np.stack((codes, data[found.places]), axis=1)
+        keep = np.stack((np.ones(len(codes), bool), escaped), axis=1)
+        before = np.cumsum(escaped)[found.firsts] - escaped[found.firsts] + found.firsts
+        total = len(codes) + int(escaped.sum())
+        counts[filled] = np.diff(before, append=total)
+        return both[keep], starts_of(counts)
+
+    def _codes(self, data: Bytes, offsets: NDArray[Any]) -> _Codes:
+        if (call := step_through.ready(len(data))) is None:
+            return self._codes_in_lanes(data, offsets)
+        steps, places = np.empty(len(data), np.uint16), np.empty(len(data), np.int64)
+        borders = np.empty(len(offsets), np.int64)
+        found = call(*self._tables(data, offsets), steps, places, np.empty(0, np.uint8), borders)
+        if found < 0:
+            return self._codes_in_lanes(data, offsets)
+        firsts = borders[:-1][borders[1:] > borders[:-1]]
+        return _Codes(steps[:found], places[:found], firsts)
+
+    def _tables(self, data: Bytes, offsets: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        """Return what the kernel reads."""
+        padded = np.zeros(len(data) + _LONGEST, np.uint8)
+        padded[: len(data)] = data
+        borders = offsets.astype(np.int64, copy=False)
+        return (padded, borders, self._long, self._mask, self._long_step, self._short, _LOW)
+
+    def _codes_in_lanes(self, data: Bytes, offsets: NDArray[Any]) -> _Codes:
+        size = len(data)
+        padded = np.zeros(size + _MARGIN + _LONGEST, np.uint8)
+        padded[:size] = data
+        # the eight bytes from every place on
+        words: NDArray[np.uint64] = np.ndarray(
+            (size + _MARGIN,), np.dtype("<u8"), buffer=padded, strides=(1,)
+        )
+        left = _bytes_left(offsets, size)
+        steps = np.zeros(size + _MARGIN, np.uint16)
+        for start in range(0, size, _TILE):
+            place = np.arange(start, min(size, start + _TILE), _LANE)
+            end = np.minimum(place + _LANE, size)
+            while len(place):
+                for _ in range(_STEPS):
+                    # a lane that is through steps on into the next: the same steps again
+                    word = words[place] & _LOW.take(left.take(place))
+                    slot = _slot(word)
+                    fits = (word & self._mask.take(slot)) == self._long.take(slot)
+                    pair = (word & np.uint64(0xFFFF)).view(np.int64)
+                    step = np.where(fits, self._long_step.take(slot), self._short.take(pair))
+                    steps[place] = step
+                    place = place + (step >> 8)
+                going = place < end
+                place, end = place[going], end[going]
+        steps = steps[:size]
+        places = np.flatnonzero(steps)
+        begins = offsets[:-1][offsets[1:] > offsets[:-1]]
+        return _Codes(steps[places], places, np.searchsorted(places, begins))
+
+
+def _bytes_left(offsets: NDArray[Any], size: int) -> Bytes:
+    """Return how many bytes a symbol may cover from every place on: 8, or up to the next border."""
+    left = np.full(size + _MARGIN, _LONGEST, np.uint8)
+    lanes = np.arange(_LANE, size + 1, _LANE)
+    ends = offsets[1:]
+    for count in range(_LONGEST - 1, 0, -1):  # the nearest border is written last
+        before = ends - count
+        left[before[before >= 0]] = count
+        left[lanes - count] = count
+    left[size:] = 1
+    return left
+
+
+def train(data: Bytes, offsets: NDArray[Any]) -> SymbolEncoder:
+    """Choose symbols for strings, from a sample spread over them.
+
+    Every round encodes the sample and makes symbols of the codes, and pairs of codes, that cover
+    most of it.
+    """
+    sample, borders = _sample(data, offsets)
+    symbols: list[bytes] = []
+    for _ in range(_ROUNDS):
+        found = SymbolEncoder(symbols)._codes(sample, borders)
+        symbols = _best(_gains(sample, found, symbols))
+    return SymbolEncoder(symbols)
+
+
+def _sample(data: Bytes, offsets: NDArray[Any]) -> tuple[Bytes, Ints]:
+    size = int(offsets[-1])
+    if size <= _SAMPLE:
+        return data, np.asarray(offsets, np.int64)
+    pieces = 64
+    each = _SAMPLE // pieces
+    starts = np.linspace(0, size - each, pieces).astype(np.int64)
+    first = np.searchsorted(offsets, starts)
+    parts: list[Bytes] = []
+    borders: list[Ints] = []
+    for start, index in zip(starts.tolist(), first.tolist(), strict=True):
+        inside = offsets[index : np.searchsorted(offsets, start + each)] - start
+        borders.append(inside[inside > 0] + len(parts) * each)
+        borders.append(np.array([(len(parts) + 1) * each]))
+        parts.append(data[start : start + each])
+    return np.concatenate(parts), np.concatenate(([0], *borders)).astype(np.int64)
+
+
+def _gains(sample: Bytes, found: _Codes, symbols: Sequence[bytes]) -> dict[bytes, int]:
+    """Return what each code and pair of codes covers, in bytes; literal bytes count more."""
+    codes = (found.steps & 0xFF).astype(np.int64)
+    codes = np.where(codes == _ESCAPE, 256 + sample[found.places].astype(np.int64), codes)
+
+    def text(code: int) -> bytes:
+        return symbols[code] if code < 256 else bytes([code - 256])
+
+    gains: dict[bytes, int] = {}
+
+    def count(symbol: bytes, times: int) -> None:
+        if 0 not in symbol:
+            gains[symbol] = gains.get(symbol, 0) + times * len(symbol)
+
+    singles = np.bincount(codes, minlength=512)
+    for code in np.flatnonzero(singles).tolist():
+        symbol = text(code)
+        # an escape takes two bytes where a symbol takes one
+        count(symbol, int(singles[code]) * (8 if len(symbol) == 1 else 1))
+    inside = np.ones(len(codes), bool)
+    inside[found.firsts] = False
+    pairs, times = np.unique((codes[:-1] << 9 | codes[1:])[inside[1:]], return_counts=True)
+    often = np.argsort(-times, kind="stable")[:_PAIRS]
+    for pair, number in zip(pairs[often].tolist(), times[often].tolist(), strict=True):
+        count((text(pair >> 9) + text(pair & 511))[:_LONGEST], number)
+    return gains
+
+
+def _best(gains: dict[bytes, int]) -> list[bytes]:
+    """Return up to 255 symbols that gain most; of those that share a slot, the best."""
+    chosen: list[bytes] = []
+    taken: set[int] = set()
+    for symbol in sorted(gains, key=lambda s: (-gains[s], s)):
+        if len(symbol) > 2:
+            slot = int(_slot(np.uint64(int.from_bytes(symbol, "little"))))
+            if slot in taken:
+                continue
+            taken.add(slot)
+        chosen.append(symbol)
+        if len(chosen) == _ESCAPE:
+            break
+    return chosen

@@ -1,0 +1,92 @@
+"""Which rows of a file are wanted, and how they fall on pages and chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from lancekit._file.kernels.memory import Ints
+from lancekit._legible import shown
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, RowOutOfRangeError
+
+__all__ = ["Rows", "grouped", "parse_rows", "split"]
+
+
+#: Rows of a file, a page or a chunk: some that follow each other, or strictly ascending positions.
+Rows = range | Ints
+
+
+def parse_rows(rows: Any, num_rows: int) -> Rows:
+    """Check a caller's rows against the file.
+
+    Raises
+    ------
+    RowOutOfRangeError
+        A position lies outside of the file.
+    InvalidArgumentError
+        A step other than 1, or positions that do not strictly ascend.
+    """
+    if rows is None:
+        return range(num_rows)
+    if isinstance(rows, range):
+        start, stop = rows.start, rows.stop
+        if rows.step != 1:
+            raise InvalidArgumentError(
+                f"A range of rows with step {rows.step}.", hint="Pass the positions as an array."
+            )
+        if not 0 <= start <= num_rows or stop > num_rows:
+            raise RowOutOfRangeError(
+                f"Rows {start} to {stop} of a file that has {num_rows}.", rows=num_rows
+            )
+        return range(start, max(start, stop))
+    positions = np.asarray(rows)
+    if positions.ndim != 1:
+        raise InvalidArgumentError("Row positions must be a one-dimensional array.")
+    if positions.size == 0:
+        return range(0, 0)
+    if positions.dtype.kind not in "iu":
+        raise InvalidTypeError(f"Row positions are whole numbers, not {shown(rows)}.")
+    if positions.dtype.kind == "u":
+        positions = np.minimum(positions, np.uint64(2**63 - 1))
+    positions = positions.astype(np.int64)
+    if positions[0] < 0 or positions[-1] >= num_rows or positions.max() >= num_rows:
+        bad = int(positions[0]) if positions[0] < 0 else int(positions.max())
+        raise RowOutOfRangeError(f"Row {bad} of a file that has {num_rows}.", rows=num_rows)
+    if not (positions[1:] > positions[:-1]).all():
+        raise InvalidArgumentError("Row positions must strictly ascend.")
+    if positions[-1] - positions[0] == positions.size - 1:
+        return range(int(positions[0]), int(positions[-1]) + 1)
+    return positions
+
+
+def split(selection: Rows, firsts: Ints) -> Iterator[tuple[int, Rows]]:
+    """Yield (page, rows within it) for every page that holds a selected row.
+
+    ``firsts`` is the first row of every page, and behind it the number of rows.
+    """
+    if len(selection) == 0:
+        return
+    if isinstance(selection, range):
+        page = int(np.searchsorted(firsts, selection.start, "right")) - 1
+        while page < len(firsts) - 1 and firsts[page] < selection.stop:
+            first, last = int(firsts[page]), int(firsts[page + 1])
+            start, stop = max(selection.start, first), min(selection.stop, last)
+            if start < stop:
+                yield page, range(start - first, stop - first)
+            page += 1
+        return
+    borders = np.searchsorted(selection, firsts)
+    for page in np.flatnonzero(np.diff(borders)).tolist():
+        part = selection[borders[page] : borders[page + 1]] - firsts[page]
+        yield page, part
+
+
+def grouped(selection: Rows, size: int) -> Rows:
+    """Return the entries of the selected rows, each of which has ``size`` of them."""
+    if size == 1:
+        return selection
+    if isinstance(selection, range):
+        return range(selection.start * size, selection.stop * size)
+    return (selection[:, None] * size + np.arange(size)).ravel()

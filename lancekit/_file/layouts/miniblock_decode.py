@@ -1,0 +1,480 @@
+"""Mini-block pages: small values in chunks of a few KiB (docs/format/data-files.md, 7)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lancekit._arrow_values import arrow_of
+from lancekit._cache import remembered
+from lancekit._file.container.footer import Page
+from lancekit._file.encodings import decode, fsst, variable
+from lancekit._file.encodings.buffers import ChunkBuffers
+from lancekit._file.encodings.decode import decode_block, decode_blocks, decode_chunks
+from lancekit._file.encodings.packed_struct import values_to_arrow
+from lancekit._file.kernels import values as raw
+from lancekit._file.kernels.bounds import claim, look_up
+from lancekit._file.kernels.faults import require
+from lancekit._file.kernels.fsst_decode import decode_by_page
+from lancekit._file.kernels.memory import (
+    Bytes,
+    Ints,
+    as_bytes,
+    fetch,
+    gather,
+    owned,
+    starts_of,
+    view,
+)
+from lancekit._file.kernels.row_selection import Rows
+from lancekit._file.kernels.values import DecodedValues, words_of
+from lancekit._file.structure.field_tree import Leaf
+from lancekit._file.structure.repdef import Layers, Levels, Words, pick, rows_of
+from lancekit._format.pb import encodings_v21_pb2 as pb
+from lancekit._lazy import cached_property
+
+__all__ = ["MiniBlockPages"]
+
+_MOST_ITEMS = 1 << 48
+_KEY_BYTES = 80  # of a page, as what it is remembered by
+_MAX_LOG = 15  # values of a chunk other than the last: at most 32,768
+
+
+class _Chunks(NamedTuple):
+    """The chunks of all pages: bytes from `starts` to `stops` of the file."""
+
+    starts: Ints
+    stops: Ints
+    #: values before each chunk, and all
+    values: Ints
+    #: the first row that starts in each chunk or behind it, and their number
+    rows: Ints
+    #: rows that have ended at the end of each chunk
+    ended: Ints
+    #: the page of each chunk
+    pages: Ints
+
+    def cover(self, rows: Rows) -> Ints:
+        """Return the chunks that hold any of the rows."""
+        if isinstance(rows, range):
+            first = int(np.searchsorted(self.rows, rows.start, "right")) - 1
+            last = int(np.searchsorted(self.ended, rows.stop - 1, "right"))
+            return np.arange(first, last + 1)
+        count = len(self.ended)
+        begin = np.searchsorted(self.rows, rows, "right") - 1
+        end = np.searchsorted(self.ended, rows, "right")
+        marks = np.bincount(begin, minlength=count + 1) - np.bincount(end + 1, minlength=count + 1)
+        return np.flatnonzero(np.cumsum(marks))
+
+    def bytes_held(self) -> int:
+        """Return how much memory the tables take."""
+        return sum(part.nbytes for part in (self.starts, self.stops, self.values, self.pages)) + (
+            0 if self.rows is self.values else self.rows.nbytes + self.ended.nbytes
+        )
+
+    def cut(self, wanted: Ints) -> NDArray[np.bool_]:
+        """Return which chunks begin inside of a row that began in a chunk not wanted."""
+        alone = np.append(True, wanted[1:] != wanted[:-1] + 1)
+        # a row has begun before the chunk and has not ended there
+        return alone & (self.rows[wanted] > np.append(0, self.ended)[wanted])
+
+
+class _Chunk(NamedTuple):
+    """A single chunk: its page, its bytes in the file, how many values it has, those wanted."""
+
+    page: int
+    start: int
+    size: int
+    values: int
+    wanted: range
+
+
+class _Parts(NamedTuple):
+    """The buffers of several chunks."""
+
+    #: levels of each chunk
+    counts: Ints
+    repetition: ChunkBuffers | None
+    definition: ChunkBuffers | None
+    values: list[ChunkBuffers]
+
+
+def _align(sizes: Ints) -> Ints:
+    return (sizes + 7) // 8 * 8
+
+
+class MiniBlockPages:
+    """Decoder of one mini-block page, or of several that are alike.
+
+    They may differ in their number of items, and in their symbol tables of FSST.  Only a single
+    page may have a dictionary.
+    """
+
+    def __init__(self, pages: Sequence[tuple[Page, pb.MiniBlockLayout]], kind: pa.DataType) -> None:
+        self._pages = [page for page, _ in pages]
+        self._counts = [int(layout.num_items) for _, layout in pages]
+        require(max(self._counts) < _MOST_ITEMS, "a page of more items than any has")
+        self._layouts = [layout for _, layout in pages]
+        self._layout = layout = pages[0][1]
+        self._kind = kind
+        keys = tuple(page.key for page in self._pages)
+        # all of them: behind the same first page come those of whichever columns are read with it
+        self._key = None if None in keys else keys
+        self._layers = Layers.of(layout.layers)
+        if self._layers.lists:
+            require(
+                layout.HasField("rep_compression") and layout.repetition_index_depth == 1,
+                "lists without repetition",
+            )
+        else:
+            require(not layout.HasField("rep_compression"), "repetition without lists")
+            lengths = [page.length for page in self._pages]
+            require(self._counts == lengths, "the page's items are not its rows")
+
+    @cached_property
+    def _words(self) -> tuple[NDArray[Any], Ints]:
+        """A word for each chunk, and the number of them for each page."""
+        return self._metadata(0, "<u4" if self._layout.has_large_chunk else "<u2")
+
+    @cached_property
+    def _chunks(self) -> _Chunks:
+        key = None if self._key is None else ("chunks", *self._key)
+        return remembered("pages", key, self._read_chunks, self._bytes_held)
+
+    def _bytes_held(self, chunks: _Chunks) -> int:
+        """Return how much memory the tables take, and what they are remembered by."""
+        return chunks.bytes_held() + _KEY_BYTES * len(self._pages)
+
+    def _read_chunks(self) -> _Chunks:
+        pages = self._pages
+        words, each = self._words
+        require((each > 0).all(), "a page has no chunks")
+        words = words.astype(np.int64)
+        sizes = ((words >> 4) + 1) * 8
+        firsts = starts_of(each)
+        lasts = firsts[1:] - 1  # the last chunk of a page has the values that are left
+        logs = words & 15
+        logs[lasts] = 1
+        require((logs >= 1).all() and (logs <= _MAX_LOG).all(), "a chunk of impossible size")
+        counts = np.left_shift(np.int64(1), logs)
+        counts[lasts] = 0
+        counts[lasts] = np.array(self._counts) - np.add.reduceat(counts, firsts[:-1])
+        require((counts[lasts] >= 0).all(), "the chunks hold more values than the page")
+        require((counts[lasts] <= 1 << _MAX_LOG).all(), "a chunk of impossible size")
+        places = starts_of(sizes)
+        before = places[firsts[:-1]]
+        require(
+            (np.diff(places[firsts]) <= [page.size(1) for page in pages]).all(),
+            "the chunks are longer than their buffer",
+        )
+        places = places[:-1] + np.repeat([page.positions[1] for page in pages] - before, each)
+        values = starts_of(counts)
+        rows, ended = self._rows(firsts) if self._layers.lists else (values, values[1:])
+        owners = np.repeat(np.arange(len(pages)), each)
+        return _Chunks(places, places + sizes, values, rows, ended, owners)
+
+    def _rows(self, firsts: Ints) -> tuple[Ints, Ints]:
+        """Return what the repetition index says: rows that start and that end in the chunks."""
+        index, each = self._metadata(3 if self._layout.HasField("dictionary") else 2, "<u8")
+        require(
+            (each == 2 * np.diff(firsts)).all(), "the repetition index is not one of its chunks"
+        )
+        index = index.astype(np.int64)
+        ends, rest = index[::2], index[1::2]
+        lengths = [page.length for page in self._pages]
+        require(
+            (ends >= 0).all() and (ends <= max(lengths)).all() and (rest >= 0).all(),
+            "the repetition index is out of order",
+        )
+        goes_on = (rest > 0).astype(np.int64)
+        starts = ends + goes_on
+        starts[1:] -= goes_on[:-1]
+        require(
+            (starts >= 0).all()
+            and not goes_on[firsts[1:] - 1].any()
+            and (np.add.reduceat(ends, firsts[:-1]) == lengths).all(),
+            "the repetition index does not add up to the page's rows",
+        )
+        return starts_of(starts), np.cumsum(ends)
+
+    def _metadata(self, buffer: int, dtype: str) -> tuple[NDArray[Any], Ints]:
+        """Return one small buffer of all pages as numbers, and how many of each page."""
+        pages = self._pages
+        if len(pages) == 1:
+            words = view(pages[0].read(buffer), dtype)
+            return words, np.array([len(words)])
+        width = np.dtype(dtype).itemsize
+        sizes = np.array([page.size(buffer) for page in pages], np.int64) // width * width
+        starts = np.array([page.positions[buffer] for page in pages], np.int64)
+        data, places = fetch(pages[0].source, 0, starts, starts + sizes)
+        return view(gather(data, places, sizes), dtype), sizes // width
+
+    @cached_property
+    def _dictionary(self) -> pa.Array:
+        key = None if self._key is None else ("dictionary", *self._key, self._kind)
+        if key is None:
+            return self._read_dictionary()
+        return remembered(
+            "dictionaries",
+            key,
+            lambda: owned(self._read_dictionary()),
+            pa.Array.get_total_buffer_size,
+        )
+
+    def _read_dictionary(self) -> pa.Array:
+        (page,) = self._pages
+        count = int(self._layout.num_dictionary_items)
+        claim(8 * count, f"{count:,} items of a dictionary")
+        kind = self._kind.value_type if pa.types.is_dictionary(self._kind) else self._kind
+        return raw.to_arrow(decode_block(self._layout.dictionary, page.read(2), count), kind)
+
+    def leaf(self, rows: Rows) -> Leaf:
+        """Return rows with their levels; only chunks that hold a wanted row are read."""
+        chunk = None if self._layers.lists or not isinstance(rows, range) else self._only(rows)
+        return self._of_many(rows) if chunk is None else self._of_one(chunk)
+
+    @cached_property
+    def _first(self) -> tuple[int, int, int]:
+        """Where the first chunk lies, its size, and how many values it has."""
+        page, (words, each) = self._pages[0], self._words
+        require(each[0] > 0, "a page has no chunks")
+        word = int(words[0])
+        size = ((word >> 4) + 1) * 8
+        require(size <= page.size(1), "the chunks are longer than their buffer")
+        if each[0] == 1:
+            require(page.length <= 1 << _MAX_LOG, "a chunk of impossible size")
+            return page.positions[1], size, page.length
+        require(1 <= word & 15 <= _MAX_LOG, "a chunk of impossible size")
+        return page.positions[1], size, 1 << (word & 15)
+
+    def _only(self, rows: range) -> _Chunk | None:
+        """Return the chunk that holds all of the rows, if there is one."""
+        start, size, values = self._first
+        if len(rows) and rows.stop <= values:
+            return _Chunk(0, start, size, values, rows)
+        chunks = self._chunks
+        at = int(np.searchsorted(chunks.rows, rows.start, "right")) - 1
+        if len(rows) == 0 or rows.stop > chunks.rows[at + 1]:
+            return None
+        first, start = int(chunks.rows[at]), int(chunks.starts[at])
+        size, values = int(chunks.stops[at]) - start, int(chunks.rows[at + 1]) - first
+        wanted = range(rows.start - first, rows.stop - first)
+        return _Chunk(int(chunks.pages[at]), start, size, values, wanted)
+
+    def _of_one(self, chunk: _Chunk) -> Leaf:
+        data = as_bytes(self._pages[0].source.read(chunk.start, chunk.size))
+        layout = self._layouts[chunk.page]
+        decoded, definition = _decode_chunk(layout, data, chunk.values, chunk.wanted)
+        return self._leaf(decoded, Levels(len(chunk.wanted), None, definition))
+
+    def _of_many(self, rows: Rows) -> Leaf:
+        chunks = self._chunks
+        wanted = chunks.cover(rows)
+        starts, stops = chunks.starts[wanted], chunks.stops[wanted]
+        data, places = fetch(self._pages[0].source, 0, starts, stops)
+        sizes = stops - starts
+        counts = chunks.values[wanted + 1] - chunks.values[wanted]
+        parts = self._parse_chunks(data, places, sizes, counts)
+        levels = self._levels(parts)
+        if self._layers.lists:
+            self._check_visible(levels, parts.counts, counts)
+        cut = chunks.cut(wanted) if self._layers.lists else np.zeros(len(wanted), bool)
+        first = chunks.rows[wanted]
+        # a row whose start was not read counts as one that starts where its chunk does
+        starting = starts_of(chunks.rows[wanted + 1] - first + cut)
+        if isinstance(rows, range):
+            before = int(first[0] - cut[0])
+            local: Rows = range(rows.start - before, rows.stop - before)
+            if local == range(0, int(starting[-1])):
+                return self._decode(parts, counts, levels, None, chunks.pages[wanted])
+        else:
+            chunk = np.searchsorted(first, rows, "right") - 1
+            local = rows + (starting[:-1] + cut - first)[chunk]
+        entries = None
+        if self._layers.lists:
+            entries = self._row_starts(levels, parts.counts, cut, starting)
+        levels, keep = pick(levels, self._layers, entries, local)
+        return self._decode(parts, counts, levels, keep, chunks.pages[wanted])
+
+    def _check_visible(self, levels: Levels, entries: Ints, values: Ints) -> None:
+        """Every chunk has its own values: one that shows others would have those of the next."""
+        shown = levels.visible(self._layers)
+        if shown is not None:
+            hidden = np.searchsorted(np.flatnonzero(~shown), starts_of(entries))
+            entries = entries - (hidden[1:] - hidden[:-1])
+        require(np.array_equal(entries, values), "a chunk's values are not those of its levels")
+
+    def _row_starts(self, levels: Levels, counts: Ints, cut: NDArray[np.bool_], rows: Ints) -> Ints:
+        """Return at which entry every row starts; the index must be right about each chunk."""
+        chunks = starts_of(counts)
+        starts = rows_of(levels, self._layers, chunks[:-1][cut])
+        require(
+            (np.searchsorted(starts, chunks[:-1]) == rows[:-1]).all()
+            and len(starts) == rows[-1] + 1,
+            "the repetition index does not fit the levels",
+        )
+        return starts
+
+    def _levels(self, parts: _Parts) -> Levels:
+        layout = self._layout
+        repetition = definition = None
+        if parts.repetition is not None:
+            blocks = decode_blocks(layout.rep_compression, parts.repetition, parts.counts)
+            repetition = raw.words_of(blocks, 2)
+        if parts.definition is not None:
+            blocks = decode_blocks(layout.def_compression, parts.definition, parts.counts)
+            definition = raw.words_of(blocks, 2)
+        return Levels(int(parts.counts.sum()), repetition, definition)
+
+    def _decode(
+        self, parts: _Parts, counts: Ints, levels: Levels, keep: slice | Ints | None, owners: Ints
+    ) -> Leaf:
+        positions = keep if isinstance(keep, np.ndarray) else None
+        if positions is not None and len(positions):
+            require(positions[-1] < counts.sum(), "more entries than values")
+        decoded = self._values(parts, counts, positions, owners)
+        if isinstance(keep, slice):
+            require(keep.stop <= decoded.count, "more entries than values")
+            decoded = raw.select(decoded, keep)
+        return self._leaf(decoded, levels)
+
+    def _values(
+        self, parts: _Parts, counts: Ints, rows: Ints | None, owners: Ints
+    ) -> raw.DecodedValues:
+        """Decode the values of chunks, each of which belongs to a page."""
+        encoding = self._layout.value_compression
+        if len(self._pages) == 1 or not encoding.HasField("fsst"):
+            return decode_chunks(encoding, parts.values, counts, rows)
+        codes = variable.decode_chunks(fsst.check(encoding), parts.values, counts, rows)
+        sizes = np.bincount(owners, counts, len(self._pages)).astype(np.int64)
+        borders = starts_of(sizes)
+        if rows is not None:
+            borders = np.searchsorted(rows, borders)
+        tables = [layout.value_compression.fsst.symbol_table for layout in self._layouts]
+        return decode_by_page(codes, tables, np.diff(borders))
+
+    def _leaf(self, decoded: raw.DecodedValues, levels: Levels) -> Leaf:
+        if self._layout.HasField("dictionary"):
+            values = self._look_up(decoded, levels)
+        else:
+            values = values_to_arrow(decoded, self._kind)
+        return Leaf(values, self._layers, levels)
+
+    def _parse_chunks(self, data: Bytes, places: Ints, sizes: Ints, values: Ints) -> _Parts:
+        """Parse the headers of all chunks."""
+        layout = self._layout
+        halves = view(data, "<u2")
+        at = places // 2
+        has_repetition = layout.HasField("rep_compression")
+        has_definition = layout.HasField("def_compression")
+        wide = layout.has_large_chunk
+        fields = 1 + has_repetition + has_definition
+        header = 2 * fields + (4 if wide else 2) * int(layout.num_buffers)
+        require(header <= 4096 and (sizes >= header).all(), "a chunk is shorter than its header")
+        part = places + -(-header // 8) * 8
+        field = at + 1
+        counts = values
+        if has_repetition or has_definition:
+            counts = halves[at].astype(np.int64)
+            if not self._layers.lists:
+                require((counts == values).all(), "a chunk's levels are not its rows")
+        pieces: list[ChunkBuffers | None] = []
+        for present in (has_repetition, has_definition):
+            if not present:
+                pieces.append(None)
+                continue
+            length = halves[field].astype(np.int64)
+            pieces.append(ChunkBuffers(data, part, length))
+            part = part + _align(length)
+            field = field + 1
+        buffers = []
+        for _ in range(int(layout.num_buffers)):
+            length = halves[field].astype(np.int64)
+            if wide:
+                length |= halves[field + 1].astype(np.int64) << 16
+            field = field + (2 if wide else 1)
+            buffers.append(ChunkBuffers(data, part, length))
+            part = part + _align(length)
+        # the padding of the last buffer may be missing
+        require((part - 8 < places + sizes).all(), "a chunk's buffers are longer than the chunk")
+        return _Parts(counts, pieces[0], pieces[1], buffers)
+
+    def _look_up(self, decoded: raw.DecodedValues, levels: Levels) -> pa.Array:
+        index = raw.words_of(decoded, 1, 2, 4, 8)
+        items = self._dictionary
+        if len(index) and int(index.max()) >= len(items):  # nulls hold arbitrary indices
+            wild = index >= len(items)
+            require(levels.nulls(self._layers)[wild].all(), "an index has no value")
+            index = np.where(wild, index.dtype.type(0), index)
+        if len(items) == 0:
+            return pa.nulls(len(index), self._kind)
+        if pa.types.is_dictionary(self._kind):
+            keys = np.dtype(self._kind.index_type.to_pandas_dtype())
+            require(len(items) - 1 <= np.iinfo(keys).max, "an index is larger than its type")
+            same = index.dtype.itemsize == keys.itemsize
+            index = index.view(keys) if same else index.astype(keys)
+            return pa.DictionaryArray.from_arrays(
+                arrow_of(index), items, ordered=self._kind.ordered, safe=False
+            )
+        return look_up(items, arrow_of(index))
+
+
+# ---- rows of a single mini-block chunk, which is all that a small table or a small range needs
+#
+# `MiniBlockPages` decodes arrays of chunks, some dozens of NumPy calls whatever their number.  With
+# one chunk, plain integers take the place of the arrays, and only the wanted values are unpacked
+# where their places are known.  Encodings that are not in the tables here go the general way.
+
+
+def _decode_chunk(
+    layout: pb.MiniBlockLayout, data: Bytes, count: int, rows: range
+) -> tuple[DecodedValues, Words | None]:
+    """Decode rows of one chunk of a page without lists.
+
+    Parameters
+    ----------
+    data
+        The whole chunk.
+    count
+        The values that it must hold.
+    rows
+        Those wanted, counted from the first of the chunk.
+
+    Returns
+    -------
+    The values, and the definition levels if there are any.
+
+    Raises
+    ------
+    Damaged, Unsupported
+        To be called inside of `located`.
+    """
+    nullable = layout.HasField("def_compression")
+    header = _header(nullable, int(layout.num_buffers), bool(layout.has_large_chunk))
+    require(header.size <= 4096 and data.size >= header.size, "a chunk is shorter than its header")
+    entries, *lengths = header.unpack(data[: header.size].tobytes())
+    place = -(-header.size // 8) * 8
+    buffers = []
+    for length in lengths:
+        buffers.append(data[place : place + length])
+        place += -(-length // 8) * 8
+    # the padding of the last buffer may be missing
+    require(place - 8 < data.size, "a chunk's buffers are longer than the chunk")
+    definition = None
+    if nullable:
+        require(entries == count, "a chunk's levels are not its rows")
+        levels = decode.decode_block(layout.def_compression, buffers.pop(0), count)
+        definition = words_of(levels, 2)[rows.start : rows.stop]
+    return decode.decode_chunk(layout.value_compression, buffers, count, rows), definition
+
+
+@lru_cache
+def _header(nullable: bool, buffers: int, wide: bool) -> struct.Struct:
+    """Return the number of levels, the length of each level buffer, and of each value buffer."""
+    return struct.Struct(f"<{2 if nullable else 1}H{buffers}{'I' if wide else 'H'}")

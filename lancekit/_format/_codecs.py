@@ -1,0 +1,415 @@
+"""How one field of a dataclass travels in one field of a message.
+
+A `Part` is a frozen dataclass whose fields name the codec that carries them, so that encoding,
+decoding and checking are one loop each, and no message needs code of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from operator import index
+from typing import Any, TypeVar
+from uuid import UUID
+
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit._checked import is_whole
+from lancekit._format.items import Items, Numbers
+from lancekit._format.schema import LanceSchema, schema_from_pb, schema_to_pb
+from lancekit._format.unknown_fields import put_unknown, take_unknown
+from lancekit._legible import shown
+from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError, type_name
+
+__all__ = ["Codec", "Part", "decode", "encode", "values_of", "wire", "wrong_type"]
+
+P = TypeVar("P", bound="Part")
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """Read a value out of a message, put it in, and make a value of what a caller passes.
+
+    `accept` takes the value and the words that name it in an error.
+    """
+
+    get: Callable[[Any, str], Any]
+    put: Callable[[Any, str, Any], None]
+    accept: Callable[[Any, str], Any]
+
+
+def wire(codec: Codec, *, name: str = "", **kwargs: Any) -> Any:
+    """Declare a field that ``codec`` carries; ``name`` is the message's, where it differs."""
+    return field(metadata=carried_by(codec, name), **kwargs)
+
+
+def carried_by(codec: Codec, name: str = "") -> dict[str, Any]:
+    """Return what marks a field that ``codec`` carries."""
+    return {"codec": codec, "name": name}
+
+
+def _list_carried(kind: Any) -> tuple[tuple[str, str, Codec], ...]:
+    return tuple(
+        (f.name, f.metadata["name"] or f.name, f.metadata["codec"])
+        for f in fields(kind)
+        if "codec" in f.metadata
+    )
+
+
+_carried: Callable[[Any], tuple[tuple[str, str, Codec], ...]] = cache(_list_carried)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A message as a dataclass; `unknown` keeps the fields that newer releases added."""
+
+    unknown: bytes = field(default=b"", kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        # callers pass lists, NumPy integers and Arrow schemas: stored is one form of each
+        for name, _, codec in _carried(type(self)):
+            given = getattr(self, name)
+            value = codec.accept(given, f"{type(self).__name__}.{name}")
+            if value is not given:
+                object.__setattr__(self, name, value)
+
+
+def values_of(kind: type[Part], message: Any) -> dict[str, Any]:
+    """Return the arguments that make the dataclass of a message."""
+    values = {name: codec.get(message, there) for name, there, codec in _carried(kind)}
+    return {**values, "unknown": take_unknown(message)}
+
+
+def decode(kind: type[P], message: Any) -> P:
+    """Return the dataclass of a message."""
+    return kind(**values_of(kind, message))
+
+
+def encode(part: Part, message: Any) -> None:
+    """Fill a message."""
+    message.SetInParent()  # an operation without content is still an operation
+    for name, there, codec in _carried(type(part)):
+        codec.put(message, there, getattr(part, name))
+    put_unknown(message, part.unknown)
+
+
+# ---- what callers may pass
+
+
+def wrong_type(value: object, what: str, expected: str) -> InvalidTypeError:
+    """Return the error that says what was passed, and what was expected."""
+    return InvalidTypeError(
+        f"{what} has to be {expected}, not {shown(value)} of type {type_name(value)}.",
+        value=value,
+    )
+
+
+def _one(kind: type, expected: str) -> Callable[[Any, str], Any]:
+    def accept(value: Any, what: str) -> Any:
+        if not isinstance(value, kind):
+            raise wrong_type(value, what, expected)
+        return value
+
+    return accept
+
+
+def _integer(bits: int, signed: bool = False) -> Callable[[Any, str], int]:
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1)) if signed else (0, 2**bits)
+
+    def accept(value: Any, what: str) -> int:
+        if not is_whole(value):
+            raise wrong_type(value, what, "a whole number")
+        number = index(value)
+        if not low <= number < high:
+            raise InvalidArgumentError(
+                f"{what} is {number}; it has to be from {low} to {high - 1}.", value=number
+            )
+        return number
+
+    return accept
+
+
+def _optional(accept: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    return lambda value, what: None if value is None else accept(value, what)
+
+
+def _every(accept: Callable[[Any, str], Any]) -> Callable[[Any, str], tuple[Any, ...]]:
+    def accept_all(values: Any, what: str) -> tuple[Any, ...]:
+        # first what it mostly is: whether it is a mapping, all classes of mappings are asked
+        usual = isinstance(values, list | tuple)
+        if not usual and (
+            isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__")
+        ):
+            raise wrong_type(values, what, "a list")
+        whole = values if isinstance(values, Items) else Items(values)
+        items = Items(accept(value, f"every item of {what}") for value in whole)
+        return whole if all(map(_same, whole, items)) else items
+
+    return accept_all
+
+
+def _same(one: object, other: object) -> bool:
+    return one is other
+
+
+def _mapping(
+    key: Callable[[Any, str], Any], value: Callable[[Any, str], Any]
+) -> Callable[[Any, str], dict[Any, Any]]:
+    def accept(items: Any, what: str) -> dict[Any, Any]:
+        if items is None:
+            return {}
+        if not isinstance(items, Mapping):
+            raise wrong_type(items, what, "a mapping")
+        return {
+            key(k, f"every key of {what}"): value(v, f"{what}[{k!r}]") for k, v in items.items()
+        }
+
+    return accept
+
+
+def _schema(value: Any, what: str) -> LanceSchema:
+    if isinstance(value, pa.Schema):
+        return LanceSchema.from_arrow(value)
+    value = getattr(value, "__lance_schema__", value)  # what users have wraps it
+    return _one(LanceSchema, "a schema")(value, what)  # type: ignore[no-any-return]  # checked
+
+
+def _uuid(value: Any, what: str) -> UUID:
+    if isinstance(value, UUID):
+        return value
+    try:
+        return UUID(value)
+    except (ValueError, AttributeError, TypeError):
+        raise wrong_type(value, what, "a UUID") from None
+
+
+def _bitmap(value: Any, what: str) -> BitMap:
+    if isinstance(value, Numbers):
+        return value
+    return Numbers(value if isinstance(value, BitMap) else _every(_integer(32))(value, what))
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        raise wrong_type(value, what, "text")
+    try:
+        value.isascii() or value.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(
+            f"{what} is {shown(value)}, which is no text: it holds half of a character.",
+            hint="Decode the bytes that it comes from with errors='replace'.",
+            value=value,
+        ) from None
+    return value
+
+
+_data = _one(bytes, "bytes")
+
+
+# ---- single values
+
+
+def _get_optional(message: Any, name: str) -> Any:
+    return getattr(message, name) if message.HasField(name) else None
+
+
+def _put_optional(message: Any, name: str, value: Any) -> None:
+    if value is not None:
+        setattr(message, name, value)
+
+
+def _get_uuid(message: Any, name: str) -> UUID:
+    stored = getattr(message, name).uuid
+    if len(stored) not in (0, 16):
+        raise CorruptFileError(f"A UUID has {len(stored)} bytes, not 16.", uuid=stored)
+    return UUID(bytes=stored or bytes(16))
+
+
+def _put_uuid(message: Any, name: str, value: UUID) -> None:
+    getattr(message, name).uuid = value.bytes
+
+
+def parse_bitmap(stored: bytes) -> BitMap:
+    """Return a set of numbers; ``CorruptFileError`` if the bytes are not one."""
+    try:
+        return BitMap.deserialize(stored)
+    except ValueError as error:
+        raise CorruptFileError(f"A bitmap is damaged: {error}.") from error
+
+
+def _get_bitmap(message: Any, name: str) -> BitMap | None:
+    stored = getattr(message, name)
+    # as it is stored: what is written again is the same bytes
+    return Numbers(parse_bitmap(stored), optimize=False) if stored else None
+
+
+def _put_bitmap(message: Any, name: str, value: BitMap | None) -> None:
+    if value is not None:
+        setattr(message, name, bytes(value.serialize()))
+
+
+def _get_schema(message: Any, name: str) -> LanceSchema:
+    return schema_from_pb(getattr(message, name), getattr(message, "schema_metadata", None))
+
+
+def _put_schema(message: Any, name: str, schema: LanceSchema) -> None:
+    getattr(message, name).extend(schema_to_pb(schema))
+    if hasattr(message, "schema_metadata"):
+        message.schema_metadata.update({k: v.encode() for k, v in schema.metadata.items()})
+
+
+def whole(bits: int = 64) -> Codec:
+    """Return the codec of an unsigned integer."""
+    return Codec(getattr, setattr, _integer(bits))
+
+
+def maybe_whole(bits: int = 64, *, signed: bool = False) -> Codec:
+    """Return the codec of an integer that may be absent."""
+    return Codec(_get_optional, _put_optional, _optional(_integer(bits, signed)))
+
+
+def nonzero_whole(bits: int) -> Codec:
+    """Return the codec of an integer whose zero says that it is not known."""
+    return Codec(
+        lambda message, name: getattr(message, name) or None,
+        _put_optional,
+        _optional(_integer(bits)),
+    )
+
+
+BOOL = Codec(getattr, setattr, _one(bool, "True or False"))
+MAYBE_BOOL = Codec(_get_optional, _put_optional, _optional(_one(bool, "True, False or None")))
+DATA = Codec(getattr, setattr, _one(bytes, "bytes"))
+TEXT = Codec(getattr, setattr, _text)
+MAYBE_TEXT = Codec(_get_optional, _put_optional, _optional(_text))
+UUIDS = Codec(_get_uuid, _put_uuid, _uuid)
+MAYBE_BITMAP = Codec(_get_bitmap, _put_bitmap, _optional(_bitmap))
+SCHEMA = Codec(_get_schema, _put_schema, _schema)
+
+
+def part(kind: type[P]) -> Codec:
+    """Return the codec of one message that may be absent."""
+    return Codec(
+        lambda message, name: (
+            decode(kind, getattr(message, name)) if message.HasField(name) else None
+        ),
+        lambda message, name, value: (
+            None if value is None else encode(value, getattr(message, name))
+        ),
+        _optional(_one(kind, f"a {kind.__name__}")),
+    )
+
+
+# ---- many values
+
+
+def _put_many(message: Any, name: str, values: Any) -> None:
+    getattr(message, name).extend(values)
+
+
+def _get_many(message: Any, name: str) -> tuple[Any, ...]:
+    return Items(getattr(message, name))
+
+
+def wholes(bits: int = 64, *, signed: bool = False) -> Codec:
+    """Return the codec of a list of integers."""
+    return Codec(_get_many, _put_many, _every(_integer(bits, signed)))
+
+
+TEXTS = Codec(_get_many, _put_many, _every(_text))
+
+
+def messages(
+    kind: type,
+    from_pb: Callable[[Any], Any],
+    to_pb: Callable[[Any], Any],
+    expected: str,
+    numbers: tuple[str, ...] = (),
+) -> Codec:
+    """Return the codec of a list of messages that convert themselves.
+
+    ``numbers`` are the attributes that have to be whole numbers; their makers do not check them.
+    """
+    accept, number = _one(kind, expected), _integer(64)
+
+    def accept_one(value: Any, what: str) -> Any:
+        accept(value, what)
+        for name in numbers:
+            number(getattr(value, name), f"{name} of {what}")
+        return value
+
+    return Codec(
+        lambda message, name: Items(map(from_pb, getattr(message, name))),
+        lambda message, name, values: getattr(message, name).extend(map(to_pb, values)),
+        _every(accept_one),
+    )
+
+
+def one_message(
+    kind: type, from_pb: Callable[[Any], Any], to_pb: Callable[[Any], Any], expected: str
+) -> Codec:
+    """Return the codec of one message that converts itself."""
+    return Codec(
+        lambda message, name: from_pb(getattr(message, name)),
+        lambda message, name, value: getattr(message, name).CopyFrom(to_pb(value)),
+        _one(kind, expected),
+    )
+
+
+def parts(kind: type[P]) -> Codec:
+    """Return the codec of a list of parts."""
+
+    def put(message: Any, name: str, values: tuple[P, ...]) -> None:
+        for value in values:
+            encode(value, getattr(message, name).add())
+
+    return Codec(
+        lambda message, name: Items(decode(kind, m) for m in getattr(message, name)),
+        put,
+        _every(_one(kind, f"a {kind.__name__}")),
+    )
+
+
+# ---- maps
+
+
+def _put_map(message: Any, name: str, values: Mapping[Any, Any]) -> None:
+    getattr(message, name).update(values)
+
+
+def _get_map(message: Any, name: str) -> dict[Any, Any]:
+    return dict(getattr(message, name))
+
+
+mapping_of_numbers = _mapping(_integer(64), _every(_integer(32)))
+TEXT_MAP = Codec(_get_map, _put_map, _mapping(_text, _text))
+BYTES_BY_ID = Codec(_get_map, _put_map, _mapping(_integer(64), _data))
+
+
+def parts_by_id(kind: type[P], *, bits: int, signed: bool = False) -> Codec:
+    """Return the codec of a map from a number to a part."""
+
+    def put(message: Any, name: str, values: Mapping[int, P]) -> None:
+        for key, value in values.items():
+            encode(value, getattr(message, name)[key])
+
+    return Codec(
+        lambda message, name: {k: decode(kind, m) for k, m in getattr(message, name).items()},
+        put,
+        _mapping(_integer(bits, signed), _one(kind, f"a {kind.__name__}")),
+    )
+
+
+def _get_entries(message: Any, name: str) -> dict[str, str | None]:
+    return {e.key: e.value if e.HasField("value") else None for e in getattr(message, name)}
+
+
+def _put_entries(message: Any, name: str, entries: Mapping[str, str | None]) -> None:
+    for key, value in entries.items():
+        getattr(message, name).add(key=key, value=value)
+
+
+#: a map in which a value of ``None`` deletes the key
+ENTRIES = Codec(_get_entries, _put_entries, _mapping(_text, _optional(_text)))

@@ -1,0 +1,318 @@
+"""The files of a fragment: data files and the deletion file, with pylance's attributes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, TypeVar
+
+from lancekit._checked import checked, from_text
+from lancekit._format.items import Items
+from lancekit._format.names import DELETIONS
+from lancekit._format.pb import table_pb2 as pb
+from lancekit._format.unknown_fields import put_unknown, take_unknown
+from lancekit._legible import shown
+from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError
+
+__all__ = ["DataFile", "DeletionFile", "DeletionKind", "RowDatasetVersionMeta", "RowIdMeta"]
+
+#: what files of 2.0 call themselves is 0.3
+_FIRST_OF_2_0 = 3
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One data file of a fragment: `fields[i]` is stored in the file's column `column_indices[i]`.
+
+    `file_size_bytes` is ``None`` where it is not known; `base_id` names the base path, ``None``
+    the dataset's own root.
+    """
+
+    path: str
+    fields: tuple[int, ...]
+    column_indices: tuple[int, ...] = ()
+    file_major_version: int = 0
+    file_minor_version: int = 0
+    file_size_bytes: int | None = None
+    base_id: int | None = None
+    unknown: bytes = field(default=b"", kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("fields", "column_indices"):
+            if not isinstance(given := getattr(self, name), Items):
+                object.__setattr__(self, name, Items(given))
+
+    @staticmethod
+    @checked
+    def create(dataset: Any, path: str, *, base_id: int | None = None) -> DataFile:
+        """Describe a file that was written by hand, for an operation that brings it.
+
+        Parameters
+        ----------
+        dataset
+            A handle on the dataset, which has the file's columns.
+        path
+            The file's name in the folder ``data``.
+        base_id
+            The base path that it lies in, if it is not the dataset's own.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no such file or base path.
+        ColumnNotFoundError
+            The file has a column that the dataset does not have.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> from lancekit.fragment import DataFile
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://data-file-example")
+        >>> there = ds.get_fragments()[0].data_files()[0]
+        >>> DataFile.create(ds, there.path) == there
+        True
+        """
+        # the handle opens it: files are read by rooms above this one
+        describe = getattr(dataset, "_described_file", None)
+        if describe is None:
+            raise InvalidTypeError(
+                f"dataset is {shown(dataset)}.", hint="Pass a LanceDataset.", argument="dataset"
+            )
+        described: DataFile = describe(path, base_id)
+        return described
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """The file's format version."""
+        return (self.file_major_version, self.file_minor_version)
+
+    @property
+    def is_legacy(self) -> bool:
+        """Whether the file is of 0.1; releases that knew no other version did not say so."""
+        return self.file_major_version == 0 and self.file_minor_version < _FIRST_OF_2_0
+
+    @property
+    def storage_version(self) -> str:
+        """What tables call the file's format."""
+        if self.is_legacy:
+            return "0.1"
+        major, minor = self.version
+        return f"{major}.{minor}" if major else "2.0"
+
+    @property
+    def columns(self) -> dict[int, int]:
+        """The columns of the file that hold a field, by the fields' ids.
+
+        A legacy file has one for each id, from that of its first field on.
+
+        Raises
+        ------
+        CorruptFileError
+            There are fields without a column: such a field would be read as nulls.
+        """
+        if self.is_legacy:
+            first = min((id_ for id_ in self.fields if id_ >= 0), default=0)
+            return {id_: id_ - first for id_ in self.fields if id_ >= 0}
+        if len(self.column_indices) < len(self.fields):
+            raise CorruptFileError(
+                f"The manifest lists {len(self.fields)} fields of data file {self.path!r}, and "
+                f"columns of {len(self.column_indices)}.",
+                file=self.path,
+            )
+        pairs = zip(self.fields, self.column_indices, strict=False)
+        return {id_: column for id_, column in pairs if column >= 0}
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the file; 0 where it is not known."""
+        return self.file_size_bytes or 0
+
+    def field_ids(self) -> list[int]:
+        """Return the ids of the fields, under the name that pylance has given up."""
+        return list(self.fields)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what pylance makes of it for JSON."""
+        return {
+            "fields": list(self.fields),
+            "column_indices": list(self.column_indices),
+            "file_major_version": self.file_major_version,
+            "file_minor_version": self.file_minor_version,
+            "file_size_bytes": self.file_size_bytes,
+            "base_id": self.base_id,
+            "path": self.path,
+        }
+
+
+class DeletionKind(StrEnum):
+    """The two kinds of deletion files, under pylance's names."""
+
+    ARROW = "array"
+    BITMAP = "bitmap"
+
+    @property
+    def suffix(self) -> str:
+        """The end of the file's name."""
+        return ".bin" if self is DeletionKind.BITMAP else ".arrow"
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionFile:
+    """The complete set of a fragment's deleted row offsets, in a file of its own."""
+
+    read_version: int
+    id: int
+    file_type: DeletionKind
+    num_deleted_rows: int = 0
+    base_id: int | None = None
+    unknown: bytes = field(default=b"", kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "file_type", DeletionKind(self.file_type))
+        except ValueError:
+            listed = " or ".join(repr(kind.value) for kind in DeletionKind)
+            raise InvalidArgumentError(
+                f"A deletion file is of the kind {listed}, not {self.file_type!r}.",
+                kind=self.file_type,
+            ) from None
+
+    def name(self, fragment_id: int) -> str:
+        """Return the file's name relative to the dataset's root."""
+        return f"{DELETIONS}/{fragment_id}-{self.read_version}-{self.id}{self.file_type.suffix}"
+
+    def path(self, fragment_id: int, base_uri: str | None = None) -> str:
+        """Return the file's path, below ``base_uri`` if it is given."""
+        name = self.name(fragment_id)
+        return name if base_uri is None else f"{base_uri.rstrip('/')}/{name}"
+
+    def asdict(self) -> dict[str, Any]:
+        """Return what pylance makes of it for JSON."""
+        return {
+            "read_version": self.read_version,
+            "id": self.id,
+            "file_type": self.file_type.value,
+            "num_deleted_rows": self.num_deleted_rows,
+            "base_id": self.base_id,
+        }
+
+    def json(self) -> str:
+        """Return what pylance makes of it for JSON, as text."""
+        return json.dumps(self.asdict())
+
+    @staticmethod
+    def from_json(text: str) -> DeletionFile:
+        """Return what `json`, here or in pylance, made a text of."""
+        return from_text("DeletionFile", text, lambda values: DeletionFile(**values))
+
+
+S = TypeVar("S", bound="_RowSequence")
+
+
+@dataclass(frozen=True, slots=True)
+class _RowSequence:
+    """A sequence over a fragment's rows, as it is stored."""
+
+    key: ClassVar[str]
+    #: what pylance says in JSON of a sequence that is a column of a data file
+    in_column: ClassVar[Any]
+    data: bytes
+
+    def asdict(self) -> dict[str, list[int]]:
+        """Return what pylance makes of it for JSON."""
+        return {self.key: list(self.data)}
+
+    @classmethod
+    def from_dict(cls: type[S], values: dict[str, Any]) -> S:
+        """Return what `asdict`, here or in pylance, made a dictionary of.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The sequence lies in a file of its own, which no release writes.
+        """
+        if cls.key not in values:
+            raise InvalidArgumentError(f"A sequence of rows has to be inline, not {shown(values)}.")
+        return cls(bytes(values[cls.key]))
+
+    def json(self) -> str:
+        """Return what pylance makes of it for JSON, as text."""
+        return json.dumps(self.asdict())
+
+    @classmethod
+    def from_json(cls: type[S], text: str) -> S:
+        """Return what `json`, here or in pylance, made a text of."""
+        return from_text(cls.__name__, text, cls.from_dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RowIdMeta(_RowSequence):
+    """The stable ids of a fragment's rows, as they are stored."""
+
+    key: ClassVar[str] = "Inline"
+    in_column: ClassVar[Any] = "Column"
+
+
+@dataclass(frozen=True, slots=True)
+class RowDatasetVersionMeta(_RowSequence):
+    """In which version each row was made, or last changed, as it is stored."""
+
+    key: ClassVar[str] = "inline"
+    in_column: ClassVar[Any] = {"column": {}}
+
+
+def data_file_from_pb(message: pb.DataFile) -> DataFile:
+    """Decode one data file."""
+    return DataFile(
+        path=message.path,
+        fields=Items(message.fields),
+        column_indices=Items(message.column_indices),
+        file_major_version=message.file_major_version,
+        file_minor_version=message.file_minor_version,
+        file_size_bytes=message.file_size_bytes or None,
+        base_id=message.base_id if message.HasField("base_id") else None,
+        unknown=take_unknown(message),
+    )
+
+
+def data_file_to_pb(file: DataFile) -> pb.DataFile:
+    """Encode one data file."""
+    message = pb.DataFile(
+        path=file.path,
+        fields=file.fields,
+        column_indices=file.column_indices,
+        file_major_version=file.file_major_version,
+        file_minor_version=file.file_minor_version,
+        file_size_bytes=file.size_bytes,
+        base_id=file.base_id,
+    )
+    put_unknown(message, file.unknown)
+    return message
+
+
+def deletion_from_pb(message: pb.DeletionFile) -> DeletionFile:
+    """Decode a deletion file."""
+    bitmap = message.file_type == pb.DeletionFile.BITMAP
+    return DeletionFile(
+        file_type=DeletionKind.BITMAP if bitmap else DeletionKind.ARROW,
+        read_version=message.read_version,
+        id=message.id,
+        num_deleted_rows=message.num_deleted_rows,
+        base_id=message.base_id if message.HasField("base_id") else None,
+        unknown=take_unknown(message),
+    )
+
+
+def deletion_to_pb(file: DeletionFile) -> pb.DeletionFile:
+    """Encode a deletion file."""
+    is_bitmap = file.file_type is DeletionKind.BITMAP
+    message = pb.DeletionFile(
+        file_type=pb.DeletionFile.BITMAP if is_bitmap else pb.DeletionFile.ARROW_ARRAY,
+        read_version=file.read_version,
+        id=file.id,
+        num_deleted_rows=file.num_deleted_rows,
+        base_id=file.base_id,
+    )
+    put_unknown(message, file.unknown)
+    return message

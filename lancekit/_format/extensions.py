@@ -1,0 +1,294 @@
+"""Extension types: what is stored of them, and how they come back.
+
+A data file stores a column of an extension type as its storage type, and the field's metadata say
+which extension it was.  Everything below the public face works on this *stored form*; `resolved`
+gives the types that are registered in this process back, at every depth, without copying values.
+JSON alone is stored in another form than Arrow has it in: as `jsonb`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar, cast
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from lancekit._format.arrow_parts import items_of
+from lancekit._format.jsonb import from_jsonb, to_jsonb
+from lancekit.errors import CorruptFileError, UnsupportedTypeError
+
+__all__ = [
+    "BLOB_INPUT",
+    "EXTENSION_METADATA",
+    "EXTENSION_NAME",
+    "LANCE_JSON",
+    "has_extensions",
+    "resolved",
+    "resolved_schema",
+    "stored_batch",
+    "stored_field",
+    "stored_schema",
+    "text_batch",
+    "text_schema",
+]
+
+EXTENSION_NAME = b"ARROW:extension:name"
+EXTENSION_METADATA = b"ARROW:extension:metadata"
+_ARROW_JSON = b"arrow.json"
+LANCE_JSON = b"lance.json"
+
+#: what blobs of version 2 are written as: their bytes, or the URI of a file and the range meant
+BLOB_INPUT = pa.struct(
+    [
+        ("data", pa.large_binary()),
+        ("uri", pa.string()),
+        ("position", pa.uint64()),
+        ("size", pa.uint64()),
+    ]
+)
+
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
+
+
+class _ArrowSchema(ctypes.Structure):
+    """The first members of the `ArrowSchema` of the Arrow C data interface."""
+
+    _fields_ = (
+        ("format", ctypes.c_char_p),
+        ("name", ctypes.c_char_p),
+        ("metadata", ctypes.c_void_p),
+    )
+
+
+def _texts(address: int) -> Iterator[bytes]:
+    """Yield the keys and values of exported metadata: a count, then each after its length."""
+    count = ctypes.c_int32.from_address(address).value
+    address += 4
+    for _ in range(2 * count):
+        size = ctypes.c_int32.from_address(address).value
+        yield ctypes.string_at(address + 4, size)
+        address += 4 + size
+
+
+def _extension_metadata(kind: pa.BaseExtensionType) -> dict[bytes, bytes]:
+    """Return the field metadata that stand for an extension type.
+
+    The types that Arrow itself defines serialise their parameters only on export.
+    """
+    capsule = pa.field("", kind).__arrow_c_schema__()
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    exported = _ArrowSchema.from_address(pointer_of(capsule, b"arrow_schema"))
+    texts = list(_texts(exported.metadata))
+    return dict(zip(texts[::2], texts[1::2], strict=True))
+
+
+# ---- to the stored form
+
+
+def _list_of(make: Callable[[pa.Field], pa.DataType]) -> Callable[[Any], pa.DataType]:
+    return lambda kind: make(stored_field(kind.value_field))
+
+
+_NESTED: tuple[tuple[Callable[[Any], bool], Callable[[Any], pa.DataType]], ...] = (
+    (pt.is_struct, lambda t: pa.struct([stored_field(f) for f in t])),
+    (pt.is_list, _list_of(pa.list_)),
+    (pt.is_large_list, _list_of(pa.large_list)),
+    (pt.is_fixed_size_list, lambda t: pa.list_(stored_field(t.value_field), t.list_size)),
+    (
+        pt.is_map,
+        lambda t: pa.map_(stored_field(t.key_field), stored_field(t.item_field), t.keys_sorted),
+    ),
+)
+
+
+def stored_field(field: pa.Field) -> pa.Field:
+    """Return a field with storage types for extension types, which its metadata name.
+
+    Examples
+    --------
+    >>> stored_field(pa.field("u", pa.uuid())).metadata[b"ARROW:extension:name"]
+    b'arrow.uuid'
+    """
+    kind = field.type
+    if isinstance(kind, pa.BaseExtensionType):
+        field = field.with_type(kind.storage_type).with_metadata(
+            {**(field.metadata or {}), **_extension_metadata(kind)}
+        )
+        return stored_field(field)
+    if (field.metadata or {}).get(EXTENSION_NAME) == _ARROW_JSON:
+        return field.with_type(pa.large_binary()).with_metadata(_named(field, LANCE_JSON))
+    make = next((make for test, make in _NESTED if test(kind)), None)
+    return field if make is None else field.with_type(make(kind))
+
+
+def stored_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the stored form of a schema; the same object if it has no extension type.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        A type is nested too deep for anything to walk through it.
+    """
+    try:
+        fields = [stored_field(field) for field in schema]
+    except RecursionError:
+        raise UnsupportedTypeError(
+            "A column's type is nested too deep.", hint="Nest less: 100 levels can be stored."
+        ) from None
+    same = all(a.type.equals(b.type) for a, b in zip(fields, schema, strict=True))
+    return schema if same else pa.schema(fields, schema.metadata)
+
+
+def stored_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch in the stored form ``schema`` of its own; only JSON is copied."""
+    plain = [_storage(v, f.type) for v, f in zip(batch.columns, text_schema(schema), strict=True)]
+    columns = [_convert(v, f, to_jsonb) for v, f in zip(plain, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+#: lists that have offsets
+_LISTS = (pa.ListArray, pa.LargeListArray, pa.MapArray)
+
+
+def _storage(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return values as a type that differs in nothing but extensions and metadata.
+
+    Part by part: Arrow's casts of lists of nulls lose items.
+    """
+    if values.type.equals(kind, check_metadata=True):
+        return values
+    if isinstance(values, pa.ExtensionArray):
+        return _storage(values.storage, kind)
+    below = _children(kind)
+    if isinstance(values, pa.StructArray):
+        parts = [_storage(values.field(at), child.type) for at, child in enumerate(below)]
+        return pa.StructArray.from_arrays(parts, fields=below, mask=values.is_null())
+    if values.type.id == kind.id and isinstance(values, _LISTS):
+        return _with_items(values, kind, _storage(items_of(values), below[0].type))
+    return values.cast(kind)
+
+
+def _with_items(lists: pa.Array, kind: pa.DataType, items: pa.Array) -> pa.Array:
+    """Return lists or maps, as a type of such, with other items in the place of theirs."""
+    return pa.Array.from_buffers(kind, len(lists), lists.buffers()[:2], -1, lists.offset, [items])
+
+
+# ---- JSON
+
+
+def _named(field: pa.Field, extension: bytes) -> dict[bytes, bytes]:
+    return {**(field.metadata or {}), EXTENSION_NAME: extension}
+
+
+def _is_json(field: pa.Field) -> bool:
+    # the mark may have been set on a column of something else: its values stay what they are
+    marked = (field.metadata or {}).get(EXTENSION_NAME) == LANCE_JSON
+    return marked and bool(pt.is_large_binary(field.type))
+
+
+def _holds_json(field: pa.Field) -> bool:
+    return _is_json(field) or any(map(_holds_json, _children(field.type)))
+
+
+def _children(kind: pa.DataType) -> list[pa.Field]:
+    return [kind.field(at) for at in range(kind.num_fields)]
+
+
+def text_schema(schema: pa.Schema) -> pa.Schema:
+    """Return a schema in stored form with JSON as text."""
+    return pa.schema([_text_field(field) for field in schema], schema.metadata)
+
+
+def text_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch in stored form with JSON as text."""
+    schema = text_schema(batch.schema)
+    columns = [
+        _storage(_convert(values, old, from_jsonb), new.type)
+        for values, old, new in zip(batch.columns, batch.schema, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema) if columns else batch
+
+
+def _text_field(field: pa.Field) -> pa.Field:
+    if _is_json(field):
+        return field.with_type(pa.string()).with_metadata(_named(field, _ARROW_JSON))
+    if not _holds_json(field):
+        return field
+    return field.with_type(_with_children(field.type, [*map(_text_field, _children(field.type))]))
+
+
+def _with_children(kind: pa.DataType, children: list[pa.Field]) -> pa.DataType:
+    if pt.is_struct(kind):
+        return pa.struct(children)
+    (item,) = children
+    if pt.is_map(kind):
+        return pa.map_(*cast("pa.StructType", item.type))
+    return pa.large_list(item) if pt.is_large_list(kind) else pa.list_(item)
+
+
+def _convert(
+    values: pa.Array, field: pa.Field, convert: Callable[[pa.Array], pa.Array]
+) -> pa.Array:
+    """Convert the JSON in a column, at any depth; ``field`` is the one in stored form."""
+    if not _holds_json(field):
+        return values
+    if _is_json(field):
+        return convert(values)
+    below = _children(field.type)
+    if isinstance(values, pa.StructArray):
+        parts = [_convert(values.field(at), child, convert) for at, child in enumerate(below)]
+        fields = [child.with_type(part.type) for child, part in zip(below, parts, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=fields, mask=values.is_null())
+    items = _convert(items_of(values), below[0], convert)
+    kind = _with_children(field.type, [below[0].with_type(items.type)])
+    return _with_items(values, kind, items)
+
+
+# ---- and back
+
+
+def has_extensions(field: pa.Field) -> bool:
+    """Tell whether a field in stored form, or one below it, is of an extension type."""
+    if EXTENSION_NAME in (field.metadata or {}):
+        return True
+    return any(map(has_extensions, _children(field.type)))
+
+
+def resolved_schema(schema: pa.Schema) -> pa.Schema:
+    """Return a schema with the extension types that are registered in this process.
+
+    Raises
+    ------
+    CorruptFileError
+        A registered type does not take what the metadata say of it.
+    """
+    if not any(map(has_extensions, schema)):
+        return schema
+    try:
+        return pa.RecordBatchReader.from_stream(text_schema(schema).empty_table()).schema
+    except pa.ArrowInvalid as error:
+        raise CorruptFileError(
+            f"The schema names an extension type that does not fit: {error}.",
+            hint="The field's metadata are damaged, or written for another release of the type.",
+        ) from error
+
+
+def resolved(rows: Rows) -> Rows:
+    """Return rows in stored form with the registered extension types; only JSON is copied."""
+    if not any(map(has_extensions, rows.schema)):
+        return rows
+    whole = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+    resolved_schema(rows.schema)
+    schema = text_schema(rows.schema)
+    columns = [
+        pa.chunked_array(
+            [_storage(_convert(chunk, old, from_jsonb), new.type) for chunk in column.chunks],
+            new.type,
+        )
+        for column, old, new in zip(whole.columns, rows.schema, schema, strict=True)
+    ]
+    reader = pa.RecordBatchReader.from_stream(pa.table(columns, schema=schema))
+    return reader.read_all() if isinstance(rows, pa.Table) else reader.read_next_batch()

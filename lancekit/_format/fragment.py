@@ -1,0 +1,455 @@
+"""Fragments: the data files, the deletion file and the row sequences of a horizontal slice."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancekit._checked import checked, from_text
+from lancekit._format.batch_parse import joined, walk
+from lancekit._format.data_file import (
+    DataFile,
+    DeletionFile,
+    DeletionKind,
+    RowDatasetVersionMeta,
+    RowIdMeta,
+    data_file_from_pb,
+    data_file_to_pb,
+    deletion_from_pb,
+    deletion_to_pb,
+)
+from lancekit._format.fragment_columns import (
+    FragmentFacts,
+    Totals,
+    facts_of,
+    parsed_fragment,
+    totals_of,
+)
+from lancekit._format.items import Items
+from lancekit._format.pb import table_pb2 as pb
+from lancekit._format.unknown_fields import parse, put_unknown, take_unknown
+from lancekit._legible import shown
+from lancekit.errors import InvalidTypeError, UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    from lancekit._format.row_id_bounds import RowIdBounds
+
+__all__ = [
+    "LINEAGE_FIELDS",
+    "MARKS",
+    "DataFile",
+    "DeletionFile",
+    "DeletionKind",
+    "Fragment",
+    "FragmentList",
+    "RowIdMeta",
+    "any_marked",
+    "columns_of_files",
+    "data_file_from_pb",
+    "data_file_to_pb",
+    "fragment_from_pb",
+    "fragment_to_pb",
+    "marked",
+]
+
+#: a field id of a file's column that is no longer part of the schema
+TOMBSTONE = -2
+
+#: the sequences over the rows, under pylance's names: what holds them, and the field here
+_SEQUENCES: Mapping[str, tuple[Any, str]] = {
+    "row_id_meta": (RowIdMeta, "row_ids"),
+    "created_at_version_meta": (RowDatasetVersionMeta, "created_at"),
+    "last_updated_at_version_meta": (RowDatasetVersionMeta, "last_updated_at"),
+}
+
+_NOTHING: Mapping[int, Fragment] = MappingProxyType({})
+
+# row sequences that are stored outside of the manifest; carried along untouched
+_UNMODELLED = (
+    "external_row_ids",
+    "column_row_ids",
+    "external_last_updated_at_versions",
+    "column_last_updated_at_versions",
+    "external_created_at_versions",
+    "column_created_at_versions",
+)
+
+
+def _listed(files: Any) -> Items[DataFile]:
+    if isinstance(files, str) or not isinstance(files, Iterable):
+        raise InvalidTypeError(f"files is {shown(files)}.", hint="Pass a list of data files.")
+    return Items(files)
+
+
+def _data(part: Any, stored: bytes | None) -> bytes | None:
+    """Return the bytes of a sequence of rows, in pylance's form or as they are stored."""
+    if part is None:
+        return stored
+    data = getattr(part, "data", None)
+    if not isinstance(data, bytes):
+        raise InvalidTypeError(
+            f"{shown(part)} is no sequence of rows.", hint="Pass a RowIdMeta, or leave it out."
+        )
+    return data
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Fragment:
+    """A slice of rows.  The three sequences are serialized messages of `format.row_ids`.
+
+    It is made in pylance's way too, with ``row_id_meta`` and the like; an id of 0 is given out
+    when the fragment is committed.
+    """
+
+    id: int
+    files: tuple[DataFile, ...]
+    physical_rows: int
+    deletion_file: DeletionFile | None = None
+    row_ids: bytes | None = None
+    created_at: bytes | None = None
+    last_updated_at: bytes | None = None
+    unknown: bytes = b""
+
+    def __init__(
+        self,
+        id: int,  # noqa: A002  # pylance's name
+        files: Iterable[DataFile],
+        physical_rows: int,
+        deletion_file: DeletionFile | None = None,
+        row_id_meta: RowIdMeta | None = None,
+        created_at_version_meta: RowDatasetVersionMeta | None = None,
+        last_updated_at_version_meta: RowDatasetVersionMeta | None = None,
+        *,
+        row_ids: bytes | None = None,
+        created_at: bytes | None = None,
+        last_updated_at: bytes | None = None,
+        unknown: bytes = b"",
+    ) -> None:
+        put = object.__setattr__
+        put(self, "id", id)
+        put(self, "files", files if isinstance(files, Items) else _listed(files))
+        put(self, "physical_rows", physical_rows)
+        put(self, "deletion_file", deletion_file)
+        put(self, "row_ids", _data(row_id_meta, row_ids))
+        put(self, "created_at", _data(created_at_version_meta, created_at))
+        put(self, "last_updated_at", _data(last_updated_at_version_meta, last_updated_at))
+        put(self, "unknown", unknown)
+
+    @property
+    def row_id_meta(self) -> RowIdMeta | None:
+        """The stable row ids."""
+        return None if self.row_ids is None else RowIdMeta(self.row_ids)
+
+    @property
+    def created_at_version_meta(self) -> RowDatasetVersionMeta | None:
+        """In which version each row was made."""
+        return None if self.created_at is None else RowDatasetVersionMeta(self.created_at)
+
+    @property
+    def last_updated_at_version_meta(self) -> RowDatasetVersionMeta | None:
+        """In which version each row was last changed."""
+        return None if self.last_updated_at is None else RowDatasetVersionMeta(self.last_updated_at)
+
+    @property
+    def num_deletions(self) -> int:
+        """Rows that are marked as deleted."""
+        return self.deletion_file.num_deleted_rows if self.deletion_file else 0
+
+    @property
+    def num_rows(self) -> int:
+        """Rows that are still there."""
+        return self.physical_rows - self.num_deletions
+
+    def data_files(self) -> list[DataFile]:
+        """Return the data files, under the name that pylance has given up."""
+        return list(self.files)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a dictionary for JSON, the same as pylance's."""
+        columns = marked(self.unknown)
+        parts = {name: getattr(self, name) for name in ("deletion_file", *_SEQUENCES)}
+        return {
+            "id": self.id,
+            "files": [file.to_json() for file in self.files],
+            "overlays": [],
+            "physical_rows": self.physical_rows,
+            **{name: None if part is None else part.asdict() for name, part in parts.items()},
+            **{
+                name: kind.in_column
+                for name, (kind, field) in _SEQUENCES.items()
+                if field in columns
+            },
+        }
+
+    @staticmethod
+    def from_json(json_data: str) -> Fragment:
+        """Return the fragment of a JSON text, made here or by pylance.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            The fragment has overlays, of a newer release.
+        """
+        return from_text("FragmentMetadata", json_data, Fragment.from_dict)
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> Fragment:
+        """Return the fragment of what `to_json` made; errors as in `from_json`."""
+        return from_text("FragmentMetadata", values, Fragment._from_dict)
+
+    @staticmethod
+    def _from_dict(values: Mapping[str, Any]) -> Fragment:
+        if values.get("overlays"):
+            raise UnsupportedFeatureError(f"Fragment {values['id']} has overlays.")
+        deletion = values.get("deletion_file")
+        given = {name: values[name] for name in _SEQUENCES if values.get(name)}
+        columns = {name for name, value in given.items() if value == _SEQUENCES[name][0].in_column}
+        return Fragment(
+            values["id"],
+            [DataFile(**file) for file in values["files"]],
+            values["physical_rows"],
+            None if deletion is None else DeletionFile(**deletion),
+            **{
+                name: _SEQUENCES[name][0].from_dict(value)
+                for name, value in given.items()
+                if name not in columns
+            },
+            unknown=_marks(_SEQUENCES[name][1] for name in columns),
+        )
+
+    def to_bytes(self) -> bytes:
+        """Serialize, to travel from a worker."""
+        return fragment_to_pb(self).SerializeToString()
+
+    @staticmethod
+    @checked
+    def from_bytes(data: bytes) -> Fragment:
+        """Parse what `to_bytes` made."""
+        return fragment_from_pb(parse(pb.DataFragment, data, "fragment"))
+
+
+def fragment_from_pb(message: pb.DataFragment) -> Fragment:
+    """Decode one fragment."""
+    present = message.HasField
+    return Fragment(
+        id=message.id,
+        files=Items(map(data_file_from_pb, message.files)),
+        physical_rows=message.physical_rows,
+        deletion_file=(
+            deletion_from_pb(message.deletion_file) if present("deletion_file") else None
+        ),
+        row_ids=message.inline_row_ids if present("inline_row_ids") else None,
+        last_updated_at=(
+            message.inline_last_updated_at_versions
+            if present("inline_last_updated_at_versions")
+            else None
+        ),
+        created_at=(
+            message.inline_created_at_versions if present("inline_created_at_versions") else None
+        ),
+        unknown=take_unknown(message, _UNMODELLED),
+    )
+
+
+def fragment_to_pb(fragment: Fragment) -> pb.DataFragment:
+    """Encode one fragment."""
+    message = pb.DataFragment(
+        id=fragment.id,
+        files=map(data_file_to_pb, fragment.files),
+        physical_rows=fragment.physical_rows,
+        inline_row_ids=fragment.row_ids,
+        inline_last_updated_at_versions=fragment.last_updated_at,
+        inline_created_at_versions=fragment.created_at,
+    )
+    if fragment.deletion_file is not None:
+        message.deletion_file.CopyFrom(deletion_to_pb(fragment.deletion_file))
+    put_unknown(message, fragment.unknown)
+    return message
+
+
+class FragmentList(Sequence[Fragment]):
+    """The fragments of a version, each kept as it was written until somebody looks at it.
+
+    A table with a hundred thousand fragments is opened, listed, displayed and appended to without
+    decoding them; a fragment that a commit does not touch goes into the next manifest byte for
+    byte, with whatever a newer release wrote into it.
+
+    Parameters
+    ----------
+    encoded
+        One message per fragment.
+    """
+
+    __slots__ = ("_decoded", "_encoded", "_facts", "_id_bounds", "_totals")
+
+    def __init__(self, encoded: Sequence[bytes] = (), facts: FragmentFacts | None = None) -> None:
+        self._encoded = encoded
+        self._facts = facts
+        self._decoded: dict[int, Fragment] = {}
+        self._totals: Totals | None = None
+        self._id_bounds: RowIdBounds | None = None
+
+    @staticmethod
+    def of(fragments: Iterable[Fragment]) -> FragmentList:
+        """Return a list of fragments, in their order."""
+        if isinstance(fragments, FragmentList):
+            return fragments
+        return FragmentList([fragment_to_pb(f).SerializeToString() for f in fragments])
+
+    @property
+    def encoded(self) -> list[bytes]:
+        """The message of each fragment."""
+        if not isinstance(self._encoded, list):
+            self._encoded = list(self._encoded)
+        return self._encoded
+
+    @property
+    def ids(self) -> NDArray[np.uint64]:
+        """The id of each fragment."""
+        return self._all_facts().ids
+
+    @property
+    def num_rows(self) -> NDArray[np.uint64]:
+        """How many rows of each fragment are still there."""
+        facts = self._all_facts()
+        return facts.physical_rows - facts.deleted
+
+    @property
+    def row_id_bounds(self) -> RowIdBounds:
+        """Between which numbers the row ids of each fragment lie."""
+        from lancekit._format.row_id_bounds import row_id_bounds
+
+        if self._id_bounds is None:
+            self._id_bounds = row_id_bounds(self.encoded)
+        return self._id_bounds
+
+    @property
+    def any_deletions(self) -> bool:
+        """Whether a fragment has a deletion file."""
+        return bool(self._all_facts().has_deletions.any())
+
+    def get(self, fragment_id: int) -> Fragment | None:
+        """Return the fragment of that id, ``None`` if there is none."""
+        places = np.flatnonzero(self.ids == fragment_id)
+        return self._at(int(places[0])) if places.size else None
+
+    def edit(
+        self,
+        *,
+        updated: Mapping[int, Fragment] = _NOTHING,
+        removed: Collection[int] = (),
+        added: Sequence[Fragment] = (),
+    ) -> FragmentList:
+        """Return the list with some fragments replaced, removed and added, sorted by id.
+
+        Ids that are not there are passed over; nothing keeps ``added`` from repeating one.
+        """
+        facts, encoded = self._all_facts(), self.encoded
+        new = list(added)
+        if updated or removed:
+            gone = np.isin(facts.ids, np.array([*updated, *removed], np.uint64))
+            replaced = set(facts.ids[gone].tolist()).difference(removed)
+            new += [updated[id_] for id_ in replaced]
+            encoded = [encoded[i] for i in np.flatnonzero(~gone)]
+            facts = facts.take(~gone)
+        if new:
+            theirs = [fragment_to_pb(f).SerializeToString() for f in new]
+            encoded = encoded + theirs
+            facts = facts.followed_by(facts_of(theirs))
+        if (facts.ids[:-1] > facts.ids[1:]).any():
+            order = np.argsort(facts.ids, kind="stable")
+            encoded = [encoded[i] for i in order]
+            facts = facts.take(order)
+        return FragmentList(encoded, facts)
+
+    def totals(self) -> Totals:
+        """Return the sums; nothing is decoded for them."""
+        if self._totals is None:
+            self._totals = totals_of(self.encoded, self._facts)
+        return self._totals
+
+    def _all_facts(self) -> FragmentFacts:
+        if self._facts is None:
+            self._facts = facts_of(self.encoded)
+        return self._facts
+
+    def _at(self, place: int) -> Fragment:
+        found = self._decoded.get(place)
+        if found is None:
+            message = parsed_fragment(self._encoded[place])
+            found = self._decoded[place] = fragment_from_pb(message)
+        return found
+
+    @overload
+    def __getitem__(self, index: int) -> Fragment: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Fragment, ...]: ...
+    def __getitem__(self, index: int | slice) -> Fragment | tuple[Fragment, ...]:
+        places = range(len(self))[index]
+        return self._at(places) if isinstance(places, int) else tuple(map(self._at, places))
+
+    def __iter__(self) -> Iterator[Fragment]:
+        return map(self._at, range(len(self)))
+
+    def __len__(self) -> int:
+        return len(self._encoded)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return FragmentList, (self.encoded,)
+
+
+def columns_of_files(fragment: Fragment) -> list[dict[int, int]]:
+    """Return the physical columns of every file of a fragment, by the ids of their fields."""
+    return [file.columns for file in fragment.files]
+
+
+# ---- marks of a fragment's message: its row ids or row versions are a column of a data file
+#
+# See docs/format/table.md, 2.5.  A `Fragment` keeps the marks among its unmodelled fields.
+
+#: the mark of each sequence in the message, by the field of `Fragment`
+MARKS: Mapping[str, str] = {
+    "row_ids": "column_row_ids",
+    "created_at": "column_created_at_versions",
+    "last_updated_at": "column_last_updated_at_versions",
+}
+
+#: the field id under which a data file lists the column of each sequence
+LINEAGE_FIELDS: Mapping[str, int] = {"row_ids": -3, "created_at": -4, "last_updated_at": -5}
+
+_NUMBERS = [pb.DataFragment.DESCRIPTOR.fields_by_name[mark].number for mark in MARKS.values()]
+
+
+def marked(unknown: bytes) -> list[str]:
+    """Return the sequences that are columns, from the unmodelled fields of a fragment."""
+    if not unknown:
+        return []
+    message = parse(pb.DataFragment, unknown, "a fragment")
+    return [name for name, mark in MARKS.items() if message.HasField(mark)]
+
+
+def _marks(names: Iterable[str]) -> bytes:
+    """Return the unmodelled fields of a fragment in which some sequences are columns."""
+    message = pb.DataFragment()
+    for name in names:
+        getattr(message, MARKS[name]).SetInParent()
+    return bytes(message.SerializeToString())
+
+
+def any_marked(encoded: Sequence[bytes]) -> bool:
+    """Return True if a sequence is a column in one of some encoded fragments."""
+    return any(np.isin(fields.number, _NUMBERS).any() for fields in walk(joined(encoded)))

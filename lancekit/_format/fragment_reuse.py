@@ -1,0 +1,178 @@
+"""What became of rows that were compacted while indices kept their addresses.
+
+See docs/format/indices.md, 15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from lancekit._format.index import IndexDetails
+from lancekit._format.pb import table_pb2 as pb
+from lancekit._format.unknown_fields import parse
+from lancekit._legible import shown
+from lancekit.errors import CorruptFileError, UnsupportedFeatureError
+
+__all__ = [
+    "INLINE_BYTES",
+    "REUSE_FILE",
+    "FragmentReuse",
+    "ReuseGroup",
+    "encode_fragment_reuse",
+    "external_name",
+    "external_reuse",
+    "inline_reuse",
+    "parse_fragment_reuse",
+]
+
+#: the type of the entry's details
+_TYPE_URL = "/lance.table.FragmentReuseIndexDetails"
+#: the file that holds what is too much for a manifest, in the folder of the entry
+REUSE_FILE = "details.binpb"
+INLINE_BYTES = 204_800
+
+#: id, rows, and how many of these are deleted
+Digest = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReuseGroup:
+    """Fragments that were put together, and those that they became.
+
+    Attributes
+    ----------
+    version
+        The version of the dataset that was compacted.
+    old_digests, new_digests
+        Of each fragment its id, its rows, and how many of these are deleted.
+    survivors
+        The encoded set of the addresses of rows that were not left out.
+    """
+
+    version: int
+    old_digests: tuple[Digest, ...]
+    new_digests: tuple[Digest, ...]
+    survivors: bytes = field(repr=False)
+
+    @property
+    def old(self) -> tuple[int, ...]:
+        """The ids of the old fragments."""
+        return tuple(id_ for id_, _, _ in self.old_digests)
+
+    @property
+    def new(self) -> tuple[tuple[int, int], ...]:
+        """The ids of the new fragments, each with its rows."""
+        return tuple((id_, rows) for id_, rows, _ in self.new_digests)
+
+
+#: all compactions, the oldest first
+FragmentReuse = tuple[ReuseGroup, ...]
+
+
+def external_name(name: str, stored: IndexDetails | None) -> str | None:
+    """Return the file that holds the details, in the folder of their entry, if one does.
+
+    Raises
+    ------
+    CorruptFileError
+        It is in another folder.
+    """
+    details = _parsed(name, stored)
+    if details.WhichOneof("content") != "external":
+        return None
+    path: str = details.external.path
+    if not path or "/" in path or "\\" in path or path in (".", ".."):
+        raise CorruptFileError(f"The details of {name} are in {shown(path)}.")
+    return path
+
+
+def parse_fragment_reuse(
+    name: str, stored: IndexDetails | None, content: bytes | None = None
+) -> FragmentReuse:
+    """Decode the details of the index of this name, which keeps it, the oldest compaction first.
+
+    Parameters
+    ----------
+    content
+        The bytes of the file that `external_name` tells.
+
+    Raises
+    ------
+    CorruptFileError
+        They are none.
+    UnsupportedFeatureError
+        They are of a form that is not known.
+    """
+    details = _parsed(name, stored)
+    found = details.inline
+    if details.WhichOneof("content") == "external" and content is not None:
+        start, size = details.external.offset, details.external.size
+        if start + size > len(content):
+            raise CorruptFileError(f"The file of {name} has {len(content)} bytes.")
+        where = f"file of {name}"
+        found = parse(
+            pb.FragmentReuseIndexDetails.InlineContent, content[start : start + size], where
+        )
+    elif details.WhichOneof("content") != "inline":
+        raise UnsupportedFeatureError(f"The details of {name} are not in the manifest.")
+    return tuple(
+        ReuseGroup(
+            version=version.dataset_version,
+            old_digests=tuple(map(_digest, group.old_fragments)),
+            new_digests=tuple(map(_digest, group.new_fragments)),
+            survivors=group.changed_row_addrs,
+        )
+        for version in found.versions
+        for group in version.groups
+    )
+
+
+def _parsed(name: str, stored: IndexDetails | None) -> pb.FragmentReuseIndexDetails:
+    where = f"details of {name}"
+    return parse(pb.FragmentReuseIndexDetails, stored.value if stored else b"", where)
+
+
+def _digest(fragment: pb.FragmentReuseIndexDetails.FragmentDigest) -> Digest:
+    return fragment.id, fragment.physical_rows, fragment.num_deleted_rows
+
+
+def encode_fragment_reuse(groups: FragmentReuse) -> bytes:
+    """Return the bytes of all compactions: what stands in the manifest, or in a file."""
+    details = pb.FragmentReuseIndexDetails
+    versions: dict[int, list[pb.FragmentReuseIndexDetails.Group]] = {}
+    for group in groups:
+        versions.setdefault(group.version, []).append(
+            details.Group(
+                changed_row_addrs=group.survivors,
+                old_fragments=_digests(group.old_digests),
+                new_fragments=_digests(group.new_digests),
+            )
+        )
+    return details.InlineContent(
+        versions=[details.Version(dataset_version=v, groups=g) for v, g in versions.items()]
+    ).SerializeToString()
+
+
+def _digests(
+    fragments: Iterable[Digest],
+) -> list[pb.FragmentReuseIndexDetails.FragmentDigest]:
+    kind = pb.FragmentReuseIndexDetails.FragmentDigest
+    return [
+        kind(id=id_, physical_rows=rows, num_deleted_rows=gone) for id_, rows, gone in fragments
+    ]
+
+
+def inline_reuse(content: bytes) -> IndexDetails:
+    """Return details that hold all compactions themselves."""
+    details = pb.FragmentReuseIndexDetails()
+    details.inline.ParseFromString(content)
+    details.inline.SetInParent()
+    return IndexDetails(_TYPE_URL, details.SerializeToString())
+
+
+def external_reuse(size: int) -> IndexDetails:
+    """Return details that lead to a file of so many bytes."""
+    file = pb.ExternalFile(path=REUSE_FILE, offset=0, size=size)
+    details = pb.FragmentReuseIndexDetails(external=file)
+    return IndexDetails(_TYPE_URL, details.SerializeToString())

@@ -1,0 +1,255 @@
+"""JSON columns: text outside, JSONB inside.
+
+A container is a header word, one word for each part, and the parts' bytes; words are big-endian.
+The header's upper three bits say what it is (scalar, object, array), the rest counts its parts.  A
+part's word has its kind in the upper four bits and its length in the others.  An object lists all
+of its keys, sorted by their bytes, before its values.  A number begins with a byte for its kind.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import struct
+from collections.abc import Callable, Mapping
+from decimal import Context, Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit._legible import warn
+from lancekit.errors import CorruptFileError, InvalidArgumentError
+
+__all__ = ["from_jsonb", "to_jsonb"]
+
+_SCALAR, _OBJECT, _ARRAY = 0x20000000, 0x40000000, 0x80000000
+_KINDS, _COUNT = 0xE0000000, 0x1FFFFFFF
+_NULL, _STRING, _NUMBER, _FALSE, _TRUE, _CONTAINER = range(6)
+_LENGTH = 0x0FFFFFFF
+
+_ZERO, _NAN, _INFINITY, _NEGATIVE_INFINITY = 0x00, 0x10, 0x20, 0x30
+_SIGNED, _UNSIGNED, _FLOAT = 0x40, 0x50, 0x60
+#: whole numbers within these are stored as such, others as doubles
+_LEAST, _MOST = -(2**63), 2**64 - 1
+_WIDTHS = (1, 2, 4, 8)
+#: only texts with 16 digits in a row, or a very small exponent, have numbers that lose digits
+_LONG = re.compile(r"\d[\d.]{15}|[eE]-\d{3}")
+
+
+# ---- text to JSONB
+
+
+def to_jsonb(texts: pa.Array) -> pa.Array:
+    """Encode JSON texts.  Numbers that lose digits are warned of, all in one warning.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A text is not JSON, or names a key twice.
+
+    Examples
+    --------
+    >>> from_jsonb(to_jsonb(pa.array(['{"b": 1, "a": [true, null]}']))).to_pylist()
+    ['{"a":[true,null],"b":1}']
+    """
+    lost: list[str] = []
+    values = [None if text is None else _encode_text(text, lost) for text in texts.to_pylist()]
+    if lost:
+        few = len(lost) == 1
+        warn(
+            f"{len(lost)} JSON {'number loses' if few else 'numbers lose'} digits: {lost[0][:60]} "
+            f"is stored as {float(lost[0])!r}, the nearest double. Numbers of JSON columns are "
+            "whole numbers of 64 bits or doubles; put others in quotes to keep their digits."
+        )
+    return pa.array(values, pa.large_binary())
+
+
+def _encode_text(text: str, lost: list[str]) -> bytes:
+    """Encode a text, and add the numbers in it that lose digits to `lost`."""
+    try:
+        value = (_exact_decoder(lost) if _LONG.search(text) else _DECODER).decode(text)
+        if isinstance(value, dict | list):
+            return _container(value)
+        kind, data = _part(value)
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise InvalidArgumentError(
+            f"{text[:60]!r} is not JSON that can be stored: {error}.",
+            hint="Objects name each key once, and numbers are finite.",
+        ) from error
+    return struct.pack(">II", _SCALAR, kind << 28 | len(data)) + data
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
+
+
+def _exact_decoder(lost: list[str]) -> json.JSONDecoder:
+    """Return a decoder that adds numbers to `lost` which their stored form does not tell."""
+
+    def whole(text: str) -> int:
+        value = int(text)
+        if not _LEAST <= value <= _MOST:
+            lost.append(text)
+        return value
+
+    def fraction(text: str) -> float:
+        value, exact = float(text), Decimal(text)
+        # the digits of a double, however many a program writes, are right to the last one;
+        # of two that are equally near, Python and C write different ones
+        digits = Context(prec=len(exact.as_tuple().digits))
+        known = exact in (Decimal(repr(value)), digits.plus(Decimal(value)))
+        if math.isfinite(value) and not known:
+            lost.append(text)
+        return value
+
+    return json.JSONDecoder(
+        object_pairs_hook=_unique,
+        parse_constant=_no_constant,
+        parse_int=whole,
+        parse_float=fraction,
+    )
+
+
+def _container(value: dict[str, Any] | list[Any]) -> bytes:
+    parts: list[tuple[int, bytes]]
+    if isinstance(value, dict):
+        keys = sorted(value, key=str.encode)
+        parts = [(_STRING, key.encode()) for key in keys] + [_part(value[key]) for key in keys]
+        header = _OBJECT | len(keys)
+    else:
+        parts = [_part(item) for item in value]
+        header = _ARRAY | len(parts)
+    words = struct.pack(
+        f">{1 + len(parts)}I", header, *(kind << 28 | len(data) for kind, data in parts)
+    )
+    return words + b"".join(data for _, data in parts)
+
+
+def _part(value: Any) -> tuple[int, bytes]:
+    if value is None:
+        return _NULL, b""
+    if isinstance(value, bool):
+        return (_TRUE if value else _FALSE), b""
+    if isinstance(value, str):
+        return _STRING, value.encode()
+    if isinstance(value, dict | list):
+        return _CONTAINER, _container(value)
+    return _NUMBER, _number(value)
+
+
+def _number(value: int | float) -> bytes:
+    if isinstance(value, float) or not _LEAST <= value <= _MOST:
+        if not math.isfinite(value):
+            raise ValueError("a number is too large for a double")
+        return struct.pack(">Bd", _FLOAT, value)
+    if value == 0:
+        return bytes([_ZERO])
+    signed = value < 0
+    bits = (-value - 1).bit_length() + 1 if signed else value.bit_length()
+    width = next(w for w in _WIDTHS if bits <= 8 * w)
+    kind = _SIGNED if signed else _UNSIGNED
+    return bytes([kind]) + value.to_bytes(width, "big", signed=signed)
+
+
+# ---- JSONB to text
+
+
+def from_jsonb(values: pa.Array) -> pa.Array:
+    """Decode to JSON texts.
+
+    Raises
+    ------
+    CorruptFileError
+        A value is not JSONB.
+    """
+    return pa.array(
+        [None if data is None else _decode_value(data) for data in values.to_pylist()], pa.string()
+    )
+
+
+def _decode_value(data: bytes) -> str:
+    try:
+        (header,) = struct.unpack_from(">I", data)
+        if header & _KINDS != _SCALAR:
+            return _text(data, 0, len(data))
+        (word,) = struct.unpack_from(">I", data, 4)
+        return _TEXTS[word >> 28](data, 8, word & _LENGTH)
+    except (struct.error, KeyError, ValueError, RecursionError) as error:
+        raise CorruptFileError(f"A JSON value of {len(data)} bytes is damaged: {error}.") from error
+
+
+def _text(data: bytes, start: int, length: int) -> str:
+    """Return the text of an array or object, no part of which reaches outside of it.
+
+    If they could, a few bytes might be the content of very many parts.
+    """
+    stop = start + length
+    (header,) = struct.unpack_from(">I", data, start)
+    count = header & _COUNT
+    is_object = header & _KINDS == _OBJECT
+    if not is_object and header & _KINDS != _ARRAY:
+        raise ValueError(f"header {header:#x}")
+    words = struct.unpack_from(f">{2 * count if is_object else count}I", data, start + 4)
+    at = start + 4 + 4 * len(words)
+    if at > stop:
+        raise ValueError("it is cut off")
+    texts = []
+    for word in words:
+        size = word & _LENGTH
+        if at + size > stop:
+            raise ValueError("it is cut off")
+        texts.append(_TEXTS[word >> 28](data, at, size))
+        at += size
+    if is_object:
+        pairs = zip(texts[:count], texts[count:], strict=True)
+        return "{" + ",".join(f"{key}:{value}" for key, value in pairs) + "}"
+    return "[" + ",".join(texts) + "]"
+
+
+def _number_text(data: bytes, start: int, length: int) -> str:
+    return _NUMBERS[data[start]](data[start + 1 : start + length])
+
+
+def _float_text(body: bytes) -> str:
+    """Write a double with as few digits as tell it apart, from 1e-5 to 1e16 without exponent."""
+    (value,) = struct.unpack(">d", body)
+    mantissa, mark, exponent = repr(value).partition("e")
+    if mark and int(exponent) == _LEAST_FIXED:
+        sign, digits = "-" * mantissa.startswith("-"), mantissa.lstrip("-").replace(".", "")
+        return f"{sign}0.0000{digits}"
+    return f"{mantissa}e{int(exponent):+d}" if mark else mantissa
+
+
+#: the one exponent that Python writes and the reference does not
+_LEAST_FIXED = -5
+
+_NUMBERS: Mapping[int, Callable[[bytes], str]] = {
+    _FLOAT: _float_text,
+    _ZERO: lambda _: "0",
+    # the reference writes a text whose number is too large for a double, and reads it as null
+    **dict.fromkeys([_NAN, _INFINITY, _NEGATIVE_INFINITY], lambda _: "null"),
+    _SIGNED: lambda body: str(int.from_bytes(body, "big", signed=True)),
+    _UNSIGNED: lambda body: str(int.from_bytes(body, "big")),
+}
+
+_TEXTS: Mapping[int, Callable[[bytes, int, int], str]] = {
+    _NULL: lambda _data, _at, _length: "null",
+    _TRUE: lambda _data, _at, _length: "true",
+    _FALSE: lambda _data, _at, _length: "false",
+    _STRING: lambda data, at, length: json.dumps(
+        data[at : at + length].decode(), ensure_ascii=False
+    ),
+    _NUMBER: _number_text,
+    _CONTAINER: _text,
+}

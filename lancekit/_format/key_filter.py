@@ -1,0 +1,363 @@
+"""Key-existence filters: which keys a merge-insert added, so that two writers see each other.
+
+A filter holds the XXH64 hashes of the inserted keys, either all of them (``ExactKeySet``) or as
+a split-block Bloom filter (``BloomKeyFilter``).  A conflict test may err on one side only: it can
+report a key that the two do not share, it can never miss one that they do.
+
+The reference implementation records only keys of the types in ``_REFERENCE_TYPES``.  Keys of any
+other type it leaves out silently, so that its filter is empty although it inserted rows; see
+``is_reference_blind`` for what follows from that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from lancekit._format.key_hashes import Hashes
+
+__all__ = [
+    "BloomKeyFilter",
+    "ExactKeySet",
+    "KeyFilter",
+    "SharedKeys",
+    "add_hashes",
+    "bit_places",
+    "build_bloom",
+    "build_exact",
+    "choose_filter",
+    "is_empty",
+    "is_reference_blind",
+    "keys_conflict",
+    "merge",
+    "shared_keys",
+]
+
+BLOCK_BYTES = 32
+BITMAP_BYTES = 32_768
+REFERENCE_ITEMS = 8_192
+REFERENCE_PROBABILITY = 0.00057
+# The reference never tests two Bloom filters of different parameters against each other, it
+# re-executes.  That is how a filter over keys that it cannot record makes itself noticed.
+INCOMPARABLE_ITEMS = REFERENCE_ITEMS + 1
+# Where the choice between the kinds changes; `benchmarks/key_filters.py` shows what each costs.
+MAX_BLOOM_KEYS = 50
+MAX_EXACT_KEYS = 8_192
+
+_SALT = np.array(
+    [
+        0x47B6137B,
+        0x44974D91,
+        0x8824AD5B,
+        0xA2B7289D,
+        0x705495C7,
+        0x2DF1424B,
+        0x9EFC4947,
+        0x5C6BFB31,
+    ],
+    np.uint32,
+)
+
+
+_REFERENCE_TYPES: frozenset[pa.DataType] = frozenset(
+    {
+        pa.int32(),
+        pa.int64(),
+        pa.uint32(),
+        pa.uint64(),
+        pa.string(),
+        pa.large_string(),
+        pa.binary(),
+        pa.large_binary(),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ExactKeySet:
+    """All hashes of the inserted keys: sorted and unique, whatever order they are given in."""
+
+    field_ids: tuple[int, ...]
+    hashes: Hashes
+
+    def __post_init__(self) -> None:
+        hashes = np.unique(np.asarray(self.hashes, np.uint64))
+        hashes.flags.writeable = False
+        object.__setattr__(self, "hashes", hashes)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ExactKeySet):
+            return NotImplemented
+        return self.field_ids == other.field_ids and np.array_equal(self.hashes, other.hashes)
+
+    def __hash__(self) -> int:
+        return hash((self.field_ids, self.hashes.tobytes()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BloomKeyFilter:
+    """A split-block Bloom filter of the hashes of the inserted keys.
+
+    A filter on the wire whose content is unset is one without a bitmap: nothing is known about
+    its keys, so it conflicts with every other.
+    """
+
+    field_ids: tuple[int, ...]
+    bitmap: bytes
+    num_bits: int = BITMAP_BYTES * 8
+    number_of_items: int = REFERENCE_ITEMS
+    probability: float = REFERENCE_PROBABILITY
+
+
+KeyFilter: TypeAlias = ExactKeySet | BloomKeyFilter
+
+
+def bit_places(hashes: Hashes, blocks: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.uint32]]:
+    """Return each hash's block, and its bit in each of the block's eight words as a mask."""
+    block = ((hashes >> np.uint64(32)) * np.uint64(blocks)) >> np.uint64(32)
+    low = hashes.astype(np.uint32)
+    bit = (low[:, None] * _SALT) >> np.uint32(27)
+    return block.astype(np.intp), np.uint32(1) << bit
+
+
+def _blocks(bitmap: bytes) -> npt.NDArray[np.uint32]:
+    return np.frombuffer(bitmap, "<u4").reshape(-1, 8)
+
+
+def add_hashes(bitmap: bytes, hashes: Hashes) -> bytes:
+    """Return a split-block Bloom filter to which hashes were added; its size stays."""
+    blocks = _blocks(bitmap).copy()
+    block, mask = bit_places(hashes, len(blocks))
+    np.bitwise_or.at(blocks, block, mask)
+    return blocks.tobytes()
+
+
+def build_bloom(
+    field_ids: Sequence[int], hashes: Hashes, *, number_of_items: int = REFERENCE_ITEMS
+) -> BloomKeyFilter:
+    """Build a Bloom filter of the size that every Lance writer uses (1,024 blocks, 32 KiB)."""
+    bitmap = add_hashes(bytes(BITMAP_BYTES), np.asarray(hashes, np.uint64))
+    return BloomKeyFilter(
+        field_ids=tuple(field_ids), bitmap=bitmap, number_of_items=number_of_items
+    )
+
+
+def build_exact(field_ids: Sequence[int], hashes: Hashes) -> ExactKeySet:
+    """Build the set of all hashes."""
+    return ExactKeySet(field_ids=tuple(field_ids), hashes=hashes)
+
+
+def is_reference_blind(types: Iterable[pa.DataType]) -> bool:
+    """Tell whether the reference leaves keys with columns of these types out of its filters.
+
+    It then writes an empty filter, which says nothing; and it finds no common key in a Bloom
+    filter of ours, whatever that holds.  One such column in a composite key is enough.
+
+    Examples
+    --------
+    >>> is_reference_blind([pa.int64(), pa.timestamp("us")])
+    True
+    """
+    return not _REFERENCE_TYPES.issuperset(types)
+
+
+def choose_filter(
+    field_ids: Sequence[int], types: Sequence[pa.DataType], hashes: Hashes
+) -> KeyFilter:
+    """Build the kind of filter that disturbs other writers least, and is noticed by every one.
+
+    The reference compares Bloom filters of its own parameters only, by any bit that both have
+    set: with few keys it seldom errs, with 150 and as many of its own nearly always.  So: few
+    keys as such a Bloom filter, more as the exact set, which other writers compare without error,
+    and very many as a Bloom filter again.  For the key types that the reference is blind to, a
+    filter that it answers with a re-execution: never a Bloom filter of its own parameters.
+
+    Examples
+    --------
+    >>> from lancekit._format.key_hashes import hash_keys
+    >>> few, more = (hash_keys([pa.array(range(n))]) for n in (50, 51))
+    >>> [type(choose_filter([0], [pa.int64()], keys)).__name__ for keys in (few, more)]
+    ['BloomKeyFilter', 'ExactKeySet']
+    """
+    exact = build_exact(field_ids, hashes)
+    blind = is_reference_blind(types)
+    if not blind and len(exact.hashes) <= MAX_BLOOM_KEYS:
+        return build_bloom(field_ids, exact.hashes)
+    if len(exact.hashes) <= MAX_EXACT_KEYS:
+        return exact
+    items = INCOMPARABLE_ITEMS if blind else REFERENCE_ITEMS
+    return build_bloom(field_ids, exact.hashes, number_of_items=items)
+
+
+def merge(filters: Iterable[KeyFilter]) -> KeyFilter:
+    """Unite the filters of the parts of one write.
+
+    Exact sets stay exact up to 8,192 keys; together with a Bloom filter they become part of it.
+
+    Raises
+    ------
+    InvalidArgumentError
+        No filter at all, filters over different fields, or Bloom filters of different sizes.
+    """
+    filters = list(filters)
+    if len({f.field_ids for f in filters}) != 1:
+        fields = " and ".join(sorted({str(list(f.field_ids)) for f in filters})) or "none"
+        raise InvalidArgumentError(f"only key filters over the same fields unite, not {fields}.")
+    field_ids = filters[0].field_ids
+    sets = [f for f in filters if isinstance(f, ExactKeySet)]
+    blooms = [f for f in filters if isinstance(f, BloomKeyFilter)]
+    hashes = np.concatenate([f.hashes for f in sets]) if sets else np.zeros(0, np.uint64)
+    if not blooms:
+        exact = build_exact(field_ids, hashes)
+        if len(exact.hashes) <= MAX_EXACT_KEYS:
+            return exact
+        return build_bloom(field_ids, exact.hashes, number_of_items=INCOMPARABLE_ITEMS)
+    sizes = {len(f.bitmap) for f in blooms}
+    if len(sizes) > 1 or 0 in sizes or next(iter(sizes)) % BLOCK_BYTES:
+        raise InvalidArgumentError(
+            f"Bloom filters of {', '.join(map(str, sorted(sizes)))} bytes do not unite."
+        )
+    bits = reduce(np.bitwise_or, (_blocks(f.bitmap) for f in blooms))
+    return BloomKeyFilter(
+        field_ids=field_ids,
+        bitmap=add_hashes(bits.tobytes(), hashes),
+        num_bits=blooms[0].num_bits,
+        number_of_items=max(f.number_of_items for f in blooms),
+        probability=blooms[0].probability,
+    )
+
+
+# ---- conflicts
+
+
+def _is_saturated(one: KeyFilter, blind: bool) -> bool:
+    """Tell whether nothing can be learned from a filter: any key may be in it."""
+    if isinstance(one, ExactKeySet):
+        return False
+    if not one.bitmap or len(one.bitmap) % BLOCK_BYTES:
+        return True
+    return blind and one.number_of_items in (0, REFERENCE_ITEMS)
+
+
+def _probe(hashes: Hashes, bitmap: bytes) -> npt.NDArray[np.bool_]:
+    """Return which of the keys a Bloom filter holds; it may err towards yes."""
+    blocks = _blocks(bitmap)
+    block, mask = bit_places(hashes, len(blocks))
+    return np.asarray(((blocks[block] & mask) == mask).all(axis=1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedKeys:
+    """What two filters say about keys that both have.
+
+    `possible` is ``False`` only if there is certainly none.  `hashes` are those of the keys that
+    both hold, where one filter lists its keys; the other may still be mistaken about them unless
+    `certain`.  `why` says in words what made a common key possible.
+    """
+
+    possible: bool
+    certain: bool = False
+    hashes: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
+    why: str = ""
+
+
+_NONE = SharedKeys(possible=False)
+
+
+def is_empty(one: KeyFilter, key_types: Sequence[pa.DataType]) -> bool:
+    """Tell whether a filter certainly holds no key.
+
+    Examples
+    --------
+    >>> from lancekit._format.key_hashes import hash_keys
+    >>> is_empty(build_bloom([0], hash_keys([pa.array([], pa.int64())])), [pa.int64()])
+    True
+    >>> is_empty(build_bloom([0], hash_keys([pa.array([], pa.date32())])), [pa.date32()])
+    False
+    """
+    if isinstance(one, ExactKeySet):
+        return not len(one.hashes)
+    return not _is_saturated(one, is_reference_blind(key_types)) and not any(one.bitmap)
+
+
+def shared_keys(mine: KeyFilter, theirs: KeyFilter, key_types: Sequence[pa.DataType]) -> SharedKeys:
+    """Compare the keys that two writers inserted.
+
+    Parameters
+    ----------
+    mine, theirs
+        The two filters, in either order.
+    key_types
+        The types of the key columns in the dataset.
+
+    Returns
+    -------
+    SharedKeys
+        Filters over different fields, Bloom filters of different sizes, and Bloom filters with
+        the reference's parameters over keys that the reference does not record, cannot be
+        compared: a common key is possible.
+
+    Examples
+    --------
+    >>> from lancekit._format.key_hashes import hash_keys
+    >>> a, b = (build_exact([0], hash_keys([pa.array(ks)])) for ks in ([1, 2], [2, 3]))
+    >>> found = shared_keys(a, b, [pa.int64()])
+    >>> found.certain, len(found.hashes)
+    (True, 1)
+    """
+    if mine.field_ids != theirs.field_ids:
+        return SharedKeys(possible=True, why="the two filters are over different columns")
+    blind = is_reference_blind(key_types)
+    for one in (mine, theirs):
+        if _is_saturated(one, blind):
+            why = "filters of this key type leave keys out" if blind else "a filter says nothing"
+            return SharedKeys(possible=True, why=why)
+    match mine, theirs:
+        case ExactKeySet(), ExactKeySet():
+            common = np.intersect1d(mine.hashes, theirs.hashes, assume_unique=True)
+            certain = bool(len(common))
+        case ExactKeySet(), BloomKeyFilter():
+            common, certain = mine.hashes[_probe(mine.hashes, theirs.bitmap)], False
+        case BloomKeyFilter(), ExactKeySet():
+            common, certain = theirs.hashes[_probe(theirs.hashes, mine.bitmap)], False
+        case BloomKeyFilter(), BloomKeyFilter():
+            return _compare_blooms(mine, theirs)
+    if not len(common):
+        return _NONE
+    why = "the sets have them in common" if certain else "a Bloom filter holds them, or errs"
+    return SharedKeys(possible=True, certain=certain, hashes=common, why=why)
+
+
+def _compare_blooms(mine: BloomKeyFilter, theirs: BloomKeyFilter) -> SharedKeys:
+    if len(mine.bitmap) != len(theirs.bitmap):
+        return SharedKeys(possible=True, why="Bloom filters of different sizes cannot be compared")
+    # a common key sets the same bit in each of the eight words of one block
+    both = _blocks(mine.bitmap) & _blocks(theirs.bitmap)
+    blocks = int(both.all(axis=1).sum())
+    if not blocks:
+        return _NONE
+    return SharedKeys(
+        possible=True, why=f"the Bloom filters meet in {blocks} of {len(both)} blocks"
+    )
+
+
+def keys_conflict(mine: KeyFilter, theirs: KeyFilter, key_types: Sequence[pa.DataType]) -> bool:
+    """Tell whether two writers may have inserted the same key (see `shared_keys`).
+
+    Examples
+    --------
+    >>> from lancekit._format.key_hashes import hash_keys
+    >>> a, b = (build_exact([0], hash_keys([pa.array(ks)])) for ks in ([1, 2], [2, 3]))
+    >>> keys_conflict(a, b, [pa.int64()])
+    True
+    """
+    return shared_keys(mine, theirs, key_types).possible

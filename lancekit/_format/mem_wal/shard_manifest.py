@@ -1,0 +1,181 @@
+"""Manifests of shards (docs/format/memwal.md, 2)."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from lancekit._format import _codecs as c
+from lancekit._format._codecs import Part, decode, encode, wire
+from lancekit._format.pb import table_pb2 as pb
+from lancekit._format.unknown_fields import parse, take_unknown
+from lancekit.errors import CorruptFileError
+
+__all__ = [
+    "ShardFieldValue",
+    "ShardManifest",
+    "SsTable",
+    "encode_shard_manifest",
+    "parse_shard_manifest",
+    "with_checksum",
+]
+
+ACTIVE, SEALED = 0, 1
+
+#: a field of lancekit's own, 27754, with 8 random bytes: no two manifests are the same file
+_UNIQUE_TAG, _UNIQUE_BYTES = b"\xd1\xc6\r", 8
+#: another one, 27755 ("lk") with 8 bytes: the version, and the CRC-32 of all before
+_CHECKSUM, _CHECKSUM_TAG, _CRC_BYTES = struct.Struct("<3sII"), b"\xd9\xc6\r", 4
+#: what no field but the list of generations has
+_FOLDER = re.compile(rb"[0-9a-f]{8}_gen_[1-9]")
+
+
+@dataclass(frozen=True, slots=True)
+class SsTable(Part):
+    """A generation that was written: its number, its folder in the shard, and what it takes.
+
+    `manifest_crc32` is the CRC-32 of the generation's manifest file, which lancekit alone writes.
+    """
+
+    generation: int = wire(c.whole())
+    path: str = wire(c.TEXT)
+    in_memory_bytes: int | None = wire(c.maybe_whole(), default=None)
+    physical_rows: int | None = wire(c.maybe_whole(), default=None)
+    primary_key_bytes: int | None = wire(c.maybe_whole(), default=None)
+    manifest_crc32: int | None = wire(c.maybe_whole(32), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFieldValue(Part):
+    """What a field of the sharding spec is for all rows of a shard: its bytes, or UTF-8."""
+
+    field_id: str = wire(c.TEXT)
+    value: bytes = wire(c.DATA)
+
+
+_SSTABLES = c.parts(SsTable)
+_FIELD_VALUES = c.parts(ShardFieldValue)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardManifest(Part):
+    """One version of what a shard holds.
+
+    Attributes
+    ----------
+    shard
+        The shard's id.
+    version
+        From 1, without gaps.
+    spec_id
+        The sharding spec that gives it rows; 0 if none does.
+    writer_epoch
+        That of the writer who has the shard: entries and manifests of earlier ones are void.
+    replay_after
+        Up to which entry of the log the generations have all rows.
+    last_seen
+        An entry that there was; later ones may be.
+    current_generation
+        The number of the next generation.
+    sstables
+        The generations that are written, and not drained.
+    field_values
+        What the fields of the sharding spec are for its rows.
+    status
+        0 if rows may be written, 1 if it is sealed.
+    """
+
+    shard: UUID = wire(c.UUIDS, name="shard_id")
+    version: int = wire(c.whole())
+    spec_id: int = wire(c.whole(32), name="shard_spec_id", default=0)
+    writer_epoch: int = wire(c.whole())
+    replay_after: int = wire(c.whole(), name="replay_after_wal_entry_position", default=0)
+    last_seen: int = wire(c.whole(), name="wal_entry_position_last_seen", default=0)
+    current_generation: int = wire(c.whole(), default=1)
+    sstables: tuple[SsTable, ...] = wire(_SSTABLES, default=())
+    field_values: tuple[ShardFieldValue, ...] = wire(_FIELD_VALUES, default=())
+    status: int = wire(c.whole(32), default=ACTIVE)
+
+    @property
+    def sealed(self) -> bool:
+        """Whether nobody may write to it any more."""
+        return self.status != ACTIVE
+
+    @property
+    def flushed(self) -> int:
+        """The highest generation that it lists; 0 if it lists none."""
+        return max((table.generation for table in self.sstables), default=0)
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """The values of the fields of the sharding spec, as bytes, by the ids of the fields."""
+        return {one.field_id: one.value for one in self.field_values}
+
+
+def parse_shard_manifest(data: Any, where: str) -> ShardManifest:
+    """Parse a manifest.
+
+    Raises
+    ------
+    CorruptFileError
+        The bytes are damaged or empty, or have another checksum, or a generation stands outside
+        of the list of generations; the error names `where`.
+    """
+    data, checksum = bytes(data), b""
+    if data[-_CHECKSUM.size :].startswith(_CHECKSUM_TAG):
+        data, checksum = data[: -_CHECKSUM.size], data[-_CHECKSUM.size :]
+    # the next manifest gets random bytes of its own
+    unique = -len(_UNIQUE_TAG) - _UNIQUE_BYTES
+    has_unique = bool(checksum) and data[unique:].startswith(_UNIQUE_TAG)
+    message = parse(pb.ShardManifest, data[:unique] if has_unique else data, where)
+    if not message.version:
+        raise _damaged(where, "it says no version")
+    if _FOLDER.search(take_unknown(message)):
+        raise _damaged(where, "a generation stands in a field that is not the list of generations")
+    expected = _checksum_of(data, message.version)
+    # a writer that does not know the field carries it on: then the field names an earlier version
+    if checksum != expected and checksum[:-_CRC_BYTES] == expected[:-_CRC_BYTES]:
+        raise _damaged(where, "its checksum is another")
+    return decode(ShardManifest, message)
+
+
+def _damaged(where: str, why: str) -> CorruptFileError:
+    return CorruptFileError(
+        f"{where} is damaged: {why}.",
+        hint="Restore the file from a copy: rows of the shard cannot be found without it.",
+        file=where,
+    )
+
+
+def with_checksum(data: bytes, version: int) -> bytes:
+    """Return an encoded manifest with random bytes and a checksum, in fields that others skip.
+
+    A log that was removed and begun again has a manifest of the same content, and a server tells
+    objects by their content.
+    """
+    data += _UNIQUE_TAG + os.urandom(_UNIQUE_BYTES)
+    return data + _checksum_of(data, version)
+
+
+def _checksum_of(data: bytes, version: int) -> bytes:
+    return _CHECKSUM.pack(_CHECKSUM_TAG, version & 0xFFFF_FFFF, zlib.crc32(data))
+
+
+def encode_shard_manifest(manifest: ShardManifest) -> bytes:
+    """Encode a manifest.
+
+    Examples
+    --------
+    >>> made = ShardManifest(shard=UUID(int=7), version=1, writer_epoch=1)
+    >>> parse_shard_manifest(encode_shard_manifest(made), "a manifest") == made
+    True
+    """
+    message = pb.ShardManifest()
+    encode(manifest, message)
+    return message.SerializeToString()

@@ -1,0 +1,124 @@
+"""How an index of vectors is divided: centroids, and the rows that are nearest to each.
+
+See docs/format/indices.md, 13.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lancekit._format.pb import vectors_pb2 as pb
+from lancekit._format.unknown_fields import parse
+from lancekit.errors import CorruptFileError, UnsupportedFeatureError
+
+__all__ = ["Partitions", "encode_partitions", "encode_tensor", "parse_partitions", "parse_tensor"]
+
+Numbers = npt.NDArray[np.int64]
+
+_TYPES: dict[pb.Tensor.DataType, np.dtype[Any]] = {
+    pb.Tensor.FLOAT16: np.dtype("<f2"),
+    pb.Tensor.FLOAT32: np.dtype("<f4"),
+    pb.Tensor.FLOAT64: np.dtype("<f8"),
+    pb.Tensor.UINT8: np.dtype("u1"),
+}
+_NUMBERS = {kind: number for number, kind in _TYPES.items()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Partitions:
+    """The partitions of an index of vectors.
+
+    Attributes
+    ----------
+    centroids
+        Shape (partitions, dimensions); ``None`` in the file of the vectors themselves.
+    offsets, lengths
+        Which rows of that file each partition has.
+    loss
+        What the clustering left: the sum of the distances.
+    """
+
+    centroids: npt.NDArray[Any] | None
+    offsets: Numbers
+    lengths: Numbers
+    loss: float | None = None
+
+
+def parse_partitions(data: bytes, where: str) -> Partitions:
+    """Decode partitions.
+
+    Raises
+    ------
+    CorruptFileError
+        They are none.
+    UnsupportedFeatureError
+        The centroids are of numbers that are not known.
+    """
+    message = parse(pb.Partitions, data, where)
+    centroids = parse_tensor(message.centroids, where) if message.HasField("centroids") else None
+    offsets, lengths = (
+        np.array(numbers, np.uint64) for numbers in (message.offsets, message.lengths)
+    )
+    if len(offsets) != len(lengths) or (offsets > np.uint64(1 << 62)).any():
+        raise CorruptFileError(
+            f"{where} has {len(offsets)} partitions, of which {len(lengths)} have a length."
+        )
+    if centroids is not None and (centroids.ndim != 2 or len(centroids) != len(offsets)):
+        raise CorruptFileError(
+            f"{where} has centroids of shape {centroids.shape} for {len(offsets)} partitions."
+        )
+    loss = message.loss if message.HasField("loss") else None
+    return Partitions(centroids, offsets.astype(np.int64), lengths.astype(np.int64), loss)
+
+
+def parse_tensor(message: bytes | pb.Tensor, where: str) -> npt.NDArray[Any]:
+    """Decode numbers in rows and columns, such as a codebook.
+
+    Raises
+    ------
+    CorruptFileError
+        They are none.
+    UnsupportedFeatureError
+        They are of a type that is not known.
+    """
+    if isinstance(message, bytes):
+        message = parse(pb.Tensor, message, where)
+    kind = _TYPES.get(message.data_type)
+    if kind is None:
+        raise UnsupportedFeatureError(f"{where} has numbers of type {message.data_type}.")
+    shape = tuple(message.shape)
+    if prod(shape) * kind.itemsize != len(message.data):
+        raise CorruptFileError(f"{where} has {len(message.data)} bytes for numbers {shape}.")
+    numbers: npt.NDArray[Any] = np.frombuffer(message.data, kind).reshape(shape)
+    return numbers
+
+
+def encode_partitions(partitions: Partitions) -> bytes:
+    """Return what `parse_partitions` reads."""
+    message = pb.Partitions(
+        offsets=partitions.offsets.tolist(), lengths=partitions.lengths.tolist()
+    )
+    if partitions.centroids is not None:
+        message.centroids.CopyFrom(_tensor(partitions.centroids))
+    if partitions.loss is not None:
+        message.loss = partitions.loss
+    return message.SerializeToString()
+
+
+def encode_tensor(numbers: npt.NDArray[Any]) -> bytes:
+    """Return what `parse_tensor` reads."""
+    return _tensor(numbers).SerializeToString()
+
+
+def _tensor(numbers: npt.NDArray[Any]) -> pb.Tensor:
+    stored = numbers.astype(numbers.dtype.newbyteorder("<"), copy=False)
+    return pb.Tensor(
+        data_type=_NUMBERS[stored.dtype],
+        shape=stored.shape,
+        data=np.ascontiguousarray(stored).tobytes(),
+    )

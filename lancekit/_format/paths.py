@@ -1,0 +1,197 @@
+"""Paths to nested fields: ``s.y.z``, with backticks around a name that holds a dot."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import overload
+
+import pyarrow as pa
+
+from lancekit import _arrow_compute as pc
+from lancekit._format.column_names import column_not_found
+from lancekit._format.field_marks import is_blob, may_be_packed
+from lancekit._format.schema import LanceField, LanceSchema
+from lancekit.errors import ColumnNotFoundError
+
+__all__ = [
+    "canonical",
+    "find_field",
+    "parse_path",
+    "path_field",
+    "paths_by_id",
+    "pick",
+    "pruned",
+    "show_path",
+    "spelled",
+    "top_of",
+]
+
+_PART = re.compile(r"(?:`((?:[^`]|``)+)`|([^.`]+))(\.(?=.)|$)", re.DOTALL)
+
+
+def parse_path(text: str) -> tuple[str, ...]:
+    """Split a path into names; a text that is no path is one name.
+
+    Examples
+    --------
+    >>> parse_path("s.`a.b`.c")
+    ('s', 'a.b', 'c')
+    """
+    if "." not in text and "`" not in text:
+        return (text,)
+    names, at = [], 0
+    while at < len(text):
+        found = _PART.match(text, at)
+        if found is None:
+            return (text,)
+        names.append(found[2] or found[1].replace("``", "`"))
+        at = found.end()
+    return tuple(names) or (text,)
+
+
+def show_path(names: Sequence[str]) -> str:
+    """Return the text of a path: the same for the same names.
+
+    Examples
+    --------
+    >>> show_path(["s", "a.b"])
+    's.`a.b`'
+    """
+    return ".".join(
+        "`" + name.replace("`", "``") + "`" if "." in name or "`" in name else name
+        for name in names
+    )
+
+
+def paths_by_id(schema: LanceSchema) -> dict[int, str]:
+    """Return the path of every field, by the field's id."""
+
+    def below(fields: Iterable[LanceField], above: tuple[str, ...]) -> Iterator[tuple[int, str]]:
+        for field in fields:
+            names = (*above, field.name)
+            yield field.id, show_path(names)
+            yield from below(field.children, names)
+
+    return dict(below(schema.fields, ()))
+
+
+def canonical(path: str) -> str:
+    """Return a path in the one spelling that `show_path` gives."""
+    return show_path(parse_path(path))
+
+
+def top_of(path: str) -> str:
+    """Return the top-level column that a path begins with."""
+    return parse_path(path)[0]
+
+
+def find_field(schema: LanceSchema, path: str) -> tuple[LanceField, ...]:
+    """Return the fields along a path, the top-level one first.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such field, or the path leads into a list or map.
+    """
+    if path in schema:
+        return (schema.field(path),)
+    first, *rest = parse_path(path)
+    if first not in schema:
+        raise column_not_found(path, schema.names)
+    chain = [schema.field(first)]
+    for name in rest:
+        parent = chain[-1]
+        if parent.logical_type != "struct":
+            raise ColumnNotFoundError(
+                f"There is no column {path!r}: {parent.name!r} is {parent.to_arrow().type}, "
+                "not a struct.",
+                hint="Name the column itself.",
+                column=path,
+            )
+        child = next((child for child in parent.children if child.name == name), None)
+        if child is None:
+            raise column_not_found(path, _leaf_paths(chain[0], (first,)))
+        chain.append(child)
+    return tuple(chain)
+
+
+def spelled(schema: LanceSchema, path: str) -> str:
+    """Return a path as the schema has it: as it is written, else the only one but for case.
+
+    What leads nowhere is returned as it is.
+
+    Examples
+    --------
+    >>> schema = LanceSchema.from_arrow(pa.schema({"m": pa.struct({"userId": pa.int64()})}))
+    >>> spelled(schema, "M.userid"), spelled(schema, "m.userId"), spelled(schema, "x")
+    ('m.userId', 'm.userId', 'x')
+    """
+    if path in schema:
+        return path
+    names: list[str] = []
+    fields = schema.fields
+    for name in parse_path(path):
+        same = [field for field in fields if field.name.lower() == name.lower()]
+        found = [field for field in same if field.name == name] or same
+        if len(found) != 1:
+            return path
+        names.append(found[0].name)
+        fields = found[0].children
+    return show_path(names)
+
+
+def _leaf_paths(field: LanceField, names: tuple[str, ...]) -> list[str]:
+    if field.logical_type != "struct":
+        return [show_path(names)]
+    return [path for child in field.children for path in _leaf_paths(child, (*names, child.name))]
+
+
+def path_field(schema: LanceSchema, path: str) -> pa.Field:
+    """Return the Arrow field of what a path leads to, by the name of the path."""
+    chain = find_field(schema, path)
+    last = chain[-1].to_arrow()
+    if len(chain) == 1 and last.name == path:
+        return last
+    nullable = any(field.nullable for field in chain)
+    return last.with_name(path).with_nullable(nullable)
+
+
+@overload
+def pick(values: pa.Array, names: Sequence[str]) -> pa.Array: ...
+@overload
+def pick(values: pa.ChunkedArray, names: Sequence[str]) -> pa.ChunkedArray: ...
+def pick(values: pa.ChunkedArray | pa.Array, names: Sequence[str]) -> pa.ChunkedArray | pa.Array:
+    """Return the field of structs that a path leads to; null where a struct on the way is null."""
+    return pc.struct_field(values, list(names)) if names else values
+
+
+def pruned(field: LanceField, paths: Collection[Sequence[str]]) -> LanceField:
+    """Return a field with only what paths below it lead to; an empty path keeps all of it.
+
+    The order is the schema's; packed structs and blobs stay whole.  Lists and maps are walked
+    through, too, by the names of their parts.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        A path leads nowhere.
+    """
+    below: dict[str, list[Sequence[str]]] = {}
+    for first, *rest in (path for path in paths if path):
+        below.setdefault(first, []).append(rest)
+    if not all(paths) or not below or _is_whole(field):
+        return field
+    names = [child.name for child in field.children]
+    for name in below:
+        if name not in names:
+            raise column_not_found(f"{field.name}.{name}", names)
+    kept = [pruned(child, below[child.name]) for child in field.children if child.name in below]
+    return replace(field, children=tuple(kept))
+
+
+def _is_whole(field: LanceField) -> bool:
+    """Return whether a struct is, or may be, one column of a file, which is read as a whole."""
+    marks = field.metadata
+    return is_blob(marks) or may_be_packed(marks)

@@ -1,0 +1,227 @@
+"""Tags and branches: small JSON files below `_refs` of the main root (docs/format/table.md, 6)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from lancekit._format.names import BRANCHES, MAIN, TAGS
+from lancekit._legible import shown
+from lancekit.errors import CorruptFileError, InvalidArgumentError
+
+__all__ = [
+    "REFERENCE_BYTES",
+    "Branch",
+    "Tag",
+    "branch_file",
+    "check_branch_name",
+    "check_tag_name",
+    "tag_file",
+]
+
+REFERENCE_BYTES = 1 << 20
+"""What the file of a tag or a branch has at most: it holds a name, some numbers, and metadata."""
+
+_SEGMENT = re.compile(r"[A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    """A name for one version of one branch; `branch` is ``None`` for main."""
+
+    version: int
+    branch: str | None = None
+    manifest_size: int = 0
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> bytes:
+        """Return the file's bytes."""
+        record: dict[str, Any] = {"branch": self.branch, "version": self.version}
+        if self.created_at:
+            record["createdAt"] = _rfc3339(self.created_at)
+        if self.updated_at:
+            record["updatedAt"] = _rfc3339(self.updated_at)
+        record["manifestSize"] = self.manifest_size
+        record["metadata"] = dict(self.metadata)
+        return _encoded(record)
+
+    @classmethod
+    def from_json(cls, data: Any, where: str) -> Tag:
+        """Parse the file's bytes; ``CorruptFileError`` if a required key is missing."""
+        with _checked(where):
+            record = _load(data, required=("version", "manifestSize"))
+            return cls(
+                version=int(record["version"]),
+                branch=_branch(record.get("branch")),
+                manifest_size=int(record["manifestSize"]),
+                created_at=_parse_time(record.get("createdAt")),
+                updated_at=_parse_time(record.get("updatedAt")),
+                metadata=dict(record.get("metadata") or {}),
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """A line of versions that forked from `parent_branch` (``None``: main) at `parent_version`.
+
+    `identifier` lists (fork version, random hexadecimal id) for each step from main to here.
+    """
+
+    parent_version: int
+    parent_branch: str | None = None
+    identifier: tuple[tuple[int, str], ...] = ()
+    create_at: int = 0
+    manifest_size: int = 0
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def created_at(self) -> datetime:
+        """When the branch was made, aware, UTC, to the second."""
+        return datetime.fromtimestamp(self.create_at, UTC)
+
+    def to_json(self) -> bytes:
+        """Return the file's bytes."""
+        record = {
+            "parentBranch": self.parent_branch,
+            "identifier": {"version_mapping": [list(step) for step in self.identifier]},
+            "parentVersion": self.parent_version,
+            "createAt": self.create_at,
+            "manifestSize": self.manifest_size,
+            "metadata": dict(self.metadata),
+        }
+        return _encoded(record)
+
+    @classmethod
+    def from_json(cls, data: Any, where: str) -> Branch:
+        """Parse the file's bytes; ``CorruptFileError`` if a required key is missing."""
+        with _checked(where):
+            record = _load(data, required=("parentVersion", "createAt", "manifestSize"))
+            mapping = (record.get("identifier") or {}).get("version_mapping", [])
+            return cls(
+                parent_version=int(record["parentVersion"]),
+                parent_branch=_branch(record.get("parentBranch")),
+                identifier=tuple((int(version), str(unique)) for version, unique in mapping),
+                create_at=int(record["createAt"]),
+                manifest_size=int(record["manifestSize"]),
+                metadata=dict(record.get("metadata") or {}),
+            )
+
+
+def tag_file(name: str) -> str:
+    """Return where a tag is stored, relative to the main root."""
+    return f"{TAGS}/{name}.json"
+
+
+def branch_file(name: str) -> str:
+    """Return where a branch is stored, relative to the main root."""
+    return f"{BRANCHES}/{name.replace('/', '%2F')}.json"
+
+
+def check_tag_name(name: str) -> None:
+    """Raise ``InvalidArgumentError`` if ``name`` cannot name a tag.
+
+    ASCII only: the reference accepts other letters and then cannot list its tags any more.
+    """
+    if problem := _segment_problem(name):
+        raise InvalidArgumentError(
+            f"Tag name {name!r} cannot be used: {problem}.",
+            hint="Use letters, digits, '.', '-' and '_'.",
+            tag=name,
+        )
+
+
+def check_branch_name(name: str) -> None:
+    """Raise ``InvalidArgumentError`` if ``name`` cannot name a branch."""
+    problem = "main is the dataset's own line of versions" if name == MAIN else ""
+    for segment in name.split("/"):
+        problem = problem or _segment_problem(segment, in_branch=True)
+    if problem:
+        raise InvalidArgumentError(
+            f"Branch name {name!r} cannot be used: {problem}.",
+            hint="Use segments of letters, digits, '.', '-' and '_', joined by single '/'.",
+            branch=name,
+        )
+
+
+def _segment_problem(text: str, *, in_branch: bool = False) -> str:
+    if not text:
+        return "it has an empty segment" if in_branch else "it is empty"
+    if not _SEGMENT.fullmatch(text):
+        return "it has a character that is not allowed"
+    if ".." in text:
+        return "it contains '..'"
+    if text.endswith(".lock"):
+        return "it ends in '.lock'"
+    if not in_branch and (text.startswith(".") or text.endswith(".")):
+        return "it starts or ends with '.'"
+    return ""
+
+
+@contextmanager
+def _checked(where: str) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise CorruptFileError(
+            f"Reference file {where} is damaged: {error}.",
+            hint="Delete the reference and create it again.",
+            file=where,
+        ) from error
+
+
+def _encoded(record: Mapping[str, Any]) -> bytes:
+    data = json.dumps(record, indent=2).encode()
+    if len(data) > REFERENCE_BYTES:
+        raise InvalidArgumentError(
+            f"This tag or branch takes {len(data):,} bytes; {REFERENCE_BYTES:,} are the most.",
+            hint="Give it less metadata: long texts belong into a column or a file of their own.",
+            size=len(data),
+        )
+    return data
+
+
+def _load(data: Any, required: tuple[str, ...]) -> dict[str, Any]:
+    record = dict(json.loads(bytes(data)))
+    missing = [key for key in required if key not in record]
+    if missing:
+        raise ValueError(f"it lacks {', '.join(missing)}")
+    return record
+
+
+def _text(value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{shown(value)} is not a name")
+    return value
+
+
+def _branch(value: Any) -> str | None:
+    """Return the name of a branch, which becomes a folder's: it must not lead elsewhere."""
+    name = _text(value)
+    if name is not None and not all(map(_is_folder, name.split("/"))):
+        raise ValueError(f"{name!r} cannot be a branch")
+    return name
+
+
+def _is_folder(segment: str) -> bool:
+    return segment not in {"", ".", ".."} and not {"\\", "\0"} & set(segment)
+
+
+def _rfc3339(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"
+
+
+def _parse_time(text: str | None) -> datetime | None:
+    # nine fractional digits are written; datetime holds six
+    if text is None:
+        return None
+    head, dot, fraction = text.removesuffix("Z").partition(".")
+    return datetime.fromisoformat(head + dot + fraction[:6].ljust(6, "0") * bool(dot)).replace(
+        tzinfo=UTC
+    )

@@ -1,0 +1,95 @@
+"""Between which numbers the row ids of each fragment lie, without an object per fragment.
+
+A table that is looked into by row id has few fragments that can have an id: most sequences are
+ranges, whose ends are two numbers in the fragment's message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lancekit._format.batch_parse import (
+    LENGTH,
+    VARINT,
+    Fields,
+    Messages,
+    Numbers,
+    Offsets,
+    inside,
+    joined,
+    walk,
+)
+from lancekit._format.pb import table_pb2 as pb
+from lancekit._format.row_ids import read_row_id_bounds
+from lancekit._format.unknown_fields import parse
+
+__all__ = ["RowIdBounds", "row_id_bounds"]
+
+_INLINE_ROW_IDS = 5
+# range, range with holes, range with a bitmap: each begins with its start and its end
+_SPANS = (1, 2, 3)
+_HIGHEST = np.uint64((1 << 64) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class RowIdBounds:
+    """One entry per fragment: no row id of it is lower, or higher."""
+
+    lowest: Numbers
+    highest: Numbers
+
+    def candidates(self, ids: Numbers) -> Offsets:
+        """Return the places of the fragments that may have one of some ids, which ascend."""
+        first = np.searchsorted(ids, self.lowest)
+        return np.flatnonzero(first < np.searchsorted(ids, self.highest, side="right"))
+
+
+def row_id_bounds(encoded: Sequence[bytes]) -> RowIdBounds:
+    """Return the bounds of the row ids of fragments, from their encoded messages.
+
+    Where the ids are not in the message, every id may be one of the fragment's.
+
+    Raises
+    ------
+    CorruptFileError
+        A message is damaged.
+    """
+    count = len(encoded)
+    lowest, highest = np.full(count, _HIGHEST), np.zeros(count, np.uint64)
+    odd = np.ones(count, bool)  # ids that are elsewhere, or are no ranges
+    messages = joined(encoded)
+    for fields in walk(messages):
+        inline = fields.where(_INLINE_ROW_IDS, LENGTH)
+        odd[inline.message] = False
+        for segments in walk(inside(messages, inline)):
+            for kinds in walk(inside(messages, segments.where(1, LENGTH))):
+                owners = inline.message[segments.message[kinds.message]]
+                spans = np.isin(kinds.number, _SPANS)
+                odd[owners[~spans]] = True
+                start, stop = _ends(messages, kinds.take(spans))
+                filled, mine = stop > start, owners[spans]
+                odd[mine[stop < start]] = True  # damaged, which is said when it is parsed
+                mine = mine[filled]
+                lowest[mine] = np.minimum(lowest[mine], start[filled])
+                highest[mine] = np.maximum(highest[mine], stop[filled] - np.uint64(1))
+    for place in np.flatnonzero(odd).tolist():
+        message = parse(pb.DataFragment, encoded[place], "a manifest's fragment")
+        where = f"fragment {message.id}"
+        lowest[place], highest[place] = (
+            read_row_id_bounds(message.inline_row_ids, where)
+            if message.HasField("inline_row_ids")
+            else (0, _HIGHEST)
+        )
+    return RowIdBounds(lowest, highest)
+
+
+def _ends(messages: Messages, spans: Fields) -> tuple[Numbers, Numbers]:
+    start, stop = (np.zeros(len(spans.message), np.uint64) for _ in range(2))
+    for fields in walk(inside(messages, spans)):
+        for number, ends in ((1, start), (2, stop)):
+            found = fields.where(number, VARINT)
+            ends[found.message] = found.value
+    return start, stop

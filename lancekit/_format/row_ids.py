@@ -1,0 +1,394 @@
+"""Stable row ids and row versions of a fragment, read (docs/format/table.md, 5).
+
+A sequence is a list of segments: ranges, ranges with holes, bitmaps, arrays.  A segment tells how
+many values it has before any of them is computed, so that a few bytes which promise 2**60 ids are
+refused and not expanded; ranges are never expanded at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from lancekit._format.pb import rowids_pb2 as pb
+from lancekit._format.unknown_fields import parse
+from lancekit._lazy import cached_property
+from lancekit.errors import CorruptFileError
+
+__all__ = [
+    "RowIds",
+    "RowVersions",
+    "count_row_ids",
+    "parse_row_ids",
+    "parse_row_versions",
+    "read_row_id_bounds",
+    "read_row_ids",
+    "read_row_versions",
+]
+
+U64Array = npt.NDArray[np.uint64]
+Offsets = npt.NDArray[np.int64]
+
+_ABSENT = -1
+
+#: so many ranges are looked at together
+_MANY = 16
+
+
+class _Segment(Protocol):
+    """Distinct values in a fixed order."""
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Numbers that no value is below, or above."""
+
+    @property
+    def count(self) -> int:
+        """How many values there are; `len` could not say it for a damaged range."""
+
+    def at(self, places: Offsets) -> U64Array:
+        """Return the values at places in the order."""
+
+    def find(self, ids: U64Array) -> Offsets:
+        """Return the place of each id, -1 where it is not a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """A range of values without some of them (`holes`, ascending)."""
+
+    start: int
+    stop: int
+    holes: U64Array
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        return self.start, self.stop - 1
+
+    @property
+    def count(self) -> int:
+        return self.stop - self.start - len(self.holes)
+
+    def at(self, places: Offsets) -> U64Array:
+        values: U64Array = places.astype(np.uint64) + np.uint64(self.start)
+        if len(self.holes):
+            # in front of the value at a place are the holes that lie below it
+            filled = self.holes - np.arange(len(self.holes), dtype=np.uint64)
+            values += np.searchsorted(filled, values, side="right").astype(np.uint64)
+        return values
+
+    def find(self, ids: U64Array) -> Offsets:
+        before = np.searchsorted(self.holes, ids)
+        inside = (ids >= np.uint64(self.start)) & (ids < np.uint64(self.stop))
+        if len(self.holes):
+            nearest = self.holes[np.minimum(before, len(self.holes) - 1)]
+            inside &= nearest != ids
+        places = (ids - np.uint64(self.start)).astype(np.int64) - before
+        return np.where(inside, places, _ABSENT)
+
+
+@dataclass(frozen=True)
+class _Ranges:
+    """Ranges one behind the other, as pylance writes them for rows that an update picked.
+
+    Half a million such rows have as many ranges: an object for each takes seconds.
+    """
+
+    starts: U64Array
+    stops: U64Array
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        return int(self.starts.min()), int(self.stops.max()) - 1
+
+    @cached_property
+    def _ends(self) -> Offsets:
+        """The place behind each range."""
+        return np.cumsum(self.stops - self.starts, dtype=np.int64)
+
+    @property
+    def count(self) -> int:
+        return int(self._ends[-1])
+
+    def at(self, places: Offsets) -> U64Array:
+        owners = np.searchsorted(self._ends, places, side="right")
+        # the last value of a range is at the place before its end
+        return self.stops[owners] - (self._ends[owners] - places).astype(np.uint64)
+
+    @cached_property
+    def _order(self) -> Offsets:
+        return np.argsort(self.starts, kind="stable")
+
+    def find(self, ids: U64Array) -> Offsets:
+        nearest = np.searchsorted(self.starts, ids, side="right", sorter=self._order) - 1
+        owners = self._order[np.maximum(nearest, 0)]
+        inside = (nearest >= 0) & (ids < self.stops[owners])
+        places = self._ends[owners] - (self.stops[owners] - ids).astype(np.int64)
+        return np.where(inside, places, _ABSENT)
+
+
+@dataclass(frozen=True)
+class _Values:
+    """Values one by one."""
+
+    values: U64Array
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        return int(self.values.min()), int(self.values.max())
+
+    @property
+    def count(self) -> int:
+        return len(self.values)
+
+    def at(self, places: Offsets) -> U64Array:
+        return self.values[places]
+
+    @cached_property
+    def _order(self) -> Offsets:
+        return np.argsort(self.values, kind="stable")
+
+    def find(self, ids: U64Array) -> Offsets:
+        at = np.searchsorted(self.values, ids, sorter=self._order)
+        places: Offsets = self._order[np.minimum(at, len(self.values) - 1)]
+        return np.where(self.values[places] == ids, places, _ABSENT)
+
+
+class RowIds:
+    """The row ids of a fragment: one per physical row, deleted ones included."""
+
+    def __init__(self, segments: Sequence[_Segment]) -> None:
+        self._segments = segments
+        self._starts = np.cumsum([0, *(segment.count for segment in segments)])
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def at(self, rows: Offsets) -> U64Array:
+        """Return the ids of the rows at physical offsets, which must be within."""
+        out = np.empty(len(rows), np.uint64)
+        if len(self._segments) == 1 or not len(rows):
+            return self._segments[0].at(rows) if len(rows) else out
+        owners = np.searchsorted(self._starts, rows, side="right") - 1
+        order = np.argsort(owners, kind="stable")
+        parts, firsts = np.unique(owners[order], return_index=True)
+        for owner, mine in zip(parts.tolist(), np.split(order, firsts[1:]), strict=True):
+            out[mine] = self._segments[owner].at(rows[mine] - self._starts[owner])
+        return out
+
+    def values(self) -> U64Array:
+        """Return the ids of all rows."""
+        out = np.empty(len(self), np.uint64)
+        for segment, start in zip(self._segments, self._starts.tolist(), strict=False):
+            out[start : start + segment.count] = segment.at(np.arange(segment.count))
+        return out
+
+    def between(self, ids: U64Array) -> tuple[int, int]:
+        """Return from where to where ascending ids can be those of the fragment."""
+        bounds = [segment.bounds for segment in self._segments if segment.count]
+        if not bounds:
+            return 0, 0
+        lowest, highest = min(low for low, _ in bounds), max(high for _, high in bounds)
+        first = np.searchsorted(ids, np.uint64(lowest))
+        return int(first), int(np.searchsorted(ids, np.uint64(highest), side="right"))
+
+    def find(self, ids: U64Array) -> Offsets:
+        """Return the physical offset of each id, -1 where no row has it; ids must ascend."""
+        out = np.full(len(ids), _ABSENT)
+        for segment, start in zip(self._segments, self._starts.tolist(), strict=False):
+            lowest, highest = segment.bounds
+            first = int(np.searchsorted(ids, np.uint64(lowest)))
+            stop = int(np.searchsorted(ids, np.uint64(highest), side="right"))
+            if first < stop:
+                found = segment.find(ids[first:stop])
+                held = np.flatnonzero(found != _ABSENT)
+                out[first + held] = found[held] + start
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class RowVersions:
+    """A version per physical row, as runs: `ends[i]` is the offset behind run ``i``."""
+
+    versions: U64Array
+    ends: Offsets
+
+    def at(self, rows: Offsets) -> U64Array:
+        """Return the versions of the rows at physical offsets."""
+        return self.versions[np.searchsorted(self.ends, rows, side="right")]
+
+    def values(self) -> U64Array:
+        """Return the versions of all rows."""
+        return np.repeat(self.versions, np.diff(self.ends, prepend=0))
+
+
+def read_row_ids(data: bytes, num_rows: int, where: str) -> RowIds:
+    """Decode the row ids of a fragment of ``num_rows`` physical rows.
+
+    Raises
+    ------
+    CorruptFileError
+        There are more or fewer ids than rows, or the bytes are not a sequence.
+    """
+    segments = _row_id_segments(data, where)
+    _check_count(
+        sum(segment.count for segment in segments), num_rows, f"The row ids of {where}", where
+    )
+    return RowIds(segments)
+
+
+def parse_row_ids(data: bytes, num_rows: int, where: str) -> U64Array:
+    """Return the row id of each of the ``num_rows`` physical rows; as `read_row_ids`."""
+    return read_row_ids(data, num_rows, where).values()
+
+
+def count_row_ids(data: bytes, where: str) -> int:
+    """Return how many row ids a sequence holds."""
+    return sum(segment.count for segment in _row_id_segments(data, where))
+
+
+def read_row_id_bounds(data: bytes, where: str) -> tuple[int, int]:
+    """Return numbers that no row id of a sequence is below, or above; of none, the first is more.
+
+    Raises
+    ------
+    CorruptFileError
+        The bytes are not a sequence.
+    """
+    bounds = [segment.bounds for segment in _row_id_segments(data, where)]
+    if not bounds:
+        return (1 << 64) - 1, 0
+    return min(lowest for lowest, _ in bounds), max(highest for _, highest in bounds)
+
+
+def read_row_versions(data: bytes | None, num_rows: int, where: str) -> RowVersions:
+    """Decode a sequence of versions; all are 1 where nothing is recorded."""
+    if data is None:
+        return RowVersions(np.ones(1, np.uint64), np.array([num_rows]))
+    sequence = parse(pb.RowDatasetVersionSequence, data, f"row versions of {where}")
+    # only the number of values in a span counts: spans restart after a compaction
+    lengths = [_count(run.span, where) for run in sequence.runs]
+    _check_count(sum(lengths), num_rows, f"The row versions of {where}", where)
+    versions = np.array([run.version for run in sequence.runs], np.uint64)
+    return RowVersions(versions, np.cumsum(lengths, dtype=np.int64))
+
+
+def parse_row_versions(data: bytes | None, num_rows: int, where: str) -> U64Array:
+    """Return the version of each physical row; as `read_row_versions`."""
+    return read_row_versions(data, num_rows, where).values()
+
+
+def _check_count(count: int, num_rows: int, what: str, where: str) -> None:
+    if count != num_rows:
+        raise CorruptFileError(
+            f"{what} end after {count} of {num_rows} rows."
+            if count < num_rows
+            else f"{what} are {count}, for {num_rows} rows.",
+            hint="Open an earlier version, or rewrite the fragment with the writer that made it.",
+            fragment=where,
+        )
+
+
+# ---- segments
+
+
+def _row_id_segments(data: bytes, where: str) -> list[_Segment]:
+    sequence = parse(pb.RowIdSequence, data, f"row ids of {where}")
+    kinds = groupby(sequence.segments, lambda segment: segment.WhichOneof("segment"))
+    segments = (made for kind, group in kinds for made in _segments(kind, list(group), where))
+    return [segment for segment in segments if segment.count]
+
+
+def _segments(kind: str | None, messages: Sequence[Any], where: str) -> Iterator[_Segment]:
+    """Yield what segments of one kind hold, many ranges as one."""
+    if kind != "range" or len(messages) < _MANY:
+        yield from (_segment(message, where) for message in messages)
+        return
+    ends = [(message.range.start, message.range.end) for message in messages]
+    count = sum(stop - start for start, stop in ends)
+    if count >= 1 << 63 or any(stop < start for start, stop in ends):
+        raise CorruptFileError(
+            f"The {len(ends)} ranges of row ids of {where} are damaged: they have {count} values, "
+            "or one ends before it begins.",
+            fragment=where,
+        )
+    both = np.array(ends, np.uint64)
+    filled = both[both[:, 1] > both[:, 0]]
+    if len(filled):
+        yield _Ranges(filled[:, 0].copy(), filled[:, 1].copy())
+
+
+def _count(message: pb.U64Segment, where: str) -> int:
+    if message.WhichOneof("segment") == "range" and message.range.end >= message.range.start:
+        return int(message.range.end - message.range.start)
+    return _segment(message, where).count
+
+
+def _segment(message: pb.U64Segment, where: str) -> _Segment:
+    kind = message.WhichOneof("segment")
+    if kind is None:
+        return _Values(np.empty(0, np.uint64))
+    try:
+        return _SEGMENTS[kind](getattr(message, kind))
+    except ValueError as error:
+        raise CorruptFileError(
+            f"A segment of the row ids or versions of {where} is damaged: {error}.", fragment=where
+        ) from error
+
+
+def _range(segment: Any) -> _Segment:
+    return _span(segment.start, segment.end, np.empty(0, np.uint64))
+
+
+def _span(start: int, end: int, holes: U64Array) -> _Segment:
+    if end < start:
+        raise ValueError(f"a range from {start} to {end}")
+    return _Span(start, end, holes)
+
+
+def _with_holes(segment: Any) -> _Segment:
+    holes = np.unique(_array(segment.holes))
+    if len(holes) and not segment.start <= int(holes[0]) <= int(holes[-1]) < segment.end:
+        raise ValueError(f"holes outside of the range from {segment.start} to {segment.end}")
+    return _span(segment.start, segment.end, holes)
+
+
+def _with_bitmap(segment: Any) -> _Segment:
+    # least significant bit first, against the format's own comment: both references do so
+    slots = segment.end - segment.start
+    if not 0 <= slots <= 8 * len(segment.bitmap):
+        raise ValueError(f"a bitmap of {len(segment.bitmap)} bytes for {slots} values")
+    bits = np.unpackbits(np.frombuffer(segment.bitmap, np.uint8), bitorder="little")
+    present = np.flatnonzero(bits[:slots]).astype(np.uint64)
+    return _Values(present + np.uint64(segment.start))
+
+
+def _values(segment: Any) -> _Segment:
+    return _Values(_array(segment))
+
+
+def _array(encoded: Any) -> U64Array:
+    kind = encoded.WhichOneof("array")
+    if kind is None:
+        return np.empty(0, np.uint64)
+    if kind == "u64_array":
+        return np.frombuffer(encoded.u64_array.values, "<u8").astype(np.uint64)
+    small, width = (encoded.u32_array, "<u4") if kind == "u32_array" else (encoded.u16_array, "<u2")
+    offsets: U64Array = np.frombuffer(small.offsets, width).astype(np.uint64)
+    if len(offsets) and small.base + int(offsets.max()) >= 1 << 64:
+        raise ValueError(f"values above 64 bits, from {small.base}")
+    return offsets + np.uint64(small.base)
+
+
+_SEGMENTS: dict[str, Callable[[Any], _Segment]] = {
+    "range": _range,
+    "range_with_holes": _with_holes,
+    "range_with_bitmap": _with_bitmap,
+    "sorted_array": _values,
+    "array": _values,
+}

@@ -1,0 +1,416 @@
+"""Schemas with field ids: Arrow to `LanceSchema` to the flattened `Field` list, and back.
+
+See docs/format/table.md, 3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit._format.column_names import check_column_name, check_distinct, column_not_found
+from lancekit._format.extensions import EXTENSION_NAME, LANCE_JSON, stored_schema
+from lancekit._format.field_marks import is_set
+from lancekit._format.logical_types import (
+    arrow_type,
+    is_nested,
+    legacy_encoding,
+    length,
+    logical_type,
+)
+from lancekit._format.pb import schema_pb2 as pb
+from lancekit._format.unknown_fields import put_unknown, take_unknown
+from lancekit._lazy import cached_property
+from lancekit._legible import shown
+from lancekit.errors import (
+    CorruptFileError,
+    InvalidArgumentError,
+    LancekitError,
+    UnsupportedTypeError,
+)
+
+__all__ = [
+    "PRIMARY_KEY",
+    "PRIMARY_KEY_POSITION",
+    "LanceField",
+    "LanceSchema",
+    "schema_from_pb",
+    "schema_to_pb",
+    "with_field_metadata",
+]
+
+#: Arrow field metadata that marks a primary-key column, and gives its place (from 1) in the key
+PRIMARY_KEY = "lance-schema:unenforced-primary-key"
+PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
+
+#: the id of every part of a blob descriptor, which is no field of its own
+_NO_ID = -1
+_LAST_FIELD_ID = (1 << 31) - 1
+
+#: what a field remembers besides its attributes
+_MADE = frozenset({"_arrow", "_message"})
+
+#: far more than anybody nests, and few enough for every walk over them
+_MOST_LEVELS = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanceField:
+    """One field of a schema: a column, or a part of a nested one.
+
+    `key_position` is ``None`` for a field outside of the primary key, 0 for a key field whose
+    place follows the schema's order, and its place from 1 otherwise.
+    """
+
+    id: int
+    name: str
+    logical_type: str
+    nullable: bool = True
+    parent_id: int = -1
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    children: tuple[LanceField, ...] = ()
+    key_position: int | None = None
+    unknown: bytes = b""
+
+    def walk(self) -> Iterator[LanceField]:
+        """Yield this field and all below it, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def to_arrow(self) -> pa.Field:
+        """Return the Arrow field, with its metadata."""
+        return self._arrow
+
+    def __getstate__(self) -> dict[str, Any]:
+        # what is made of a field is made again where it is sent to
+        return {name: value for name, value in vars(self).items() if name not in _MADE}
+
+    # made once: a scan or a commit of a wide table asks for each field several times
+    @cached_property
+    def _message(self) -> pb.Field:
+        return _field_to_pb(self)
+
+    @cached_property
+    def _arrow(self) -> pa.Field:
+        try:
+            kind = self._arrow_type()
+            metadata = dict(self.metadata)
+            if self.logical_type == "json":  # releases up to 2 kept the name of Arrow's type
+                metadata[EXTENSION_NAME.decode()] = LANCE_JSON.decode()
+            return pa.field(self.name, kind, self.nullable, metadata or None)
+        except LancekitError:
+            raise
+        except (ValueError, TypeError) as error:  # such as a column of nulls that is not nullable
+            raise CorruptFileError(
+                f"There cannot be a field {self.name!r} of type {self.logical_type}: {error}.",
+                field=self.name,
+            ) from error
+
+    def _arrow_type(self) -> pa.DataType:
+        kind = self.logical_type
+        if not is_nested(kind):
+            return arrow_type(kind)
+        children = [child.to_arrow() for child in self.children]
+        if kind == "struct":
+            return pa.struct(children)
+        if len(children) != 1:
+            raise CorruptFileError(
+                f"Field {self.name!r} of type {kind!r} has {len(children)} children, not one.",
+                field=self.name,
+            )
+        (item,) = children
+        if kind.startswith("fixed_size_list:"):
+            return pa.list_(item, length(kind.rsplit(":", 1)[1]))
+        if kind == "map":
+            if not pa.types.is_struct(item.type) or item.type.num_fields != 2:
+                raise CorruptFileError(
+                    f"Map {self.name!r} has entries of type {item.type}, not of a key and a value.",
+                    field=self.name,
+                )
+            return pa.map_(item.type.field(0), item.type.field(1))
+        return pa.large_list(item) if kind.startswith("large_") else pa.list_(item)
+
+
+@dataclass(frozen=True)
+class LanceSchema:
+    """A dataset's schema: top-level fields with ids, and the schema's own metadata."""
+
+    fields: tuple[LanceField, ...]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_arrow(cls, schema: pa.Schema, first_id: int = 0) -> LanceSchema:
+        """Give every field an id, depth-first from ``first_id``.
+
+        Raises
+        ------
+        UnsupportedTypeError
+            Lance has no such type.
+        InvalidArgumentError
+            Two fields of one struct share a name, a name or a primary-key mark cannot be used, or
+            there are no ids left.
+        """
+        counter = iter(range(first_id, _LAST_FIELD_ID + 1))
+        schema = stored_schema(schema)
+        check_distinct(schema, "the schema")
+        for name in schema.names:
+            check_column_name(name)
+
+        def next_id() -> int:
+            for number in counter:
+                return number
+            raise InvalidArgumentError(
+                f"There are no ids left for new fields: {_LAST_FIELD_ID} is taken.",
+                hint="Write the rows to a new dataset, whose ids begin anew.",
+            )
+
+        fields = tuple(_from_arrow(f, -1, next_id, f.name) for f in schema)
+        return cls(fields, _decode(schema.metadata))
+
+    def to_arrow(self) -> pa.Schema:
+        """Return the Arrow schema, with field and schema metadata."""
+        return pa.schema([f.to_arrow() for f in self.fields], dict(self.metadata) or None)
+
+    def walk(self) -> Iterator[LanceField]:
+        """Yield every field, parents first."""
+        for top in self.fields:
+            yield from top.walk()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the top-level fields."""
+        return [f.name for f in self.fields]
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, LanceField]:
+        return {f.name: f for f in reversed(self.fields)}
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is a top-level field of that name."""
+        return name in self._by_name
+
+    def field(self, name: str) -> LanceField:
+        """Return a top-level field; ``ColumnNotFoundError`` if there is none of that name."""
+        found = self._by_name.get(name)
+        if found is None:
+            raise column_not_found(name, self.names)
+        return found
+
+    @property
+    def primary_key(self) -> tuple[LanceField, ...]:
+        """The key fields in key order: by position, then by the schema's order."""
+        keys = [f for f in self.walk() if f.key_position is not None]
+        return tuple(sorted(keys, key=lambda f: (not f.key_position, f.key_position)))
+
+    def with_primary_key(self, columns: Sequence[str]) -> LanceSchema:
+        """Return the schema with ``columns`` as its key, in that order, and not nullable."""
+        position = {name: place for place, name in enumerate(columns, start=1)}
+        for name in columns:
+            self.field(name)
+
+        def mark(top: LanceField) -> LanceField:
+            place = position.get(top.name)
+            if place is None:
+                return top
+            marks = {PRIMARY_KEY: "true", PRIMARY_KEY_POSITION: str(place)}
+            return replace(
+                top, nullable=False, key_position=place, metadata={**top.metadata, **marks}
+            )
+
+        return replace(self, fields=tuple(mark(top) for top in self.fields))
+
+
+def with_field_metadata(field: LanceField, metadata: Mapping[str, str]) -> LanceField:
+    """Return a field with other metadata; what it says of the primary key holds.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The mark of a primary-key column would change, or cannot be used.
+    """
+    position = _key_position(field.to_arrow(), metadata, field.name)
+    if field.key_position is not None and position != field.key_position:
+        raise InvalidArgumentError(
+            f"Column {field.name!r} is part of the primary key, which cannot be changed once set.",
+            hint=f"Leave {PRIMARY_KEY} and {PRIMARY_KEY_POSITION} as they are, "
+            "or overwrite the dataset.",
+            column=field.name,
+        )
+    return replace(field, metadata=metadata, key_position=position)
+
+
+def check_key_type(key: LanceField) -> None:
+    """Raise ``InvalidArgumentError`` if values of a column cannot be compared as keys."""
+    if key.children or key.logical_type.startswith("fixed_size_list:"):
+        raise InvalidArgumentError(
+            f"Column {key.name!r} of type {key.to_arrow().type} cannot be a key.",
+            hint="Use columns with plain values.",
+            column=key.name,
+        )
+
+
+def _decode(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
+    try:
+        return {key.decode(): value.decode() for key, value in (metadata or {}).items()}
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(
+            f"The metadata of a schema is text, not {shown(error.object)}.",
+            hint="Encode bytes as text first, with base64 for instance.",
+        ) from error
+
+
+def _key_position(arrow: pa.Field, metadata: Mapping[str, str], path: str) -> int | None:
+    position = metadata.get(PRIMARY_KEY_POSITION)
+    marked = is_set(metadata.get(PRIMARY_KEY, ""))
+    if position is None and not marked:
+        return None
+    if position is not None and not position.isdecimal():
+        raise InvalidArgumentError(
+            f"Column {path!r} has {PRIMARY_KEY_POSITION}={position!r}, which is not a number.",
+            hint="Use 1, 2, ... in the key's order.",
+            column=path,
+        )
+    if arrow.nullable:
+        raise InvalidArgumentError(
+            f"Primary-key column {path!r} is nullable.",
+            hint="Mark the field as not nullable, or pass `primary_key=` to write_dataset.",
+            column=path,
+        )
+    return int(position) if position is not None else 0
+
+
+def _children(arrow: pa.DataType) -> list[pa.Field]:
+    if pa.types.is_struct(arrow):
+        return [arrow.field(i) for i in range(arrow.num_fields)]
+    if pa.types.is_map(arrow):
+        entries = pa.struct([arrow.key_field, arrow.item_field])
+        return [pa.field("entries", entries, nullable=False)]
+    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
+        return [arrow.value_field]
+    if pa.types.is_fixed_size_list(arrow) and pa.types.is_struct(arrow.value_type):
+        return [arrow.value_field]
+    return []
+
+
+def _from_arrow(
+    arrow: pa.Field, parent_id: int, next_id: Callable[[], int], path: str
+) -> LanceField:
+    metadata = _decode(arrow.metadata)
+    try:
+        is_json = (arrow.metadata or {}).get(EXTENSION_NAME) == LANCE_JSON
+        logical = "json" if is_json else logical_type(arrow.type)
+    except UnsupportedTypeError as error:
+        raise UnsupportedTypeError(
+            f"Column {path!r}: {error.message}", hint=error.hint, column=path, **error.context
+        ) from None
+    own = next_id()
+    children = _children(arrow.type)
+    if logical == "struct":
+        check_distinct(children, f"struct {path!r}")
+    return LanceField(
+        id=own,
+        name=arrow.name,
+        logical_type=logical,
+        nullable=arrow.nullable,
+        parent_id=parent_id,
+        metadata=metadata,
+        children=tuple(_from_arrow(c, own, next_id, f"{path}.{c.name}") for c in children),
+        key_position=_key_position(arrow, metadata, path),
+    )
+
+
+def schema_to_pb(schema: LanceSchema) -> list[pb.Field]:
+    """Return the flattened `Field` list, parents first, to be copied and not changed."""
+    return [f._message for f in schema.walk()]
+
+
+def _field_to_pb(f: LanceField) -> pb.Field:
+    message = pb.Field(
+        name=f.name,
+        id=f.id,
+        parent_id=f.parent_id,
+        logical_type=f.logical_type,
+        nullable=f.nullable,
+        encoding=legacy_encoding(f.logical_type),  # type: ignore[arg-type]  # an enum's number
+        extension_name=f.metadata.get("ARROW:extension:name", ""),
+        metadata={k: v.encode() for k, v in f.metadata.items()},
+        unenforced_primary_key=f.key_position is not None,
+        unenforced_primary_key_position=f.key_position or 0,
+    )
+    if f.logical_type.startswith("dict:"):
+        message.dictionary.SetInParent()
+    put_unknown(message, f.unknown)
+    return message
+
+
+def schema_from_pb(
+    fields: Iterable[Any], metadata: Mapping[str, bytes] | None = None
+) -> LanceSchema:
+    """Rebuild a schema from the flattened `Field` list.
+
+    Raises
+    ------
+    CorruptFileError
+        A field names a parent that is not listed before it, has the id of another, or lies
+        deeper than any type does.
+    """
+    children: dict[int, list[pb.Field]] = {-1: []}
+    depths = {-1: 0}
+    last = -1
+    for message in fields:
+        own = message.id
+        # the parts of a blob descriptor follow it, and name neither themselves nor it
+        parent = last if own == _NO_ID else message.parent_id
+        siblings = children.get(parent)
+        if siblings is None:
+            raise CorruptFileError(
+                f"Field {message.name!r} (id {own}) names parent {message.parent_id}, "
+                "which is not listed before it.",
+                field=message.name,
+            )
+        siblings.append(message)
+        if own != _NO_ID:
+            if own in children:  # one below itself would never end
+                raise CorruptFileError(
+                    f"Field {message.name!r} has id {own}, and so has another.",
+                    field=message.name,
+                )
+            last = own
+            children[own] = []
+            depths[own] = depths[parent] + 1
+            if depths[own] > _MOST_LEVELS:
+                raise CorruptFileError(
+                    f"Field {message.name!r} lies more than {_MOST_LEVELS} levels deep.",
+                    field=message.name,
+                )
+
+    def build(message: pb.Field) -> LanceField:
+        own = message.id
+        below = () if own == _NO_ID else children[own]
+        position = message.unenforced_primary_key_position
+        metadata = message.metadata
+        # the attributes at once: what sets each of a frozen class takes longer than all else here
+        made = object.__new__(LanceField)
+        vars(made).update(
+            id=own,
+            name=message.name,
+            logical_type=message.logical_type,
+            nullable=message.nullable,
+            parent_id=message.parent_id,
+            metadata=_texts(metadata) if metadata else {},
+            children=tuple(map(build, below)) if below else (),
+            key_position=position if message.unenforced_primary_key or position > 0 else None,
+            unknown=take_unknown(message),
+        )
+        return made
+
+    top = tuple(map(build, children[-1]))
+    return LanceSchema(top, _texts(metadata or {}))
+
+
+def _texts(metadata: Mapping[str, bytes]) -> dict[str, str]:
+    return {key: value.decode(errors="replace") for key, value in metadata.items()}

@@ -1,0 +1,190 @@
+"""Transactions: what each commit did, and on top of which version (docs/format/table.md, 3.4)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from lancekit._display import Displayed
+from lancekit._format import _codecs as c
+from lancekit._format._codecs import Part, decode, encode, values_of, wire
+from lancekit._format.operation_parts import (
+    CompactedSsTable,
+    DataReplacementGroup,
+    FieldMetadataUpdate,
+    RewriteGroup,
+    RewrittenIndex,
+    UpdateMap,
+)
+from lancekit._format.operations import (
+    OPERATIONS,
+    Append,
+    Clone,
+    CreateIndex,
+    DataReplacement,
+    Delete,
+    Merge,
+    Operation,
+    Overwrite,
+    Project,
+    ReserveFragments,
+    Restore,
+    Rewrite,
+    UnknownOperation,
+    Update,
+    UpdateBases,
+    UpdateConfig,
+    UpdateMemWalState,
+    UpdateMode,
+)
+from lancekit._format.pb.transaction_pb2 import Transaction as Message
+from lancekit._format.unknown_fields import parse
+from lancekit._provenance import Provenance
+
+__all__ = [
+    "COMMIT_MESSAGE",
+    "OPERATIONS",
+    "Append",
+    "Clone",
+    "CompactedSsTable",
+    "CreateIndex",
+    "DataReplacement",
+    "DataReplacementGroup",
+    "Delete",
+    "FieldMetadataUpdate",
+    "Merge",
+    "Operation",
+    "Overwrite",
+    "Project",
+    "ReserveFragments",
+    "Restore",
+    "Rewrite",
+    "RewriteGroup",
+    "RewrittenIndex",
+    "Transaction",
+    "TransactionSummary",
+    "UnknownOperation",
+    "Update",
+    "UpdateBases",
+    "UpdateConfig",
+    "UpdateMap",
+    "UpdateMemWalState",
+    "UpdateMode",
+    "encode_transaction",
+    "parse_transaction",
+    "summarize_transaction",
+]
+
+#: the transaction property that holds the commit message
+COMMIT_MESSAGE = "__lance_commit_message"
+
+_BY_ARM: dict[str, type[Any]] = {kind.arm: kind for kind in OPERATIONS}
+
+#: what newer releases put beside the fifteen operations; by the field's number
+_NEWER = {115: "DataOverlay", 116: "FragmentReuseTransitions"}
+_OPERATION_NUMBERS = range(100, 200)
+
+#: what releases before 1.0 did to a second dataset, that of the blob columns; beside the operation
+_BLOB_ARMS: dict[str, type[Append] | type[Overwrite]] = {
+    "blob_append": Append,
+    "blob_overwrite": Overwrite,
+}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Transaction(Displayed, Part):
+    """One commit: the version it read, what it did, and who can recognise it by `uuid`.
+
+    `blobs_op` is what a removed feature of old releases did to the dataset of blob columns.
+    """
+
+    read_version: int = field(metadata=c.carried_by(c.whole()))
+    operation: Operation
+    uuid: str = wire(c.TEXT, default_factory=lambda: str(uuid.uuid4()))
+    transaction_properties: Mapping[str, str] = wire(c.TEXT_MAP, default_factory=dict)
+    blobs_op: Append | Overwrite | None = field(default=None, kw_only=True)
+    tag: str = wire(c.TEXT, default="", kw_only=True)
+
+    @property
+    def commit_message(self) -> str | None:
+        """What the writer says about the commit."""
+        return self.transaction_properties.get(COMMIT_MESSAGE)
+
+    @property
+    def provenance(self) -> Provenance | None:
+        """Where the version came from, if that was recorded."""
+        return Provenance.of(self.transaction_properties)
+
+    def _plain(self) -> str:
+        kind = type(self.operation).__name__
+        return f"Transaction({kind}, read_version={self.read_version}, uuid={self.uuid!r})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionSummary:
+    """What a list of versions shows of a commit; `operation` is the name of its class."""
+
+    operation: str
+    read_version: int
+    message: str | None
+    provenance: Provenance | None = None
+
+
+def summarize_transaction(data: bytes | memoryview, where: str) -> TransactionSummary:
+    """Decode what a list of versions shows of a transaction, and nothing of its operation.
+
+    Raises
+    ------
+    CorruptFileError
+        The bytes are not a transaction.
+    """
+    message = parse(Message, data, f"transaction {where}")
+    arm = message.WhichOneof("operation")
+    return TransactionSummary(
+        operation=(_BY_ARM[arm] if arm else UnknownOperation).__name__,
+        read_version=message.read_version,
+        message=message.transaction_properties.get(COMMIT_MESSAGE),
+        provenance=Provenance.of(message.transaction_properties),
+    )
+
+
+def parse_transaction(data: bytes | memoryview, where: str) -> Transaction:
+    """Decode a transaction file, or the inline section of a manifest.
+
+    Raises
+    ------
+    CorruptFileError
+        The bytes are not a transaction.
+    """
+    message = parse(Message, data, f"transaction {where}")
+    arm, blob_arm = message.WhichOneof("operation"), message.WhichOneof("blob_operation")
+    return Transaction(
+        operation=(
+            decode(_BY_ARM[arm], getattr(message, arm)) if arm else _unknown_operation(message)
+        ),
+        blobs_op=decode(_BLOB_ARMS[blob_arm], getattr(message, blob_arm)) if blob_arm else None,
+        **values_of(Transaction, message),
+    )
+
+
+def _unknown_operation(message: Message) -> UnknownOperation:
+    unknown: Any = UnknownFieldSet(message)
+    numbers = [known.field_number for known in unknown]
+    number = next((n for n in numbers if n in _OPERATION_NUMBERS), None)
+    return UnknownOperation(number, _NEWER.get(number or 0, ""))
+
+
+def encode_transaction(transaction: Transaction) -> bytes:
+    """Encode a transaction; the same bytes are the file and the inline section."""
+    message = Message()
+    encode(transaction, message)
+    operation, blobs_op = transaction.operation, transaction.blobs_op
+    if not isinstance(operation, UnknownOperation):
+        encode(operation, getattr(message, operation.arm))
+    if blobs_op is not None:
+        encode(blobs_op, getattr(message, f"blob_{blobs_op.arm}"))
+    return message.SerializeToString()

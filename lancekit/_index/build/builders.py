@@ -1,0 +1,198 @@
+"""How each kind of index is built, read and put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
+
+from lancekit._format.index import zone_map_details
+from lancekit._index.build.bitmap import Labels, ValueRows
+from lancekit._index.build.btree import SortedRows
+from lancekit._index.build.column import Content, IndexedColumn
+from lancekit._index.build.full_text import TextRows, bare_text, checked_said, read_text
+from lancekit._index.build.ngram import TokenRows
+from lancekit._index.build.read import (
+    OpenSegment,
+    bare_btree,
+    read_bitmap,
+    read_bloom,
+    read_btree,
+    read_labels,
+    read_ngrams,
+    read_zone_map,
+)
+from lancekit._index.build.vectors import VectorRows, bare_vectors, read_vectors
+from lancekit._index.build.zones import BloomZones, ZoneMap
+from lancekit._index.kinds import (
+    BITMAP,
+    BLOOM_FILTER,
+    BTREE,
+    INVERTED,
+    LABEL_LIST,
+    NGRAM,
+    VECTORS,
+    ZONE_MAP,
+    IndexKind,
+)
+from lancekit._legible import shown
+from lancekit.errors import InvalidArgumentError
+
+__all__ = ["Builder", "builder_of", "parsed_parameters"]
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 1 << 32:
+        raise InvalidArgumentError(
+            f"{name} is {shown(value)}.", hint="Pass a whole number of rows, 1 or more."
+        )
+    return value
+
+
+def _probability(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+        raise InvalidArgumentError(
+            f"{name} is {shown(value)}.", hint="Pass a number between 0 and 1, such as 0.01."
+        )
+    return float(value)
+
+
+def _as_it_is(_name: str, value: Any) -> Any:
+    return value
+
+
+def _always(_one: object, _other: object) -> bool:
+    return True
+
+
+def _nothing(_content: object) -> bytes:
+    return b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Builder:
+    """What can be done with what a kind of index holds.
+
+    Attributes
+    ----------
+    parameters
+        Those that may be given, by pylance's names: what `build` calls each, and its check.
+    alike
+        Whether two segments can be put together as they are.
+    more
+        Builds what a segment holds that goes with another one; without it `build` does, with the
+        parameters of that.
+    model
+        Returns, of a sample of a column that has so many rows and of parameters, an index of no
+        rows, which parts that are to be put together later extend; ``None`` if the sample does not
+        tell.  Of the kinds that find out of their rows what they are stored by.
+    details
+        What the manifest says of an index beyond its kind.
+    beside
+        Returns what a segment is to hold so that it goes with others of its index.
+    bare
+        Returns what an index of no rows holds that has the settings of another one, to be extended;
+        of the kinds that generations of shards have.
+    """
+
+    build: Callable[..., Content]
+    read: Callable[[OpenSegment], Content]
+    merged: Callable[[Any], Content]
+    parameters: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = field(default_factory=dict)
+    alike: Callable[[Any, Any], bool] = _always
+    more: Callable[[Any, IndexedColumn], Content] | None = None
+    model: Callable[..., Content | None] | None = None
+    details: Callable[[Any], bytes] = _nothing
+    beside: Callable[[Any, Sequence[OpenSegment]], Content] | None = None
+    bare: Callable[[OpenSegment], Content] | None = None
+
+    def made(self, column: IndexedColumn, parameters: Mapping[str, Any]) -> Content:
+        """Build what a segment holds, with checked parameters."""
+        return self.build(
+            column, **{self.parameters[name][0]: value for name, value in parameters.items()}
+        )
+
+    def extended(self, content: Content, column: IndexedColumn) -> Content:
+        """Build what a segment holds of more rows, to be put together with another."""
+        if self.more is not None:
+            return self.more(content, column)
+        return self.made(column, content.parameters)
+
+
+_BUILDERS: Mapping[str, Builder] = {
+    BTREE.name: Builder(
+        build=SortedRows.build,
+        read=read_btree,
+        merged=SortedRows.merged,
+        parameters={"zone_size": ("page_rows", _count)},
+        bare=bare_btree,
+    ),
+    BITMAP.name: Builder(build=ValueRows.build, read=read_bitmap, merged=ValueRows.merged),
+    LABEL_LIST.name: Builder(build=Labels.build, read=read_labels, merged=Labels.merged),
+    NGRAM.name: Builder(build=TokenRows.build, read=read_ngrams, merged=TokenRows.merged),
+    ZONE_MAP.name: Builder(
+        build=ZoneMap.build,
+        read=read_zone_map,
+        merged=ZoneMap.merged,
+        parameters={"rows_per_zone": ("zone_rows", _count)},
+        details=lambda content: zone_map_details(content.zone_rows),
+    ),
+    BLOOM_FILTER.name: Builder(
+        build=BloomZones.build,
+        read=read_bloom,
+        merged=BloomZones.merged,
+        parameters={
+            "number_of_items": ("zone_rows", _count),
+            "probability": ("probability", _probability),
+        },
+    ),
+    INVERTED.name: Builder(
+        build=TextRows.build,
+        read=read_text,
+        merged=TextRows.merged,
+        parameters={"said": ("said", checked_said), "details": ("details", _as_it_is)},
+        alike=TextRows.is_like,
+        beside=TextRows.beside,
+        details=attrgetter("details"),
+        bare=bare_text,
+    ),
+    VECTORS.name: Builder(
+        build=VectorRows.build,
+        read=read_vectors,
+        merged=VectorRows.merged,
+        parameters={
+            name: (name, _as_it_is) for name in ("settings", "partitions", "centroids", "words")
+        },
+        alike=VectorRows.is_like,
+        more=VectorRows.more,
+        model=VectorRows.model,
+        details=attrgetter("details"),
+        bare=bare_vectors,
+    ),
+}
+
+
+def builder_of(kind: IndexKind) -> Builder:
+    """Return how a kind of index is built."""
+    return _BUILDERS[kind.name]
+
+
+def parsed_parameters(kind: IndexKind, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the parameters of an index that is to be made.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The kind has no such parameter, or it cannot have this value.
+    """
+    known = builder_of(kind).parameters
+    for name in given:
+        if name not in known:
+            has = ", ".join(known) or "none"
+            raise InvalidArgumentError(
+                f"An index of type {kind.name} has no parameter {shown(name)}.",
+                hint=f"Its parameters: {has}.",
+                argument=name,
+            )
+    return {name: known[name][1](name, value) for name, value in given.items()}

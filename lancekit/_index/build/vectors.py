@@ -1,0 +1,418 @@
+"""The files of an index of vectors: what stands for the vectors, partition by partition.
+
+See docs/format/indices.md, 13.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit import _arrow_kernels as ak
+from lancekit._format.index import VectorSettings, parse_vector_details, vector_details
+from lancekit._format.partitions import Partitions, encode_partitions
+from lancekit._index.build.column import IndexedColumn, RowMap
+from lancekit._index.build.files import NewFile
+from lancekit._index.build.read import OpenSegment
+from lancekit._index.build.sorting import Places, Words
+from lancekit._index.ivf.clusters import nearest_of
+from lancekit._index.ivf.codes import Codes, unit, whole_vectors
+from lancekit._index.ivf.segment import VectorSegment
+from lancekit._index.ivf.training import trained_centroids, trained_codes
+from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
+
+__all__ = ["PARTITION_ROWS", "VectorRows", "bare_vectors", "comparable", "read_vectors"]
+
+Vectors = npt.NDArray[Any]
+
+#: rows of a partition, if nobody says how many partitions there are to be
+PARTITION_ROWS = {"IVF_FLAT": 4096, "IVF_PQ": 8192, "IVF_SQ": 8192}
+#: bytes of vectors that are put in order at a time
+_BATCH_BYTES = 16 << 20
+#: where a codebook is among the buffers of its file, after the partitions
+_CODEBOOK = {"lance:ivf": 1, "codebook": 2}
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class VectorRows:
+    """What an index of vectors holds.
+
+    Attributes
+    ----------
+    settings
+        What it is made with.
+    rows, owners
+        Ids or addresses, and the partition of each.
+    stored
+        What stands for their vectors, shape (rows, numbers).
+    details
+        What the manifest says of the index.
+    """
+
+    settings: VectorSettings
+    codes: Codes
+    centroids: Vectors
+    loss: float
+    rows: Words
+    owners: Places
+    stored: Vectors
+    details: bytes
+
+    @classmethod
+    def build(
+        cls,
+        column: IndexedColumn,
+        settings: VectorSettings,
+        partitions: int | None = None,
+        centroids: Vectors | None = None,
+        words: Vectors | None = None,
+    ) -> VectorRows:
+        """Put vectors into partitions, by centroids that are given, or found in a sample of them.
+
+        Without `partitions` there is one for so many rows as the settings say.  Nulls, vectors
+        with a NaN or an infinite number, and for cosines those of zeros, are left out.
+
+        Parameters
+        ----------
+        words
+            A codebook, shape (parts, words, numbers), instead of one that is found.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Centroids, words or parts do not fit the vectors, or these are not compared so.
+        """
+        vectors, rows = _vectors(column)
+        _check_fit(settings, vectors, centroids, words)
+        wide, rows = _compared(settings.metric, vectors, rows)
+        wanted = partitions or _partitions(settings, len(vectors))
+        empty = cls._found(settings, wide, vectors.dtype, wanted, centroids, words)
+        return empty._with(wide, rows) if len(empty.centroids) else empty
+
+    @classmethod
+    def model(
+        cls,
+        sample: IndexedColumn,
+        rows: int,
+        settings: VectorSettings,
+        partitions: int | None = None,
+        centroids: Vectors | None = None,
+        words: Vectors | None = None,
+    ) -> VectorRows | None:
+        """Return partitions and codes without vectors; ``None`` if a sample has no vector.
+
+        Parameters
+        ----------
+        sample
+            Some of the vectors that are to be indexed.
+        rows
+            How many there are in all.
+        """
+        vectors, places = _vectors(sample)
+        _check_fit(settings, vectors, centroids, words)
+        wide, _ = _compared(settings.metric, vectors, places)
+        wanted = partitions or _partitions(settings, rows)
+        found = cls._found(settings, wide, vectors.dtype, wanted, centroids, words)
+        return found if len(found.centroids) else None
+
+    @classmethod
+    def _found(
+        cls,
+        settings: VectorSettings,
+        wide: Vectors,
+        stored: np.dtype[Any],
+        partitions: int,
+        centroids: Vectors | None,
+        words: Vectors | None,
+    ) -> VectorRows:
+        """Return an index without vectors: partitions and codes, found if they are not given.
+
+        Parameters
+        ----------
+        wide
+            Vectors in the form they are compared in, all or a sample.
+        stored
+            The type of the numbers in the files.
+        """
+        loss = 0.0
+        if centroids is None:
+            centroids, loss = trained_centroids(wide, partitions, settings.metric)
+        centroids = centroids.astype(stored)
+        codes = trained_codes(settings, wide, centroids, words)
+        size = wide.shape[1]
+        none = np.empty((0, size), stored)
+        return cls(
+            settings=settings,
+            codes=codes or whole_vectors(settings.metric, size),
+            centroids=centroids if codes else none,
+            loss=loss,
+            rows=np.empty(0, np.uint64),
+            owners=np.empty(0, np.int64),
+            stored=none,
+            details=vector_details(settings),
+        )
+
+    @classmethod
+    def merged(cls, parts: Sequence[VectorRows]) -> VectorRows:
+        """Put together what several hold, which have the same centroids and codes."""
+        parts = [part for part in parts if len(part.centroids)] or parts[:1]
+        return replace(
+            parts[0],
+            loss=sum(part.loss for part in parts),
+            rows=np.concatenate([part.rows for part in parts]),
+            owners=np.concatenate([part.owners for part in parts]),
+            stored=np.concatenate([part.stored for part in parts]),
+        )
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What such an index is made with."""
+        return {"settings": self.settings, "partitions": len(self.centroids) or None}
+
+    def is_like(self, other: VectorRows) -> bool:
+        """Return whether both can be put together as they are."""
+        return (
+            (self.settings.label, self.codes.metric) == (other.settings.label, other.codes.metric)
+            and _without_place(self.codes) == _without_place(other.codes)
+            and self.codes.codebook == other.codes.codebook
+            and np.array_equal(self.centroids, other.centroids)
+        )
+
+    def more(self, column: IndexedColumn) -> VectorRows:
+        """Put other vectors into the same partitions, with the same codes."""
+        if not len(self.centroids):
+            return VectorRows.build(column, **self.parameters)
+        return self._with(*_compared(self.codes.metric, *_vectors(column)))
+
+    def moved(self, row_map: RowMap) -> VectorRows:
+        """Return the same for rows that are elsewhere now, or gone."""
+        rows, kept = row_map(self.rows)
+        return replace(self, rows=rows[kept], owners=self.owners[kept], stored=self.stored[kept])
+
+    def _with(self, wide: Vectors, rows: Words) -> VectorRows:
+        """Return the same index of other vectors, which are in the form they are compared in."""
+        metric = self.codes.metric
+        by = "l2" if metric == "cosine" else metric
+        owners, far = nearest_of(wide, self.centroids.astype(wide.dtype), by)
+        size = max(_BATCH_BYTES // max(wide.shape[1] * wide.itemsize, 1), 1)
+        some = [slice(start, start + size) for start in range(0, len(wide), size)]
+        parts = [self.codes.encoded(wide[part], self.centroids[owners[part]]) for part in some]
+        parts = parts or [self.codes.encoded(wide, self.centroids[owners])]
+        stored = np.concatenate(parts)
+        loss = float(far.sum(dtype=np.float64))
+        return replace(self, loss=loss, rows=rows, owners=owners, stored=stored)
+
+    def files(self) -> Iterator[NewFile]:
+        """Yield what the files hold; there are none before the first vector."""
+        count = len(self.centroids)
+        if not count:
+            return  # of nothing nothing is known but the settings, which the manifest has
+        lengths = np.bincount(self.owners, minlength=count)
+        rows = Partitions(None, np.cumsum(lengths) - lengths, lengths)
+        none = np.zeros(count, np.int64)
+        centroids = Partitions(self.centroids, none, none, self.loss)
+        flag = pa.field("__flat_marker", pa.uint64(), nullable=False)
+        metric, settings = self.codes.metric, dict(self.codes.settings)
+        buffers = {"lance:ivf": encode_partitions(rows)}
+        if self.codes.codebook:
+            buffers["codebook"] = self.codes.codebook
+            settings["codebook_position"] = _CODEBOOK["codebook"]
+        yield NewFile(
+            name="index.idx",
+            schema=pa.schema([flag]),
+            batches=(),
+            metadata={
+                "lance:index": json.dumps({"type": self.settings.label, "distance_type": metric}),
+                "lance:flat": json.dumps([""] * count),
+            },
+            buffers={"lance:ivf": encode_partitions(centroids)},
+        )
+        yield NewFile(
+            name="auxiliary.idx",
+            schema=self._schema,
+            batches=self._batches(lengths),
+            metadata={
+                "distance_type": metric,
+                "storage_metadata": json.dumps([json.dumps(settings)]),
+            },
+            buffers=buffers,
+        )
+
+    @property
+    def _schema(self) -> pa.Schema:
+        kind = pa.list_(pa.from_numpy_dtype(self.stored.dtype), self.stored.shape[1])
+        stored = pa.field(self.codes.column, kind, nullable=False)
+        return pa.schema([pa.field("_rowid", pa.uint64()), stored])
+
+    def _batches(self, lengths: Places) -> Iterator[pa.RecordBatch]:
+        order = np.argsort(self.owners, kind="stable")
+        width = self.stored.shape[1]
+        held = _by_parts(self.stored[order], lengths) if self.codes.by_parts else None
+        step = max(_BATCH_BYTES // max(width * self.stored.itemsize, 1), 1)
+        for start in range(0, len(order), step):
+            rows = order[start : start + step]
+            stored = self.stored[rows] if held is None else held[start : start + step]
+            values = pa.FixedSizeListArray.from_arrays(pa.array(stored.ravel()), width)
+            yield pa.record_batch([pa.array(self.rows[rows]), values], schema=self._schema)
+
+
+def _partitions(settings: VectorSettings, rows: int) -> int:
+    return max(rows // (settings.partition_rows or PARTITION_ROWS[settings.label]), 1)
+
+
+def read_vectors(found: OpenSegment) -> VectorRows:
+    """Read an index of vectors.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        It has more than codes of the vectors, or of vectors that are no floats.
+    """
+    if not pa.types.is_fixed_size_list(found.column):
+        raise UnsupportedFeatureError(f"An index of vectors in {found.column} is not kept up.")
+    if not found.files:
+        return _planned(found)
+    segment = _opened(found)
+    if segment.label not in PARTITION_ROWS:
+        raise UnsupportedFeatureError(
+            f"An index of type {segment.label} by {segment.metric} is not kept up."
+        )
+    rows, stored = segment.all_rows()
+    lengths = segment.rows.lengths
+    return replace(
+        bare_vectors(found),
+        loss=segment.loss,
+        rows=rows,
+        owners=np.repeat(np.arange(len(lengths)), lengths),
+        stored=_by_rows(stored, lengths) if segment.codes.by_parts else stored,
+    )
+
+
+def bare_vectors(found: OpenSegment) -> VectorRows:
+    """Return an index of no vectors, with the partitions and codes of another one.
+
+    Where that has graphs over its vectors, these are stored as they are.
+    """
+    if not found.files:
+        return _planned(found)
+    segment = _opened(found)
+    metric, codes, dimensions = segment.metric, segment.codes, segment.centroids.shape[1]
+    settings, details = VectorSettings(metric=metric), found.details
+    if segment.label in PARTITION_ROWS:
+        parts, bits = codes.settings.get("num_sub_vectors", 0), codes.settings.get("nbits", 8)
+        settings = replace(settings, label=segment.label, parts=parts, bits=bits)
+    else:
+        codes, details = whole_vectors(metric, dimensions), vector_details(settings)
+    return VectorRows(
+        settings=settings,
+        codes=codes,
+        centroids=segment.centroids,
+        loss=0.0,
+        rows=np.empty(0, np.uint64),
+        owners=np.empty(0, np.int64),
+        stored=segment.centroids[:0],
+        details=details,
+    )
+
+
+def _opened(found: OpenSegment) -> VectorSegment:
+    return VectorSegment.open(*(found.files[name] for name in ("index.idx", "auxiliary.idx")))
+
+
+def _planned(found: OpenSegment) -> VectorRows:
+    """Return an index that has no vectors yet, and so no files."""
+    settings = parse_vector_details(found.details, f"Details of {found.segment.index.name!r}")
+    kind: Any = found.column
+    none = IndexedColumn(kind, pa.array([], kind), np.empty(0, np.uint64))
+    return replace(VectorRows.build(none, settings), details=found.details)
+
+
+def _by_parts(codes: Vectors, lengths: Places) -> Vectors:
+    """Return codes of rows as a partition has them: the first numbers of its rows, and so on."""
+    parts = np.split(codes, np.cumsum(lengths)[:-1])
+    return np.concatenate([part.T.reshape(part.shape) for part in parts])
+
+
+def _by_rows(codes: Vectors, lengths: Places) -> Vectors:
+    parts = np.split(codes, np.cumsum(lengths)[:-1])
+    return np.concatenate([part.reshape(part.shape[::-1]).T for part in parts])
+
+
+def _without_place(codes: Codes) -> dict[str, Any]:
+    """Return what a file says of codes, but for what is another in every file."""
+    return {key: value for key, value in codes.settings.items() if key != "codebook_position"}
+
+
+def comparable(metric: str, column: IndexedColumn) -> tuple[Vectors, np.dtype[Any]]:
+    """Return vectors in the form that they are compared in, and the type that is stored."""
+    vectors, rows = _vectors(column)
+    return _compared(metric, vectors, rows)[0], vectors.dtype
+
+
+def _vectors(column: IndexedColumn) -> tuple[Vectors, Words]:
+    """Return vectors that are not null, shape (rows, dimensions), and their rows."""
+    values: Any = column.values
+    rows = column.rows
+    if ak.null_count(values):
+        there = values.is_valid()
+        rows = rows[there.to_numpy(zero_copy_only=False)]
+        values = ak.filter(values, there)
+    size = values.type.list_size
+    flat = values.values.slice(values.offset * size, len(values) * size)
+    if ak.null_count(flat):
+        flat = flat.fill_null(0)  # as a search takes it
+    return flat.to_numpy(zero_copy_only=False).reshape(len(values), size), rows
+
+
+def _compared(metric: str, vectors: Vectors, rows: Words) -> tuple[Vectors, Words]:
+    """Return vectors in the form that they are compared in, those that can be, and their rows."""
+    if metric == "hamming":
+        return vectors, rows
+    wide = vectors.astype(np.promote_types(vectors.dtype, np.float32), copy=False)
+    wide = unit(wide) if metric == "cosine" else wide
+    told = np.isfinite(wide).all(axis=1)
+    return (wide, rows) if told.all() else (wide[told], rows[told])
+
+
+def _check_fit(
+    settings: VectorSettings, vectors: Vectors, centroids: Vectors | None, words: Vectors | None
+) -> None:
+    size, parts = vectors.shape[1], settings.parts
+    if (settings.metric == "hamming") != (vectors.dtype == np.uint8):
+        raise InvalidArgumentError(
+            f"Vectors of {vectors.dtype} are not indexed by {settings.metric}.",
+            hint="Those of uint8 are compared by hamming, others by l2, cosine or dot.",
+            argument="metric",
+        )
+    if settings.label != "IVF_FLAT" and settings.metric == "hamming":
+        raise InvalidArgumentError(
+            f"No {settings.label} index is made of vectors of uint8.",
+            hint="Make an IVF_FLAT index.",
+            argument="index_type",
+        )
+    if parts and size % parts:
+        raise InvalidArgumentError(
+            f"dimension ({size}) must be divisible by num_sub_vectors ({parts}).",
+            hint="Pass a number that divides it.",
+            argument="num_sub_vectors",
+        )
+    if centroids is not None and (centroids.ndim != 2 or centroids.shape[1] != size):
+        raise InvalidArgumentError(
+            f"ivf_centroids have the shape {centroids.shape}; the vectors of the column have "
+            f"{size} dimensions.",
+            hint="Pass a row for each partition.",
+            argument="ivf_centroids",
+        )
+    if words is not None and words.shape != (wanted := (parts, 1 << settings.bits, size // parts)):
+        raise InvalidArgumentError(
+            f"pq_codebook has the shape {words.shape}; it is to have {wanted}: PQ codebook must be "
+            "3D array: (sub_vectors, words, dim).",
+            hint="Pass the words of each part of the vectors.",
+            argument="pq_codebook",
+        )

@@ -1,0 +1,352 @@
+"""Documents with their tokens: those of a partition of an index, and those that were just read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit._index.inverted.analyzer import TokenTable
+from lancekit._index.inverted.packed import PACKED
+from lancekit._index.inverted.postings import (
+    PostingForm,
+    Postings,
+    decode_positions,
+    decode_postings,
+)
+from lancekit._index.inverted.token_set import TokenSet
+from lancekit._index.segment import IndexFileReader
+from lancekit._lazy import cached_property
+from lancekit.errors import CorruptFileError, LancekitError, UnsupportedFeatureError
+
+__all__ = ["FreshPartition", "Partition", "StoredPartition"]
+
+Numbers = npt.NDArray[np.uint32]
+Places = npt.NDArray[np.int64]
+T = TypeVar("T")
+N = TypeVar("N", bound=np.generic)
+
+_NONE = Postings(np.empty(0, np.uint32), np.empty(0, np.uint32))
+
+
+class Partition(Protocol):
+    """Documents, and which tokens they have."""
+
+    @property
+    def lengths(self) -> Numbers:
+        """How many tokens each document has."""
+
+    @property
+    def scored_lengths(self) -> Numbers:
+        """How many tokens each document has for its score."""
+
+    @property
+    def num_tokens(self) -> int:
+        """How many tokens all documents have."""
+
+    def words(self) -> pa.Array:
+        """All tokens."""
+
+    def frequency(self, token: str) -> int:
+        """In how many documents a token is."""
+
+    def postings(self, token: str) -> Postings | None:
+        """In which documents a token is, and how often; ``None`` if it is in none."""
+
+    def positions(self, token: str) -> Numbers:
+        """At which words of these documents, one document after the other."""
+
+    def remembered(
+        self, token: str, what: str, make: Callable[[Postings], npt.NDArray[N]]
+    ) -> npt.NDArray[N]:
+        """Return what is made of the documents of a token, from memory if it was made."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredPartition:
+    """A partition of an index.
+
+    Attributes
+    ----------
+    tokens_file, postings_file, documents_file
+        Its files.
+    form
+        How posting lists are held.
+    """
+
+    token_set: TokenSet
+    tokens_file: IndexFileReader
+    postings_file: IndexFileReader
+    documents_file: IndexFileReader
+    form: PostingForm
+
+    @property
+    def row_ids(self) -> npt.NDArray[np.uint64]:
+        """The row of each document: its id if the table has such, else its address."""
+        return self._documents("_rowid")
+
+    @property
+    def lengths(self) -> Numbers:
+        """How many tokens each document has."""
+        return self._documents("_num_tokens")
+
+    @property
+    def scored_lengths(self) -> Numbers:
+        """How many tokens each document has for its score: rounded down where blocks are large."""
+        if self.form.is_plain:
+            return self.lengths
+        return self.documents_file.remembered(
+            "rounded", lambda: _rounded(self.lengths), lambda found: int(found.nbytes)
+        )
+
+    @property
+    def num_tokens(self) -> int:
+        """How many tokens all documents have."""
+        return self.documents_file.remembered("tokens", lambda: _sum(self.lengths), lambda _: 0)
+
+    def words(self) -> pa.Array:
+        """Return all tokens."""
+        return self.postings_file.remembered(
+            "words", self.token_set.words, lambda found: int(found.nbytes)
+        )
+
+    def frequency(self, token: str) -> int:
+        """Return in how many documents a token is."""
+        number = self._number(token)
+        return 0 if number is None else self._length(number)
+
+    def postings(self, token: str) -> Postings | None:
+        """Return in which documents a token is."""
+        number = self._number(token)
+        if number is None:
+            return None
+        return self.postings_file.remembered(
+            f"postings {number}", lambda: self._read(number), lambda found: found.nbytes
+        )
+
+    def positions(self, token: str) -> Numbers:
+        """Return at which words of these documents a token is.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            The index holds no positions.
+        """
+        number, found = self._number(token), self.postings(token)
+        if number is None or found is None:
+            return np.empty(0, np.uint32)
+        return self.postings_file.remembered(
+            f"positions {number}",
+            lambda: self._guarded(lambda: self._read_positions(number, found.counts)),
+            lambda places: int(places.nbytes),
+        )
+
+    def remembered(
+        self, token: str, what: str, make: Callable[[Postings], npt.NDArray[N]]
+    ) -> npt.NDArray[N]:
+        """Return what is made of the documents of a token, which has some."""
+        return self.postings_file.remembered(
+            f"{what} {self._number(token)}",
+            lambda: make(self.postings(token) or _NONE),
+            lambda made: int(made.nbytes),
+        )
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether it tells where tokens are."""
+        return bool({"_compressed_position", "_position"} & self.postings_file.names)
+
+    def _number(self, token: str) -> int | None:
+        number = self.token_set.get(token)
+        if number is not None and number >= self.postings_file.num_rows:
+            raise CorruptFileError(f"{self.postings_file.where} has no token {number}.")
+        return number
+
+    def _documents(self, column: str) -> npt.NDArray[Any]:
+        file = self.documents_file
+        return file.remembered(
+            column, lambda: file.read(column).to_numpy().copy(), lambda found: int(found.nbytes)
+        )
+
+    def _length(self, number: int) -> int:
+        lengths: Numbers = self.postings_file.remembered(
+            "lengths",
+            lambda: self.postings_file.read("_length").to_numpy().copy(),
+            lambda found: int(found.nbytes),
+        )
+        return int(lengths[number])
+
+    def _read(self, number: int) -> Postings:
+        blocks: Any = self.postings_file.read("_posting", range(number, number + 1))
+        data, ends = _bytes_of(blocks.values, blocks.offsets.to_numpy())
+        found = self._guarded(lambda: decode_postings(data, ends, self._length(number), self.form))
+        if len(found.docs) and int(found.docs.max()) >= self.documents_file.num_rows:
+            raise self._damaged(f"document {found.docs.max()}, which is not there")
+        return found
+
+    def _read_positions(self, number: int, counts: Numbers) -> Numbers:
+        file, row = self.postings_file, range(number, number + 1)
+        if "_compressed_position" in file.names:
+            stream = file.read("_compressed_position", row)[0].as_py()
+            held: Any = file.read("_position_block_offset", row)
+            starts = held.flatten().to_numpy()
+            data = np.frombuffer(stream, np.uint8)
+            return decode_positions(data, starts.astype(np.int64), counts, self.form.block)
+        if "_position" not in file.names:
+            raise UnsupportedFeatureError(
+                f"{file.where} holds no positions of tokens.",
+                hint="Phrases need an index that was made with with_position=True.",
+            )
+        if len(counts) and counts.max() >= PACKED:
+            raise UnsupportedFeatureError(f"{file.where} holds positions in blocks.")
+        held = file.read("_position", row)
+        each = held.flatten().flatten()
+        data, _ = _bytes_of(each, np.array([0, len(each)]))
+        words = data.view("<u4")
+        heads = np.cumsum(counts + 1) - (counts + 1)  # each document's begin with their number
+        if len(words) != int(counts.sum()) + len(counts) or (words[heads] != counts).any():
+            raise ValueError("positions that are not as many as the tokens")
+        return np.delete(words, heads)
+
+    def _guarded(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except LancekitError:
+            raise
+        except (ValueError, IndexError) as error:
+            raise self._damaged(str(error)) from error
+
+    def _damaged(self, what: str) -> CorruptFileError:
+        return CorruptFileError(f"{self.postings_file.where} has {what}.")
+
+
+def _bytes_of(values: Any, ends: Places) -> tuple[npt.NDArray[np.uint8], Places]:
+    """Return the bytes of some binary values, one after the other, and where each ends."""
+    chosen = values[int(ends[0]) : int(ends[-1])]
+    _, offsets, data = chosen.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[chosen.offset : chosen.offset + len(chosen) + 1]
+    whole = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    return whole[bounds[0] : bounds[-1]], bounds[1:] - bounds[0]
+
+
+def _sum(numbers: Numbers) -> int:
+    return int(numbers.sum(dtype=np.int64))
+
+
+def _rounded(lengths: Numbers) -> Numbers:
+    """Return numbers of which the four highest bits are left.
+
+    Examples
+    --------
+    >>> _rounded(np.array([7, 15, 17, 255], np.uint32)).tolist()
+    [7, 15, 16, 240]
+    """
+    bits = np.frexp(lengths.astype(np.float64))[1]
+    shift = np.maximum(bits - 4, 0).astype(np.uint32)
+    rounded: Numbers = lengths >> shift << shift
+    return rounded
+
+
+class FreshPartition:
+    """Rows that no index covers, with those of their tokens that are asked for.
+
+    Parameters
+    ----------
+    blocks
+        The positions of rows, and their tokens.
+    wanted
+        The tokens to keep; ``None`` keeps all.
+    """
+
+    def __init__(
+        self, blocks: Iterable[tuple[Places, TokenTable]], wanted: Collection[str] | None
+    ) -> None:
+        self._vocabulary: dict[str, int] = {}
+        kept = [self._block(rows, table, wanted) for rows, table in blocks]
+        counts = [len(part[0]) for part in kept]
+        starts = np.cumsum([0, *counts])
+        self.rows: Places = _all([part[0] for part in kept], np.int64)
+        self.lengths: Numbers = _all([part[1] for part in kept], np.uint32)
+        texts = [part[2] + start for part, start in zip(kept, starts, strict=False)]
+        self.num_tokens = _sum(self.lengths)
+        self._texts: Places = _all(texts, np.int64)
+        self._codes: npt.NDArray[np.int32] = _all([part[3] for part in kept], np.int32)
+        self._positions: npt.NDArray[np.int32] = _all([part[4] for part in kept], np.int32)
+
+    def _block(
+        self, rows: Places, table: TokenTable, wanted: Collection[str] | None
+    ) -> tuple[Places, Numbers, Places, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        lengths = np.bincount(table.texts, minlength=len(rows)).astype(np.uint32)
+        filled = lengths > 0  # a row without tokens is no document
+        mine = np.array(
+            [
+                self._vocabulary.setdefault(token, len(self._vocabulary))
+                if wanted is None or token in wanted
+                else -1
+                for token in table.vocabulary
+            ],
+            np.int32,
+        )
+        codes = mine[table.codes]
+        asked = codes >= 0
+        place = np.cumsum(filled) - 1
+        texts = place[table.texts[asked]]
+        return rows[filled], lengths[filled], texts, codes[asked], table.positions[asked]
+
+    @property
+    def scored_lengths(self) -> Numbers:
+        """How many tokens each document has."""
+        return self.lengths
+
+    def words(self) -> pa.Array:
+        """Return all tokens that are kept."""
+        return pa.array(self._vocabulary, pa.string())
+
+    def frequency(self, token: str) -> int:
+        """Return in how many documents a token is."""
+        found = self.postings(token)
+        return 0 if found is None else len(found.docs)
+
+    def postings(self, token: str) -> Postings | None:
+        """Return in which documents a token is."""
+        places = self._places(token)
+        if not len(places):
+            return None
+        docs, counts = np.unique(self._texts[places], return_counts=True)
+        return Postings(docs.astype(np.uint32), counts.astype(np.uint32))
+
+    def positions(self, token: str) -> Numbers:
+        """Return at which words of these documents a token is."""
+        return self._positions[self._places(token)].astype(np.uint32)
+
+    def remembered(
+        self,
+        token: str,
+        what: str,  # noqa: ARG002
+        make: Callable[[Postings], npt.NDArray[N]],
+    ) -> npt.NDArray[N]:
+        """Return what is made of the documents of a token, which has some: nothing is kept."""
+        return make(self.postings(token) or _NONE)
+
+    def _places(self, token: str) -> npt.NDArray[np.intp]:
+        code = self._vocabulary.get(token)
+        return np.empty(0, np.intp) if code is None else self._by_code(code)
+
+    def _by_code(self, code: int) -> npt.NDArray[np.intp]:
+        order, ends = self._order
+        return order[(ends[code - 1] if code else 0) : ends[code]]
+
+    @cached_property
+    def _order(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """The tokens by their codes, in the order of texts, and where each code's end."""
+        order = np.argsort(self._codes, kind="stable")
+        ends = np.cumsum(np.bincount(self._codes, minlength=len(self._vocabulary)))
+        return order, ends
+
+
+def _all(parts: list[npt.NDArray[N]], kind: type[N]) -> npt.NDArray[N]:
+    return np.concatenate([np.empty(0, kind), *parts])

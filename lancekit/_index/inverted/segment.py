@@ -1,0 +1,124 @@
+"""A segment of a full-text index, opened.
+
+See docs/format/indices.md, 14.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from lancekit._index.inverted.packed import PACKED
+from lancekit._index.inverted.partition import StoredPartition
+from lancekit._index.inverted.postings import BLOCKS, TAILS, PostingForm
+from lancekit._index.inverted.settings import AnalyzerSettings, parse_settings
+from lancekit._index.inverted.token_set import FST, open_tokens
+from lancekit._index.segment import IndexFileReader, Segment
+from lancekit._legible import shown
+from lancekit.errors import CorruptFileError, UnsupportedFeatureError
+
+__all__ = ["OpenSegment", "open_partitions", "open_segment", "params_of", "tokens_form"]
+
+_METADATA = "metadata.lance"
+#: what older releases mean where they do not say
+_TOKENS, _TAIL = FST, "fixed32_v1"
+
+
+@dataclass(frozen=True, eq=False)
+class OpenSegment:
+    """How its text becomes tokens, and its partitions."""
+
+    settings: AnalyzerSettings
+    partitions: tuple[StoredPartition, ...]
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether it tells where tokens are, which phrases need."""
+        return all(partition.has_positions for partition in self.partitions)
+
+
+def open_segment(segment: Segment) -> OpenSegment:
+    """Open a segment.
+
+    Raises
+    ------
+    CorruptFileError, UnsupportedFeatureError, NotFoundError, OSError
+        A file of it is missing, damaged, or of a form that is not known.
+    """
+    settings = parse_settings(*params_of(segment.file(_METADATA)))
+    return OpenSegment(settings, open_partitions(segment))
+
+
+def params_of(file: IndexFileReader) -> tuple[str, str]:
+    """Return what the metadata file of an index says of its tokens, in JSON, and where.
+
+    Raises
+    ------
+    CorruptFileError
+        It says nothing that can be understood.
+    """
+    said = file.metadata.get("params", "{}")
+    if not isinstance(_parsed(said), dict):
+        raise CorruptFileError(f"{file.where} says of its tokens {shown(said)}.")
+    return said, file.where
+
+
+def tokens_form(file: IndexFileReader) -> str:
+    """Return how the files of an index hold tokens, as its metadata file says."""
+    return file.metadata.get("token_set_format", _TOKENS)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def open_partitions(
+    segment: Segment, metadata: str = _METADATA, folder: str = ""
+) -> tuple[StoredPartition, ...]:
+    """Open the partitions of a segment, however its text became tokens.
+
+    Parameters
+    ----------
+    metadata, folder
+        Which file tells of them, and in which folder of the segment's they are.
+
+    Raises
+    ------
+    CorruptFileError, UnsupportedFeatureError, NotFoundError, OSError
+        As `open_segment`.
+    """
+    file = segment.file(f"{folder}{metadata}")
+    said = file.metadata
+    tail = said.get("posting_tail_codec", _TAIL)
+    block = said.get("posting_block_size", str(PACKED))
+    if tail not in TAILS or block not in map(str, BLOCKS):
+        raise UnsupportedFeatureError(
+            f"{file.where} has posting lists of {shown(tail)}, {shown(block)} at a time.",
+            hint=f"{', '.join(TAILS)} are known, {' or '.join(map(str, BLOCKS))} at a time.",
+        )
+    postings = PostingForm(tail, int(block))
+    form = tokens_form(file)
+    names = _partitions(said.get("partitions", "[]"), file.where)
+    return tuple(_open(segment, f"{folder}{name}", form, postings) for name in names)
+
+
+def _partitions(text: str, where: str) -> list[str]:
+    try:
+        return [f"part_{int(number)}" for number in _parsed(text)]
+    except (ValueError, TypeError) as error:
+        raise CorruptFileError(f"{where} says of its partitions {shown(text)}.") from error
+
+
+def _open(segment: Segment, name: str, form: str, postings: PostingForm) -> StoredPartition:
+    tokens = segment.file(f"{name}_tokens.lance")
+    return StoredPartition(
+        token_set=open_tokens(tokens, form),
+        tokens_file=tokens,
+        postings_file=segment.file(f"{name}_invert.lance"),
+        documents_file=segment.file(f"{name}_docs.lance"),
+        form=postings,
+    )

@@ -1,0 +1,149 @@
+"""What an index says of how text becomes tokens.
+
+See docs/format/indices.md, 14.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from lancekit._checked import is_flag, is_whole
+from lancekit._index.inverted.stop_words import LANGUAGES
+from lancekit._legible import shown
+from lancekit.errors import CorruptFileError, InvalidArgumentError, UnsupportedFeatureError
+
+__all__ = ["AnalyzerSettings", "checked_settings", "parse_settings"]
+
+_TOKENIZERS = ("simple", "whitespace", "raw", "ngram")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalyzerSettings:
+    """How text becomes tokens, by the names and with the defaults that the reference has.
+
+    Attributes
+    ----------
+    base_tokenizer
+        Where words end: ``"simple"`` at all that is no letter and no digit, ``"whitespace"``
+        there, ``"raw"`` nowhere; ``"ngram"`` takes all pieces of a text, whatever they hold.
+    language
+        Of stems and stop words.
+    max_token_length
+        Words of so many bytes and more are left out; ``None`` takes all.
+    custom_stop_words
+        In the place of those of the language.
+    min_ngram_length, max_ngram_length, prefix_only
+        How many letters a piece has, and whether only those count that a text begins with.
+    """
+
+    base_tokenizer: str = "simple"
+    language: str = "English"
+    max_token_length: int | None = 40
+    lower_case: bool = True
+    stem: bool = True
+    remove_stop_words: bool = True
+    custom_stop_words: tuple[str, ...] | None = None
+    ascii_folding: bool = True
+    min_ngram_length: int = 3
+    max_ngram_length: int = 3
+    prefix_only: bool = False
+
+
+def parse_settings(text: str, where: str) -> AnalyzerSettings:
+    """Return what an index says of its tokens, in JSON.
+
+    Raises
+    ------
+    CorruptFileError
+        It says nothing that can be understood.
+    UnsupportedFeatureError
+        It asks for a tokenizer that this release does not have.
+    """
+    try:
+        given: dict[str, Any] = json.loads(text)
+        known = {
+            field.name: given[field.name]
+            for field in fields(AnalyzerSettings)
+            if field.name in given
+        }
+        if known.get("custom_stop_words") is not None:
+            known["custom_stop_words"] = tuple(map(str, known["custom_stop_words"]))
+        settings = AnalyzerSettings(**known)
+        documents = given.get("lance_tokenizer") or "text"
+        has_lengths = 0 < settings.min_ngram_length <= settings.max_ngram_length
+    except (ValueError, TypeError, AttributeError) as error:
+        raise CorruptFileError(f"{where} says of its tokens {shown(text)}.") from error
+    if not has_lengths:
+        raise CorruptFileError(f"{where} says of pieces of texts {shown(text)}.")
+    if documents != "text" or settings.base_tokenizer not in _TOKENIZERS:
+        raise UnsupportedFeatureError(
+            f"{where} has tokens of {documents!r} made by {settings.base_tokenizer!r}.",
+            hint=f"Known are {', '.join(_TOKENIZERS)}; search this index with pylance.",
+        )
+    return settings
+
+
+def checked_settings(given: Mapping[str, Any]) -> AnalyzerSettings:
+    """Return settings that a user asks for.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is no such setting, or it cannot have this value.
+    """
+    for name, value in given.items():
+        test, what = _CHECKS.get(name, (None, ""))
+        if test is None:
+            raise InvalidArgumentError(
+                f"An index of type INVERTED has no parameter {shown(name)}.",
+                hint=f"Its parameters: {', '.join(_CHECKS)}, with_position.",
+                argument=name,
+            )
+        if not test(value):
+            raise InvalidArgumentError(
+                f"{name} is {shown(value)}.", hint=f"Pass {what}.", argument=name
+            )
+    words = given.get("custom_stop_words")
+    own = {"custom_stop_words": None if words is None else tuple(words)}
+    # pieces of words have no stems
+    usual = dict(_OF_PIECES) if given.get("base_tokenizer") == "ngram" else {}
+    settings = AnalyzerSettings(**{**usual, **given, **own})
+    if settings.min_ngram_length > settings.max_ngram_length:
+        raise InvalidArgumentError(
+            f"min_ngram_length is {settings.min_ngram_length}, max_ngram_length "
+            f"{settings.max_ngram_length}.",
+            hint="Pass a least length that is not more than the greatest.",
+            argument="min_ngram_length",
+        )
+    return settings
+
+
+def _is_words(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(word, str) for word in value)
+
+
+def _is_length(value: Any) -> bool:
+    return is_whole(value) and 0 < value < 1 << 32
+
+
+_OF_PIECES = {"stem": False, "remove_stop_words": False}
+_FLAG = (is_flag, "True or False")
+_CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "base_tokenizer": (lambda value: value in _TOKENIZERS, f"one of {', '.join(_TOKENIZERS)}"),
+    "language": (lambda value: value in LANGUAGES, f"one of {', '.join(LANGUAGES)}"),
+    "max_token_length": (
+        lambda value: value is None or _is_length(value),
+        "a number of bytes, or None",
+    ),
+    "lower_case": _FLAG,
+    "stem": _FLAG,
+    "remove_stop_words": _FLAG,
+    "custom_stop_words": (lambda value: value is None or _is_words(value), "a list of words"),
+    "ascii_folding": _FLAG,
+    "min_ngram_length": (_is_length, "a number of letters"),
+    "max_ngram_length": (_is_length, "a number of letters"),
+    "prefix_only": _FLAG,
+}

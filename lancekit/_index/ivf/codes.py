@@ -1,0 +1,362 @@
+"""What stands for the vectors of an index: themselves, or codes of a byte for their numbers.
+
+See docs/format/indices.md, 13.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from lancekit._format.partitions import encode_tensor, parse_tensor
+from lancekit._index.distances import Distances, distances, estimated, products, squares
+from lancekit._index.ivf.clusters import nearest_of
+from lancekit.errors import CorruptFileError, UnsupportedFeatureError
+
+__all__ = [
+    "PRODUCT_BITS",
+    "Codes",
+    "Compared",
+    "Ready",
+    "codes_of",
+    "product_codes",
+    "scaled_codes",
+    "unit",
+    "whole_vectors",
+]
+
+Vectors = npt.NDArray[Any]
+
+#: what a code of a part of a vector may take
+PRODUCT_BITS = (8, 4)
+_IN_HALF_A_BYTE = 1 << 4
+#: of the steps between two bounds
+_CODES = 256
+#: metrics that are worked out by the lengths of vectors
+_BY_LENGTHS = ("l2", "cosine")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ready:
+    """What is stored of a partition, in the form that queries are compared with.
+
+    Attributes
+    ----------
+    stored
+        It owns its memory if the partition is kept.
+    lengths
+        The squares of the rows' lengths, where they are asked for.
+    compared_as
+        The type of numbers that are cast for each query; what is kept has it already.
+    """
+
+    stored: Vectors
+    lengths: Vectors | None = None
+    compared_as: npt.DTypeLike | None = None
+
+    def owned(self) -> Ready:
+        """Return the same to be kept."""
+        kept = self.stored.astype(self.compared_as or self.stored.dtype, order="C")
+        return Ready(kept, self.lengths)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """How far the rows of a partition are from a query.
+
+    Attributes
+    ----------
+    error
+        By how much distances may be wrong; where codes stand for vectors, these tell no more.
+    exactly
+        Gives the distances of some of the rows, if others may be wrong.
+    """
+
+    distances: Distances
+    error: float = 0.0
+    exactly: Callable[[npt.NDArray[np.intp]], Distances] | None = None
+
+
+class Codes(Protocol):
+    """What is stored of vectors.
+
+    Attributes
+    ----------
+    metric
+        What they are compared by.
+    settings
+        What their file says of them.
+    column
+        The column that they are in.
+    are_exact
+        Whether distances are those of the vectors.
+    by_parts
+        Whether a partition has the first number of all its rows, then the second, and so on.
+    codebook
+        A buffer of the file that they need; empty if there is none.
+    """
+
+    @property
+    def metric(self) -> str:
+        """What they are compared by."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What their file says of them."""
+
+    @property
+    def column(self) -> str:
+        """The column that they are in."""
+
+    @property
+    def are_exact(self) -> bool:
+        """Whether distances are those of the vectors."""
+
+    @property
+    def by_parts(self) -> bool:
+        """Whether a partition has the first number of all its rows, then the second, and so on."""
+
+    @property
+    def codebook(self) -> bytes:
+        """A buffer of the file that they need; empty if there is none."""
+
+    def ready(self, stored: Vectors) -> Ready:
+        """Return what is stored of a partition in the form that queries are compared with."""
+
+    def compared(self, held: Ready, query: Vectors, centroid: Vectors) -> Compared:
+        """Return how far the vectors of a partition are from a query, about."""
+
+    def encoded(self, vectors: Vectors, centroids: Vectors) -> Vectors:
+        """Return what is stored of vectors, shape (rows, numbers), each with its centroid."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """The vectors themselves; for cosines they are of length 1."""
+
+    metric: str
+    settings: Mapping[str, Any]
+    column: str = "flat"
+    are_exact: bool = True
+    by_parts: bool = False
+    codebook: bytes = b""
+
+    def ready(self, stored: Vectors) -> Ready:
+        lengths = squares(stored) if self.metric in _BY_LENGTHS else None
+        return Ready(stored, lengths, np.float32 if stored.dtype == np.float16 else None)
+
+    def compared(self, held: Ready, query: Vectors, _centroid: Vectors) -> Compared:
+        if held.lengths is not None:
+            far, error = estimated(self.metric, held.stored, held.lengths, query)
+            if error < np.inf:  # and not NaN
+                rows = held.stored
+                return Compared(far, error, lambda some: distances(self.metric, rows[some], query))
+        return Compared(distances(self.metric, held.stored, query))
+
+    def encoded(self, vectors: Vectors, centroids: Vectors) -> Vectors:
+        return vectors.astype(centroids.dtype, copy=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scaled:
+    """Each number as one of 256 steps between two bounds; a query is compared step by step."""
+
+    metric: str
+    settings: Mapping[str, Any]
+    start: float
+    end: float
+    column: str = "__sq_code"
+    are_exact: bool = False
+    by_parts: bool = False
+    codebook: bytes = b""
+
+    def ready(self, stored: Vectors) -> Ready:
+        return Ready(stored, None if self.metric == "dot" else squares(stored), np.float32)
+
+    def compared(self, held: Ready, query: Vectors, _centroid: Vectors) -> Compared:
+        step = np.float32((self.end - self.start) / (_CODES - 1))
+        if held.lengths is None:
+            asked = query.astype(np.float32, copy=False)
+            far = 1 - products(held.stored, asked) * step - asked.sum() * np.float32(self.start)
+            return Compared(far)
+        steps = np.clip(np.floor((query - self.start) / step), 0, _CODES - 1).astype(np.float32)
+        scale = step**2 / 2 if self.metric == "cosine" else step**2
+        return Compared(estimated("l2", held.stored, held.lengths, steps)[0] * scale)
+
+    def encoded(self, vectors: Vectors, _centroids: Vectors) -> Vectors:
+        steps = np.floor((vectors - self.start) / (self.end - self.start) * (_CODES - 1))
+        return np.clip(steps, 0, _CODES - 1).astype(np.uint8)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Products:
+    """Of each part of a vector the nearest of 256 or 16 words; of a partition part by part.
+
+    Attributes
+    ----------
+    words
+        Shape (parts, words, dimensions of a part).  Codes of 16 words are two in a byte, the first
+        in its lower bits.
+    lengths
+        The squares of the words' lengths.
+    """
+
+    metric: str
+    settings: Mapping[str, Any]
+    words: Vectors
+    lengths: Vectors
+    codebook: bytes
+    column: str = "__pq_code"
+    are_exact: bool = False
+    by_parts: bool = True
+
+    def ready(self, stored: Vectors) -> Ready:
+        codes = stored.reshape(-1, len(stored))  # the rows of a partition lie part by part
+        if self.words.shape[1] == _IN_HALF_A_BYTE:
+            codes = np.stack([codes & 15, codes >> 4], axis=1).reshape(len(self.words), -1)
+        return Ready(codes)
+
+    def compared(self, held: Ready, query: Vectors, centroid: Vectors) -> Compared:
+        parts = len(self.words)
+        if self.metric == "dot":
+            table = np.einsum("pwd,pd->pw", self.words, query.reshape(parts, -1))
+            return Compared((1 - _looked_up(table, held.stored)).astype(np.float32))
+        apart = (query - centroid).astype(np.float32).reshape(parts, -1)
+        table = self.lengths - 2 * np.einsum("pwd,pd->pw", self.words, apart)
+        found = _looked_up(table + np.einsum("pd,pd->p", apart, apart)[:, np.newaxis], held.stored)
+        # of vectors of length 1 the square of the distance is twice what their cosine lacks
+        return Compared((found / 2 if self.metric == "cosine" else found).astype(np.float32))
+
+    def encoded(self, vectors: Vectors, centroids: Vectors) -> Vectors:
+        coded = vectors if self.metric == "dot" else vectors - centroids
+        shape = len(coded), len(self.words), self.words.shape[2]
+        parts = coded.reshape(shape).astype(self.words.dtype, copy=False)
+        codes = np.empty((len(coded), len(self.words)), np.uint8)
+        for part, words in enumerate(self.words):
+            codes[:, part] = nearest_of(parts[:, part], words, "l2")[0]
+        if self.words.shape[1] == _IN_HALF_A_BYTE:
+            return codes[:, ::2] | codes[:, 1::2] << 4
+        return codes
+
+
+def _looked_up(table: Vectors, codes: Vectors) -> Vectors:
+    out = np.zeros(codes.shape[1], table.dtype)
+    for numbers, mine in zip(table, codes, strict=True):
+        out += numbers.take(mine)
+    return out
+
+
+def unit(vectors: Vectors) -> Vectors:
+    """Return vectors of length 1; those of zeros become NaN."""
+    with np.errstate(all="ignore"):
+        lengths = np.sqrt(np.einsum("...d,...d->...", vectors, vectors))
+        scaled: Vectors = vectors / lengths[..., np.newaxis]
+    return scaled
+
+
+def codes_of(
+    kind: str, metric: str, settings: str, buffer: Callable[[str], bytes], where: str
+) -> Codes:
+    """Return what is stored of vectors.
+
+    Parameters
+    ----------
+    kind
+        Such as ``IVF_PQ``; graphs over the vectors change nothing of what is stored.
+    settings
+        A list of one text of JSON, as it stands in the metadata of the file.
+    buffer
+        Gives a buffer of the file by its number.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        This release does not read such codes.
+    CorruptFileError
+        The settings are none.
+    """
+    try:
+        found = json.loads(json.loads(settings)[0] or "{}")
+        return _READERS[kind.rpartition("_")[2]](metric, found, buffer, where)
+    except KeyError as error:
+        if kind.rpartition("_")[2] not in _READERS:
+            raise UnsupportedFeatureError(
+                f"{where}: an index of type {kind} is not read."
+            ) from error
+        raise CorruptFileError(f"{where} does not say {error} of its vectors.") from error
+    except (ValueError, TypeError, IndexError, RecursionError) as error:
+        raise CorruptFileError(f"{where} has settings that are none: {error}.") from error
+
+
+def whole_vectors(metric: str, size: int) -> Codes:
+    """Return what is stored where vectors of this size are stored as they are."""
+    return _Whole(metric, {"dim": size})
+
+
+def scaled_codes(metric: str, size: int, start: float, end: float) -> Codes:
+    """Return codes for each of the numbers of vectors, which are steps between two bounds."""
+    settings = {"dim": size, "num_bits": 8, "bounds": {"start": start, "end": end}}
+    return _Scaled(metric, settings, start, end)
+
+
+def product_codes(metric: str, words: Vectors) -> Codes:
+    """Return codes by a codebook of the shape (parts, words, numbers), stored as its type is."""
+    parts, count, numbers = words.shape
+    settings = {
+        "codebook_position": 0,
+        "nbits": count.bit_length() - 1,
+        "num_sub_vectors": parts,
+        "dimension": parts * numbers,
+        "codebook_tensor": [],
+        "transposed": True,
+    }
+    stored = encode_tensor(words.reshape(count, -1))
+    return _products_of(metric, settings, words.astype(np.float32), stored)
+
+
+def _whole(metric: str, settings: Mapping[str, Any], _buffer: object, _where: str) -> Codes:
+    return _Whole(metric, settings)
+
+
+def _scaled(metric: str, settings: Mapping[str, Any], _buffer: object, where: str) -> Codes:
+    _check_bits(settings["num_bits"], (8,), where)
+    bounds = settings["bounds"]
+    return _Scaled(metric, settings, float(bounds["start"]), float(bounds["end"]))
+
+
+def _products(
+    metric: str, settings: Mapping[str, Any], buffer: Callable[[str], bytes], where: str
+) -> Codes:
+    _check_bits(settings["nbits"], PRODUCT_BITS, where)
+    if not settings.get("transposed", False):
+        raise UnsupportedFeatureError(f"{where}: its codes are in an order of old releases.")
+    parts = int(settings["num_sub_vectors"])
+    codebook = buffer(str(settings["codebook_position"]))
+    words = (
+        parse_tensor(codebook, where).astype(np.float32).reshape(parts, 1 << settings["nbits"], -1)
+    )
+    return _products_of(metric, settings, words, codebook)
+
+
+def _products_of(
+    metric: str, settings: Mapping[str, Any], words: Vectors, codebook: bytes
+) -> _Products:
+    lengths = np.einsum("pwd,pwd->pw", words, words)
+    return _Products(metric, settings, words, lengths, codebook)
+
+
+def _check_bits(bits: Any, known: tuple[int, ...], where: str) -> None:
+    if bits not in known:
+        raise UnsupportedFeatureError(f"{where}: codes of {bits} bits are not read.")
+
+
+_READERS: Mapping[str, Callable[..., Codes]] = {
+    "FLAT": _whole,
+    "SQ": _scaled,
+    "PQ": _products,
+}

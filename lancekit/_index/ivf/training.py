@@ -1,0 +1,137 @@
+"""What is found out of vectors before an index has them: centroids, bounds and codebooks."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lancekit._format.index import VectorSettings
+from lancekit._index.ivf.clusters import SAMPLED_ROWS, clustered, nearest_of
+from lancekit._index.ivf.codes import Codes, product_codes, scaled_codes, unit, whole_vectors
+from lancekit._machine import decoding_threads
+from lancekit.progress import stoppable
+
+__all__ = ["ROUNDS", "trained_centroids", "trained_codes", "trained_words"]
+
+Vectors = npt.NDArray[Any]
+
+#: rounds of k-means at most
+ROUNDS = 50
+#: rows of a sample for each word of a codebook, of which more make no better one, and by how much
+#: less of what it loses another round is worth it
+_WORD_ROWS, _WORD_GAIN = 64, 1e-3
+
+
+def trained_centroids(
+    vectors: Vectors,
+    count: int,
+    metric: str,
+    *,
+    sampled: int = SAMPLED_ROWS,
+    rounds: int = ROUNDS,
+) -> tuple[Vectors, float]:
+    """Return so many centroids of vectors, no more than these, and what is lost by them.
+
+    Parameters
+    ----------
+    vectors
+        Shape (rows, dimensions), in the form that they are compared in.
+    sampled
+        Rows that are looked at for each centroid.
+    """
+    count = min(count, len(vectors))
+    if not count:
+        return vectors[:0], 0.0
+    rng = np.random.default_rng(0)
+    some = _sample(vectors, count * sampled, rng)
+    if metric != "dot":
+        return clustered(some, count, rng, rounds=rounds)
+    # a product tells the direction of vectors apart, if all centroids are as long
+    some = unit(some)
+    some = some[np.isfinite(some).all(axis=1)]
+    if not len(some):
+        return vectors[:1], 0.0
+    centroids, loss = clustered(some, min(count, len(some)), rng, rounds=rounds)
+    return unit(centroids), loss
+
+
+def trained_codes(
+    settings: VectorSettings, vectors: Vectors, centroids: Vectors, words: Vectors | None
+) -> Codes | None:
+    """Return what is to be stored of vectors; ``None`` if there are none to find that out of.
+
+    Parameters
+    ----------
+    vectors
+        Shape (rows, dimensions), in the form that they are compared in.
+    centroids
+        Of the type that is stored.
+    words
+        A codebook that is given.
+    """
+    if settings.label == "IVF_FLAT":
+        return whole_vectors(settings.metric, vectors.shape[1])
+    if settings.label == "IVF_PQ" and (words is not None or len(vectors)):
+        if words is None:
+            words = trained_words(settings, vectors, centroids)
+        return product_codes(settings.metric, words.astype(centroids.dtype))
+    if not len(vectors):
+        return None
+    ends = float(vectors.min()), float(vectors.max())
+    # where all numbers are one, any step will do
+    return scaled_codes(
+        settings.metric, vectors.shape[1], ends[0], ends[1] if ends[1] > ends[0] else ends[0] + 1
+    )
+
+
+def trained_words(
+    settings: VectorSettings,
+    vectors: Vectors,
+    centroids: Vectors,
+    *,
+    sampled: int = _WORD_ROWS,
+    rounds: int = ROUNDS,
+) -> Vectors:
+    """Return a codebook for the parts of vectors, shape (parts, words, numbers).
+
+    It is of what is left of them when their centroids are taken away; for dot products, of
+    themselves.  Words are repeated where there are more of them than vectors.
+    """
+    rng = np.random.default_rng(0)
+    count = 1 << settings.bits
+    some = _sample(vectors, count * sampled, rng)
+    if settings.metric != "dot":
+        centroids = centroids.astype(some.dtype)
+        some = some - centroids[nearest_of(some, centroids, "l2")[0]]
+    parts = some.reshape(len(some), settings.parts, -1).swapaxes(0, 1)
+    work = partial(_words, count=count, rounds=rounds)
+    operation = stoppable()
+    with ThreadPoolExecutor(decoding_threads()) as pool:
+        running: list[Future[Vectors]] = []
+        try:
+            for each in zip(parts, rng.spawn(settings.parts), strict=True):
+                do = partial(work, *each)
+                running.append(pool.submit(copy_context().run, operation.within, do))
+            return np.stack([future.result() for future in running])
+        finally:
+            operation.stop()  # the rest, after an interrupt
+            for future in running:
+                future.cancel()
+
+
+def _words(part: Vectors, rng: np.random.Generator, *, count: int, rounds: int) -> Vectors:
+    part = np.ascontiguousarray(part)
+    if len(part) <= count:
+        return np.resize(part, (count, part.shape[1]))
+    return clustered(part, count, rng, rounds=rounds, gain=_WORD_GAIN)[0]
+
+
+def _sample(vectors: Vectors, most: int, rng: np.random.Generator) -> Vectors:
+    if len(vectors) <= most:
+        return vectors
+    return vectors[np.sort(rng.choice(len(vectors), most, replace=False))]

@@ -1,0 +1,278 @@
+"""The kinds of scalar indices: what each is called, stores and can be made of.
+
+See docs/format/indices.md, 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import types
+
+from lancekit._format.index import IndexMetadata
+
+__all__ = [
+    "BITMAP",
+    "BLOOM_FILTER",
+    "BTREE",
+    "INVERTED",
+    "KINDS",
+    "LABEL_LIST",
+    "NGRAM",
+    "VECTORS",
+    "ZONE_MAP",
+    "IndexKind",
+    "first_of",
+    "kept_up_as",
+    "kind_of",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexKind:
+    """One kind of scalar index.
+
+    Attributes
+    ----------
+    name
+        What `create_scalar_index` calls it.
+    label
+        What descriptions call it.
+    details
+        The message of its details, with its package as it is written.
+    written, newest
+        The version of the index that is written, and the newest that is known.
+    files
+        The names of its files, each with its columns.
+    settings
+        The keys of the schema's metadata that change how its files are read.
+    exact
+        Whether what it finds are the rows asked for; else they are to be looked at again.
+    zones
+        Whether it speaks of ranges of rows of a fragment; else of rows, by their ids where the
+        table has such, by their addresses elsewhere.
+    addresses_from
+        The version from which on it names rows by address even where they have ids.
+    fits
+        Whether it can be made of a type.
+    """
+
+    name: str
+    label: str
+    details: str
+    written: int = 0
+    newest: int = 0
+    files: Mapping[str, tuple[str, ...]]
+    settings: tuple[str, ...] = ()
+    exact: bool = True
+    zones: bool = False
+    addresses_from: int | None = None
+    fits: Callable[[pa.DataType], bool]
+
+    @property
+    def type_url(self) -> str:
+        """The type of its details, as they are written."""
+        return f"/{self.details}"
+
+    def describes(self, index: IndexMetadata) -> bool:
+        """Return whether a segment is of this kind."""
+        return _named(index) == _end(self.details)
+
+    def has_addresses(self, index_version: int | None, stable_row_ids: bool) -> bool:
+        """Return whether a segment of this kind names rows by their addresses, not by their ids."""
+        if self.zones or not stable_row_ids:
+            return True
+        return self.addresses_from is not None and (index_version or 0) >= self.addresses_from
+
+    def __reduce__(self) -> tuple[Callable[[str], IndexKind], tuple[str]]:
+        # a worker is to get the kind that its own modules have: they compare by `is`
+        return _of_details, (self.details,)
+
+
+def _end(details: str) -> str:
+    """Return the name of a message without its package, which releases spell in several ways."""
+    return details.rpartition("/")[2].rpartition(".")[2].casefold()
+
+
+_TEXT = (types.is_string, types.is_large_string)
+_BYTES = (types.is_binary, types.is_large_binary)
+_NUMBERS = (types.is_integer, types.is_float32, types.is_float64)
+_TIMES = (types.is_date, types.is_time, types.is_timestamp)
+_OTHERS = (types.is_boolean, types.is_float16, types.is_decimal, types.is_duration)
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    every = (*_TEXT, *_BYTES, *_NUMBERS, *_TIMES, *_OTHERS, types.is_fixed_size_binary)
+    return any(is_one(kind) for is_one in every)
+
+
+def _is_hashed(kind: pa.DataType) -> bool:
+    return any(is_one(kind) for is_one in (*_TEXT, *_BYTES, *_NUMBERS, *_TIMES))
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return (types.is_list(kind) or types.is_large_list(kind)) and _is_plain(kind.value_type)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return any(is_one(kind) for is_one in _TEXT)
+
+
+def _is_searched(kind: Any) -> bool:
+    return _is_text(kind.value_type if _is_list(kind) else kind)
+
+
+def _is_of_vectors(kind: pa.DataType) -> bool:
+    if not types.is_fixed_size_list(kind):
+        return False
+    return types.is_floating(kind.value_type) or types.is_uint8(kind.value_type)
+
+
+_KEYS = {"bitmap_page_lookup.lance": ("keys", "bitmaps")}
+_ZONE = ("fragment_id", "zone_start", "zone_length")
+
+BTREE = IndexKind(
+    name="BTREE",
+    label="BTree",
+    details="lance.table.BTreeIndexDetails",
+    newest=1,
+    files={
+        "page_data.lance": ("values", "ids"),
+        "page_lookup.lance": ("min", "max", "null_count", "page_idx"),
+    },
+    settings=("batch_size", "range_partitioned", "page_num_per_range_partition"),
+    addresses_from=1,
+    fits=_is_plain,
+)
+BITMAP = IndexKind(
+    name="BITMAP",
+    label="Bitmap",
+    details="lance.table.BitmapIndexDetails",
+    files=_KEYS,
+    fits=_is_plain,
+)
+LABEL_LIST = IndexKind(
+    name="LABEL_LIST",
+    label="LabelList",
+    details="lance.table.LabelListIndexDetails",
+    written=1,
+    newest=1,
+    files=_KEYS,
+    settings=("lance:label_list_nulls",),
+    fits=_is_list,
+)
+NGRAM = IndexKind(
+    name="NGRAM",
+    label="NGram",
+    details="lance.table.NGramIndexDetails",
+    files={"ngram_postings.lance": ("tokens", "posting_list")},
+    exact=False,
+    fits=_is_text,
+)
+ZONE_MAP = IndexKind(
+    name="ZONEMAP",
+    label="ZoneMap",
+    details="lance.table.ZoneMapIndexDetails",
+    files={"zonemap.lance": ("min", "max", "null_count", "nan_count", *_ZONE)},
+    settings=("rows_per_zone", "null_bitmap"),
+    exact=False,
+    zones=True,
+    fits=_is_plain,
+)
+BLOOM_FILTER = IndexKind(
+    name="BLOOMFILTER",
+    label="BloomFilter",
+    details="lance.index.pb.BloomFilterIndexDetails",
+    files={"bloomfilter.lance": (*_ZONE, "has_null", "bloom_filter_data")},
+    settings=("bloomfilter_item", "bloomfilter_probability", "null_bitmap"),
+    exact=False,
+    zones=True,
+    fits=_is_hashed,
+)
+#: of text; it answers searches, not filters
+INVERTED = IndexKind(
+    name="INVERTED",
+    label="Inverted",
+    details="lance.table.InvertedIndexDetails",
+    written=2,
+    newest=3,
+    files={"metadata.lance": ("deleted_fragments",)},
+    settings=(
+        "params",
+        "partitions",
+        "posting_block_size",
+        "posting_tail_codec",
+        "token_set_format",
+    ),
+    fits=_is_searched,
+)
+#: of vectors, which it has as they are; other types of such indices have the same details
+VECTORS = IndexKind(
+    name="IVF_FLAT",
+    label="IVF_FLAT",
+    details="lance.index.pb.VectorIndexDetails",
+    written=1,
+    newest=2,
+    files={"index.idx": (), "auxiliary.idx": ("_rowid", "flat")},
+    fits=_is_of_vectors,
+)
+
+#: all kinds that answer filters, by their names
+KINDS: Mapping[str, IndexKind] = {
+    kind.name: kind for kind in (BTREE, BITMAP, LABEL_LIST, NGRAM, ZONE_MAP, BLOOM_FILTER)
+}
+_BY_DETAILS = {_end(kind.details): kind for kind in KINDS.values()}
+#: all kinds that are kept up when rows come, go and move
+_KEPT_UP = _BY_DETAILS | {_end(kind.details): kind for kind in (INVERTED, VECTORS)}
+
+
+def _of_details(details: str) -> IndexKind:
+    return _KEPT_UP[_end(details)]
+
+
+#: the kinds that have a file which no other has, by its name
+_BY_FILE = {
+    name: _end(kind.details)
+    for kind in (BTREE, NGRAM, ZONE_MAP, BLOOM_FILTER, INVERTED)
+    for name in kind.files
+}
+
+
+def _named(index: IndexMetadata) -> str:
+    """Return what a segment says that it is; one that was committed by hand may say it by files."""
+    if index.index_details is not None:
+        return _end(index.type_url)
+    return next((_BY_FILE[file.path] for file in index.files if file.path in _BY_FILE), "")
+
+
+def kind_of(index: IndexMetadata) -> IndexKind | None:
+    """Return the kind of a segment, ``None`` if it is none of these.
+
+    Examples
+    --------
+    >>> from uuid import uuid4
+    >>> from lancekit._format.index import IndexDetails
+    >>> details = IndexDetails("type.googleapis.com/lance.index.pb.btreeindexdetails")
+    >>> kind_of(IndexMetadata(uuid4(), "x_idx", index_details=details)).name
+    'BTREE'
+    """
+    return _BY_DETAILS.get(_named(index))
+
+
+def kept_up_as(index: IndexMetadata) -> IndexKind | None:
+    """Return the kind of a segment that new rows can join, ``None`` if it is of no such kind.
+
+    Of vectors it is that of all their indices: which codes and graphs one has, its files tell.
+    """
+    return _KEPT_UP.get(_named(index))
+
+
+def first_of(
+    kind: IndexKind, indices: Iterable[IndexMetadata], field_id: int
+) -> tuple[IndexMetadata, ...]:
+    """Return the segments of the first index of a kind that a column has; there may be none."""
+    found = [index for index in indices if index.fields == (field_id,) and kind.describes(index)]
+    return tuple(index for index in found if index.name == found[0].name)

@@ -1,0 +1,309 @@
+"""Sets of rows as index files have them, many at a time (docs/format/indices.md, 6).
+
+A set is a bitmap for each fragment, in Roaring's portable form; a bitmap is divided into
+containers of 65,536 rows, each a list of its rows or a bit for each.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit._format import row_address
+from lancekit._format.arrow_parts import viewed
+from lancekit._format.deletions import to_offsets
+from lancekit.errors import CorruptFileError
+
+__all__ = [
+    "RowSets",
+    "SetForm",
+    "bitmaps",
+    "decoded_set",
+    "decoded_sets",
+    "encoded_set",
+    "encoded_sets",
+]
+
+Words = npt.NDArray[np.uint64]
+Places = npt.NDArray[np.int64]
+
+#: a container's rows, and how many it lists at most
+_CONTAINER_BITS = 16
+_LISTED = 4096
+_BITMAP_BYTES = 8192
+#: what a bitmap without runs begins with, and how many containers one has at most
+_COOKIE = 12346
+_MOST_CONTAINERS = 1 << 16
+#: containers of bits that are made at a time
+_AT_A_TIME = 64
+
+
+class SetForm(Enum):
+    """What a set begins with, and what stands before the bitmap of each fragment.
+
+    ``SIZED``: a number of fragments of 4 bytes, then the id of each and the bytes of its bitmap.
+    ``PLAIN``: a number of 8 bytes, then the id of each.
+    """
+
+    SIZED = (struct.Struct("<I"), struct.Struct("<II"))
+    PLAIN = (struct.Struct("<Q"), struct.Struct("<I"))
+
+    @property
+    def head(self) -> struct.Struct:
+        """The number of fragments."""
+        return self.value[0]
+
+    @property
+    def part(self) -> struct.Struct:
+        """What stands before each bitmap."""
+        return self.value[1]
+
+
+@dataclass(frozen=True, slots=True)
+class RowSets:
+    """Sets of rows behind each other: set i has ``rows[starts[i]:starts[i + 1]]``, ascending."""
+
+    starts: Places
+    rows: Words
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+
+def encoded_set(rows: Words, form: SetForm = SetForm.SIZED) -> bytes:
+    """Encode one set of ascending rows.
+
+    Examples
+    --------
+    >>> rows = np.array([0, 2, 1 << 32], np.uint64)
+    >>> decoded_set(encoded_set(rows)).tolist()
+    [0, 2, 4294967296]
+    """
+    if not len(rows):
+        return form.head.pack(0)
+    one = RowSets(np.array([0, len(rows)]), rows)
+    data: bytes = encoded_sets(one, form)[0].as_py()
+    return data
+
+
+def encoded_sets(sets: RowSets, form: SetForm = SetForm.SIZED) -> pa.Array:
+    """Encode many sets, none of them empty, as one binary array."""
+    rows, starts = sets.rows, sets.starts
+    if not len(sets):
+        return pa.array([], pa.binary())
+    begins = np.ones(len(rows), bool)
+    begins[1:] = rows[1:] >> np.uint64(_CONTAINER_BITS) != rows[:-1] >> np.uint64(_CONTAINER_BITS)
+    begins[starts[:-1]] = True
+    first = np.flatnonzero(begins)
+    count = np.diff(first, append=len(rows))
+    high = (rows[first] >> np.uint64(_CONTAINER_BITS)).astype(np.int64)
+    owner = np.searchsorted(starts, first, "right") - 1
+
+    fragment = high >> _CONTAINER_BITS
+    changes = np.ones(len(first), bool)
+    changes[1:] = (fragment[1:] != fragment[:-1]) | (owner[1:] != owner[:-1])
+    bitmap = np.flatnonzero(changes)
+    containers = np.diff(bitmap, append=len(first))
+    size = np.where(count <= _LISTED, 2 * count, _BITMAP_BYTES)
+    header = 8 + 8 * containers
+    bitmap_size = header + np.add.reduceat(size, bitmap)
+
+    part, head = form.part.size, form.head.size
+    whole = np.cumsum(bitmap_size + part)
+    at = whole - bitmap_size + head * (owner[bitmap] + 1)
+    ends = whole[np.searchsorted(owner[bitmap], np.arange(len(sets)), "right") - 1]
+    offsets = np.concatenate([[0], ends + head * np.arange(1, len(sets) + 1)])
+
+    out = np.zeros(int(offsets[-1]) // 2, "<u2")  # all that is written begins at even places
+    _put(out, offsets[:-1], np.bincount(owner[bitmap], minlength=len(sets)))
+    _put(out, at - part, fragment[bitmap])
+    if form is SetForm.SIZED:
+        _put(out, at - 4, bitmap_size)
+    _put(out, at, np.full(len(at), _COOKIE))
+    _put(out, at + 4, containers)
+    within = np.arange(len(first)) - np.repeat(bitmap, containers)
+    base = np.repeat(at, containers)
+    places = np.cumsum(size) - size
+    inside = places - np.repeat(places[bitmap] - header, containers)
+    out[(base + 8) // 2 + 2 * within] = high & 0xFFFF
+    out[(base + 8) // 2 + 2 * within + 1] = count - 1
+    _put(out, base + 8 + 4 * (np.repeat(containers, containers) + within), inside)
+    _put_rows(out, (base + inside) // 2, rows, first, count)
+    small = int(offsets[-1]) < 1 << 31
+    ends = offsets.astype(np.int32 if small else np.int64)
+    kind = pa.binary() if small else pa.large_binary()
+    return pa.Array.from_buffers(kind, len(sets), [None, pa.py_buffer(ends), pa.py_buffer(out)])
+
+
+def _put(out: npt.NDArray[np.uint16], at: Places, numbers: Places) -> None:
+    """Write numbers of four bytes."""
+    out[at // 2] = numbers & 0xFFFF
+    out[at // 2 + 1] = numbers >> _CONTAINER_BITS
+
+
+def _put_rows(
+    out: npt.NDArray[np.uint16], at: Places, rows: Words, first: Places, count: Places
+) -> None:
+    """Write the rows of containers: what lies in the lower 16 bits."""
+    low = rows.astype(np.uint16)
+    bits = np.flatnonzero(count > _LISTED)
+    listed = np.arange(len(rows)) + np.repeat(at - first, count)
+    if len(bits):
+        kept = np.repeat(count <= _LISTED, count)
+        out[listed[kept]] = low[kept]
+    else:
+        out[listed] = low
+    for start in range(0, len(bits), _AT_A_TIME):
+        some = bits[start : start + _AT_A_TIME]
+        flags = np.zeros((len(some), 1 << _CONTAINER_BITS), bool)
+        for place, one in enumerate(some):
+            flags[place, low[first[one] : first[one] + count[one]]] = True
+        packed = np.packbits(flags, axis=1, bitorder="little").view("<u2")
+        for place, one in enumerate(some):
+            out[at[one] : at[one] + _BITMAP_BYTES // 2] = packed[place]
+
+
+# ---- and back
+
+
+def decoded_set(data: bytes, form: SetForm = SetForm.SIZED) -> Words:
+    """Decode one set.
+
+    Raises
+    ------
+    CorruptFileError
+        The bytes are none of a set.
+    """
+    return _slow([data], form).rows
+
+
+def decoded_sets(blobs: pa.Array, form: SetForm = SetForm.SIZED) -> RowSets:
+    """Decode many sets, of a binary array without nulls; errors as in `decoded_set`."""
+    found = _Reader(blobs, form).read()
+    return _slow(blobs.to_pylist(), form) if found is None else found
+
+
+def _slow(blobs: list[bytes], form: SetForm) -> RowSets:
+    """Decode sets one by one, in whatever form of containers."""
+    found = [_one(blob, form) for blob in blobs]
+    starts = np.cumsum([0, *map(len, found)])
+    return RowSets(starts, np.concatenate(found) if found else np.empty(0, np.uint64))
+
+
+def _one(data: bytes, form: SetForm) -> Words:
+    found = [np.empty(0, np.uint64)]
+    for upper, bitmap in bitmaps(data, form):
+        found.append(row_address.addresses(upper, to_offsets(bitmap).astype(np.uint64)))
+    return np.concatenate(found)
+
+
+def bitmaps(data: bytes, form: SetForm = SetForm.SIZED) -> Iterator[tuple[int, BitMap]]:
+    """Yield the bitmaps of one set, each with the upper half of its rows; errors as above."""
+    try:
+        (number,) = form.head.unpack_from(data)
+        at = form.head.size
+        for _ in range(number):
+            upper, *size = form.part.unpack_from(data, at)
+            at += form.part.size
+            if size == [0]:
+                raise _damaged()  # all rows of a fragment are meant, which nobody writes
+            if size and at + size[0] > len(data):
+                raise _damaged()
+            bitmap = BitMap.deserialize(data[at : at + size[0]] if size else data[at:])
+            at += size[0] if size else len(bitmap.serialize())
+            yield upper, bitmap
+    except (struct.error, ValueError) as error:
+        raise _damaged() from error
+
+
+def _damaged() -> CorruptFileError:
+    return CorruptFileError("A set of rows of an index is damaged.")
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads sets whose bitmaps have no runs, the first bitmap of all of them, then the next."""
+
+    blobs: pa.Array
+    form: SetForm
+    data: Any = field(init=False)
+
+    def read(self) -> RowSets | None:
+        """Return all sets; ``None`` if they are in another form."""
+        wide = pa.types.is_large_binary(self.blobs.type)
+        _, ends, data = self.blobs.buffers()
+        bounds = viewed(ends, np.int64 if wide else np.int32).astype(np.int64)
+        bounds = bounds[self.blobs.offset : self.blobs.offset + len(self.blobs) + 1]
+        self.data = viewed(data)
+        try:
+            return self._read(bounds)
+        except IndexError as error:
+            raise _damaged() from error
+
+    def _number(self, at: Places, width: int = 4) -> Places:
+        count = max(len(self.data) - width + 1, 0)
+        view: Any = np.ndarray((count,), f"<u{width}", self.data, strides=(1,))
+        found: Places = view[at].astype(np.int64)
+        return found
+
+    def _read(self, bounds: Places) -> RowSets | None:
+        at, stop = bounds[:-1].copy(), bounds[1:]
+        left = self._number(at) if len(at) else np.empty(0, np.int64)
+        at += self.form.head.size
+        owners, highs, counts, places = [], [], [], []
+        sets = np.flatnonzero(left)
+        while len(sets):
+            where = at[sets]
+            fragment = self._number(where)
+            where = where + self.form.part.size
+            if (self._number(where) != _COOKIE).any():
+                return None
+            number = self._number(where + 4)
+            if (number > _MOST_CONTAINERS).any():
+                raise _damaged()
+            bitmap = np.repeat(where, number)
+            within = np.arange(len(bitmap)) - np.repeat(np.cumsum(number) - number, number)
+            described = bitmap + 8 + 4 * within
+            count = self._number(described + 2, 2) + 1
+            place = bitmap + self._number(bitmap + 8 + 4 * (np.repeat(number, number) + within))
+            owners.append(np.repeat(sets, number))
+            high = np.repeat(fragment, number) << _CONTAINER_BITS
+            highs.append(high | self._number(described, 2))
+            counts.append(count)
+            places.append(place)
+            ends = place + np.where(count <= _LISTED, 2 * count, _BITMAP_BYTES)
+            if (ends > np.repeat(stop[sets], number)).any():
+                raise _damaged()
+            last = np.cumsum(number) - 1
+            at[sets] = ends[last]
+            left[sets] -= 1
+            sets = sets[left[sets] > 0]
+        if not owners:
+            return RowSets(np.zeros(len(bounds), np.int64), np.empty(0, np.uint64))
+        return self._rows(len(bounds) - 1, *map(np.concatenate, (owners, highs, counts, places)))
+
+    def _rows(self, sets: int, owner: Places, high: Places, count: Places, at: Places) -> RowSets:
+        order = np.lexsort((high, owner))
+        owner, high, count, at = owner[order], high[order], count[order], at[order]
+        first = np.cumsum(count) - count
+        low = np.zeros(int(count.sum()), np.uint64)
+        listed = np.repeat(count <= _LISTED, count)
+        places = np.arange(len(low)) - np.repeat(first, count)
+        low[listed] = self._number((np.repeat(at, count) + 2 * places)[listed], 2)
+        for one in np.flatnonzero(count > _LISTED):
+            flags = np.unpackbits(self.data[at[one] : at[one] + _BITMAP_BYTES], bitorder="little")
+            found = np.flatnonzero(flags)
+            if len(found) != count[one]:
+                raise _damaged()
+            low[first[one] : first[one] + count[one]] = found
+        rows = np.repeat(high.astype(np.uint64) << np.uint64(_CONTAINER_BITS), count) | low
+        sizes = np.bincount(owner, count, sets).astype(np.int64)
+        return RowSets(np.concatenate([[0], np.cumsum(sizes)]), rows)

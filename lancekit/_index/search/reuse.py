@@ -1,0 +1,243 @@
+"""Addresses from before compactions that left indices as they were, as those from after them.
+
+See docs/format/indices.md, 15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap
+
+from lancekit._cache import remembered
+from lancekit._format import row_address
+from lancekit._format.fragment_reuse import ReuseGroup, external_name, parse_fragment_reuse
+from lancekit._format.index import IndexMetadata, fragment_reuse_of
+from lancekit._format.names import INDICES
+from lancekit._index.row_sets import SetForm, decoded_set
+from lancekit._index.search.row_sets import Rows, joined, rows_of, union
+from lancekit._lazy import cached_property
+from lancekit._legible import warn
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import CorruptFileError, LancekitError
+
+__all__ = ["Reuse", "covered_now", "found_reuse", "reuse_of"]
+
+Addresses = npt.NDArray[np.uint64]
+
+#: a file of more is not read
+_MOST_BYTES = 1 << 30
+#: what it is called where it is counted
+_KIND = "indices"
+#: of a row, where it was and where it is
+_WAY_BYTES = 16
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One group of fragments that were put together."""
+
+    group: ReuseGroup
+
+    @cached_property
+    def _ways(self) -> tuple[Addresses, Addresses]:
+        """The old addresses of rows that are still there, ascending, and their new ones."""
+        old = decoded_set(self.group.survivors, SetForm.PLAIN)
+        new = [
+            row_address.addresses(id_, np.arange(n, dtype=np.uint64)) for id_, n in self.group.new
+        ]
+        targets = np.concatenate([*new, np.empty(0, np.uint64)])
+        if len(targets) != len(old):
+            raise CorruptFileError(
+                f"{len(old)} rows of fragments {self.group.old} became {len(targets)}."
+            )
+        # rows follow each other as the fragments are listed, which need not ascend
+        parts = {
+            id_: np.flatnonzero(row_address.fragment_ids(old) == id_) for id_ in self.group.old
+        }
+        order = np.concatenate([*parts.values(), np.empty(0, np.int64)])
+        if len(order) != len(old):
+            raise CorruptFileError(f"Rows of fragments {self.group.old} are said to be elsewhere.")
+        found = np.empty(len(old), np.uint64)
+        found[order] = targets
+        return old, found
+
+    def covered(self, fragments: BitMap) -> BitMap:
+        """Return what is covered by what covers some fragments: nothing of a part of a group."""
+        old = BitMap(self.group.old)
+        if not old & fragments:
+            return fragments
+        return fragments - old | BitMap(id_ for id_, _ in self.group.new if old <= fragments)
+
+    def moved(self, rows: Addresses) -> tuple[Addresses, npt.NDArray[np.bool_]]:
+        """Return where rows are now, and which of them are still there."""
+        mine = np.isin(row_address.fragment_ids(rows), np.array(self.group.old, np.uint64))
+        if not mine.any():
+            return rows, np.ones(len(rows), bool)
+        old, new = self._ways
+        places = np.searchsorted(old, rows)
+        there = ~mine
+        inside = mine & (places < len(old))
+        there[inside] = old[places[inside]] == rows[inside]
+        moved = rows.copy()
+        mine &= there
+        moved[mine] = new[places[mine]]
+        return moved, there
+
+    def rows(self, rows: Rows) -> Rows:
+        """Return where rows are now; those that were left out are in no fragment."""
+        moved = {id_: rows[id_] for id_ in self.group.old if id_ in rows}
+        if not moved:
+            return rows
+        kept = {id_: found for id_, found in rows.items() if id_ not in moved}
+        addresses = joined(moved)
+        old, new = self._ways
+        places = np.searchsorted(old, addresses)
+        inside = places < len(old)
+        inside[inside] = old[places[inside]] == addresses[inside]
+        none = {id_: BitMap() for id_, _ in self.group.new}  # known of, if no row is
+        return union([kept, none, rows_of(new[places[inside]])])
+
+
+class Reuse:
+    """What became of fragments and rows in compactions, in their order."""
+
+    def __init__(self, groups: Iterable[ReuseGroup]) -> None:
+        self._steps = [_Step(group) for group in groups]
+
+    @property
+    def groups(self) -> tuple[ReuseGroup, ...]:
+        """The compactions, the oldest first."""
+        return tuple(step.group for step in self._steps)
+
+    def behind(self, index: IndexMetadata) -> tuple[ReuseGroup, ...]:
+        """Return the compactions by which a segment may name rows that were moved.
+
+        Its fragments may have been put right since, and its addresses not.
+        """
+        covered = index.fragment_ids
+        if covered is None:
+            return self.groups
+        return tuple(
+            group
+            for group in self.groups
+            if not covered.isdisjoint(BitMap(group.old))
+            or (
+                index.dataset_version <= group.version
+                and not self.covered(covered).isdisjoint(
+                    self.covered(BitMap(id_ for id_, _ in group.new))
+                )
+            )
+        )
+
+    def moved(self, rows: Addresses) -> tuple[Addresses, npt.NDArray[np.bool_]]:
+        """Return where rows are now, and which of them are still there."""
+        kept = np.ones(len(rows), bool)
+        for step in self._steps:
+            rows, there = step.moved(rows)
+            kept &= there
+        return rows, kept
+
+    def covered(self, fragments: BitMap) -> BitMap:
+        """Return the fragments that an index covers which was made of some fragments."""
+        for step in self._steps:
+            fragments = step.covered(fragments)
+        return fragments
+
+    def rows(self, rows: Rows) -> Rows:
+        """Return where the rows are now that an index names.
+
+        Raises
+        ------
+        CorruptFileError
+            It is not said of all of them.
+        """
+        for step in self._steps:
+            rows = step.rows(rows)
+        return rows
+
+
+class _LostReuse(Reuse):
+    """What stands for compactions that cannot be read: what was indexed before may be anywhere."""
+
+    def __init__(self, entry: IndexMetadata) -> None:
+        last = entry.dataset_version
+        super().__init__([ReuseGroup(version=last, old_digests=(), new_digests=(), survivors=b"")])
+
+    def behind(self, index: IndexMetadata) -> tuple[ReuseGroup, ...]:
+        """Return what stands for all of them, unless a segment is newer than the last."""
+        return tuple(group for group in self.groups if index.dataset_version <= group.version)
+
+    def moved(self, rows: Addresses) -> tuple[Addresses, npt.NDArray[np.bool_]]:
+        """Return that of no row it is known where it is."""
+        return rows, np.zeros(len(rows), bool)
+
+    def covered(self, fragments: BitMap) -> BitMap:
+        """Return that nothing is known to be covered."""
+        return fragments - fragments
+
+
+def covered_now(index: IndexMetadata, reuse: Reuse | None) -> BitMap:
+    """Return the fragments that a segment covers, as they are called now; some may be gone."""
+    covered = index.fragment_ids or BitMap()
+    return covered if reuse is None else reuse.covered(covered)
+
+
+def found_reuse(snapshot: Snapshot) -> Reuse | None:
+    """Return what `reuse_of` does, but if it cannot be read, what knows of no row where it is.
+
+    This is warned of.
+    """
+    entry = fragment_reuse_of(snapshot.indices)
+    if entry is None:
+        return None
+    try:
+        return _read(entry, snapshot)
+    except (LancekitError, OSError) as error:
+        warn(
+            f"Index {entry.name!r} cannot be read, without which no other is used, until "
+            f"optimize_indices() makes them anew: {error}"
+        )
+        return _LostReuse(entry)
+
+
+def reuse_of(snapshot: Snapshot) -> Reuse | None:
+    """Return what became of rows of a version, ``None`` if all indices have their addresses.
+
+    Raises
+    ------
+    LancekitError, OSError
+        It cannot be read.
+    """
+    entry = fragment_reuse_of(snapshot.indices)
+    return None if entry is None else _read(entry, snapshot)
+
+
+def _read(entry: IndexMetadata, snapshot: Snapshot) -> Reuse:
+    details, store = entry.index_details, snapshot.base_store(entry.base_id)
+    name = _file_of(entry.name, details)
+    path = None if name is None else f"{INDICES}/{entry.uuid}/{name}"
+    known = None if path is None else store.identity(path)
+
+    def read() -> Reuse:
+        content = None if path is None else bytes(store.read(path, _MOST_BYTES))
+        return Reuse(parse_fragment_reuse(entry.name, details, content))
+
+    # what is in no file is known by itself
+    key = (details, known) if path is None or known is not None else None
+    return remembered(_KIND, key, read, _held_bytes)
+
+
+_file_of = lru_cache(maxsize=8)(external_name)
+
+
+def _held_bytes(reuse: Reuse) -> int:
+    """Return about what compactions take, with the ways of their rows once these are looked for."""
+    return sum(
+        len(group.survivors) + _WAY_BYTES * sum(rows for _, rows in group.new)
+        for group in reuse.groups
+    )

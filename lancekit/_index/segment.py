@@ -1,0 +1,215 @@
+"""The files of one segment of an index, opened when something of them is first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self, TypeVar, cast
+
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit import _arrow_kernels as ak
+from lancekit._cache import VALUES, found_or_seen, keep, look_up, remembered
+from lancekit._file.columns.physical import FileColumn
+from lancekit._file.kernels.row_selection import Rows
+from lancekit._file.open_files import OpenFiles
+from lancekit._file.reader import FileReader
+from lancekit._format.index import IndexMetadata
+from lancekit._format.names import INDICES
+from lancekit._index.kinds import IndexKind
+from lancekit._lazy import cached_property
+from lancekit._storage.base import Store
+from lancekit.errors import CorruptFileError
+
+__all__ = ["IndexFileReader", "Segment", "held_bytes", "open_index_file"]
+
+T = TypeVar("T")
+H = TypeVar("H", bound="Kept")
+
+#: what it is called where it is counted
+_KIND = "indices"
+#: how much of a file is in memory at once while it is copied
+_COPIED_BYTES = 16 << 20
+#: what an object of Python's takes in an array of them, about
+_OBJECT_BYTES = 60
+
+
+class Kept(Protocol):
+    """What can be kept of a file's rows."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that it takes."""
+
+    def owned(self) -> Self:
+        """Return the same in memory of its own, no view of the file's."""
+
+
+class IndexFileReader:
+    """One file of a segment, its columns by their names."""
+
+    def __init__(self, reader: FileReader, store: Store, path: str) -> None:
+        self.where = f"{store.uri}/{path}"
+        self._reader, self._store, self._path = reader, store, path
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+        return self._reader.num_rows
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of its columns."""
+        return frozenset(self._columns)
+
+    @cached_property
+    def _columns(self) -> dict[str, FileColumn]:
+        return {column.field.name: column for column in self._reader.columns}
+
+    @cached_property
+    def metadata(self) -> dict[str, str]:
+        """What the schema's metadata says."""
+        return dict(self._reader.lance_schema.metadata)
+
+    def type(self, name: str) -> pa.DataType:
+        """Return the type of a column; `CorruptFileError` if it has none of that name."""
+        return self._column(name).field.type
+
+    def read(self, name: str, rows: Rows | None = None) -> pa.Array:
+        """Read some rows of a column."""
+        return self.read_all([name], rows)[0]
+
+    def read_all(self, names: Sequence[str], rows: Rows | None = None) -> list[pa.Array]:
+        """Read some rows of columns."""
+        found = self._reader.read([self._column(name) for name in names], rows)
+        return [c.chunk(0) if c.num_chunks == 1 else ak.combine_chunks(c) for c in found.columns]
+
+    def table(self) -> pa.Table:
+        """Read all of it."""
+        return self._reader.read(self._reader.columns)
+
+    def buffer(self, number: str) -> bytes:
+        """Return one of the file's global buffers, by its number in decimals.
+
+        Raises
+        ------
+        CorruptFileError
+            There is none of that number.
+        """
+        container = self._reader.container
+        table = container.global_table
+        if not (number.isdecimal() and 0 < int(number) < len(table)):
+            raise CorruptFileError(f"{self.where} has no global buffer {number!r}.")
+        return bytes(container.source.read(*table[int(number)]))
+
+    def remembered(
+        self, what: Hashable, make: Callable[[], T], size: Callable[[T], int], kind: str = _KIND
+    ) -> T:
+        """Return what is made of the file's contents, from memory if it was made before."""
+        identity = self._reader.container.source.identity
+        return remembered(kind, None if identity is None else (identity, what), make, size)
+
+    def copy_to(self, store: Store, path: str) -> int:
+        """Give the file a name in another segment, too, and return its size."""
+        source = self._reader.container.source
+        size = source.size()
+        if not store.adopt(path, self._store, self._path):
+            sink = store.create(path)
+            try:
+                for start in range(0, size, _COPIED_BYTES):
+                    sink.write(source.read(start, min(_COPIED_BYTES, size - start)))
+                sink.close()
+            except BaseException:
+                sink.abort()
+                raise
+        return size
+
+    def kept(self, what: Hashable, make: Callable[[], H], size: int) -> H:
+        """Return what is made of many rows of the file, kept when it is made for the second time.
+
+        Parameters
+        ----------
+        size
+            About how many bytes it takes.
+        """
+        identity = self._reader.container.source.identity
+        if identity is None:
+            return make()
+        key = (identity, what)
+        (found,) = found_or_seen(VALUES, [(key, 1, 1)], size)
+        if found is False:
+            return make()
+        if found is not True:
+            return cast("H", found)
+        made = make().owned()
+        return keep(VALUES, key, made, made.nbytes)
+
+    def _column(self, name: str) -> FileColumn:
+        column = self._columns.get(name)
+        if column is None:
+            raise CorruptFileError(f"{self.where} has no column {name!r}.")
+        return column
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """A segment of an index, the dataset's folder that its own lies in, and what is open of it."""
+
+    index: IndexMetadata
+    kind: IndexKind
+    store: Store
+    open_files: OpenFiles = field(default_factory=OpenFiles)
+
+    def file(self, name: str) -> IndexFileReader:
+        """Open one of its files.
+
+        Raises
+        ------
+        LancekitError, OSError
+            It is not there, or none that can be read.
+        """
+        return open_index_file(self.store, self.index, name, self.open_files)
+
+    def remembered(
+        self,
+        name: str,
+        what: Hashable,
+        make: Callable[[IndexFileReader], T],
+        size: Callable[[T], int],
+        kind: str = _KIND,
+    ) -> T:
+        """Return what is made of one of its files, from memory if it was made before.
+
+        The file is not even opened then.  Errors are those of `file`, and of `make`.
+        """
+        known = self.store.identity(self._path(name))
+        found = None if known is None else look_up(kind, (known, what))
+        if found is not None:
+            return cast("T", found)
+        file = self.file(name)
+        return file.remembered(what, lambda: make(file), size, kind)
+
+    def _path(self, name: str) -> str:
+        return f"{INDICES}/{self.index.uuid}/{name}"
+
+
+def open_index_file(
+    store: Store, index: IndexMetadata, name: str, open_files: OpenFiles
+) -> IndexFileReader:
+    """Open one of the files of a segment of an index, or take it from those that are open.
+
+    Raises
+    ------
+    LancekitError, OSError
+        It is not there, or none that can be read.
+    """
+    path = f"{INDICES}/{index.uuid}/{name}"
+    sizes = {file.path: file.size_bytes for file in index.files}
+    reader = open_files.open(store, path, sizes.get(name) or None)
+    return IndexFileReader(reader, store, path)
+
+
+def held_bytes(*arrays: npt.NDArray[Any]) -> int:
+    """Return about how much memory some arrays take."""
+    return sum(a.nbytes + _OBJECT_BYTES * len(a) * a.dtype.hasobject for a in arrays)

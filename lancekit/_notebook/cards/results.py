@@ -1,0 +1,377 @@
+"""The cards of what an operation did."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from datetime import datetime
+
+from lancekit._api.branch_comparison import BranchComparison
+from lancekit._api.history import History, Version
+from lancekit._notebook.cards.common import (
+    ENGINES,
+    NAMES,
+    changed_rows,
+    checkout,
+    facts,
+    operation,
+    ref,
+)
+from lancekit._notebook.render.models import Card, Fact
+from lancekit._notebook.render.words import clean, count, listing, plural, size
+from lancekit._operations.cleanup.plan import CleanupStats
+from lancekit._operations.cleanup.run import CleanupExplanation
+from lancekit._operations.common.results import (
+    ApplyResult,
+    CompactionMetrics,
+    DeleteResult,
+    MergeResult,
+    UpdateResult,
+)
+from lancekit._operations.lineage.branch_merge import BranchMergePlan
+from lancekit._operations.lineage.conflicts import Conflicts
+from lancekit._operations.maintenance.deepen import DeepenResult
+from lancekit.options import options
+
+__all__ = [
+    "apply_card",
+    "branch_plan_card",
+    "cleanup_card",
+    "cleanup_plan_card",
+    "compaction_card",
+    "comparison_card",
+    "conflicts_card",
+    "deepen_card",
+    "delete_card",
+    "merge_card",
+    "named_versions",
+    "update_card",
+]
+
+
+def _seconds(duration: float) -> str:
+    return f"{duration:.2f} s"
+
+
+def _attempts(number: int) -> str:
+    if number == 1:
+        return "1: no other writer was in the way"
+    return f"{count(number)}: other writers landed first and the work was done again"
+
+
+_GUARDS = {
+    "exact": "inserted keys are guarded exactly: a concurrent merge of one of them must start over",
+    "bloom": "inserted keys are guarded by a bloom filter: a concurrent merge of one of them must "
+    "start over, and now and then one of another key",
+    None: "inserted keys are not guarded: the merge was not on the primary key",
+    "": "nothing was inserted, so no key has to be guarded",
+}
+
+
+def merge_card(result: MergeResult, _now: datetime) -> Card:
+    return Card(
+        kind="Merge",
+        title=f"merged into {ref(result.branch, result.version)}",
+        headline=(*changed_rows(result), _seconds(result.duration)),
+        facts=(
+            *facts(
+                ("on", listing(result.on, options.display_columns)),
+                ("key guard", _GUARDS[result.key_guard if result.num_inserted_rows else ""]),
+                ("read", f"version {result.read_version}"),
+                ("attempts", _attempts(result.attempts)),
+                ("ran", ENGINES.get(result.engine, result.engine)),
+                ("written", f"{size(result.bytes_written)} of rows"),
+                (
+                    "fragments",
+                    f"{count(result.fragments_added)} added, {count(result.fragments_changed)} "
+                    f"changed, {count(result.fragments_removed)} removed",
+                ),
+            ),
+            *_undo(result),
+        ),
+    )
+
+
+def delete_card(result: DeleteResult, _now: datetime) -> Card:
+    return Card(
+        kind="Delete",
+        title=f"deleted {plural(result.num_deleted_rows, 'row')}",
+        headline=(ref(result.branch, result.version), _seconds(result.duration)),
+        facts=(
+            *facts(
+                ("attempts", _attempts(result.attempts)),
+                ("ran", ENGINES.get(result.engine, result.engine)),
+            ),
+            *_undo(result),
+        ),
+    )
+
+
+def update_card(result: UpdateResult, _now: datetime) -> Card:
+    return Card(
+        kind="Update",
+        title=f"updated {plural(result.num_rows_updated, 'row')}",
+        headline=(ref(result.branch, result.version), _seconds(result.duration)),
+        facts=(
+            *facts(
+                ("columns", listing(result.columns, options.display_columns)),
+                ("attempts", _attempts(result.attempts)),
+                ("ran", ENGINES.get(result.engine, result.engine)),
+            ),
+            *_undo(result),
+        ),
+    )
+
+
+def apply_card(result: ApplyResult, _now: datetime) -> Card:
+    landed = result.version != result.read_version
+    title = f"{_DOINGS.get(result.doing, result.doing)} {ref(result.branch, result.version)}"
+    return Card(
+        kind="Changes",
+        title=title if landed else f"nothing to do for {ref(result.branch, result.version)}",
+        headline=(*changed_rows(result), _seconds(result.duration)),
+        facts=(
+            *facts(
+                ("changes of", ref(*result.theirs)),
+                ("since", _since(result.base)),
+                ("how", result.how),
+                ("conflicts", f"{count(result.num_conflicts)}" if result.num_conflicts else ""),
+                _cells(result),
+                *_columns(result),
+                ("read", f"version {result.read_version}"),
+                ("attempts", _attempts(result.attempts)),
+            ),
+            *(_undo(result) if landed else ()),
+        ),
+    )
+
+
+def _cells(found: ApplyResult | BranchMergePlan) -> tuple[str, str]:
+    """Return how many values of updated rows change, if they are counted: no row is read here."""
+    number = found.get("num_changed_cells")
+    return "cells changed", count(number) if number else ""
+
+
+def _columns(found: ApplyResult | BranchMergePlan) -> Iterator[tuple[str, str]]:
+    """Yield what becomes of columns, as facts."""
+    renamed = (f"{clean(old)} → {clean(new)}" for old, new in found.columns_renamed)
+    for label, names in (
+        ("columns added", map(clean, found.columns_added)),
+        ("columns dropped", map(clean, found.columns_dropped)),
+        ("columns renamed", renamed),
+        ("columns cast", map(clean, found.columns_cast)),
+        ("columns altered", map(clean, found.columns_altered)),
+    ):
+        yield label, listing(names, NAMES)
+
+
+_DOINGS = {
+    "apply": "applied to",
+    "revert": "reverted on",
+    "cherry-pick": "picked onto",
+    "merge": "merged into",
+    "rebase": "rebased",
+}
+
+
+def branch_plan_card(plan: BranchMergePlan, _now: datetime) -> Card:
+    ends = (("ours", plan.ours), ("theirs", plan.theirs))
+    clashes = (f"{count(number)} {kind}" for kind, number in plan.conflicts.counts.items())
+    number = plan.num_conflicts + len(plan.conflicts.by_column)
+    return Card(
+        kind="Merge plan",
+        title=f"{plan.doing}: {plan.how}",
+        headline=(
+            f"{count(plan.num_inserted_rows)} to insert",
+            f"{count(plan.num_updated_rows)} to update",
+            f"{count(plan.num_deleted_rows)} to delete",
+            plural(number, "conflict"),
+        ),
+        facts=(
+            *facts(
+                *((name, ref(*end)) for name, end in ends),
+                ("since", _since(plan.base)),
+                ("conflicts", listing(clashes, NAMES)),
+                _column_conflicts(plan.conflicts),
+                _cells(plan),
+                *_columns(plan),
+            ),
+            Fact("next", f"plan.{'interactive' if number else 'apply'}()", code=True),
+        ),
+    )
+
+
+def _column_conflicts(conflicts: Conflicts) -> tuple[str, str]:
+    """Return what each side did to columns in conflict, and the chosen sides, as a fact."""
+    found = (
+        f"{clean(one.column)} {clean(one.ours)} / {clean(one.theirs)}"
+        + (f" → {one.side}" if one.side else "")
+        for one in conflicts.by_column
+    )
+    return "columns (ours / theirs)", listing(found, NAMES)
+
+
+def _since(base: tuple[str, int]) -> str:
+    """Return the merge base in words; version 0 is none."""
+    if base[1] > 0:
+        return ref(*base)
+    return (
+        "no base: rows that only theirs has come in, rows that differ are conflicts, no row is "
+        "deleted"
+    )
+
+
+def comparison_card(found: BranchComparison, _now: datetime) -> Card:
+    """Return the card of two branches; rows are read when they are asked for."""
+    ends = (("theirs", found.theirs), ("ours", found.ours), ("since", found.base))
+    way = "theirs is taken over as it is" if found.is_fast_forward else "row by row"
+    return Card(
+        kind="Branches",
+        title=" beside ".join(clean(name) for name, _ in (found.theirs, found.ours)),
+        headline=(f"{count(found.ahead)} ahead", f"{count(found.behind)} behind"),
+        facts=(
+            *facts(
+                *((name, ref(*end)) for name, end in ends),
+                ("a merge", way if found.ahead else "has nothing to do"),
+                ("conflicts", count(len(found.conflicts)) if found.is_compared else ""),
+            ),
+            Fact("next", "theirs_diff.counts, ours_diff.counts, conflicts", code=True),
+        ),
+    )
+
+
+def conflicts_card(conflicts: Conflicts, _now: datetime) -> Card:
+    """Return the card of conflicts; their rows are read when they are asked for."""
+    ends = (("ours", conflicts.ours), ("theirs", conflicts.theirs), ("since", conflicts.base))
+    return Card(
+        kind="Conflicts",
+        title=plural(len(conflicts), "row"),
+        headline=tuple(f"{count(n)} {kind}" for kind, n in conflicts.counts.items()),
+        facts=(
+            *facts(
+                *((name, ref(*end)) for name, end in ends),
+                _column_conflicts(conflicts),
+                ("rows told by", listing(map(clean, conflicts.key), NAMES)),
+            ),
+            Fact("next", "conflicts.sample(), conflicts.to_table()", code=True),
+        ),
+    )
+
+
+def compaction_card(result: CompactionMetrics, _now: datetime) -> Card:
+    left = [
+        f"{plural(len(ids), 'fragment')} that index {clean(name)} covers"
+        for name, ids in result.left_to_indices.items()
+    ]
+    return Card(
+        kind="Compaction",
+        title=f"{plural(result.fragments_removed, 'fragment')} into {result.fragments_added}",
+        headline=(
+            ref(result.branch, result.version),
+            f"{plural(result.deleted_rows_removed, 'deleted row')} gone",
+            _seconds(result.duration),
+        ),
+        facts=facts(
+            ("files", f"{count(result.files_removed)} replaced by {count(result.files_added)}"),
+            ("bytes", f"{size(result.bytes_read)} rewritten to {size(result.bytes_written)}"),
+            ("left alone", ", ".join(left)),
+            ("attempts", _attempts(result.attempts)),
+            ("ran", ENGINES.get(result.engine, result.engine)),
+            ("old files", "stay for older versions until cleanup_old_versions() removes them"),
+        ),
+    )
+
+
+def deepen_card(result: DeepenResult, _now: datetime) -> Card:
+    return Card(
+        kind="Deepened",
+        title=f"{plural(result.files_copied, 'file')} copied",
+        headline=(
+            ref(result.branch, result.version),
+            size(result.bytes_copied),
+            _seconds(result.duration),
+        ),
+        facts=facts(
+            ("found", f"{plural(result.files_found, 'file')} that an earlier attempt had copied")
+            if result.files_found
+            else ("", ""),
+            ("attempts", _attempts(result.attempts)),
+            ("older versions", "go on reading where they did"),
+        ),
+    )
+
+
+def cleanup_card(result: CleanupStats, _now: datetime) -> Card:
+    return Card(
+        kind="Cleanup",
+        title=plural(result.old_versions, "old version"),
+        headline=(size(result.bytes_removed),),
+        facts=_cleaned(result),
+    )
+
+
+def cleanup_plan_card(result: CleanupExplanation, _now: datetime) -> Card:
+    stats = result.stats
+    branches = (
+        f"{clean(b.name)} (version {b.referenced_version})" for b in result.referenced_branches
+    )
+    return Card(
+        kind="Cleanup plan",
+        title=f"{plural(stats.old_versions, 'old version')} would go",
+        headline=(size(stats.bytes_removed), f"seen from version {result.read_version}"),
+        facts=(
+            *_cleaned(stats),
+            *facts(
+                ("kept for branches", listing(branches, NAMES)),
+                ("notes", listing(result.warnings, NAMES)),
+            ),
+        ),
+    )
+
+
+def _cleaned(stats: CleanupStats) -> tuple[Fact, ...]:
+    files = {
+        "data": stats.data_files_removed,
+        "deletion": stats.deletion_files_removed,
+        "transaction": stats.transaction_files_removed,
+        "index": stats.index_files_removed,
+        "temporary": stats.temporary_files_removed,
+    }
+    listed = ", ".join(f"{count(number)} {kind}" for kind, number in files.items() if number)
+    failed = plural(stats.failed_deletes, "file")
+    return facts(
+        ("files", listed or "none"),
+        ("could not be removed", failed if stats.failed_deletes else ""),
+        ("left alone", listing(stats.left_alone, NAMES)),
+    )
+
+
+def _undo(result: ApplyResult | DeleteResult | MergeResult | UpdateResult) -> tuple[Fact, ...]:
+    """Return the line that takes a change back, and what else goes out of sight by it."""
+    # the version just before, not the one that was read: others may have landed between the two
+    before = result.version - 1
+    line = Fact("undo", f"{checkout(result.branch, before)}.restore()", code=True)
+    if result.line is None:
+        return (line, Fact("also undone", "whatever was committed since"))
+    history = History(result.line)
+    if before not in history.numbers:
+        return (Fact("undo", f"not possible: version {count(before)} was cleaned up"),)
+    newer, names = named_versions(history, result.version)
+    return (line, Fact("also undone", names)) if newer else (line,)
+
+
+def named_versions(history: History, after: int) -> tuple[int, str]:
+    """Return how many versions came after one, and which, in words."""
+    place = bisect_right(history.numbers, after)
+    newer = len(history) - place
+    named = listing(map(_named, history[place : place + NAMES]), NAMES)
+    more = f", and {count(newer - NAMES)} more" if newer > NAMES else ""
+    return newer, f"{plural(newer, 'newer version')}: {named}{more}"
+
+
+def _named(version: Version) -> str:
+    said = f": {version.message}" if version.message else ""
+    return (
+        f"{version.version} ({operation(version).strip('()')} by "
+        f"{version.writer or 'an unnamed writer'}{said})"
+    )

@@ -1,0 +1,391 @@
+"""Tab: columns, tags, branches, versions and indices, inside of strings, calls and brackets.
+
+`complete` looks at the text before the cursor and at the handles among the user's variables.  It
+evaluates nothing, and reads no data: columns and indices are those of the version that a handle
+holds, and references are listed in a thread that nobody waits long for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lancekit._api.lance_dataset import LanceDataset
+from lancekit._notebook.magics import FLAGS, WORDS
+from lancekit._notebook.offers import (
+    BRANCHES,
+    COLUMNS,
+    MOST,
+    REFS,
+    TAGS,
+    VERSIONS,
+    Found,
+    columns,
+    identifier,
+    listed,
+    offer,
+    sql_columns,
+)
+from lancekit._scan.expressions.syntax_text import quoted
+from lancekit._statements.results import SqlResult
+from lancekit._statements.tables import Names
+
+__all__ = ["Found", "complete", "register", "unregister"]
+
+#: of longer texts, of deeper nesting and of longer calls only the end is looked at
+_TEXT, _DEPTH, _CALL = 20_000, 10, 1000
+
+# what can be completed besides
+SQL, SIDES, INDICES = "sql", "sides", "indices"
+
+#: of any method: what an argument of that name holds
+_BY_NAME = {
+    **dict.fromkeys(
+        ("columns", "column", "on", "read_columns", "primary_key", "dedupe_by"), COLUMNS
+    ),
+    **dict.fromkeys(("filter", "where", "predicate", "condition", "expr"), SQL),
+    **dict.fromkeys(("version", "old", "new", "reference", "ref", "against"), REFS),
+    **dict.fromkeys(("index_names", "index_name"), INDICES),
+    "tag": TAGS,
+    "branch": BRANCHES,
+}
+#: what the first argument of a method is
+_FIRST = {
+    **dict.fromkeys(
+        ("checkout_version", "at", "diff", "changes", "delta", "explore", "plot.columns"), REFS
+    ),
+    **dict.fromkeys(("delete", "count_rows", "blame", "bisect", "row_history", "filter"), SQL),
+    **dict.fromkeys(("merge_insert", "drop_columns", "column_history", "columns"), COLUMNS),
+    **dict.fromkeys(("to_table", "to_batches", "to_pandas", "scanner"), COLUMNS),
+    **dict.fromkeys(("create_scalar_index", "create_index", "update", "alter_columns"), COLUMNS),
+    **dict.fromkeys(("drop_index", "prewarm_index", "index_statistics", "index_stats"), INDICES),
+    "when_matched_update_all": SIDES,
+    "when_not_matched_by_source_delete": SQL,
+    **dict.fromkeys(("tags.delete", "tags.update", "tags.get_version"), TAGS),
+    **dict.fromkeys(("branches.delete", "branches.compare", "branches.merge"), BRANCHES),
+    **dict.fromkeys(("branches.rebase", "branches.cherry_pick"), BRANCHES),
+}
+#: what the values of a dictionary are that is the first argument, or the one of that name
+_VALUES = dict.fromkeys(("add_columns", "update", "columns"), SQL)
+#: what the keys of a handle, and of what it gives, are
+_BY_KEY = {"": COLUMNS, "indices": INDICES}
+_CALLEE = re.compile(r"([^\W\d]\w*)((?:\s*\.\s*[^\W\d]\w*(?:\([^()]*\))?)*)\s*$")
+_KEYWORD = re.compile(r"([^\W\d]\w*)\s*=\s*(?:[rbuf]{0,2})$")
+
+
+def complete(text: str, variables: Mapping[str, Any], rest: str = "") -> Found | None:
+    """Return what may follow a text, ``None`` where nobody knows.
+
+    Parameters
+    ----------
+    text, rest
+        A cell's text up to the cursor, and what stands behind it.
+    variables
+        Those of the user.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> ds = lk.write_dataset({"dep_delay": [1], "day": [2]}, "memory://completion-example")
+    >>> complete("ds.to_table(filter='day = 1 and de", {"ds": ds}).names
+    ('dep_delay',)
+    """
+    text = text[-_TEXT:]
+    if magic := re.match(r"\s*%(%?)lance\b(.*)", text, re.DOTALL):
+        return _complete_magic(magic[2], variables, rest[:_TEXT], cell=bool(magic[1]))
+    place = _place(text)
+    handle = variables.get(place.root) if place else None
+    if place is None or not isinstance(handle, LanceDataset):
+        return None
+    return _of_kind(place.kind, place.text, place.quote, handle)
+
+
+# ---- where the cursor is
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """An argument or a key: of which variable, what it holds, and what is there of it."""
+
+    root: str
+    kind: str
+    quote: str
+    text: str
+
+
+def _place(text: str) -> _Place | None:
+    quote, start, opened = _scan(text)
+    if not opened:
+        return None
+    inner = start if quote else len(text)
+    typed = text[start + len(quote) :] if quote else _typed(text)
+    named = ""
+    tuples = 0
+    valued = False
+    for bracket in reversed(opened[-_DEPTH:]):
+        before = text[bracket + 1 : inner]
+        named = named or _keyword(before, "" if quote else typed)
+        callee = _CALLEE.search(text[max(bracket - _CALL, 0) : bracket])
+        if callee is None or callee[1] in {"in", "return", "and", "or", "not", "if"}:
+            tuples += text[bracket] == "("
+            valued = valued or (text[bracket] == "{" and before.rstrip().endswith(":"))
+            inner = bracket
+            continue
+        methods = re.findall(r"\.\s*(\w+)", re.sub(r"\([^()]*\)", "", callee[2]))
+        if text[bracket] == "[":
+            kind = _BY_KEY.get(".".join(methods), "") if quote else ""
+            return _Place(callee[1], kind, quote, typed) if kind else None
+        if text[bracket] != "(" or not methods:
+            return None
+        first = not _has_comma(text[bracket + 1 : inner])
+        kind = _kind(methods, named, first)
+        if valued:
+            kind = _VALUES.get(named or (methods[-1] if first else ""), kind)
+        # a tuple of a branch and a version
+        kind = BRANCHES if kind == REFS and tuples else kind
+        return _Place(callee[1], kind, quote, typed) if kind else None
+    return None
+
+
+def _scan(text: str) -> tuple[str, int, list[int]]:
+    """Return the quote that is open at the end and where it began; the brackets that are open."""
+    opened: list[int] = []
+    quote, start, at = "", 0, 0
+    while at < len(text):
+        char = text[at]
+        if quote:
+            if char == "\\":
+                at += 1
+            elif text.startswith(quote, at):
+                at += len(quote) - 1
+                quote = ""
+            elif char == "\n" and len(quote) == 1:
+                quote = ""  # it was not closed: what is below it stands for itself
+        elif char in "\"'":
+            quote = char * 3 if text.startswith(char * 3, at) else char
+            start, at = at, at + len(quote) - 1
+        elif char == "#":
+            at = text.find("\n", at)
+            if at < 0:
+                return "#", len(text), []  # in a comment
+        elif char in "([{":
+            opened.append(at)
+        elif char in ")]}" and opened:
+            opened.pop()
+        at += 1
+    return quote, start, opened
+
+
+def _typed(text: str) -> str:
+    found = re.search(r"[\w.]*\Z", text)
+    return found[0] if found else ""
+
+
+def _keyword(before: str, typed: str) -> str:
+    """Return the name of the argument that ends a text, be it the start of a list."""
+    found = _KEYWORD.search(before[: len(before) - len(typed)])
+    return found[1] if found else ""
+
+
+def _has_comma(text: str) -> bool:
+    """Tell whether arguments are complete before the end of a text, which has brackets closed."""
+    return "," in re.sub(r"\"[^\"\n]*\"|'[^'\n]*'|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}", "", text)
+
+
+def _kind(methods: list[str], named: str, first: bool) -> str:
+    if named:
+        return _BY_NAME.get(named, "")
+    if not first:
+        return ""
+    owned = methods[-2:-1] in (["tags"], ["branches"], ["plot"])
+    qualified = ".".join(methods[-2:]) if owned else methods[-1]
+    return _FIRST.get(qualified, "")
+
+
+# ---- what there is
+
+
+def _of_kind(kind: str, typed: str, quote: str, handle: LanceDataset) -> Found | None:
+    if kind == SQL and quote:
+        return offer(identifier(typed), sql_columns(handle), quote, COLUMNS)
+    if kind == SIDES and quote:
+        return _of_sides(identifier(typed), quote, handle)
+    if kind == REFS and not quote:
+        versions = [str(number) for number in reversed(listed(handle, VERSIONS))]
+        tags = [f'"{tag}"' for tag in listed(handle, TAGS)] if not typed else []
+        return offer(typed, [*versions[:20], *tags], '"', kind, quoted=True)
+    if not quote:
+        return None
+    names: Mapping[str, Callable[[], Iterable[str]]] = {
+        COLUMNS: lambda: columns(handle),
+        INDICES: lambda: handle.index_columns,
+        REFS: lambda: listed(handle, TAGS),
+        TAGS: lambda: listed(handle, TAGS),
+        BRANCHES: lambda: listed(handle, BRANCHES),
+    }
+    return offer(typed, names[kind](), quote, kind) if kind in names else None
+
+
+def _of_sides(fragment: str, quote: str, handle: LanceDataset) -> Found | None:
+    """Return columns as the condition of a merge has them; a column's own name finds both."""
+    names = [f"{side}.{name}" for side in ("source", "target") for name in sql_columns(handle)]
+    low = fragment.lower()
+    alike = [name for name in names if name.partition(".")[2].lower().startswith(low)]
+    return offer(fragment, names, quote, COLUMNS) or offer(
+        fragment, alike, quote, COLUMNS, anywhere=True
+    )
+
+
+# ---- IPython
+
+
+def register(shell: Any) -> None:
+    """Give a shell of IPython 8.6 or newer the completions, once."""
+    try:
+        from IPython.core.completer import CompletionContext, SimpleCompletion, context_matcher
+    except ImportError:
+        return
+
+    def matcher(context: CompletionContext) -> Any:
+        lines = context.full_text.split("\n")
+        before = lines[: context.cursor_line]
+        text = "\n".join([*before, lines[context.cursor_line][: context.cursor_position]])
+        try:
+            found = complete(text, shell.user_ns, context.full_text[len(text) :])
+        except Exception:  # a key of the keyboard raises nothing
+            found = None
+        if found is None:
+            return {"completions": []}
+        return {
+            "completions": [SimpleCompletion(text=name, type=found.kind) for name in found.names],
+            "matched_fragment": found.fragment,
+            "suppress": True,
+            "ordered": True,
+        }
+
+    unregister(shell)
+    shell.Completer.custom_matchers.append(context_matcher(identifier="lancekit")(matcher))
+
+
+def unregister(shell: Any) -> None:
+    """Take the completions from a shell."""
+    own = shell.Completer.custom_matchers
+    own[:] = [one for one in own if getattr(one, "matcher_identifier", "") != "lancekit"]
+
+
+# ---- tab behind `%lance` and in cells of SQL: words, tables, columns, tags, versions and
+# branches
+
+_WORD = re.compile(r"[\w./-]*\Z")
+_NAME = re.compile(r"[^\W\d]\w*\Z")
+_TABLE = r"(?:([^\W\d]\w*)|`([^`]+)`)"
+_AT_BRANCH = re.compile(_TABLE + r"@(`[^`]*|[\w.-]*)\Z")
+_AT_VERSION = re.compile(
+    _TABLE + r"(@\S+)?\s+(?:TO\s+)?(?:FOR\s+)?VERSION\s+AS\s+OF\s+('?)([\w./-]*)\Z", re.IGNORECASE
+)
+_AFTER_TABLE = re.compile(
+    r"\b(from|join|into|update|using|table|history|describe|restore|optimize)\s+[^\s(]*\Z",
+    re.IGNORECASE,
+)
+#: frames whose columns are in this process, by their packages
+_FRAMES = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "Table"}
+
+
+def _complete_magic(
+    rest: str, variables: Mapping[str, Any], behind: str, *, cell: bool
+) -> Found | None:
+    """Return what may follow a text behind ``%lance`` or ``%%lance``, and before `behind`."""
+    if cell:
+        line, newline, sql = rest.partition("\n")
+        if newline:
+            return _in_sql_cell(sql, variables, behind)
+        return offer(line.rpartition(" ")[2], FLAGS, '"', "flag", quoted=True)
+    word, blank, arguments = rest.lstrip().partition(" ")
+    if not blank:
+        return offer(word, WORDS, '"', "word") if rest[:1] == " " else None
+    if word not in WORDS:
+        return _in_sql_cell(rest, variables, behind)
+    name, blank, more = arguments.lstrip().partition(" ")
+    handle = Names({}, variables).find(name.partition("@")[0])
+    if not blank:
+        _, at, typed = name.partition("@")
+        if at and isinstance(handle, LanceDataset):
+            return offer(typed, listed(handle, BRANCHES), "'", BRANCHES)
+        return offer(name, Names({}, variables).known(), "'", "table")
+    if not isinstance(handle, LanceDataset):
+        return None
+    if word == "diff":
+        return offer(more.rpartition(" ")[2], listed(handle, TAGS), "'", TAGS)
+    if word not in ("blame", "explain"):
+        return None
+    return offer(identifier(more), sql_columns(handle), "'", COLUMNS)
+
+
+def _in_sql_cell(sql: str, variables: Mapping[str, Any], behind: str) -> Found | None:
+    """Return branches, tags, tables, or the columns of those that the statement names."""
+    names = Names({}, variables)
+    if at := _AT_BRANCH.search(sql):
+        branches = _listed_of(names.find(at[1] or at[2]), BRANCHES)
+        alike = [name for name in branches if name.startswith(at[3].strip("`"))]
+        return offer(at[3], map(_quoted, alike), "\0", BRANCHES, anywhere=True)
+    if at := _AT_VERSION.search(sql):
+        return _versions(at, names.find(at[1] or at[2]))
+    found = _WORD.search(sql)
+    fragment = (found[0] if found else "").rpartition(".")[2]
+    if sql.count("`") % 2:  # inside of one that is open
+        fragment = sql[sql.rindex("`") :]
+    frames = (name for name, value in list(variables.items()) if _is_frame(name, value))
+    known = sorted({*names.known(), *frames})
+    if _AFTER_TABLE.search(sql):
+        return offer(fragment, known, "\0", "table")
+    said = {word.lower() for word in re.findall(r"\w+", sql + " " + behind.partition(";")[0])}
+    tables = [names.find(name) for name in known if name.lower() in said]
+    columns = dict.fromkeys(column for table in tables for column in _columns_of(table))
+    return offer(fragment, [*columns, *known], "\0", COLUMNS)
+
+
+def _listed_of(handle: Any, what: str) -> list[Any]:
+    return listed(handle, what) if isinstance(handle, LanceDataset) else []
+
+
+def _versions(at: re.Match[str], handle: Any) -> Found | None:
+    """Return the tags in a quote; else the versions, of the branch that is held, and tags."""
+    branch, quote, typed = at.groups()[2:]
+    tags = _listed_of(handle, TAGS)
+    if quote:
+        return offer(typed, tags, quote, TAGS)
+    numbers = [] if branch else [str(n) for n in reversed(_listed_of(handle, VERSIONS))]
+    quoted = [f"'{tag}'" for tag in tags] if not typed else []
+    return offer(typed, [*numbers[:20], *quoted], quote or "\0", REFS, quoted=True)
+
+
+def _is_frame(name: str, value: Any) -> bool:
+    """Tell whether a variable of the user's is a frame that statements take for a table."""
+    package = _package(value)
+    shown = not name.startswith("_")  # what a shell keeps of earlier cells
+    is_frame = type(value).__name__ == _FRAMES.get(package, "DataFrame" * (package == "pyspark"))
+    return shown and (is_frame or isinstance(value, SqlResult))
+
+
+def _columns_of(table: Any) -> Iterable[str]:
+    """Return columns as SQL has them; those of Spark's frames, which may have to ask, are not."""
+    if isinstance(table, LanceDataset):
+        return sql_columns(table)
+    if isinstance(table, SqlResult):
+        return map(_quoted, table.schema.names)
+    package = _package(table)
+    if package not in _FRAMES:
+        return ()
+    names = table.column_names if package == "pyarrow" else table.columns
+    return (_quoted(name) for name in list(names[:MOST]) if isinstance(name, str))
+
+
+def _package(value: Any) -> str:
+    return str(type(value).__module__).partition(".")[0]
+
+
+def _quoted(name: str) -> str:
+    """Return a name as it is, if it can stand so, or in backticks; a point is a part of it."""
+    return name if _NAME.match(name) else quoted(name)

@@ -1,0 +1,200 @@
+"""What can be changed from an explorer: restore, tag, branch, promote; each is shown before.
+
+All of it are calls of public methods on handles of its own: the user's handle does not move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from lancekit._legible import code, shown
+from lancekit._notebook.cards.common import ref
+from lancekit._notebook.explorer.reading import Reader
+from lancekit._notebook.explorer.state import Place
+from lancekit._notebook.explorer.views import opened
+from lancekit._notebook.render.controls import drawn
+from lancekit._notebook.render.html import render_code
+from lancekit._notebook.render.models import Card, Fact
+from lancekit._notebook.render.words import clean
+from lancekit.errors import InvalidArgumentError, RetryableConflictError
+
+__all__ = ["CHANGES", "NAMED", "Change", "ChangeKind", "Plan", "apply_plan", "plan_change"]
+
+ChangeKind = Literal["restore", "tag", "branch", "promote"]
+CHANGES: tuple[ChangeKind, ...] = get_args(ChangeKind)
+#: what the name is for, of those that take one
+NAMED: Mapping[ChangeKind, str] = {
+    "tag": "the tag",
+    "branch": "the new branch",
+    "promote": "the branch that gets the changes",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What somebody wants: its kind, at which stop, and a name where one is needed."""
+
+    kind: ChangeKind
+    place: Place
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Plan:
+    """A change that was looked at: what would come of it, and when it is out of date.
+
+    `heads` are the newest versions of branches when it was made, and `tag` what the tag of its name
+    was for.
+    """
+
+    card: object
+    code: str
+    heads: Mapping[str, int]
+    tag: Place | None
+    name: str
+    run: Callable[[], object]
+
+    def _repr_html_(self) -> str:
+        return drawn(self.card) + render_code(self.code)
+
+
+def plan_change(reader: Reader, change: Change) -> Plan:
+    """Return what a change would do; nothing is changed.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It needs a name, or cannot be done here.
+    LancekitError
+        As the change itself.
+    """
+    if change.kind in NAMED and not change.name:
+        raise InvalidArgumentError(f"Write a name first: {NAMED[change.kind]}.")
+    return _PLANS[change.kind](reader, change)
+
+
+def apply_plan(reader: Reader, plan: Plan) -> object:
+    """Do what a plan says, and return what has a card.
+
+    Raises
+    ------
+    RetryableConflictError
+        Somebody committed, or moved the tag, since the plan was shown.
+    """
+    reader.forget()
+    for branch, head in plan.heads.items():
+        newest = reader.newest(branch)
+        if newest != head:
+            raise RetryableConflictError(
+                f"Branch {shown(branch)} came to version {newest} since this was shown for version "
+                f"{head}: nothing was done.",
+                hint="Look at it again.",
+                branch=branch,
+                newest=newest,
+            )
+    if reader.tags is not None and reader.tags.get(plan.name) != plan.tag:
+        raise RetryableConflictError(
+            f"Tag {shown(plan.name)} was moved since this was shown: nothing was done.",
+            hint="Look at it again.",
+            tag=plan.name,
+        )
+    try:
+        return plan.run()
+    finally:
+        reader.forget()
+
+
+def _restore(reader: Reader, change: Change) -> Plan:
+    handle = reader.handle(change.place)
+    newest = reader.newest(change.place[0])
+    if newest == change.place[1]:
+        raise InvalidArgumentError(f"{ref(*change.place)} is the newest version already.")
+
+    def run() -> object:
+        own = reader.fresh(change.place)
+        own.restore()
+        return own.get_version()
+
+    return Plan(
+        card=handle.explain.restore(),
+        code=f"{opened(reader.home, change.place)}.restore()",
+        heads={change.place[0]: newest},
+        tag=None,
+        name="",
+        run=run,
+    )
+
+
+def _tag(reader: Reader, change: Change) -> Plan:
+    if reader.tags is None:
+        raise InvalidArgumentError(
+            "There are more tags than are read here.", hint="Use ds.tags.create(name, version)."
+        )
+    old, name = reader.tags.get(change.name), change.name
+    tags = reader.handle(change.place).tags
+
+    def run() -> object:
+        (tags.create if old is None else tags.update)(name, change.place)
+        return tags
+
+    way = "create" if old is None else "update"
+    was = () if old is None else (Fact("now at", ref(*old)),)
+    return Plan(
+        card=Card(
+            kind="Tag plan",
+            title=f"{clean(name)} to {ref(*change.place)}",
+            headline=("a new tag" if old is None else "a tag that moves",),
+            facts=(*was, Fact("writes", "the tag's file; no version, no rows")),
+        ),
+        code=f"ds.tags.{way}({code(name)}, ({code(change.place[0])}, {change.place[1]}))",
+        heads={},
+        tag=old,
+        name=name,
+        run=run,
+    )
+
+
+def _branch(reader: Reader, change: Change) -> Plan:
+    handle = reader.handle(change.place)
+    if change.name in reader.branches:
+        raise InvalidArgumentError(
+            f"There is a branch {shown(change.name)} already.", hint="Choose another name."
+        )
+    return Plan(
+        card=handle.explain.create_branch(change.name),
+        code=f"{opened(reader.home, change.place)}.create_branch({code(change.name)})",
+        heads={},
+        tag=None,
+        name="",
+        run=lambda: handle.create_branch(change.name),
+    )
+
+
+def _promote(reader: Reader, change: Change) -> Plan:
+    source, version = change.place
+    newest = reader.newest(source)
+    if version != newest:
+        raise InvalidArgumentError(
+            f"A branch is promoted as it is at its newest version, {newest}; this is {version}.",
+            hint="Go to the newest version, or make a branch here and promote that one.",
+        )
+    branches = reader.handle(change.place).branches
+    plan = branches.merge(source, change.name, dry_run=True)
+    return Plan(
+        card=plan,
+        code=f"ds.branches.merge({code(source)}, {code(change.name)})",
+        heads={source: plan.theirs[1], change.name: plan.ours[1]},
+        tag=None,
+        name="",
+        run=plan.apply,
+    )
+
+
+_PLANS: Mapping[ChangeKind, Callable[[Reader, Change], Plan]] = {
+    "restore": _restore,
+    "tag": _tag,
+    "branch": _branch,
+    "promote": _promote,
+}

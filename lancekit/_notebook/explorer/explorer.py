@@ -1,0 +1,54 @@
+"""`Explorer`: what `LanceDataset.explore` returns, a widget and its static twin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from lancekit._api.lance_dataset import LanceDataset
+from lancekit._api.time_travel import Ref
+from lancekit._notebook.explorer.state import ExplorerState
+from lancekit._notebook.explorer.visit import Visit
+from lancekit._notebook.render.controls import Interactive
+from lancekit._notebook.render.models import Card, Fact
+
+__all__ = ["Explorer"]
+
+
+class Explorer(Interactive):
+    """The versions of a dataset to step and slide through; `LanceDataset.explore` makes it.
+
+    Shown at the end of a cell it is a widget, and without widgets a card of the stop.
+    """
+
+    def __init__(self, ds: LanceDataset, at: Ref | None = None, against: Ref | None = None) -> None:
+        self._visit = Visit(ds, at, against)
+
+    @property
+    def state(self) -> ExplorerState:
+        """Where it stands."""
+        return self._visit.state
+
+    @property
+    def handle(self) -> LanceDataset:
+        """A handle at the stop, of its own."""
+        return self._visit.handle
+
+    @property
+    def code(self) -> str:
+        """The code that gives what is shown."""
+        return self._visit.code
+
+    def _card(self, now: datetime) -> Card:
+        visit = self._visit
+        card = visit.head(visit.state, visit.stops(visit.state), now)
+        return replace(card, facts=(*card.facts, Fact("code", visit.code, code=True)))
+
+    def _made(self) -> Any:
+        from lancekit._notebook.explorer.shell import Shell  # with ipywidgets
+
+        return Shell(self._visit).widget
+
+    def _plain(self) -> str:
+        return f"Explorer({self._visit.name!r}, {':'.join(map(str, self.state.place))})"

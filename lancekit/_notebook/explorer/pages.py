@@ -1,0 +1,185 @@
+"""A page of rows: of the rows as they lie, or of all that were looked at, the right ones.
+
+What is filtered or sorted is always all of a version: one pass over the filter's and the sorting
+column, which keeps the ids of a page's rows, and of a sorted one so many rows as come up to it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lancekit import _arrow_kernels as ak
+from lancekit._api.lance_dataset import LanceDataset
+from lancekit._format.paths import show_path
+from lancekit._legible import shown
+from lancekit._notebook.explorer.state import ExplorerState
+from lancekit._operations.explain.explanation import Reads
+from lancekit._scan.order_by import ColumnOrdering, sorted_table
+from lancekit.errors import ColumnNotFoundError, InvalidArgumentError
+from lancekit.options import options
+
+__all__ = ["ASKED_ABOVE", "Cost", "Page", "read_page"]
+
+#: what takes more bytes than this is read when somebody asks for it
+ASKED_ABOVE = 1 << 28
+#: rows that are sorted together with those that were the best so far
+_FOLDED = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Some rows of how many; ``looked_at`` rows were read for them, in so many seconds."""
+
+    rows: pa.Table
+    columns: int
+    start: int
+    total: int
+    looked_at: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a page would take, which nobody asked for yet."""
+
+    reads: Reads
+
+
+def read_page(
+    handle: LanceDataset, state: ExplorerState, overtaken: Callable[[], bool]
+) -> Page | Cost | None:
+    """Return the page that a state wants; ``None`` if somebody wants something else meanwhile.
+
+    Raises
+    ------
+    ColumnNotFoundError, PredicateError
+        There is no such column, or the filter does not parse.
+    InvalidArgumentError
+        The values of the column have no order.
+    """
+    began = time.perf_counter()
+    names = _names(handle, state)
+    paths = [show_path([name]) for name in names]
+    rows = total = handle.count_rows()
+    if state.is_plain:
+        page = handle.to_table(columns=paths, limit=state.page_rows, offset=state.start)
+        looked_at = page.num_rows
+    else:
+        cost = Cost(_reads(handle, state))
+        if cost.reads.bytes > ASKED_ABOVE and not state.is_asked:
+            return cost
+        found = _matching(handle, state, overtaken)
+        if found is None:
+            return None
+        ids, total = found
+        page, looked_at = handle._take_rows(ak.combine_chunks(ids), paths), rows
+    return Page(
+        rows=page,
+        columns=len(handle._snapshot.manifest.schema.fields),
+        start=state.start,
+        total=total,
+        looked_at=looked_at,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _names(handle: LanceDataset, state: ExplorerState) -> list[str]:
+    """Return the columns that are shown: what is sorted by is among them."""
+    known = handle._snapshot.manifest.schema.names
+    first = known[: options.display_columns]
+    if state.order is None:
+        return first
+    name = state.order[0]
+    if name not in known:
+        raise ColumnNotFoundError(
+            f"Version {handle.version} has no column {shown(name)}.", column=name
+        )
+    return first if name in first else [name, *first[:-1]]
+
+
+def _reads(handle: LanceDataset, state: ExplorerState) -> Reads:
+    told = handle.scanner(columns=_key(state), filter=state.filter or None).explain()
+    return told.reads or Reads(columns=(), rows=0, fragments=0, all_fragments=0, bytes=0)
+
+
+def _key(state: ExplorerState) -> list[str]:
+    return [] if state.order is None else [show_path([state.order[0]])]
+
+
+def _matching(
+    handle: LanceDataset, state: ExplorerState, overtaken: Callable[[], bool]
+) -> tuple[pa.ChunkedArray, int] | None:
+    """Return the ids of the rows of a page, and how many rows there are; all are looked at."""
+    last, total = state.start + state.page_rows, 0
+    kept = _Kept(state.start, last) if state.order is None else _Best(last, state.order)
+    for batch in _scanned(handle, state):
+        if overtaken():
+            return None
+        kept.add(batch, total)
+        total += batch.num_rows
+    ids = kept.ids()
+    return ids.slice(state.start) if state.order is not None else ids, total
+
+
+def _scanned(handle: LanceDataset, state: ExplorerState) -> Iterator[pa.RecordBatch]:
+    """Yield the ids of all rows that are wanted, each after the value that they are sorted by."""
+    return handle.to_batches(
+        columns=_key(state), filter=state.filter or None, with_row_id=True, batch_size=1 << 14
+    )
+
+
+class _Kept:
+    """The ids of the rows from one place to another."""
+
+    def __init__(self, first: int, last: int) -> None:
+        self._first, self._last = first, last
+        self._ids = [pa.array([], pa.uint64())]
+
+    def add(self, batch: pa.RecordBatch, before: int) -> None:
+        start = max(self._first - before, 0)
+        if before < self._last and start < batch.num_rows:
+            self._ids.append(batch.column("_rowid").slice(start, self._last - before - start))
+
+    def ids(self) -> pa.ChunkedArray:
+        return pa.chunked_array(self._ids)
+
+
+class _Best:
+    """The ids of the first so many rows in an order."""
+
+    def __init__(self, most: int, order: tuple[str, bool]) -> None:
+        self._most = most
+        self._order = [ColumnOrdering("key", ascending=order[1])]
+        self._name = order[0]
+        self._parts: list[pa.Table] = []
+        self._rows = 0
+
+    def add(self, batch: pa.RecordBatch, _before: int) -> None:
+        columns = [batch.column(0), batch.column("_rowid")]
+        self._parts.append(pa.table(columns, names=["key", "id"]))
+        self._rows += batch.num_rows
+        if self._rows > self._most + _FOLDED:
+            self._fold()
+
+    def _fold(self) -> None:
+        try:
+            best = sorted_table(pa.concat_tables(self._parts), self._order)
+        except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            kind = self._parts[0].column("key").type
+            raise InvalidArgumentError(
+                f"Column {shown(self._name)} holds {shown(str(kind))}, which has no order.",
+                hint="Sort by another column.",
+                column=self._name,
+            ) from error
+        self._parts = [best.slice(0, self._most)]
+        self._rows = self._parts[0].num_rows
+
+    def ids(self) -> pa.ChunkedArray:
+        if not self._parts:
+            return pa.chunked_array([pa.array([], pa.uint64())])
+        self._fold()
+        return self._parts[0].column("id")

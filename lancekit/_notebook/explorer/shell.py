@@ -1,0 +1,318 @@
+"""The widgets of an explorer: they send events, and show the cards of the state that comes of it.
+
+What reads is done beside the kernel's messages, the newest alone: manifests at once, rows when the
+slider rests.  Nothing that happens in a callback is raised.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import ipywidgets as w
+
+from lancekit._notebook.cards.common import ref
+from lancekit._notebook.explorer.changes import CHANGES, NAMED, Change, Plan
+from lancekit._notebook.explorer.state import (
+    Ask,
+    End,
+    Event,
+    ExplorerState,
+    Filter,
+    Go,
+    Look,
+    Move,
+    Pin,
+    Place,
+    Sort,
+    Summarize,
+    Turn,
+    View,
+)
+from lancekit._notebook.explorer.views import code_of
+from lancekit._notebook.explorer.visit import Visit
+from lancekit._notebook.render.controls import Confirmed, Latest, button, drawn, markup, panel
+from lancekit._notebook.render.html import render_code, render_note
+from lancekit._notebook.render.words import clean
+
+__all__ = ["Shell"]
+
+#: how long a stop is rested at before its rows are read; and how often that is looked at
+_REST, _TICK = 0.15, 0.02
+_VIEWS: tuple[tuple[str, View, str], ...] = (
+    ("rows", "rows", "a page of the rows"),
+    ("schema", "schema", "the columns, and how they changed"),
+    ("column", "column", "what the values of a column are like"),
+    ("compare", "compare", "this stop beside what it is compared with"),
+    ("change", "change", "restore, tag, branch or promote"),
+)
+_WAYS = (("lowest first", True), ("highest first", False))
+# no wider than cards without wide tables: the slider stays where it is from version to version
+_ROW = {"flex_flow": "row wrap", "align_items": "center", "max_width": "min(100%, 62em)"}
+_STYLE = {"description_width": "initial"}
+
+
+class Shell:
+    """The widgets of an explorer; `widget` holds all of them."""
+
+    def __init__(self, visit: Visit) -> None:
+        self._visit = visit
+        self._lock = threading.RLock()  # the state is changed by who presses, and by who read
+        self._is_syncing = False
+        self._shown = Latest[ExplorerState](self._show, self._failed)
+        self._led = Latest[Callable[[], Event]](self._lead, self._failed)
+        self.head, self.pane, self.code, self.status = markup(), markup(), markup(), markup()
+        self._where()
+        self._what()
+        self.change = Confirmed[Plan](
+            "preview", "show what the change would do", self._planned, self._applied
+        )
+        rows = {
+            "rows": (self.filter, self.sort, self.way, self.read, self.back, self.on, self.stop),
+            "column": (self.column, self.summarize, self.stop),
+            "compare": (self.compare, self.stop),
+            "change": (self.kind, self.name, self.change.ask),
+        }
+        self._tools = {
+            view: w.Box(children, layout=w.Layout(**_ROW)) for view, children in rows.items()
+        }
+        self.widget = panel(
+            w.Box([self.branch, self.tag, self.refresh], layout=w.Layout(**_ROW)),
+            w.Box(
+                [*self._steps[:2], self.slider, *self._steps[2:], self.version],
+                layout=w.Layout(**_ROW),
+            ),
+            self.head,
+            w.Box([self.views, self.pin, self.unpin], layout=w.Layout(**_ROW)),
+            *self._tools.values(),
+            self.pane,
+            self.change.result,
+            self.code,
+            self.status,
+        )
+        self._sync()
+        self._shown.ask(visit.state)
+
+    # ---- the controls
+
+    def _where(self) -> None:
+        """Make what leads to a stop."""
+        self.branch = self._made(w.Dropdown, "branch", "the branch whose versions are shown")
+        self.tag = self._made(w.Dropdown, "tag", "go to a tag")
+        self.refresh = self._button(
+            "refresh", "look anew which versions, branches and tags there are"
+        )
+        self.refresh.on_click(lambda _: self._led.ask(self._visit.refreshed))
+        self._steps = [
+            self._button("|◀", "oldest version", End(newest=False)),
+            self._button("◀", "version before", Move(-1)),
+            self._button("▶", "next version", Move(1)),
+            self._button("▶|", "newest version", End(newest=True)),
+        ]
+        # its handle has no name: the style takes it from Tab and readers, which have the number
+        # beside it, until the pointer has clicked on it
+        self.slider = w.IntSlider(
+            readout=False,
+            tooltip="slide through the versions",
+            layout=w.Layout(flex="1 1 12em", width="auto", min_width="10em"),
+            style=_STYLE,
+        )
+        self.version = w.BoundedIntText(
+            description="version",
+            tooltip="go to a version by its number",
+            layout=w.Layout(width="11em"),
+            style=_STYLE,
+        )
+        self._on(self.slider, lambda value: self.send(Go(value)))
+        self._on(self.version, lambda value: self.send(Go(value)))
+        self._on(self.branch, lambda name: self._go((name, None)))
+        self._on(self.tag, self._go)
+
+    def _what(self) -> None:
+        """Make what says what is shown of a stop."""
+        self.views = w.ToggleButtons(
+            options=[(text, view) for text, view, _ in _VIEWS],
+            tooltips=[about for _, _, about in _VIEWS],
+            style={"button_width": "auto"},
+            layout=w.Layout(width="auto"),
+        )
+        self._on(self.views, lambda view: self.send(Look(view)))
+        self.pin = self._button("pin", "compare other stops with this one", Pin())
+        self.unpin = self._button("unpin", "compare with the version before again", Pin(on=False))
+        self.filter = self._text("where", "Enter reads all rows that meet it, such as x > 3")
+        self.sort = self._text("sort by", "sort all rows by a column", w.Combobox)
+        self.sort.placeholder = "a column"
+        self.way = self._made(w.Dropdown, "order", "which values come first", options=_WAYS)
+        self._on(self.filter, lambda text: self.send(Filter(text)))
+        self._on(self.sort, lambda _: self._sorted())
+        self._on(self.way, lambda _: self._sorted())
+        self.read = self._button("read", "read what takes looking at all rows", Ask())
+        self.compare = self._button("find changed rows", "read what changed, row by row", Ask())
+        self.back = self._button("◀ page", "page before", Turn(-1))
+        self.on = self._button("page ▶", "next page", Turn(1))
+        self.stop = self._button("stop", "stop reading")
+        self.stop.on_click(lambda _: self._shown.stop())
+        self.column = self._text("column", "the column to summarize", w.Combobox)
+        self.summarize = self._button(
+            "summarize", "read the column, and tell what its values are like"
+        )
+        self.summarize.on_click(lambda _: self.send(Summarize(self.column.value)))
+        self._on(self.column, lambda name: self.send(Summarize(name)))
+        self.kind = self._made(w.Dropdown, "do", "what to do at this stop", options=CHANGES)
+        self.name = self._text("name", "the name of the tag or branch")
+        self._on(self.kind, self._rechosen)
+        self._chosen(CHANGES[0])
+
+    def _made(self, kind: Any, name: str, about: str, **how: Any) -> Any:
+        layout = w.Layout(width="auto", max_width="100%")
+        return kind(description=name, tooltip=about, layout=layout, style=_STYLE, **how)
+
+    def _text(self, name: str, about: str, kind: Any = w.Text) -> Any:
+        made = self._made(kind, name, about)
+        # what does not fit would be cut without a sign
+        made.continuous_update, made.placeholder = False, about.rpartition("such as ")[2]
+        made.layout.flex, made.layout.min_width = "1 1 12em", "10em"
+        return made
+
+    def _button(self, text: str, about: str, event: Event | None = None) -> Any:
+        return button(text, about, (lambda: None) if event is None else lambda: self.send(event))
+
+    def _on(self, control: Any, act: Callable[[Any], object]) -> None:
+        def changed(change: dict[str, Any]) -> None:
+            with self._lock:  # else what somebody does while another thread syncs would be lost
+                if not self._is_syncing:
+                    act(change["new"])
+
+        control.observe(changed, "value")
+
+    # ---- what somebody does
+
+    def send(self, event: Event) -> None:
+        """Take an event, and show what comes of it."""
+        with self._lock:
+            before = self._visit.state
+            self._visit.send(event)
+            if self._visit.state.place != before.place:
+                self.change.clear()  # a plan is of its stop
+            self._sync()
+            self._shown.ask(self._visit.state)
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until all is shown; return whether it came to that."""
+        return self.change.wait(seconds) and self._led.wait(seconds) and self._shown.wait(seconds)
+
+    def _go(self, place: tuple[str, int | None] | None) -> None:
+        if place is not None:
+            self._led.ask(lambda: self._visit.reader.listed(*place))
+
+    def _lead(self, find: Callable[[], Event], _overtaken: Callable[[], bool]) -> None:
+        self.send(find())
+
+    def _sorted(self) -> None:
+        self.send(Sort(self.sort.value, self.way.value))
+
+    def _rechosen(self, kind: str) -> None:
+        self.change.clear()  # a plan, or why there is none, is of its kind
+        self._chosen(kind)
+
+    def _chosen(self, kind: str) -> None:
+        self.name.layout.display = None if kind in NAMED else "none"
+
+    def _planned(self) -> Plan:
+        change = Change(self.kind.value, self._visit.state.place, self.name.value.strip())
+        return self._visit.plan(change)
+
+    def _applied(self, plan: Plan) -> object:
+        result = self._visit.apply(plan)
+        self.send(self._visit.refreshed())
+        return result
+
+    # ---- what is shown
+
+    def _sync(self) -> None:
+        """Make the controls say what the state says."""
+        state, reader = self._visit.state, self._visit.reader
+        self._is_syncing = True
+        try:
+            for control in (self.slider, self.version):
+                _bound(control, state.versions[0], state.versions[-1])
+                control.value = state.version
+            # one that is gone is there until it is left
+            self.branch.options = list(dict.fromkeys([*reader.branches, state.branch]))
+            self.branch.value = state.branch
+            tags = reader.tags or {}
+            self.tag.options = [("", None), *((_tag(name, to), to) for name, to in tags.items())]
+            self.tag.value = state.place if state.place in tags.values() else None
+            self.views.value = state.view
+            self.filter.value = state.filter
+            self.sort.value, self.way.value = state.order or ("", self.way.value)
+            self.unpin.disabled = state.pinned is None
+            self.back.disabled = state.page == 0
+            self._steps[0].disabled = self._steps[1].disabled = state.before is None
+            newest = state.version == state.versions[-1]
+            self._steps[2].disabled = self._steps[3].disabled = newest
+            # the newest version is not restored
+            changes = [kind for kind in CHANGES if not (newest and kind == "restore")]
+            if self.kind.options != tuple(changes):
+                kept = self.kind.value if self.kind.value in changes else changes[0]
+                self.kind.options = changes
+                self.kind.value = kept
+                self._chosen(kept)
+            for view, tools in self._tools.items():
+                tools.layout.display = None if view == state.view else "none"
+            for shown in (self.pane, self.code):
+                shown.layout.display = "none" if state.view == "change" else None
+            self.change.result.layout.display = None if state.view == "change" else "none"
+        finally:
+            self._is_syncing = False
+
+    def _show(self, state: ExplorerState, overtaken: Callable[[], bool]) -> None:
+        found = self._visit.stops(state)
+        self.head.value = drawn(self._visit.head(state, found, datetime.now(UTC)))
+        self.code.value = render_code(code_of(state))
+        names = tuple(found[0].handle._snapshot.manifest.schema.names)
+        if self.sort.options != names:
+            self.sort.options = self.column.options = names
+        if not self._rests(state, overtaken):
+            return
+        self._say(f"reading version {state.version} …")
+        try:
+            shown, said = self._visit.view(state, found, overtaken), "is shown"
+        except Exception as error:  # the stop itself is there
+            shown, said = error, "is there, but not what was asked of it"
+        if shown is not None:
+            self.pane.value = drawn(shown)
+        self._say("stopped" if shown is None else f"version {state.version} {said}")
+
+    def _rests(self, state: ExplorerState, overtaken: Callable[[], bool]) -> bool:
+        """Return whether nobody goes on at once: only then is more read than manifests."""
+        if state.view in ("schema", "change"):
+            return not overtaken()
+        until = time.monotonic() + _REST
+        while time.monotonic() < until:
+            if overtaken():
+                return False
+            time.sleep(_TICK)
+        return not overtaken()
+
+    def _say(self, text: str) -> None:
+        self.status.value = render_note(text, role="status")
+
+    def _failed(self, error: Exception) -> None:
+        self.pane.value = drawn(error)
+        self._say("")
+
+
+def _bound(control: Any, low: int, high: int) -> None:
+    """Set the ends of a control; each is checked against the other as it is set."""
+    if high >= control.min:
+        control.max, control.min = high, low
+    else:
+        control.min, control.max = low, high
+
+
+def _tag(name: str, place: Place) -> str:
+    return f"{clean(name)} ({ref(*place)})"

@@ -1,0 +1,453 @@
+"""What is shown of a stop: cards made of a state and of what was read, and the code for each."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit import _arrow_kernels as ak
+from lancekit._api.diff import SchemaChanges
+from lancekit._api.lance_dataset import LanceDataset
+from lancekit._format.paths import show_path
+from lancekit._legible import code
+from lancekit._notebook.cards.common import (
+    NAMES,
+    TOO_MANY_TAGS,
+    data_size,
+    facts,
+    fragments,
+    operation,
+    ref,
+    when_and_age,
+)
+from lancekit._notebook.cards.dataset import type_of
+from lancekit._notebook.cards.explanations import read_facts
+from lancekit._notebook.explorer.pages import Cost, Page
+from lancekit._notebook.explorer.reading import Apart, Stop
+from lancekit._notebook.explorer.state import MOST_SORTED, ExplorerState, Place
+from lancekit._notebook.render.controls import page_table
+from lancekit._notebook.render.models import Card, Column, Row, Table
+from lancekit._notebook.render.words import cell, clean, count, listing, plural, share, signed, size
+from lancekit._pipeline.diff.counts import Counts, histogram
+from lancekit._pipeline.diff.statistics import Bin, ColumnStatistics, column_statistics, plain
+
+__all__ = [
+    "BINS",
+    "code_of",
+    "compare_card",
+    "cost_card",
+    "opened",
+    "page_card",
+    "read_summary",
+    "schema_card",
+    "stop_card",
+    "strip",
+    "summary_card",
+    "unread_card",
+    "view_of_page",
+]
+
+#: versions that a strip names on each side of the stop; columns that a schema lists
+_BESIDE, _COLUMNS = 3, 50
+#: the characters of a whole bar
+_BAR = 10
+_TIMES, _MINUS = "\u00d7", "\u2212"
+
+
+# ---- the stop
+
+
+def stop_card(
+    name: str, state: ExplorerState, stop: Stop, told: Apart | None, now: datetime
+) -> Card:
+    """Return what manifests say of a stop, and of what it is compared with."""
+    version = stop.version
+    rows = f" ({signed(told.rows)})" if told else ""
+    columns = f" ({signed(told.columns)})" if told and told.columns else ""
+    return Card(
+        kind="Explorer",
+        title=f"{name} {ref(*stop.place)}",
+        headline=(
+            operation(version),
+            f"{plural(version.num_rows, 'row')}{rows} {_TIMES} "
+            f"{plural(version.num_columns, 'column')}{columns}",
+            data_size(version) + (f" ({_bytes(told.bytes)})" if told else ""),
+        ),
+        facts=facts(
+            ("versions", strip(state)),
+            ("tags", TOO_MANY_TAGS if stop.tags is None else listing(stop.tags, NAMES)),
+            ("committed", when_and_age(version.timestamp, now)),
+            ("message", clean(version.message or "")),
+            ("fragments", fragments(version)),
+            *_against(state, told),
+        ),
+    )
+
+
+def strip(state: ExplorerState) -> str:
+    """Return the versions around a stop, in a line.
+
+    Examples
+    --------
+    >>> strip(ExplorerState(branch="main", versions=tuple(range(1, 101)), version=50))
+    '1 … 47 48 49 [50] 51 52 53 … 100'
+    """
+    versions = state.versions
+    at = bisect_left(versions, state.version)
+    first, last = max(at - _BESIDE, 0), min(at + _BESIDE + 1, len(versions))
+    # dots in the place of a single version would be longer than its number
+    first, last = 0 if first == 2 else first, last + (len(versions) - last == 2) * 2
+    shown = [f"[{v}]" if v == state.version else str(v) for v in versions[first:last]]
+    before = [str(versions[0]), "…"][: min(first, 2)]
+    after = ["…", str(versions[-1])][max(2 - len(versions) + last, 0) :]
+    return " ".join([*before, *shown, *after])
+
+
+def _against(state: ExplorerState, told: Apart | None) -> Iterator[tuple[str, str]]:
+    if told is None:
+        gone = ref(*state.pinned) if state.pinned else "the version before"
+        yield "against", f"nothing: {gone} is not there"
+        return
+    how = "pinned" if state.pinned else "the version before"
+    parts = [
+        f"{count(number)} {word}"
+        for number, word in (
+            (told.fragments_added, "added"),
+            (told.fragments_removed, "removed"),
+            (told.fragments_changed, "changed"),
+        )
+        if number
+    ]
+    files = f"fragments {', '.join(parts)}" if parts else "same fragments"
+    yield "against", f"{ref(*told.old.place)}, {how}: {files}"
+    yield from _schema_facts(told.schema)
+
+
+def _schema_facts(schema: SchemaChanges) -> Iterator[tuple[str, str]]:
+    yield "columns added", listing(schema.added, NAMES)
+    yield "columns dropped", listing(schema.dropped, NAMES)
+    yield "columns renamed", listing((f"{old} to {new}" for old, new in schema.renamed), NAMES)
+    yield "columns cast", listing((f"{name} to {kind}" for name, _, kind in schema.cast), NAMES)
+
+
+def _bytes(number: int) -> str:
+    return "±0" if not number else ("+" if number > 0 else _MINUS) + size(abs(number))
+
+
+# ---- rows
+
+
+def page_card(state: ExplorerState, page: Page) -> Card:
+    """Return a page of rows, which says of how many."""
+    way = [f"where {clean(state.filter)}"] if state.filter else []
+    if state.order:
+        way.append(f"sorted by {clean(state.order[0])}, {_direction(state.order[1])}")
+    if state.is_plain:
+        way.append("in the order of their files")
+    else:
+        way.append(f"all {plural(page.looked_at, 'row')} looked at in {page.seconds:.2f} s")
+    table = page_table(page.rows, _sentence(way), page.start, page.total)
+    notes = []
+    if page.columns > len(table.columns):
+        notes.append(f"{count(len(table.columns))} of {plural(page.columns, 'column')}")
+    if state.order and state.start + state.page_rows >= MOST_SORTED < page.total:
+        notes.append(f"sorted rows end at {count(MOST_SORTED)}: filter for others")
+    return Card(
+        kind="Rows",
+        title=table.note,
+        headline=(),
+        tables=(replace(table, note="; ".join(notes)),),
+    )
+
+
+def view_of_page(state: ExplorerState, found: Page | Cost | None) -> Card | None:
+    """Return what was found of a page, or what it would take."""
+    if found is None:
+        return None
+    return cost_card(found) if isinstance(found, Cost) else page_card(state, found)
+
+
+def cost_card(cost: Cost) -> Card:
+    """Return what a page would take that nobody asked for yet."""
+    return Card(
+        kind="Rows",
+        title="not read yet",
+        headline=("all rows have to be looked at",),
+        facts=(*read_facts(cost.reads), *facts(("next", "press read"))),
+    )
+
+
+def unread_card(kind: str, what: str) -> Card:
+    """Return what stands in the place of what is read when somebody asks."""
+    return Card(kind=kind, title=what, headline=())
+
+
+def _sentence(parts: Sequence[str]) -> str:
+    line = ", ".join(parts)
+    return line[:1].upper() + line[1:]
+
+
+def _direction(ascending: bool) -> str:
+    return "lowest first" if ascending else "highest first"
+
+
+# ---- columns
+
+
+def schema_card(stop: Stop, told: Apart | None) -> Card:
+    """Return the columns, those first that the other side has in another way or not at all."""
+    fields = stop.handle._snapshot.manifest.schema.fields
+    marks = dict(_marks(told.schema)) if told else {}
+    ordered = sorted(fields, key=lambda field: field.name not in marks)
+    dropped = told.schema.dropped[: NAMES * 2] if told else ()
+    rows = [
+        Row((clean(f.name), type_of(f), "yes" if f.nullable else "no", marks.get(f.name, "")))
+        for f in ordered[: _COLUMNS - len(dropped)]
+    ]
+    gone = [Row((clean(name), "", "", f"{_MINUS} dropped"), quiet=True) for name in dropped]
+    return Card(
+        kind="Schema",
+        title=plural(len(fields), "column"),
+        headline=(plural(len(marks), "change") if told and told.schema else "as before",)
+        if told
+        else (),
+        tables=(
+            Table(
+                caption="Columns",
+                columns=tuple(map(Column, ("column", "type", "nullable", "change"))),
+                rows=(*gone, *rows),
+                note=f"{count(len(rows))} of {plural(len(fields), 'column')}",
+            ),
+        ),
+    )
+
+
+def _marks(schema: SchemaChanges) -> Iterator[tuple[str, str]]:
+    yield from ((name, "+ added") for name in schema.added)
+    yield from ((new, f"~ was {clean(old)}") for old, new in schema.renamed)
+    yield from ((name, f"~ was {clean(str(kind))}") for name, kind, _ in schema.cast)
+
+
+def summary_card(summary: _Summary) -> Card:
+    """Return what the values of a column are like."""
+    found = summary.statistics
+    nulls = plural(found.nulls, "row") + (
+        f", {share(found.nulls / found.rows)}" if found.rows else ""
+    )
+    about = "" if found.distinct < 1 << 14 else "about "
+    top = summary.top
+    return Card(
+        kind="Column",
+        title=clean(summary.column),
+        headline=(clean(str(summary.kind)), f"all {plural(found.rows, 'row')} looked at"),
+        facts=facts(
+            ("null", nulls),
+            ("different", f"{about}{plural(found.distinct, 'value')}"),
+            ("min", "" if found.min is None else cell(found.min)),
+            ("max", "" if found.max is None else cell(found.max)),
+            ("frequent", _NOT_COUNTED if top is None else ""),
+            ("not finite", plural(summary.others, "value") if summary.others else ""),
+        ),
+        tables=(*_frequent(summary), *_histogram(summary)),
+    )
+
+
+def _frequent(summary: _Summary) -> Iterator[Table]:
+    if summary.top:
+        rows = [((cell(value),), number) for value, number in summary.top]
+        yield _bars("Most frequent values", ("value",), rows, numeric=bool(summary.bins))
+
+
+def _histogram(summary: _Summary) -> Iterator[Table]:
+    if summary.bins:
+        rows = [((_edge(b.low), _edge(b.high)), b.rows) for b in summary.bins]
+        yield _bars("Histogram", ("from", "up to"), rows, numeric=True)
+
+
+_NOT_COUNTED = "not told: there are too many different values, or they cannot be counted"
+
+
+def _edge(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else cell(value)
+
+
+def _bars(
+    caption: str,
+    names: Sequence[str],
+    rows: Sequence[tuple[tuple[str, ...], int]],
+    *,
+    numeric: bool,
+) -> Table:
+    most = max(number for _, number in rows) or 1
+    return Table(
+        caption=caption,
+        columns=(*(Column(n, numeric) for n in names), Column("rows", numeric=True), Column("bar")),
+        rows=tuple(
+            Row((*cells, count(number), "█" * round(_BAR * number / most)))
+            for cells, number in rows
+        ),
+    )
+
+
+# ---- two stops
+
+
+def compare_card(new: Stop, told: Apart) -> Card:
+    """Return two stops side by side, as far as manifests tell."""
+    old = told.old
+    a, b = old.version, new.version
+    sides: tuple[tuple[str, str, str, str], ...] = (
+        ("rows", count(a.num_rows), count(b.num_rows), signed(told.rows)),
+        ("columns", count(a.num_columns), count(b.num_columns), signed(told.columns)),
+        ("bytes", data_size(a), data_size(b), _bytes(told.bytes)),
+        *(
+            (name, count(one), count(other), signed(other - one))
+            for name, one, other in (
+                ("fragments", a.num_fragments, b.num_fragments),
+                ("data files", a.num_data_files, b.num_data_files),
+                ("deleted rows", a.num_deleted_rows, b.num_deleted_rows),
+            )
+        ),
+        ("operation", operation(a), operation(b), ""),
+        ("message", clean(a.message or ""), clean(b.message or ""), ""),
+        ("tags", listing(old.tags or (), NAMES), listing(new.tags or (), NAMES), ""),
+    )
+    return Card(
+        kind="Compare",
+        title=f"{ref(*old.place)} beside {ref(*new.place)}",
+        headline=(f"{signed(told.rows)} rows", _bytes(told.bytes)),
+        facts=facts(*_schema_facts(told.schema)),
+        tables=(
+            Table(
+                caption="Side by side",
+                columns=(
+                    Column("what"),
+                    Column(ref(*old.place)),
+                    Column(ref(*new.place)),
+                    Column("change"),
+                ),
+                rows=tuple(map(Row, sides)),
+                note="which rows changed is found when you ask: press find changed rows",
+            ),
+        ),
+    )
+
+
+# ---- code
+
+
+def code_of(state: ExplorerState) -> str:
+    """Return the code that gives what a state shows.
+
+    Examples
+    --------
+    >>> code_of(ExplorerState(branch="main", versions=(1, 2), version=2, filter="x > 3"))
+    "ds.checkout_version(2).to_table(filter='x > 3', limit=10)"
+    """
+    at = opened(state.home, state.place)
+    match state.view:
+        case "rows":
+            given = [f"filter={code(state.filter)}"] if state.filter else []
+            if state.order:
+                given.append(f"order_by=[{_ordering(*state.order)}]")
+            given += [f"offset={state.start}"] if state.start else []
+            return f"{at}.to_table({', '.join([*given, f'limit={state.page_rows}'])})"
+        case "schema":
+            return f"{at}.schema"
+        case "column" if state.column:
+            return f"{at}.to_table([{code(show_path([state.column]))}])"
+        case "compare" if state.against:
+            return f"ds.diff({_literal(state.against)}, {_literal(state.place)})"
+    return at
+
+
+def opened(home: str, place: Place) -> str:
+    """Return the code for a handle at a stop, made from one on a branch."""
+    reference = str(place[1]) if place[0] == home else _literal(place)
+    return f"ds.checkout_version({reference})"
+
+
+def _literal(place: Place) -> str:
+    return f"({code(place[0])}, {place[1]})"
+
+
+def _ordering(name: str, ascending: bool) -> str:
+    path = code(show_path([name]))
+    return path if ascending else f"lk.ColumnOrdering({path}, ascending=False)"
+
+
+# ---- what the values of a column are like: all of them are looked at, none is guessed
+
+#: bars of a histogram; the most frequent values; and of how many different ones these are known
+BINS, TOP, _MOST_COUNTED = 16, 8, 1 << 16
+#: small batches are looked at so many rows at a time
+_TOGETHER = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Summary:
+    """What the values of a column are like.
+
+    `top` has the most frequent values and how many there are of each, the first the most frequent;
+    it is ``None`` where there are too many different ones to count.  `others` are values that no
+    bar has: NaN and infinite ones.
+    """
+
+    column: str
+    kind: pa.DataType
+    statistics: ColumnStatistics
+    top: tuple[tuple[Any, int], ...] | None
+    bins: tuple[Bin, ...] = ()
+    others: int = 0
+
+
+class _OvertakenError(Exception):
+    """Somebody wants something else."""
+
+
+def read_summary(
+    handle: LanceDataset, column: str, overtaken: Callable[[], bool]
+) -> _Summary | None:
+    """Return what a column's values are like; ``None`` if somebody wants something else meanwhile.
+
+    The column is read once, and once more for the bars of numbers with very many different values.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    """
+    path = show_path([column])
+
+    def values() -> Iterator[pa.Array]:
+        waiting: list[pa.Array] = []
+        for batch in handle.to_batches(columns=[path], blob_handling="all_binary"):
+            if overtaken():
+                raise _OvertakenError
+            waiting.append(plain(batch.column(0)))
+            if sum(map(len, waiting)) >= _TOGETHER:
+                yield ak.concat_arrays(waiting)
+                waiting = []
+        if waiting:
+            yield ak.concat_arrays(waiting)
+
+    counts = Counts(_MOST_COUNTED)
+    try:
+        statistics = column_statistics(map(counts.seen, values()))
+        kind = handle._snapshot.manifest.schema.field(column).to_arrow().type
+        bins, others = histogram(kind, statistics, counts, values, BINS)
+    except _OvertakenError:
+        return None
+    return _Summary(
+        column=column,
+        kind=kind,
+        statistics=statistics,
+        top=counts.top(TOP),
+        bins=bins,
+        others=others,
+    )

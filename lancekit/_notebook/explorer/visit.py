@@ -1,0 +1,141 @@
+"""A visit to a dataset: where it stands, what is shown there, and what is done from there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import TypeAlias
+
+from lancekit._api.lance_dataset import LanceDataset
+from lancekit._api.time_travel import Ref
+from lancekit._notebook.cards.common import place_of
+from lancekit._notebook.explorer.changes import Change, Plan, apply_plan, plan_change
+from lancekit._notebook.explorer.pages import read_page
+from lancekit._notebook.explorer.reading import Apart, Reader, Stop, apart
+from lancekit._notebook.explorer.state import Event, ExplorerState, Switch, step
+from lancekit._notebook.explorer.views import (
+    code_of,
+    compare_card,
+    opened,
+    read_summary,
+    schema_card,
+    stop_card,
+    summary_card,
+    unread_card,
+    view_of_page,
+)
+from lancekit._notebook.render.models import Card
+from lancekit.errors import NotFoundError
+from lancekit.options import options
+
+__all__ = ["Found", "Overtaken", "Visit"]
+
+#: tells whether somebody wants something else already
+Overtaken: TypeAlias = Callable[[], bool]
+#: a stop, and in what it differs from another
+Found: TypeAlias = tuple[Stop, Apart | None]
+
+
+def _never() -> bool:
+    return False
+
+
+class Visit:
+    """Where somebody stands among the versions of a dataset, and the cards of that.
+
+    Attributes
+    ----------
+    state
+        Where it stands.
+    reader
+        What reads versions.
+    name
+        What the dataset is called.
+    """
+
+    def __init__(self, ds: LanceDataset, at: Ref | None = None, against: Ref | None = None) -> None:
+        self.reader = Reader(ds)
+        self.name = place_of(ds).name
+        self.state = self.reader.start(max(options.display_rows, 1))
+        if at is not None:
+            there = ds.checkout_version(at)
+            self.send(self.reader.listed(there.branch, there.version))
+        if against is not None:
+            other = ds.checkout_version(against)
+            self.state = replace(self.state, pinned=(other.branch, other.version))
+
+    @property
+    def handle(self) -> LanceDataset:
+        """A handle at the stop, of its own."""
+        return self.reader.fresh(self.state.place)
+
+    @property
+    def code(self) -> str:
+        """The code that gives what is shown."""
+        return code_of(self.state)
+
+    def send(self, event: Event) -> None:
+        """Do what somebody did: an event of `lancekit._notebook.explorer.state`."""
+        self.state = step(self.state, event)
+
+    # ---- what is shown of a state; the widgets ask beside the kernel's messages
+
+    def stops(self, state: ExplorerState) -> Found:
+        """Return the stop, and in what it differs from what it is compared with."""
+        stop, old = self.reader.stop(state.place), None
+        if state.against is not None:
+            with suppress(NotFoundError):  # what was cleaned up since; the stop itself is there
+                old = self.reader.stop(state.against)
+        return stop, None if old is None else apart(old, stop)
+
+    def head(self, state: ExplorerState, found: Found, now: datetime) -> Card:
+        """Return the card of the stop."""
+        return stop_card(self.name, state, *found, now)
+
+    def view(self, state: ExplorerState, found: Found, overtaken: Overtaken = _never) -> object:
+        """Return what a state shows below, which has a card; ``None`` if it was overtaken."""
+        stop, told = found
+        match state.view:
+            case "rows":
+                return view_of_page(state, read_page(stop.handle, state, overtaken))
+            case "schema":
+                return schema_card(stop, told)
+            case "column":
+                return self._column(state, stop, overtaken)
+            case "compare":
+                return self._compared(state, stop, told)
+        return unread_card(
+            "Change", f"What is chosen is done at {opened(state.home, state.place)}."
+        )
+
+    def _column(self, state: ExplorerState, stop: Stop, overtaken: Overtaken) -> Card | None:
+        if not (state.column and state.is_asked):
+            return unread_card("Column", "Choose a column, and press summarize.")
+        summary = read_summary(stop.handle, state.column, overtaken)
+        return None if summary is None else summary_card(summary)
+
+    def _compared(self, state: ExplorerState, stop: Stop, told: Apart | None) -> object:
+        if told is None:
+            return unread_card("Compare", "What to compare with is not there: pin another.")
+        if not state.is_asked:
+            return compare_card(stop, told)
+        diff = stop.handle.diff(told.old.handle)
+        _ = diff.counts  # rows are read here, and not when it is drawn
+        return diff
+
+    # ---- changes
+
+    def plan(self, change: Change) -> Plan:
+        """Return what a change would do; nothing is changed."""
+        return plan_change(self.reader, change)
+
+    def apply(self, plan: Plan) -> object:
+        """Do what a plan says, if nothing came in between; return what has a card."""
+        return apply_plan(self.reader, plan)
+
+    def refreshed(self) -> Switch:
+        """Look anew which versions, branches and tags there are; return the event that says so."""
+        self.reader.forget()
+        return self.reader.listed(*self.state.place)

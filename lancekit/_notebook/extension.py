@@ -1,0 +1,25 @@
+"""What ``%load_ext lancekit`` gives a shell of IPython."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lancekit._notebook import completion
+from lancekit._notebook.failures import install, uninstall
+from lancekit._notebook.magics import register_magics, unregister_magics
+
+__all__ = ["load", "unload"]
+
+
+def load(shell: Any) -> None:
+    """Give a shell the magics, completions and, if it is a notebook's, errors as HTML cards."""
+    register_magics(shell)
+    completion.register(shell)
+    install(shell)
+
+
+def unload(shell: Any) -> None:
+    """Take all of this back; a handler of exceptions that came later stays."""
+    unregister_magics(shell)
+    completion.unregister(shell)
+    uninstall(shell)

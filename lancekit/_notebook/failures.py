@@ -1,0 +1,226 @@
+"""An error in a cell as a short card: what, where, and the next step, not a traceback.
+
+`render` is what IPython asks, by ``_render_traceback_``, of errors of lancekit's and of interrupts
+of its calls.  The errors are what they are everywhere else, with the same causes; ``%lance tb``
+prints all of their traceback.  In a notebook that loaded the extension the card is HTML.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+import sysconfig
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from traceback import walk_tb
+from types import TracebackType
+from typing import Any
+
+from lancekit import _interrupts as interrupts
+from lancekit._display import HTML, TEXT
+from lancekit._ipython import active_shell
+from lancekit._legible import clean_line
+from lancekit._notebook.cards import card
+from lancekit._notebook.cards.failure import first_line
+from lancekit._notebook.render.html import render_html
+from lancekit._notebook.render.models import Card, Fact
+from lancekit._notebook.render.text import render_text
+from lancekit._notebook.render.words import clean, count, plural
+from lancekit.errors import LancekitError
+
+__all__ = ["install", "publish", "render", "uninstall"]
+
+#: the most lines of a card that stands for a traceback
+LINES = 12
+_CAUSES = 3
+_SOURCE = 120
+_HERE = str(Path(__file__).parents[1])
+# frames of these are nobody's own code
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+_MAGIC = re.compile(r"get_ipython\(\)\.run_(cell|line)_magic\((['\"])(\w+)\2, *(['\"])(.*?)\4")
+_JVM = re.compile(r"^\s*(at [\w.$/<>]+\(|\.\.\. \d+ more|Caused by: )", re.MULTILINE)
+
+Frame = tuple[str, int]
+
+#: what has a card instead of a traceback; an interrupt stays one for all who wait for it
+_KINDS = (LancekitError, KeyboardInterrupt)
+
+#: errors of which a card was just published
+_published: list[BaseException] = []
+
+
+def render(error: BaseException) -> list[str]:
+    """Return what IPython prints for an error: one text, as not every ``%xmode`` parts lines."""
+    if any(error is one for one in _published):
+        return [type(error).__name__]  # its card, just above, says all
+    return [_text(error, _card(error, active_shell()))]
+
+
+def publish(shell: Any, error: BaseException) -> None:
+    """Show the card of an error, or of an interrupt, in a notebook."""
+    from IPython.display import display
+
+    show: Any = display
+    made = _card(error, shell)
+    show({TEXT: _text(error, made), HTML: render_html(made)}, raw=True)
+
+
+def install(shell: Any) -> None:
+    """Have a notebook show errors of lancekit as HTML, unless another handler is there already."""
+    if hasattr(shell, "kernel") and not shell.custom_exceptions:
+        shell.set_custom_exc(_KINDS, _handle)
+
+
+def uninstall(shell: Any) -> None:
+    """Take that back, unless another handler came since."""
+    if shell.custom_exceptions == _KINDS:
+        shell.set_custom_exc((), None)
+
+
+def _handle(
+    shell: Any,
+    kind: type[BaseException],
+    error: BaseException,
+    trace: TracebackType,
+    tb_offset: int | None = None,
+) -> None:
+    if isinstance(error, LancekitError) or _state(error):  # other interrupts are not ours
+        try:
+            publish(shell, error)
+            _published.append(error)
+        except Exception:  # noqa: S110  # the lines below say it, too
+            pass
+    try:
+        shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
+    finally:
+        _published.clear()
+
+
+def _text(error: BaseException, made: Card) -> str:
+    """Return a card as text; its first line looks like the last one of a traceback."""
+    name = type(error).__name__
+    said = made.headline if made.title == name else (made.title, *made.headline)
+    return render_text(replace(made, title=f"{name}: {'; '.join(said)}", headline=()))
+
+
+def _card(error: BaseException, shell: Any) -> Card:
+    if isinstance(error, LancekitError):
+        made = card(error, datetime.now(UTC))
+    else:
+        made = Card(kind="Interrupted", title=type(error).__name__, headline=(_state(error),))
+    said = [fact for fact in made.facts if fact.label != "next"]
+    steps = [fact for fact in made.facts if fact.label == "next"]
+    end = [*_where(error, shell), *steps, *_causes(error, shell), _whole(error, shell)]
+    room = LINES - 1 - len(end)
+    if len(said) > room:
+        more = len(said) - room + 1
+        said = [*said[: room - 1], Fact("", f"... and {plural(more, 'line')} more")]
+    return replace(made, facts=(*said, *end))
+
+
+def _state(error: BaseException) -> str:
+    """Return what the note of an interrupt says."""
+    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(interrupts.PREFIX)]
+    return " ".join(clean_line(note.removeprefix(interrupts.PREFIX), 400) for note in notes)
+
+
+# ---- where
+
+
+def _where(error: BaseException, shell: Any) -> list[Fact]:
+    """Return the user's own line: the last of a cell, and of a module if one is on the way."""
+    frames = list(_user_frames(error))
+    cells = [frame for frame in frames if _cell_name(frame, shell)]
+    if not frames:
+        return []
+    first = (cells or frames)[-1]
+    facts = [Fact("where", _spot(first, shell, error), code=True)]
+    if frames[-1] is not first:
+        facts.append(Fact("through", _spot(frames[-1], shell, error), code=True))
+    return facts
+
+
+def _user_frames(error: BaseException) -> Iterator[Frame]:
+    """Return the frames of the user's own code on the way into lancekit."""
+    for frame, line in walk_tb(error.__traceback__):
+        file = frame.f_code.co_filename
+        if file.startswith(_HERE):
+            return
+        if not file.startswith(("<frozen", "<decorator", *_LIBRARIES)):
+            yield file, line
+
+
+def _cell_name(frame: Frame, shell: Any) -> str:
+    named: Callable[[str], tuple[str, str] | None] | None = getattr(
+        getattr(shell, "compile", None), "format_code_name", None
+    )
+    found = named(frame[0]) if named else None
+    return " ".join(found) if found else ""
+
+
+def _spot(frame: Frame, shell: Any, error: BaseException) -> str:
+    file, line = frame
+    source = linecache.getline(file, line).strip()
+    if magic := _MAGIC.match(source):
+        if magic[1] == "cell" and (below := _line_of_sql(source, error)):
+            line, source = line + below[0], below[1]
+        else:
+            source = f"{'%%' if magic[1] == 'cell' else '%'}{magic[3]} {magic[5]}".rstrip()
+    place = _cell_name(frame, shell) or clean(Path(file).name)
+    return f"{place}, line {count(line)}" + (f": {clean(source, _SOURCE)}" if source else "")
+
+
+def _line_of_sql(source: str, error: BaseException) -> tuple[int, str] | None:
+    """Return the number and text of the line below a cell magic that an error is about."""
+    facts = error.context if isinstance(error, LancekitError) else {}
+    sql, number = facts.get("sql"), facts.get("line")
+    call = ast.parse(source, mode="eval").body
+    if not (sql and number and isinstance(call, ast.Call)):
+        return None
+    lines = str(ast.literal_eval(call.args[-1])).split("\n")
+    line = lines[number - 1].strip() if number <= len(lines) else ""
+    # the error may be about a condition that is stored in the table
+    return (number, line) if line.endswith(sql.split("\n")[number - 1].strip()) and line else None
+
+
+# ---- causes
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Return what an error came of, as tracebacks follow it."""
+    seen = {id(error)}
+    while True:
+        hidden = error.__suppress_context__ or error.__cause__ is not None
+        cause = error.__cause__ if hidden else error.__context__
+        if cause is None or id(cause) in seen:
+            return
+        seen.add(id(cause))
+        yield cause
+        error = cause
+
+
+def _causes(error: BaseException, shell: Any) -> list[Fact]:
+    chain = list(_chain(error))
+    facts = [Fact("cause", _cause(one, shell)) for one in chain[:_CAUSES]]
+    if len(chain) > _CAUSES:
+        facts[-1] = Fact("cause", f"{len(chain) - _CAUSES + 1} more, one the cause of the other")
+    return facts
+
+
+def _cause(error: BaseException, shell: Any) -> str:
+    said = f"{type(error).__name__}: {first_line(error)}"
+    cells = [frame for frame in _user_frames(error) if _cell_name(frame, shell)]
+    if cells:
+        said += f" ({_cell_name(cells[-1], shell)}, line {cells[-1][1]})"
+    lines = len(_JVM.findall(str(error)))
+    return said + (f" ({plural(lines, 'line')} of the JVM left out)" if lines else "")
+
+
+def _whole(error: BaseException, shell: Any) -> Fact:
+    frames = sum(len(list(walk_tb(one.__traceback__))) for one in (error, *_chain(error)))
+    magics = getattr(getattr(shell, "magics_manager", None), "magics", {})
+    loaded = "" if "lance" in magics.get("line", ()) else "%load_ext lancekit, then "
+    return Fact("whole", f"{loaded}%lance tb ({plural(frames, 'frame')})")

@@ -1,0 +1,131 @@
+"""What Tab offers of a handle: its columns, and what a thread lists that nobody waits long for."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from lancekit._api.lance_dataset import LanceDataset
+from lancekit._format.paths import parse_path, paths_by_id
+
+__all__ = [
+    "BRANCHES",
+    "COLUMNS",
+    "MOST",
+    "REFS",
+    "TAGS",
+    "VERSIONS",
+    "Found",
+    "columns",
+    "identifier",
+    "in_sql",
+    "listed",
+    "offer",
+    "sql_columns",
+]
+
+COLUMNS, REFS, TAGS, BRANCHES, VERSIONS = "columns", "refs", "tags", "branches", "versions"
+#: the most that is offered
+MOST = 200
+#: how long references are waited for, and how long those that came are taken for new
+_WAIT_SECONDS, _KEEP_SECONDS = 0.1, 2.0
+_IDENTIFIER = re.compile(r"(?:[^\W\d]\w*\.)*(?:[^\W\d]\w*)?$|`[^`]*$")
+_PLAIN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What may stand in the place of the end of the text, and what kind of thing it is."""
+
+    fragment: str
+    names: tuple[str, ...]
+    kind: str
+
+
+def identifier(typed: str) -> str:
+    """Return the start of a name, or of a path of names, that a text ends with."""
+    found = _IDENTIFIER.search(typed)
+    return found[0] if found else ""
+
+
+def offer(
+    fragment: str,
+    names: Iterable[str],
+    quote: str,
+    kind: str,
+    *,
+    quoted: bool = False,
+    anywhere: bool = False,
+) -> Found | None:
+    """Return the names that begin with a fragment, in a quote that they do not close.
+
+    Parameters
+    ----------
+    quoted
+        Whether the names have quotes of their own.
+    anywhere
+        Whether they were chosen already.
+    """
+    low = fragment.lower()
+    fit = [
+        name
+        for name in names
+        if (anywhere or name.lower().startswith(low)) and name.isprintable() and "\\" not in name
+        if quoted or quote[0] not in name
+    ]
+    return Found(fragment, tuple(fit[:MOST]), kind) if fit else None
+
+
+def columns(handle: LanceDataset) -> Iterator[str]:
+    """Yield the columns of the version that is held, then the paths of fields inside of them."""
+    schema = handle._snapshot.manifest.schema
+    yield from schema.names
+    top = {field.id for field in schema.fields}
+    yield from (path for id_, path in paths_by_id(schema).items() if id_ not in top)
+
+
+def sql_columns(handle: LanceDataset) -> Iterator[str]:
+    """Yield them as SQL has them: the names of a path are quoted one by one."""
+    names = len(handle._snapshot.manifest.schema.names)
+    for at, name in enumerate(columns(handle)):
+        yield in_sql(name) if at < names else ".".join(map(in_sql, parse_path(name)))
+
+
+def in_sql(name: str) -> str:
+    """Return a name as SQL has it."""
+    return name if _PLAIN.match(name) or name.startswith("`") else "`" + name + "`"
+
+
+_LISTINGS: Mapping[str, Callable[[LanceDataset], list[Any]]] = {
+    TAGS: lambda handle: list(handle.tags.names()),
+    BRANCHES: lambda handle: list(handle.branches.names()),
+    VERSIONS: lambda handle: list(handle.versions().numbers),
+}
+_known: dict[tuple[str, str], tuple[float, list[Any]]] = {}
+_asked: dict[tuple[str, str], threading.Thread] = {}
+
+
+def listed(handle: LanceDataset, what: str) -> list[Any]:
+    """Return the tags, branches or versions; what comes too late is there the next time."""
+    key = handle._line.uri, what
+    when, names = _known.get(key, (-_KEEP_SECONDS, []))
+    if monotonic() - when < _KEEP_SECONDS:
+        return names
+
+    def ask() -> None:
+        try:
+            found = _LISTINGS[what](handle)
+        except Exception:  # whatever is wrong is said where it is asked for
+            found = []
+        _known[key] = monotonic(), found
+
+    running = _asked.get(key)
+    if running is None or not running.is_alive():
+        running = _asked[key] = threading.Thread(target=ask, daemon=True)
+        running.start()
+    running.join(_WAIT_SECONDS)
+    return _known.get(key, (0.0, names))[1]

@@ -1,0 +1,35 @@
+"""Pictures of datasets: models of metadata, drawn by matplotlib or as SVG, and told in text.
+
+`PICTURES` has a function for each; it takes a handle (or a diff) and gives a `Picture`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lancekit._notebook.pictures.columns import columns_picture
+from lancekit._notebook.pictures.fragments import fragments_picture
+from lancekit._notebook.pictures.graph import graph_picture
+from lancekit._notebook.pictures.heat import diff_picture
+from lancekit._notebook.pictures.history import history_picture
+from lancekit._notebook.pictures.keys import key_filters_picture
+from lancekit._notebook.pictures.mem_wal import mem_wal_picture
+from lancekit._picture import Picture
+
+__all__ = ["PICTURES", "draw"]
+
+PICTURES: Mapping[str, Callable[..., Picture]] = {
+    "history": history_picture,
+    "graph": graph_picture,
+    "fragments": fragments_picture,
+    "key_filters": key_filters_picture,
+    "columns": columns_picture,
+    "mem_wal": mem_wal_picture,
+    "diff": diff_picture,
+}
+
+
+def draw(kind: str, subject: Any, **how: Any) -> Picture:
+    """Return the picture of a kind."""
+    return PICTURES[kind](subject, **how)

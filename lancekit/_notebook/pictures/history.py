@@ -1,0 +1,294 @@
+"""The picture of a history: how rows and bytes grew, and what each version did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lancekit._api.history import Version
+from lancekit._api.lance_dataset import LanceDataset
+from lancekit._format.names import MAIN
+from lancekit._notebook.cards.common import (
+    OPERATIONS,
+    is_quiet,
+    operation_word,
+    place_of,
+    tags_by_version,
+)
+from lancekit._notebook.pictures.style import (
+    DASHES,
+    MARKS,
+    Canvas,
+    bytes_axis,
+    columns,
+    count_axis,
+    drawn,
+    label,
+    several,
+    sparkline,
+)
+from lancekit._notebook.render.words import clean, count, cut, listing, moment, plural, size
+from lancekit._picture import Picture
+
+__all__ = ["history_picture"]
+
+_LABEL = 24
+#: one colour and mark for each line; further branches are in the graph
+_LINES = len(MARKS)
+#: in the panel of operations the newest of so many have a row
+_OPERATIONS = 8
+#: tags whose names are written, the newest
+_TAGS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    name: str
+    versions: Sequence[Version]
+    total: int
+    tags: Mapping[int, Sequence[str]]
+    parent: str | None = None
+    fork: int = 0
+
+
+def history_picture(
+    ds: LanceDataset,
+    *,
+    limit: int = 50,
+    spread: bool = False,
+    over: str = "version",
+    show: Sequence[str] = ("rows", "bytes", "operations"),
+    ax: Any = None,
+) -> Picture:
+    """Return the newest versions of each line, or versions spread over all of them."""
+    lines, left = _lines(ds, limit, spread)
+    name = place_of(ds).name
+    title, alt = f"History of {name}", _alt(lines, left)
+    panels = list(show)[:1] if ax is not None and not several(ax) else list(show)
+    heights = {"rows": 2.0, "bytes": 1.3, "operations": 0.45 + 0.24 * len(_words(lines))}
+
+    def paint(canvas: Canvas) -> None:
+        where = _where(over)
+        for panel, axes in zip(panels, canvas.axes, strict=False):
+            _PANELS[panel](axes, lines, where, canvas)
+        _abscissa(canvas, over, lines, where)
+
+    return drawn(
+        title,
+        alt,
+        _text(title, lines, left),
+        paint,
+        heights=[heights[panel] for panel in panels],
+        inches=(6.2, 0.9 + sum(heights[panel] for panel in panels)),
+        share=True,
+        ax=ax,
+    )
+
+
+def _lines(ds: LanceDataset, limit: int, spread: bool) -> tuple[list[_Line], int]:
+    """Return main and the branches in the order of their forks, and how many are left out."""
+    branches = ds.branches.list_ordered("asc")
+    wanted: list[tuple[str, str | None, int]] = [(MAIN, None, 0)]
+    wanted += [(name, b["parent_branch"] or MAIN, b["parent_version"]) for name, b in branches]
+    # the handle's own first, should there be more than can be told apart
+    wanted.sort(key=lambda line: (line[0] != MAIN, line[0] != ds.branch))
+    found = []
+    for name, parent, fork in wanted[:_LINES]:
+        history = ds.checkout_version((name, None)).versions()
+        tags = tags_by_version(ds.tags, name) or {}
+        chosen = _chosen(len(history), limit, spread)
+        versions = (
+            list(history[chosen]) if isinstance(chosen, slice) else [history[at] for at in chosen]
+        )
+        found.append(_Line(name, versions, len(history), tags, parent, fork))
+    return found, len(wanted) - len(found)
+
+
+def _chosen(total: int, limit: int, spread: bool) -> slice | list[int]:
+    if not spread or total <= limit:
+        return slice(max(total - limit, 0), total)
+    step = (total - 1) / max(limit - 1, 1)
+    return sorted({round(at * step) for at in range(limit)} | {total - 1})
+
+
+def _words(lines: Sequence[_Line]) -> list[str]:
+    """Return the words of operations, operations that change rows first."""
+    versions = [version for line in lines for version in line.versions]
+    order = [*OPERATIONS, *(version.operation for version in versions)]
+    versions.sort(key=lambda v: (is_quiet(v.operation), order.index(v.operation)))
+    return list(dict.fromkeys(map(_word, versions)))[:_OPERATIONS]
+
+
+# ---- drawing
+
+Where = Callable[[Version], Any]
+
+
+def _where(over: str) -> Where:
+    return (lambda v: v.timestamp) if over == "time" else (lambda v: v.version)
+
+
+def _look(at: int, canvas: Canvas) -> dict[str, Any]:
+    few = {"marker": MARKS[at], "markersize": 4.5}
+    return {"color": canvas.colours.series[at], "linestyle": DASHES[at], "linewidth": 1.6, **few}
+
+
+def _grown(
+    axes: Any, lines: Sequence[_Line], where: Where, canvas: Canvas, of: Callable[[Version], int]
+) -> None:
+    for at, line in enumerate(lines):
+        x, y = [where(v) for v in line.versions], [of(v) for v in line.versions]
+        look = _look(at, canvas)
+        if len(x) > 60:
+            look["marker"] = ""
+        axes.plot(x, y, drawstyle="steps-post", label=cut(clean(line.name), _LABEL), **look)
+    axes.set_ylim(bottom=0)
+    axes.margins(y=0.18)
+    axes.grid(axis="y", color=canvas.colours.line, linewidth=0.8)
+    axes.set_axisbelow(True)
+
+
+def _rows(axes: Any, lines: Sequence[_Line], where: Where, canvas: Canvas) -> None:
+    _grown(axes, lines, where, canvas, lambda v: v.num_rows)
+    _tags(axes, lines, where, canvas)
+    count_axis(axes.yaxis)
+    label(axes, "rows", canvas.colours)
+    if len(lines) > 1:
+        axes.legend(
+            loc="lower right", bbox_to_anchor=(1, 1), ncols=_columns(lines), frameon=False,
+            fontsize=9, columnspacing=1.2, labelcolor=canvas.colours.text, handlelength=2.6,
+            borderpad=0, borderaxespad=0.2,
+        )  # fmt: skip
+        for text in axes.get_legend().get_texts():
+            text.set_parse_math(False)
+
+
+def _columns(lines: Sequence[_Line]) -> int:
+    """Return how many names of lines stand beside each other."""
+    longest = max(min(len(line.name), _LABEL) for line in lines)
+    return min(len(lines), max(72 // (longest + 8), 1))
+
+
+def _tags(axes: Any, lines: Sequence[_Line], where: Where, canvas: Canvas) -> None:
+    tagged = [
+        (v, tags) for line in lines for v in line.versions if (tags := line.tags.get(v.version))
+    ]
+    for version, tags in tagged[-_TAGS:]:
+        axes.annotate(
+            f"▸{cut(listing(sorted(tags), 2), _LABEL)}",
+            (where(version), version.num_rows),
+            (0, 6),
+            textcoords="offset points",
+            ha="center",
+            color=canvas.colours.text,
+            fontsize=8.5,
+            parse_math=False,
+        )
+
+
+def _bytes(axes: Any, lines: Sequence[_Line], where: Where, canvas: Canvas) -> None:
+    _grown(axes, lines, where, canvas, lambda v: v.total_bytes)
+    bytes_axis(axes.yaxis, max((v.total_bytes for line in lines for v in line.versions), default=0))
+    label(axes, "bytes of data files", canvas.colours)
+
+
+def _operations(axes: Any, lines: Sequence[_Line], where: Where, canvas: Canvas) -> None:
+    words = _words(lines)
+    for at, line in enumerate(lines):
+        for quiet in (False, True):
+            some = [
+                v for v in line.versions if is_quiet(v.operation) is quiet and _word(v) in words
+            ]
+            # lines stand one above the other, a little
+            y = [words.index(_word(v)) + 0.16 * (at - (len(lines) - 1) / 2) for v in some]
+            axes.plot(
+                [where(v) for v in some], y, MARKS[at], color=canvas.colours.series[at],
+                markersize=4.5, markerfacecolor="none" if quiet else canvas.colours.series[at],
+            )  # fmt: skip
+    axes.set_yticks(range(len(words)), words)
+    axes.set_ylim(len(words) - 0.4, -0.6)
+    axes.grid(axis="y", color=canvas.colours.line, linewidth=0.8)
+    axes.set_axisbelow(True)
+    label(axes, "operations (hollow: rows stay as they are)", canvas.colours)
+
+
+def _word(version: Version) -> str:
+    return operation_word(version.operation, first=version.read_version == 0)
+
+
+def _abscissa(canvas: Canvas, over: str, lines: Sequence[_Line], where: Where) -> None:
+    last = canvas.axes[-1]
+    if over == "time":
+        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+        locator = AutoDateLocator(maxticks=7)
+        last.xaxis.set_major_locator(locator)
+        last.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+        last.set_xlabel("committed, UTC", color=canvas.colours.quiet, fontsize=9.5)
+        return
+    count_axis(last.xaxis, 9)
+    last.set_xlabel("version", color=canvas.colours.quiet, fontsize=9.5)
+    numbers = [where(v) for line in lines for v in line.versions]
+    if len(set(numbers)) == 1:
+        last.set_xlim(numbers[0] - 1, numbers[0] + 1)
+
+
+_PANELS = {"rows": _rows, "bytes": _bytes, "operations": _operations}
+
+
+# ---- words
+
+
+def _shown(line: _Line) -> str:
+    whole = plural(line.total, "version")
+    return whole if len(line.versions) == line.total else f"{count(len(line.versions))} of {whole}"
+
+
+def _alt(lines: Sequence[_Line], left: int) -> str:
+    sentences = []
+    for line in lines:
+        fork = f", forked from {clean(line.parent)}:{line.fork}" if line.parent else ""
+        words = f"{clean(line.name)}: {_shown(line)}{fork}"
+        if line.versions:
+            counts = line.versions[0].num_rows, line.versions[-1].num_rows
+            words += f", {count(counts[0])} to {plural(counts[1], 'row')}"
+        tags = [
+            f"tag {clean(tag)} at {v.version}"
+            for v in line.versions
+            for tag in sorted(line.tags.get(v.version, ()))
+        ]
+        sentences.append(f"{words}{'; ' if tags else ''}{listing(tags, 10)}.")
+    if left:
+        sentences.append(f"{plural(left, 'more branch', 'more branches')}.")
+    return " ".join(sentences)
+
+
+def _text(title: str, lines: Sequence[_Line], left: int) -> str:
+    rows = []
+    for line in lines:
+        if not line.versions:
+            continue
+        first, last = line.versions[0], line.versions[-1]
+        name, shown = clean(line.name), _shown(line)
+        for what, of, say in (
+            ("rows", [v.num_rows for v in line.versions], count),
+            ("bytes", [v.total_bytes for v in line.versions], size),
+        ):
+            rows.append((name, shown, what, sparkline(of, 40), f"{say(of[0])} to {say(of[-1])}"))
+            name = shown = ""
+        done: dict[str, int] = {}
+        for v in line.versions:
+            done[_word(v)] = done.get(_word(v), 0) + 1
+        most = sorted(done, key=lambda word: -done[word])
+        rows.append(("", "", "did", listing((f"{count(done[w])} {w}" for w in most), 6), ""))
+        rows.append(("", "", "from", f"{moment(first.timestamp)} to {moment(last.timestamp)}", ""))
+        tags = [
+            f"{tag} at {v.version}"
+            for v in line.versions
+            for tag in sorted(line.tags.get(v.version, ()))
+        ]
+        if tags:
+            rows.append(("", "", "tags", listing(tags, 6), ""))
+    more = [f"  {plural(left, 'more branch', 'more branches')}"] if left else []
+    return "\n".join([title, *(f"  {line}" for line in columns(rows, 56)), *more])

@@ -1,0 +1,352 @@
+"""The graph of a dataset's lines: which versions are worth a place of their own, and what is run.
+
+Names and numbers come of listings, of the files of references, and of few manifests: those of the
+versions that are drawn, and those that tell which of them was a merge (`refs_merges`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from lancekit._api.lance_dataset import LanceDataset
+from lancekit._format.names import MAIN
+from lancekit._format.operations import Clone
+from lancekit._format.refs import Branch
+from lancekit._notebook.cards.common import REFS_READ, operation_word, place_of
+from lancekit._notebook.render.words import clean, count, cut, place, plural
+from lancekit._versions.line import Line
+from lancekit._versions.listing import list_versions
+from lancekit._versions.merge_edges import APPLIED, FAST_FORWARD, MERGE_KEYS
+from lancekit._versions.reference_files import branch_files, get_branch, list_branches
+from lancekit._versions.snapshot import Snapshot, load_snapshot
+from lancekit.errors import LancekitError
+
+__all__ = ["Graph", "Link", "Node", "Reader", "Track", "graph_of", "merges_into"]
+
+#: lines that are drawn, and versions that get a place of their own for their tags
+_LINES, _TAGGED = 16, 24
+#: so few versions between two others are drawn one by one
+_FEW = 2
+#: characters of a name, and tags of a version that are named
+_NAME, _TAGS = 40, 3
+#: manifests of versions that are drawn are read up to so many bytes in all
+_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A version of a track, or a run of them; ``words`` are said of it, ``tags`` name it."""
+
+    track: int
+    first: int
+    last: int
+    count: int = 1
+    words: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+
+    @property
+    def is_run(self) -> bool:
+        """Whether it stands for versions that are not drawn."""
+        return self.count > 1
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """From a version to an older one that it comes from: a fork, a merge, a clone."""
+
+    kind: str
+    upper: tuple[int, int]
+    lower: tuple[int, int]
+
+    @property
+    def ends(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Both versions, each with its track."""
+        return self.upper, self.lower
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """A line: main, a branch, a clone's main, or the place that the dataset was cloned from."""
+
+    name: str
+    versions: int
+    marked: frozenset[int] = field(default_factory=frozenset)
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """What is drawn: tracks, the nodes of each from its head down, links, and what is left out."""
+
+    name: str
+    tracks: tuple[Track, ...]
+    nodes: tuple[Node, ...]
+    links: tuple[Link, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """What is drawn, in few words."""
+        versions = plural(sum(track.versions for track in self.tracks), "version")
+        lines = plural(sum(track.versions > 0 for track in self.tracks), "line")
+        return f"{lines}, {versions} of {self.name}"
+
+
+def graph_of(ds: LanceDataset, clones: Sequence[LanceDataset] = ()) -> Graph:
+    """Return the lines of a dataset and of clones of it, as they are now."""
+    root = ds._line.on(None)
+    branches, left = _branches(ds)
+    lines = [root, *(root.on(name) for name in branches)]
+    versions = [list_versions(line).versions for line in lines]
+    names = [MAIN, *(cut(clean(name), _NAME) for name in branches)]
+    places = {name: at for at, name in enumerate((None, *branches))}
+    links = [
+        Link("fork", (places[name], min(versions[places[name]])), (at, branch.parent_version))
+        for name, branch in branches.items()
+        if (at := places.get(branch.parent_branch)) is not None
+    ]
+    reader = Reader(_BYTES // max(ds._snapshot.manifest_size, 1))
+    for other in clones:
+        start = _cloned(other._line.on(None), reader)
+        if start is None or start[0] != place(root.uri):
+            continue
+        lines.append(other._line.on(None))
+        versions.append(list_versions(lines[-1]).versions)
+        names.append(f"{place_of(other).name} {MAIN}")
+        links.append(Link("clone", (len(lines) - 1, min(versions[-1])), (0, start[1])))
+    links += _merges(lines, versions, reader)
+    source = _cloned(root, reader)
+    if source is not None:
+        lines.append(root)
+        versions.append(())
+        names.append(cut(clean(source[0].rstrip("/").rpartition("/")[2]), _NAME))
+        links.append(Link("clone", (0, min(versions[0])), (len(lines) - 1, source[1])))
+    tags, untold = _tags(ds, lines)
+    here = lines.index(ds._line) if ds._line in lines else 0, ds.version
+    marked = _marked(versions, [here, *tags, *(end for link in links for end in link.ends)])
+    tracks = tuple(
+        Track(name, len(own), frozenset(some))
+        for name, own, some in zip(names, versions, marked, strict=True)
+    )
+    nodes = [
+        node
+        for at, own in enumerate(versions)
+        for node in _nodes(at, own, sorted(marked[at], reverse=True), tags)
+    ]
+    told = [_told(node, lines, versions, reader, here) for node in nodes]
+    notes = [f"{plural(left, 'branch', 'branches')} more: ds.branches.list()"] if left else []
+    return Graph(place_of(ds).name, tracks, tuple(told), tuple(links), (*notes, *untold))
+
+
+# ---- lines
+
+
+def _branches(ds: LanceDataset) -> tuple[dict[str, Branch], int]:
+    """Return the branches that are drawn, each behind its parent, and how many are not."""
+    root = ds._line.root
+    files = branch_files(root)
+    if len(files) <= REFS_READ:
+        found = list_branches(root, files)
+        wanted = sorted(found, key=lambda name: -found[name].create_at)
+    else:
+        wanted = list(files)[: _LINES - 1]
+        found = {}
+        for name in (ds._line.branch, *wanted):
+            with suppress(LancekitError):
+                if name is not None:
+                    found[name] = get_branch(root, name)
+    chosen = dict[str, Branch]()
+    for name in [ds._line.branch, *wanted]:
+        chain = list(_chain(name, found))
+        if len({*chosen, *chain}) < _LINES:
+            chosen |= {one: found[one] for one in reversed(chain) if one not in chosen}
+    order = sorted(chosen, key=lambda name: len(chosen[name].identifier))
+    return {name: chosen[name] for name in order}, len(files) - len(chosen)
+
+
+def _chain(name: str | None, found: Mapping[str, Branch]) -> Iterator[str]:
+    seen = set[str]()
+    while name in found and name is not None and name not in seen:
+        seen.add(name)
+        yield name
+        name = found[name].parent_branch
+
+
+def _cloned(line: Line, reader: Reader) -> tuple[str, int] | None:
+    """Return the place and the version that a dataset is a clone of, as its first commit says."""
+    with suppress(LancekitError):
+        first = reader.read(line, min(list_versions(line).versions))
+        made = first.transaction.operation if first and first.transaction else None
+        if isinstance(made, Clone) and not made.branch_name:
+            return place(made.ref_path), made.ref_version
+    return None
+
+
+def _merges(
+    lines: Sequence[Line], versions: Sequence[Sequence[int]], reader: Reader
+) -> Iterator[Link]:
+    for target, line in enumerate(lines):
+        at = {other.name: i for i, other in enumerate(lines) if other.root == line.root}
+        for merge in merges_into(line, versions[target], reader):
+            source = at.get(merge.source, target)
+            if source != target:
+                yield Link(merge.kind, (target, merge.into), (source, merge.of))
+
+
+# ---- versions
+
+
+def _tags(
+    ds: LanceDataset, lines: Sequence[Line]
+) -> tuple[dict[tuple[int, int], list[str]], list[str]]:
+    """Return the tags of each version that has some, and what is to be said of the others."""
+    names, pairs = ds.tags._names_and_refs(REFS_READ)
+    if pairs is None:
+        return {}, [f"{plural(len(names), 'tag')}, too many to be read: ds.tags.list()"]
+    at = {line.name: i for i, line in enumerate(lines[:_LINES]) if line.root == lines[0].root}
+    found: dict[tuple[int, int], list[str]] = {}
+    for name, tag in pairs:
+        track = at.get(tag["branch"] or MAIN)
+        if track is not None:
+            found.setdefault((track, tag["version"]), []).append(name)
+    kept = sorted(found, key=lambda end: -end[1])[:_TAGGED]
+    left = sum(len(found[end]) for end in found) - sum(len(found[end]) for end in kept)
+    more = [f"{plural(left, 'tag')} of older versions: ds.tags.list()"] if left else []
+    return {end: sorted(found[end]) for end in kept}, more
+
+
+def _marked(versions: Sequence[Sequence[int]], ends: Iterable[tuple[int, int]]) -> list[set[int]]:
+    """Return the versions of each track that get a place of their own."""
+    marked = [{max(own), min(own)} if own else set[int]() for own in versions]
+    for track, version in ends:
+        marked[track].add(version)
+    return marked
+
+
+def _nodes(
+    track: int,
+    versions: Sequence[int],
+    marked: Sequence[int],
+    tags: Mapping[tuple[int, int], Sequence[str]],
+) -> Iterator[Node]:
+    """Yield the nodes of a track from its head down."""
+    for version, below in zip(marked, [*marked[1:], marked[-1]], strict=True):
+        yield Node(track, version, version, tags=_named(tags.get((track, version), ())))
+        between = versions[bisect_right(versions, below) : bisect_left(versions, version)]
+        if len(between) > _FEW:
+            yield Node(track, between[0], between[-1], len(between))
+        else:
+            yield from (Node(track, one, one) for one in reversed(between))
+
+
+def _named(tags: Sequence[str]) -> tuple[str, ...]:
+    more = len(tags) - _TAGS
+    named = [cut(clean(tag), _NAME) for tag in tags[:_TAGS]]
+    return (*named, *([f"{count(more)} more"] if more > 0 else []))
+
+
+def _told(
+    node: Node,
+    lines: Sequence[Line],
+    versions: Sequence[Sequence[int]],
+    reader: Reader,
+    here: tuple[int, int],
+) -> Node:
+    """Return a node with what is to be said of it."""
+    own = versions[node.track]
+    if node.is_run:
+        return replace(node, words=(plural(node.count, "version"),))
+    if not own:
+        return replace(node, words=("where this was cloned from",))
+    words = []
+    if node.last == max(own):
+        words.append("head")
+    if (node.track, node.last) == here:
+        words.append("this handle")
+    if node.last not in own:
+        words.append("cleaned up")
+    with suppress(LancekitError):
+        found = reader.read(lines[node.track], node.last)
+        said = found.transaction_summary if found else None
+        if said is not None:
+            branch = said.operation == "Clone" and lines[node.track].branch is not None
+            first = said.read_version == 0
+            words.append("branched" if branch else operation_word(said.operation, first=first))
+            if said.message:
+                words.append(cut(clean(said.message), _NAME))
+    return replace(node, words=tuple(words))
+
+
+# ---- which versions of a line took in another line: found in few manifests of very many
+#
+# The config of a line's head says up to which version of which lines it has all; these numbers only
+# grow, so that the version which brought one is found by halves.
+
+#: merges of one line into another that are looked for, the newest first
+_MOST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    """Version `into` of a line has all that branch `source` had up to version `of`."""
+
+    kind: str
+    source: str
+    of: int
+    into: int
+
+
+class Reader:
+    """Reads versions, each once, and no more than so many; then it returns ``None``."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+        self._known: dict[tuple[Line, int], Snapshot] = {}
+
+    def read(self, line: Line, version: int) -> Snapshot | None:
+        """Return a version; ``VersionNotFoundError`` if it is gone."""
+        known = self._known.get((line, version))
+        if known is not None or self._left <= 0:
+            return known
+        self._left -= 1
+        found = self._known[line, version] = load_snapshot(line, version)
+        return found
+
+
+def merges_into(line: Line, versions: Sequence[int], reader: Reader) -> Iterator[_Merge]:
+    """Yield the newest merges into a line; none where manifests are too large or too damaged."""
+    if not versions:
+        return
+    with suppress(LancekitError):
+        head = reader.read(line, versions[-1])
+        keys = [key for key in head.manifest.config if key.startswith(MERGE_KEYS)] if head else []
+        for key in keys:
+            yield from _by(key, line, versions, reader)
+
+
+def _by(key: str, line: Line, versions: Sequence[int], reader: Reader) -> Iterator[_Merge]:
+    """Yield the merges that left one mark, the newest first."""
+    end = len(versions)
+    for _ in range(_MOST):
+        number, taken = _mark(reader.read(line, versions[end - 1]), key)
+        if not number:
+            return
+        place = bisect_left(
+            range(end), number, key=lambda at: _mark(reader.read(line, versions[at]), key)[0]
+        )
+        found = reader.read(line, versions[place])
+        said = found.transaction.transaction_properties if found and found.transaction else {}
+        source, _, version = said.get(f"{APPLIED}.theirs", "").rpartition("@")
+        if source and version == str(number):  # else it came along with another line's merge
+            kind = "fast-forward" if taken else "merge"
+            yield _Merge(kind, source, number, versions[place])
+        end = place
+        if not end:
+            return
+
+
+def _mark(snapshot: Snapshot | None, key: str) -> tuple[int, bool]:
+    number, *words = (snapshot.manifest.config.get(key, "") if snapshot else "").split() or [""]
+    return int(number) if number.isdecimal() else 0, FAST_FORWARD in words

@@ -1,0 +1,370 @@
+"""The one style of all figures: colours that are told apart, marks and dashes besides, two themes.
+
+matplotlib is imported when something is drawn.  A figure of ours has the colours of the light
+theme, each of which plays one part; its SVG has the variable of that part in its place
+(`style.css`), so that it is light or dark as what it stands in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from io import StringIO
+from math import log
+from typing import Any
+
+from lancekit._legible import shown
+from lancekit._notebook.render.html import Markup, element, sheet
+from lancekit._notebook.render.words import count, cut, size
+from lancekit._picture import Picture, without_warnings
+from lancekit.errors import InvalidTypeError
+
+__all__ = [
+    "DARK",
+    "DASHES",
+    "HATCHES",
+    "LIGHT",
+    "MARKS",
+    "Boxes",
+    "Canvas",
+    "Colours",
+    "boxes",
+    "bytes_axis",
+    "columns",
+    "count_axis",
+    "drawn",
+    "gauge",
+    "heading",
+    "label",
+    "picture",
+    "several",
+    "sparkline",
+    "width_of",
+]
+
+MARKS = ("o", "s", "^", "D", "v", "P")
+DASHES = ("-", (0, (6, 2)), (0, (2, 2)), (0, (7, 2, 2, 2)), (0, (4, 1)), (0, (1, 2)))
+#: of straight lines: dots take a thousand bytes each
+HATCHES = ("", "////", "\\\\\\\\", "||||", "xxxx", "----")
+_DPI = 100
+_POINTS = 72
+_TITLE = 50  # wider letters than most fonts have them fit
+_RC = {
+    "font.size": 10.5,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "svg.fonttype": "none",  # letters stay letters: to be read, found and copied
+    "svg.hashsalt": "lancekit",
+    "hatch.linewidth": 0.8,
+    "axes.formatter.useoffset": False,
+    "path.simplify": True,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Colours:
+    """The colours of a theme by the part they play; ``series`` are six that are told apart."""
+
+    text: str
+    quiet: str
+    line: str
+    ground: str
+    series: tuple[str, ...]
+
+    def parts(self) -> dict[str, str]:
+        """Return the variable of each colour."""
+        named = {"text": self.text, "quiet": self.quiet, "line": self.line, "ground": self.ground}
+        named |= {f"c{at}": colour for at, colour in enumerate(self.series)}
+        return {colour: f"var(--{name})" for name, colour in named.items()}
+
+
+LIGHT = Colours(
+    "#1f2328", "#57606a", "#d0d7de", "#ffffff",
+    ("#0a58ca", "#b34700", "#00664d", "#8a2f8f", "#6b5600", "#545d66"),
+)  # fmt: skip
+DARK = Colours(
+    "#e6edf3", "#9aa4af", "#3d444d", "#161b22",
+    ("#79b8ff", "#ffab70", "#56d4a7", "#e0a3e8", "#e3c85c", "#b1bac4"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Canvas:
+    """What to draw on: axes from the top, the colours to draw in, whether they are the user's."""
+
+    figure: Any
+    axes: Sequence[Any]
+    colours: Colours
+    given: bool = False
+
+
+def drawn(
+    title: str,
+    alt: str,
+    text: str,
+    paint: Callable[[Canvas], None],
+    *,
+    heights: Sequence[float] = (1.0,),
+    columns: int = 1,
+    inches: tuple[float, float] = (6.2, 3.0),
+    share: bool = False,
+    ax: Any = None,
+) -> Picture:
+    """Return a picture of what ``paint`` draws; of words alone where matplotlib is missing.
+
+    Parameters
+    ----------
+    title, alt, text
+        What it is, in few words; what it shows, in sentences; the same in lines.
+    paint
+        Draws.
+    heights
+        The rows of axes, and how high each is beside the others.
+    columns
+        How many axes stand in a row.
+    inches
+        How wide and how high.
+    share
+        Whether axes that stand in a column have one abscissa.
+    ax
+        The user's axes, one or several, which are drawn on instead.
+    """
+    title = cut(title, _TITLE)
+    said = f"{title}. {alt}"
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ImportError:
+        return Picture(alt=said, text=text)
+    with rc_context(_RC):
+        if ax is not None:
+            axes = list(ax.flat) if hasattr(ax, "flat") else list(ax) if several(ax) else [ax]
+            if not all(hasattr(one, "stairs") for one in axes) or not axes:
+                raise InvalidTypeError(f"ax is {shown(ax)}.", hint="Pass axes of matplotlib's.")
+            canvas = Canvas(axes[0].figure, axes, _theme_of(axes[0]), given=True)
+            paint(canvas)
+            for one in axes:
+                _plain(one, canvas.colours)
+            return Picture(
+                alt=said, text=text, figure=canvas.figure,
+                render=partial(_own_svg, canvas.figure, title, alt),
+            )  # fmt: skip
+        figure = Figure(figsize=inches, dpi=_DPI, layout="constrained", facecolor=LIGHT.ground)
+        grid = figure.subplots(len(heights), columns, height_ratios=heights, squeeze=False,
+                               sharex="col" if share else False)  # fmt: skip
+        canvas = Canvas(figure, list(grid.flat), LIGHT)
+        heading(figure, title)
+        paint(canvas)
+        for one in canvas.axes:
+            one.set_facecolor("none")
+            _plain(one, LIGHT)
+    return Picture(
+        alt=said, text=text, figure=figure, render=partial(_themed_svg, figure, title, alt)
+    )
+
+
+def several(ax: Any) -> bool:
+    """Tell whether a user gave more than one axes: a list of them, or an array."""
+    return hasattr(ax, "flat") or isinstance(ax, Sequence)
+
+
+def heading(figure: Any, title: str) -> None:
+    """Write a figure's title, at its left."""
+    figure.suptitle(title, x=0.012, ha="left", color=LIGHT.text, fontsize=12.5, weight="bold",
+                    parse_math=False)  # fmt: skip
+
+
+def label(axes: Any, words: str, colours: Colours) -> None:
+    """Write above axes what they show: level, so that it is read without turning the head."""
+    axes.set_title(words, loc="left", color=colours.quiet, fontsize=10, pad=4, parse_math=False)
+
+
+def _plain(axes: Any, colours: Colours) -> None:
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["bottom"].set_color(colours.line)
+    axes.tick_params(colors=colours.quiet, labelcolor=colours.text, length=0, labelsize=9.5)
+    for text in [*axes.get_xticklabels(), *axes.get_yticklabels()]:
+        text.set_parse_math(False)  # names are anyone's: a dollar sign must not start a formula
+
+
+def count_axis(axis: Any, bins: int = 4) -> None:
+    """Write whole numbers beside an axis, in groups of three digits."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: count(round(value))))
+    axis.set_major_locator(MaxNLocator(nbins=bins, integer=True))
+
+
+def bytes_axis(axis: Any, top: float, bins: int = 3) -> None:
+    """Write sizes beside an axis, at even numbers of a binary unit."""
+    from matplotlib.ticker import FuncFormatter, MultipleLocator
+
+    unit = 1024 ** int(log(max(top, 1), 1024))
+    steps = (unit * step for step in (0.25, 0.5, 1, 2, 5, 10, 20, 50, 100, 250, 500, 1000))
+    axis.set_major_locator(
+        MultipleLocator(next(s for s in steps if s * bins >= top or s >= unit * 1000))
+    )
+    axis.set_major_formatter(FuncFormatter(lambda value, _: size(round(value))))
+
+
+Boxes = Iterable[tuple[float, float, float, float]]
+
+
+def boxes(axes: Any, found: Boxes, **look: Any) -> None:
+    """Draw many rectangles (left, bottom, width, height) of one look as one path."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    corners, codes = list[tuple[float, float]](), list[Any]()
+    for x, y, w, h in found:
+        corners += [(x, y), (x + w, y), (x + w, y + h), (x, y + h), (x, y)]
+        codes += [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
+    if corners:
+        patch = PathPatch(Path(corners, codes), linewidth=look.pop("linewidth", 0), **look)
+        axes.add_patch(patch)
+
+
+# ---- SVG
+
+_INSIDE = re.compile(r"<svg\b[^>]*?viewBox=\"0 0 ([\d.]+) ([\d.]+)\"[^>]*>(.*)</svg>", re.DOTALL)
+_COLOUR = re.compile(r"#[0-9a-f]{6}\b")
+_TAG = re.compile(r"<[^>]*>")
+_NOTHING_SEEN = re.compile(
+    r"<metadata>.*?</metadata>|<!--.*?-->|<style .*?</style>|<defs>\s*</defs>|<g/>", re.DOTALL
+)
+#: what the tags of matplotlib have that a drawing in a page can do without
+_IN_TAGS = tuple(
+    (re.compile(pattern), instead)
+    for pattern, instead in (
+        (r' id="[a-zA-Z_.0-9]+_\d+"', ""),
+        (r' transform="rotate\(-?0 [^"]*"', ""),
+        (r"font-family: [^;\"]*;? ?", ""),
+        (r"(\d+\.\d)\d+(?=[\s,\"L)])", r"\1"),
+        (r"\s+", " "),
+        ("xlink:href", "href"),
+    )
+)
+
+
+def _saved(figure: Any, parts: Mapping[str, str]) -> tuple[float, float, str]:
+    """Return width, height and what is inside; variables stand for colours that play a part."""
+    from matplotlib import rc_context
+
+    out = StringIO()
+    with rc_context(_RC), without_warnings():
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    found = _INSIDE.search(out.getvalue())
+    if found is None:  # pragma: no cover  # another matplotlib's way to write it
+        raise ValueError("matplotlib wrote an SVG of an unknown form")
+
+    def tidy(tag: re.Match[str]) -> str:
+        text = tag[0]
+        for pattern, instead in _IN_TAGS:
+            text = pattern.sub(instead, text)
+        return _COLOUR.sub(lambda colour: parts.get(colour[0], colour[0]), text)
+
+    body = _TAG.sub(tidy, _NOTHING_SEEN.sub("", found[3]))
+    return float(found[1]), float(found[2]), re.sub(r">\s+<", "><", body.strip())
+
+
+def _themed_svg(figure: Any, title: str, alt: str) -> str:
+    return _framed(title, alt, *_saved(figure, LIGHT.parts()))
+
+
+def _own_svg(figure: Any, title: str, alt: str) -> str:
+    """Return the user's figure in the user's colours."""
+    return _framed(title, alt, *_saved(figure, {}))
+
+
+def _framed(title: str, alt: str, width: float, height: float, body: str) -> str:
+    zoom = _DPI / _POINTS
+    inside = element("g", Markup(body), transform=f"scale({zoom:.4f})")
+    return picture(title, alt, (round(width * zoom), round(height * zoom)), inside)
+
+
+def _theme_of(axes: Any) -> Colours:
+    """Return the colours that can be read on what is behind axes."""
+    from matplotlib.colors import to_rgba
+
+    for face in (axes.get_facecolor(), axes.figure.get_facecolor()):
+        red, green, blue, alpha = to_rgba(face)
+        if alpha > 0.5:
+            return DARK if 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.4 else LIGHT
+    return LIGHT
+
+
+# ---- what all drawings in SVG have in common
+
+#: nothing is narrower on a small screen: beyond it a drawing is scrolled, not shrunk
+_LEAST = 420
+
+
+def picture(title: str, alt: str, size: tuple[float, float], *inside: Markup) -> str:
+    """Return a whole drawing: its title and description first, for who does not see it."""
+    width, height = size
+    return element(
+        "svg",
+        element("title", title),
+        element("desc", alt),
+        element("style", Markup(sheet("lancekit._notebook.pictures"))),
+        element("rect", class_="ground", width=width, height=height),
+        *inside,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {width:g} {height:g}",
+        width=width,
+        height=height,
+        class_="lancekit-picture",
+        role="img",
+        aria_label=f"{title}. {alt}",
+        style=f"max-width:100%;min-width:{min(width, _LEAST):g}px;height:auto",
+    )
+
+
+def width_of(text: str, size: float = 12) -> float:
+    """Return about how wide a text is, a little more rather than less; wide letters count twice."""
+    return size * sum(0.6 if ord(letter) < 0x2E80 else 1.1 for letter in text)
+
+
+# ---- small drawings in letters: bars and lines of values
+
+_LEVELS = "▁▂▃▄▅▆▇█"
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def sparkline(values: Sequence[float], most: int = 60) -> str:
+    """Return values as a line of blocks, the largest the highest; of many, evenly some.
+
+    Examples
+    --------
+    >>> sparkline([0, 5, 10])
+    '▁▅█'
+    """
+    step = max(len(values) / most, 1)
+    some = [values[int(at * step)] for at in range(min(len(values), most))]
+    top = max(some, default=0) or 1
+    return "".join(_LEVELS[round(max(value, 0) / top * (len(_LEVELS) - 1))] for value in some)
+
+
+def gauge(share: float, width: int = 20) -> str:
+    """Return a share as a bar.
+
+    Examples
+    --------
+    >>> gauge(0.5, 4)
+    '██  '
+    """
+    eighths = round(min(max(share, 0), 1) * width * 8)
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(width)
+
+
+def columns(rows: Sequence[Sequence[str]], most: int = 48) -> list[str]:
+    """Return rows of words as lines whose cells stand below each other."""
+    shown = [[cut(cell, most) for cell in row] for row in rows]
+    widths = [max(map(len, cells)) for cells in zip(*shown, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in shown
+    ]

@@ -1,0 +1,104 @@
+"""Progress bars: in a notebook one that vanishes, on a terminal a line that is wiped."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from lancekit._ipython import in_kernel
+from lancekit._notebook.render.html import element, joined
+from lancekit._notebook.render.words import count, duration
+from lancekit.progress import Progress, Show
+
+__all__ = ["make_bar"]
+
+MARK = {"lancekit": "progress"}
+"""The metadata of a bar's output, by which a saved notebook can be rid of it."""
+
+LINE_SECONDS = 5.0
+"""How often a log, where no line can be wiped, gets a new one."""
+
+
+def make_bar(wanted: bool) -> Show | None:
+    """Return what shows progress to whoever looks on, or nothing.
+
+    Parameters
+    ----------
+    wanted
+        Whether there shall be lines of text if this is neither a notebook nor a terminal.
+    """
+    display = _notebook_display()
+    if display is not None:
+        return _NotebookBar(display)
+    if sys.stderr is not None and sys.stderr.isatty():
+        return _terminal_line
+    return _LogLines() if wanted and sys.stderr is not None else None
+
+
+def _notebook_display() -> Callable[..., Any] | None:
+    if not in_kernel():
+        return None
+    from IPython.display import display
+
+    return display
+
+
+def _text(progress: Progress) -> str:
+    """Return what is going on, how far it is in rows or else in tasks, and the time left."""
+    done, total = _counts(progress)
+    unit = "rows" if progress.rows else "tasks"
+    of = "" if total is None else f" of {count(total)}"
+    parts = [f"{count(done)}{of} {unit}"]
+    rate, left = progress.rows_per_second, progress.seconds_left
+    if rate is not None:
+        parts.append(f"{count(round(rate)) if rate >= 10 else f'{rate:.1f}'} rows/s")
+    parts.append(duration(progress.seconds) if left is None else f"{duration(left)} left")
+    return f"{progress.what}: {', '.join(parts)}"
+
+
+def _counts(progress: Progress) -> tuple[int, int | None]:
+    if progress.rows:
+        return progress.rows, progress.total_rows
+    return progress.done, progress.total
+
+
+class _NotebookBar:
+    def __init__(self, display: Callable[..., Any]) -> None:
+        self._display = display
+        self._handle: Any = None
+
+    def __call__(self, progress: Progress) -> None:
+        bundle = {"text/plain": "", "text/html": ""}
+        if not progress.finished:
+            bundle = {"text/plain": _text(progress), "text/html": _html(progress)}
+        if self._handle is None:
+            self._handle = self._display(bundle, raw=True, metadata=MARK, display_id=True)
+        else:
+            self._handle.update(bundle, raw=True, metadata=MARK)
+
+
+def _html(progress: Progress) -> str:
+    text, (done, total) = _text(progress), _counts(progress)
+    value = done if total else None  # without a total the bar only moves
+    bar = element("progress", aria_label=text, value=value, max=total or None)
+    return joined(bar, " ", element("span", text))
+
+
+def _terminal_line(progress: Progress) -> None:
+    width = shutil.get_terminal_size().columns - 1
+    text = "" if progress.finished else _text(progress)[:width]
+    # Erases the rest of the line, so that nothing of a longer one stays.
+    sys.stderr.write(f"\r{text}\x1b[K")
+    sys.stderr.flush()
+
+
+class _LogLines:
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.finished or progress.seconds >= self._next:
+            self._next = progress.seconds + LINE_SECONDS
+            print(_text(progress), file=sys.stderr, flush=True)

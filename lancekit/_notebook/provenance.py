@@ -1,0 +1,48 @@
+"""Which notebook and cell code runs in."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import PurePath
+from typing import Any
+
+from lancekit._ipython import active_shell
+from lancekit._provenance import Provenance
+
+__all__ = ["find"]
+
+_NUMBER = re.compile(r"In\[(\d+)\]")
+
+
+def find() -> Provenance | None:
+    """Return the cell that runs, with its text; in threads of a kernel its notebook alone."""
+    shell = active_shell()
+    number = None if shell is None else _running(shell)
+    if number is None:
+        named = _notebook(shell) if hasattr(shell, "kernel") else ""
+        return Provenance(notebook=named) if named else None
+    return Provenance(notebook=_notebook(shell), cell=str(number), source=_text(shell, number))
+
+
+def _running(shell: Any) -> int | None:
+    """Return the number of the cell whose code, not what it defined, is furthest out."""
+    frame, found = sys._getframe(), None
+    while frame.f_back:
+        frame = frame.f_back
+        name = shell.compile.format_code_name(frame.f_code.co_filename)
+        if name and (number := _NUMBER.search(name[1])):
+            found = int(number[1])
+    return found
+
+
+def _notebook(shell: Any) -> str:
+    # VS Code tells the kernel, and servers of Jupyter the process
+    path = shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME") or ""
+    return PurePath(str(path).replace("\\", "/")).name
+
+
+def _text(shell: Any, number: int) -> str:
+    cells = shell.history_manager.input_hist_raw
+    return str(cells[number]) if 0 < number < len(cells) else ""

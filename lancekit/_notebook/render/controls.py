@@ -1,0 +1,369 @@
+"""What widgets share: requests one at a time, tables of a page, code to copy, plans before changes.
+
+ipywidgets is loaded when a widget is made.  What can be interactive has a card as well, its static
+twin, which is put out with it: for saved notebooks, and for where no widget can be.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from abc import abstractmethod
+from collections.abc import Callable
+from contextvars import copy_context
+from datetime import datetime
+from functools import partial
+from importlib.util import find_spec
+from typing import Any, Generic, NoReturn, TypeVar
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from lancekit._display import HTML, Displayed
+from lancekit._ipython import active_shell, in_kernel
+from lancekit._lazy import cached_property
+from lancekit._legible import clean_line, python_value
+from lancekit._notebook.render.html import render_html, render_note
+from lancekit._notebook.render.models import Card, Column, Row, Table
+from lancekit._notebook.render.words import cell, clean, count, plural
+from lancekit.errors import InvalidTypeError, LancekitError
+from lancekit.options import options
+
+__all__ = [
+    "VIEW",
+    "Confirmed",
+    "Interactive",
+    "Latest",
+    "button",
+    "drawn",
+    "markup",
+    "page_table",
+    "panel",
+    "told_error",
+]
+
+#: what a front end draws a widget of
+VIEW = "application/vnd.jupyter.widget-view+json"
+#: characters of a value, values of a list; lines of an error, and characters of each
+_VALUE, _VALUES, _LINES, _ERROR = 80, 8, 12, 400
+#: in JupyterLab and nbconvert's pages: of a twin and the widget after it the widget is shown, and
+#: the twin where that is not there, in the place of a word of why
+_TWIN = """<style>
+:is(.jp-OutputArea-child, .output_area):has(.lancekit-twin):has(+ * .lancekit-panel),
+.jp-OutputArea-child:has(.lancekit-twin)
+  + .jp-OutputArea-child:has(> .jupyter-widgets):not(:has(.lancekit-panel)) { display: none; }
+</style>"""
+
+T = TypeVar("T")
+
+
+# ---- requests
+
+
+def _in_thread(run: Callable[[], None]) -> None:
+    """Run beside the kernel's messages, with the options that hold where it was asked for."""
+    context = copy_context()
+    threading.Thread(target=context.run, args=(run,), name="lancekit-widget", daemon=True).start()
+
+
+class Latest(Generic[T]):
+    """Does what was asked last, one at a time; what was overtaken before its turn is never done.
+
+    Parameters
+    ----------
+    work
+        What is done with a request, beside the kernel's messages.  It is given the request, and a
+        function that tells whether a newer one waits, so that long work can end early.
+    failed
+        What is done with an exception of ``work``.
+    start
+        How a thread is started.  Where there are none, ``work`` is done by whoever asks.
+
+    Examples
+    --------
+    >>> done = []
+    >>> latest = Latest(lambda request, overtaken: done.append(request), failed=done.append)
+    >>> latest.ask("now")
+    >>> latest.wait(10)
+    True
+    >>> done
+    ['now']
+    """
+
+    def __init__(
+        self,
+        work: Callable[[T, Callable[[], bool]], None],
+        failed: Callable[[Exception], None],
+        start: Callable[[Callable[[], None]], None] = _in_thread,
+    ) -> None:
+        self._work, self._failed, self._start = work, failed, start
+        self._changed = threading.Condition()
+        self._waiting: list[T] = []  # one at most
+        self._asked = 0
+        self._is_running = False
+
+    def ask(self, request: T) -> None:
+        """Have a request done, in the place of one that waits."""
+        with self._changed:
+            self._waiting = [request]
+            self._asked += 1
+            if self._is_running:
+                return
+            self._is_running = True
+        try:
+            self._start(self._run)
+        except RuntimeError:  # there are no threads, as where Python runs in a browser
+            self._run()
+
+    def stop(self) -> None:
+        """Forget what waits, and tell what is being done that nobody wants it."""
+        with self._changed:
+            self._waiting = []
+            self._asked += 1
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until nothing is being done; return whether it came to that."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._is_running, seconds)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if not self._waiting:
+                    self._is_running = False
+                    self._changed.notify_all()
+                    return
+                request, overtaken = self._waiting.pop(), partial(self._is_overtaken, self._asked)
+            try:
+                self._work(request, overtaken)
+            except Exception as error:  # nobody could catch it
+                self._failed(error)
+
+    def _is_overtaken(self, number: int) -> bool:
+        return self._asked != number
+
+
+# ---- what is shown
+
+
+def told_error(error: Exception) -> str:
+    """Return an exception as a few lines that are safe to read, and say what to do."""
+    name = "" if isinstance(error, LancekitError) else f"{type(error).__name__}: "
+    lines = f"{name}{error}".splitlines()
+    return "\n".join(clean_line(line, _ERROR) for line in lines[:_LINES])
+
+
+def drawn(value: object) -> str:
+    """Return a card, or what has one, as HTML; of an exception what it says."""
+    if isinstance(value, Card):
+        return render_html(value)
+    if isinstance(value, Exception):
+        return render_note(told_error(value), role="alert")
+    html: str | None = getattr(value, "_repr_html_", str)()
+    return html or render_note(clean(str(value)))
+
+
+def page_table(rows: pa.Table, caption: str, start: int, total: int | None) -> Table:
+    """Return some rows as a table that says which of how many they are.
+
+    Parameters
+    ----------
+    rows
+        The rows of a page, with all of their columns: of these, `options.display_columns` are shown
+        at most.
+    caption
+        What they are.
+    start
+        How many rows come before them.
+    total
+        How many rows there are in all; ``None`` if nobody counted them.
+    """
+    width = min(options.display_columns, rows.num_columns)
+    fields, columns = list(rows.schema)[:width], rows.columns[:width]
+    of = "rows that nobody counted" if total is None else plural(total, "row")
+    which = f"{count(start + 1)} to {count(start + rows.num_rows)}" if rows.num_rows else "none"
+    hidden = f"; {count(width)} of {plural(rows.num_columns, 'column')}"
+    return Table(
+        caption=caption,
+        columns=tuple(Column(clean(f.name), numeric=_is_number(f.type)) for f in fields),
+        rows=tuple(
+            Row(tuple(_value(column[at]) for column in columns)) for at in range(rows.num_rows)
+        ),
+        note=f"{which} of {of}{hidden if rows.num_columns > width else ''}",
+    )
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind)
+
+
+def _value(scalar: Any) -> str:
+    """Return a value as a cell; of what is long, its length and where it begins."""
+    if isinstance(scalar, pa.ExtensionScalar):
+        scalar = scalar.value
+    values = scalar.values if isinstance(scalar, pa.ListScalar) else None
+    if values is not None and len(values) > _VALUES:
+        first = ", ".join(map(_value, values[:_VALUES]))
+        return cell(f"[{first}, …] of {count(len(values))}", _VALUE)
+    value = None if scalar is None else python_value(scalar)
+    return plural(len(value), "byte") if isinstance(value, bytes) else cell(value, _VALUE)
+
+
+# ---- widgets
+
+
+def markup(html: str = "") -> Any:
+    """Return a widget that shows HTML."""
+    import ipywidgets
+
+    return ipywidgets.HTML(html, layout=ipywidgets.Layout(margin="2px 0", max_width="100%"))
+
+
+def panel(*children: Any) -> Any:
+    """Return widgets below each other, in the looks of cards, with a focus that can be seen."""
+    import ipywidgets
+
+    # as wide as cards: wide tables use the page
+    width = {"width": "fit-content", "min_width": "min(100%, 62em)", "max_width": "100%"}
+    made = ipywidgets.VBox(children, layout=ipywidgets.Layout(**width))
+    made.add_class("lancekit-panel")
+    return made
+
+
+def button(text: str, about: str, press: Callable[[], None]) -> Any:
+    """Return a button; ``about`` is what it is called where its text does not say enough."""
+    import ipywidgets
+
+    made = ipywidgets.Button(
+        description=text, tooltip=about, layout=ipywidgets.Layout(width="auto", min_width="40px")
+    )
+    made.on_click(lambda _: press())
+    return made
+
+
+class Confirmed(Generic[T]):
+    """A change that is shown before it is made: a button, the plan's card, then *apply* or not.
+
+    Both are done beside the kernel's messages; what they raise is shown in the card's place.
+
+    Parameters
+    ----------
+    text, about
+        What the button says, and what it is called.
+    plan
+        Makes the plan, an object with a card, and changes nothing.
+    apply
+        Makes the change that a plan is of, and returns what has a card, or nothing.  It is up to it
+        to refuse a plan that is out of date.
+    """
+
+    def __init__(
+        self, text: str, about: str, plan: Callable[[], T], apply: Callable[[T], object]
+    ) -> None:
+        import ipywidgets
+
+        self._plan, self._apply = plan, apply
+        self._planned: list[T] = []
+        self._latest = Latest[Callable[[], None]](lambda work, _: work(), self._failed)
+        self.ask = button(text, about, self._asked)
+        self.confirm = button("apply", f"{about}: apply what is shown", self._pressed)
+        self.leave = button("leave it", f"{about}: change nothing", self.clear)
+        self.shown = markup()
+        self._choice = ipywidgets.HBox([self.confirm, self.leave])
+        self.result = panel(self.shown, self._choice)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the plan."""
+        self._tell("")
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until nothing is being done; return whether it came to that."""
+        return self._latest.wait(seconds)
+
+    def _asked(self) -> None:
+        self._tell(render_note("looking at what this would do …", role="status"))
+        self._latest.ask(self._show)
+
+    def _show(self) -> None:
+        plan = self._plan()
+        self._tell(drawn(plan), plan)
+
+    def _pressed(self) -> None:
+        if self._planned:  # else it is the second press, or the plan is not on show yet
+            plan = self._planned.pop()
+            self._tell(render_note("at work …", role="status"))
+            self._latest.ask(lambda: self._do(plan))
+
+    def _do(self, plan: T) -> None:
+        result = self._apply(plan)
+        self._tell("" if result is None else drawn(result))
+
+    def _failed(self, error: Exception) -> None:
+        self._tell(drawn(error))
+
+    def _tell(self, html: str, *plans: T) -> None:
+        self._planned = [*plans]
+        self.shown.value = html
+        self._choice.layout.display = None if plans else "none"
+
+
+class Interactive(Displayed):
+    """What is a widget in a notebook, and a card wherever that cannot be."""
+
+    @abstractmethod
+    def _card(self, now: datetime) -> Card:
+        """Return the static twin."""
+
+    @abstractmethod
+    def _made(self) -> Any:
+        """Return the widget."""
+
+    @cached_property
+    def widget(self) -> Any:
+        """The widget, for what lays out several; made when it is first asked for."""
+        return self._made()
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidTypeError(
+            f"{type(self).__name__} is a widget: it can be neither copied nor sent.",
+            hint="Send the dataset, a plan or a result that it shows.",
+        )
+
+    def _ipython_display_(self) -> None:
+        """Put out the card, and the widget after it: where no widget can be, the card is seen.
+
+        In one output the widget would be all that JupyterLab and nbconvert look at, and what they
+        show of one whose kernel is gone is an error, or nothing.
+
+        Raises
+        ------
+        NotImplementedError
+            It is one output: there is no widget, or pages would show both.
+        """
+        bundle = self._repr_mimebundle_() if _shows_one_of_two() else {}
+        if not {HTML, VIEW} <= bundle.keys():
+            raise NotImplementedError
+        publish = active_shell().display_pub.publish
+        # the empty HTML is for who has no widgets, and would say so
+        widget = {VIEW: bundle.pop(VIEW), HTML: ""}
+        bundle[HTML] = f'<div class="lancekit-twin">{_TWIN}{bundle[HTML]}</div>'
+        publish(bundle)
+        publish(widget)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """Return the card as text and HTML, and the widget beside them if a notebook asks."""
+        bundle: dict[str, Any] = dict(super()._repr_mimebundle_(include, exclude))
+        if in_kernel() and find_spec("ipywidgets"):
+            try:
+                bundle[VIEW] = self.widget._repr_mimebundle_()[VIEW]
+            except Exception as error:  # a repr must neither raise nor vanish
+                bundle[HTML] = bundle.get(HTML, "") + drawn(error)
+        return bundle
+
+
+def _shows_one_of_two() -> bool:
+    """Return whether this is a kernel with widgets, whose pages have a cell's outputs together."""
+    if not (in_kernel() and find_spec("ipywidgets")) or "google.colab" in sys.modules:
+        return False
+    return "__vsc_ipynb_file__" not in active_shell().user_ns  # VS Code has each in a box

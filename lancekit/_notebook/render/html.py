@@ -1,0 +1,184 @@
+"""Cards as HTML: no script, no network, no identifiers; folding by ``<details>``."""
+
+from __future__ import annotations
+
+from functools import cache
+from html import escape
+from importlib.resources import files
+
+from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
+from lancekit._notebook.render.words import cut
+
+__all__ = [
+    "MAX_BYTES",
+    "Markup",
+    "element",
+    "joined",
+    "render_code",
+    "render_html",
+    "render_note",
+    "render_table",
+    "sheet",
+]
+
+#: no output is larger, whatever the names in it are
+MAX_BYTES = 50_000
+# how long cells may be, and whether hovering shows cut ones whole: the first that is small enough
+_SIZES = ((80, True), (80, False), (20, False))
+#: longer texts of cells are wrapped: times, identifiers and names are not
+_WRAPPED = 40
+
+
+def _style() -> Markup:
+    return element("style", Markup(sheet("lancekit._notebook.render")))
+
+
+def render_html(card: Card) -> str:
+    """Render a card as one ``<div>`` that brings its style along."""
+    for most, hover in _SIZES:
+        html = _card(card, most, hover)
+        if len(html.encode()) <= MAX_BYTES:
+            break
+    return html
+
+
+def render_note(text: str, role: str = "") -> str:
+    """Render a line; ``role`` is ``"status"`` or ``"alert"`` where it is to be read aloud."""
+    return _bare(element("p", text, class_="note", role=role))
+
+
+def render_code(text: str) -> str:
+    """Render code to be copied: one click marks all of it."""
+    return _bare(element("pre", element("code", text)))
+
+
+def render_table(table: Table) -> str:
+    """Render a table alone, for what is put together of several."""
+    return _bare(_section(table, *_SIZES[0]))
+
+
+def _bare(*children: str) -> Markup:
+    return element("div", _style(), *children, class_="lancekit bare")
+
+
+def _card(card: Card, most: int, hover: bool) -> Markup:
+    return element(
+        "div",
+        _style(),
+        element(
+            "p",
+            element("span", card.kind, class_="kind"),
+            " ",
+            element("b", card.title),
+            *(f" · {part}" for part in card.headline),
+            class_="head",
+        ),
+        _facts(card.facts),
+        *(_section(table, most, hover) for table in card.tables),
+        class_="lancekit",
+        role="group",
+        aria_label=f"{card.kind} {card.title}",
+    )
+
+
+def _facts(facts: tuple[Fact, ...]) -> Markup:
+    if not facts:
+        return Markup()
+    pairs = (
+        joined(
+            element("dt", fact.label),
+            element("dd", element("code", fact.value) if fact.code else fact.value),
+        )
+        for fact in facts
+    )
+    return element("dl", *pairs)
+
+
+def _section(table: Table, most: int, hover: bool) -> Markup:
+    note = element("p", table.note, class_="note") if table.note else Markup()
+    if not table.rows:
+        return joined(element("p", table.caption, class_="note"), note)
+    if not table.folded:
+        return joined(_table(table, most, hover), note)
+    return element("details", element("summary", table.caption), _table(table, most, hover), note)
+
+
+def _table(table: Table, most: int, hover: bool) -> Markup:
+    head = (element("th", c.title, scope="col", class_=_class(c)) for c in table.columns)
+    body = (_row(row, table.columns, most, hover) for row in table.rows)
+    grid = element(
+        "table",
+        element("caption", table.caption),
+        element("thead", element("tr", *head)),
+        element("tbody", *body),
+    )
+    # whoever has no mouse scrolls it by keys, and so has to reach it
+    named = {"role": "group", "aria-label": cut(table.caption, 80)}
+    return element("div", grid, class_="scroll", tabindex="0", **named)
+
+
+def _row(row: Row, columns: tuple[Column, ...], most: int, hover: bool) -> Markup:
+    # a row that goes on with the one above has no name of its own
+    cells = (
+        _cell(text, _class(column, place in row.marked), place == 0 and text != "", most, hover)
+        for place, (text, column) in enumerate(zip(row.cells, columns, strict=True))
+    )
+    return element("tr", *cells, class_="quiet" if row.quiet else "")
+
+
+def _cell(text: str, class_: str, first: bool, most: int, hover: bool) -> Markup:
+    shown = cut(text, most)
+    return element(
+        "th" if first else "td",
+        shown,
+        scope="row" if first else "",
+        class_=" ".join(filter(None, (class_, "long" if len(shown) > _WRAPPED else ""))),
+        title=text if hover and shown != text else "",
+    )
+
+
+def _class(column: Column, marked: bool = False) -> str:
+    return " ".join(["number"] * column.numeric + ["marked"] * marked)
+
+
+# ---- elements of HTML and SVG: every string in them is escaped that is not markup already
+
+
+class Markup(str):
+    """A string that is markup already."""
+
+    __slots__ = ()
+
+
+def element(name: str, *children: str, **attributes: object) -> Markup:
+    """Return an element.
+
+    Attributes that are ``None`` or empty are left out; underscores of their names are dashes, and a
+    trailing one is dropped.
+
+    Examples
+    --------
+    >>> element("p", "a < b", element("b", "c"), class_="note", role="")
+    '<p class="note">a &lt; b<b>c</b></p>'
+    """
+    pairs = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(_said(value))}"'
+        for key, value in attributes.items()
+        if value not in {None, ""}
+    )
+    return Markup(f"<{name}{pairs}>{joined(*children)}</{name}>")
+
+
+def joined(*children: str) -> Markup:
+    """Return what stands one after the other."""
+    return Markup("".join(c if isinstance(c, Markup) else escape(c, quote=False) for c in children))
+
+
+def _said(value: object) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+@cache
+def sheet(package: str) -> str:
+    """Return the rules of a package's ``style.css``, in one line."""
+    return " ".join((files(package) / "style.css").read_text(encoding="utf-8").split())

@@ -1,0 +1,250 @@
+"""Workbenches: changes that are put together by clicks, looked at, applied and taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit._api.merge_builder import MergeInsertBuilder
+from lancekit._notebook.cards.common import ref
+from lancekit._notebook.render.controls import button, drawn, markup
+from lancekit._notebook.render.html import render_note, render_table
+from lancekit._notebook.render.words import clean, count, cut, plural, told
+from lancekit._notebook.workbench.branch_bench import PAGE, BranchBench, conflict_table
+from lancekit._notebook.workbench.merge_bench import MergeBench
+from lancekit._notebook.workbench.picks import SIDES, key_of
+from lancekit._notebook.workbench.rules import CHOICES
+from lancekit._notebook.workbench.shell import Shell, chosen, layout, picker, shown_if, side_by_side
+from lancekit._notebook.workbench.steps import Turn
+from lancekit._operations.lineage.branch_merge import BranchMergePlan
+from lancekit._operations.lineage.conflicts import ConflictedRow
+from lancekit.options import options
+
+__all__ = ["open_branches", "open_merge"]
+
+
+def open_merge(
+    builder: MergeInsertBuilder, data: Any, schema: pa.Schema | None = None
+) -> MergeBench:
+    """Return the workbench of a merge-insert, and the first preview, unless Spark makes that."""
+    return MergeBench(builder, data, schema, _merge_panel)
+
+
+def open_branches(plan: BranchMergePlan) -> BranchBench:
+    """Return the workbench of a merge of branches."""
+    return BranchBench(plan, _branch_panel)
+
+
+# ---- the widgets of the workbench of a merge of branches
+
+
+def _branch_panel(bench: BranchBench) -> Any:
+    """Return the widgets, which show every step."""
+    made = _BranchPanel(bench)
+    bench.watch(made.draw)
+    made.draw()
+    return made.box
+
+
+class _BranchPanel:
+    def __init__(self, bench: BranchBench) -> None:
+        import ipywidgets
+
+        self._bench = bench
+        nobody = ("none: pick below", "fail")
+        self._every = picker("side for all", [nobody, *SIDES.items()], self._choose_every)
+        self._columns = side_by_side()
+        self._rows = ipywidgets.VBox()
+        self._back = button("◀ before", "conflicts before these", lambda: self._turn(-1))
+        self._on = button("after ▶", "conflicts after these", lambda: self._turn(1))
+        self._which = markup()
+        self._pages = side_by_side(self._back, self._which, self._on)
+        self._view = markup()
+        self._shell = Shell(bench, "merge")
+        choices = ipywidgets.VBox([self._every, self._columns, self._rows, self._pages])
+        self.box = self._shell.box(choices, self._view)
+        self._by_column: dict[str, Any] = {}
+        self._by_row: list[tuple[ConflictedRow, Any, Any]] = []
+        self._drawn: list[ConflictedRow] | None = None
+
+    def _choose_every(self, side: str) -> None:
+        picks = self._bench.state.chosen
+        self._bench.choose(type(picks)(every=side, columns=picks.columns, rows=picks.rows))
+
+    def _turn(self, by: int) -> None:
+        self._bench.send(Turn(self._bench.start // PAGE + by))
+
+    def draw(self) -> None:
+        """Show the state of the bench."""
+        state, plan = self._bench.state, self._bench.plan
+        chosen(self._every, state.chosen.every)
+        rows = self._bench.shown()
+        if rows is not self._drawn:
+            self._build(rows)
+        columns, by_row = dict(state.chosen.columns), dict(state.chosen.rows)
+        for name, pick in self._by_column.items():
+            chosen(pick, columns.get(name, ""))
+        for row, pick, shown in self._by_row:
+            chosen(pick, by_row.get(key_of(row), ""))
+            shown.value = render_table(conflict_table(row, state.chosen))
+        total, start = 0 if plan is None else plan.num_conflicts, self._bench.start
+        shown_if(self._every, _num_conflicts(plan) > 0)
+        shown_if(self._pages, total > PAGE)
+        which = f"{count(start + 1)} to {count(start + len(rows))} of {plural(total, 'conflict')}"
+        self._which.value = render_note(which)
+        self._back.disabled, self._on.disabled = start == 0, start + PAGE >= total
+        where = "" if plan is None else f"{clean(plan.theirs[0])} into {ref(*plan.ours)}"
+        self._shell.draw(self._bench.code, self._said(), where)
+        done = state.phase == "done"
+        self._view.value = "" if done else drawn(self._bench.view(datetime.now(UTC), why=False))
+
+    def _said(self) -> str:
+        plan = self._bench.plan
+        if plan is None or not (total := _num_conflicts(plan)):
+            return "no conflicts"
+        left = plan.num_unsettled
+        said = f"{count(total - left)} of {plural(total, 'conflict')} settled"
+        return f"{said}; pick a side for the others" if left else said
+
+    def _build(self, rows: list[ConflictedRow]) -> None:
+        """Make the widgets of other conflicts."""
+        import ipywidgets
+
+        self._drawn, plan = rows, self._bench.plan
+        changed = {} if plan is None else plan.conflicts.by_name
+        whole = () if plan is None else plan.conflicts.by_column
+        can = {one.column: one.sides for one in whole}
+        names = list(dict.fromkeys([*can, *changed]))[: options.display_columns]
+        self._by_column = {
+            name: picker(
+                f"{clean(name, 20)} ({_told(name, changed)})",
+                [("as all", ""), *((side, SIDES[side]) for side in can.get(name, tuple(SIDES)))],
+                self._of(name),
+            )
+            for name in names
+        }
+        self._columns.children = tuple(self._by_column.values())
+        self._by_row = []
+        for row in rows:
+            sides = [("as its columns", ""), *SIDES.items()]
+            pick = picker(cut(told(row.key), 40), sides, self._of_row(row))
+            self._by_row.append((row, pick, markup()))
+        self._rows.children = tuple(
+            ipywidgets.VBox([shown, pick]) for _, pick, shown in self._by_row
+        )
+
+    def _of(self, name: str) -> Any:
+        bench = self._bench
+        return lambda side: bench.choose(bench.state.chosen.with_column(name, side))
+
+    def _of_row(self, row: ConflictedRow) -> Any:
+        bench, key = self._bench, key_of(row)
+        return lambda side: bench.choose(bench.state.chosen.with_row(key, side))
+
+
+def _told(name: str, changed: Mapping[str, int]) -> str:
+    return plural(changed[name], "row") if name in changed else "the column"
+
+
+def _num_conflicts(plan: BranchMergePlan | None) -> int:
+    return 0 if plan is None else plan.num_conflicts + len(plan.conflicts.by_column)
+
+
+# ---- the widgets of a merge-insert's workbench
+
+#: which texts a rule asks for, and in which case; what stands in them at first
+_TEXTS = {
+    "condition": ("matched", "update if", "update if", "source.price > target.price"),
+    "expr": ("lacked", "delete if", "delete if", "price > 10"),
+}
+
+
+def _merge_panel(bench: MergeBench) -> Any:
+    """Return the widgets, which show every step."""
+    made = _MergePanel(bench)
+    bench.watch(made.draw)
+    made.draw()
+    return made.box
+
+
+class _MergePanel:
+    def __init__(self, bench: MergeBench) -> None:
+        import ipywidgets
+
+        self._bench = bench
+
+        self._on = ipywidgets.SelectMultiple(
+            options=[(clean(name), name) for name in bench.columns],
+            rows=min(max(len(bench.columns), 2), 5),
+            description="key",
+            **layout(),
+        )
+        self._on.observe(lambda change: self._choose(on=tuple(change["new"])), "value")
+        self._rules = {
+            name: picker(choice.label, choice.options.items(), self._chooser(name))
+            for name, choice in CHOICES.items()
+        }
+        self._texts = {}
+        for name, (*_, label, example) in _TEXTS.items():
+            text = ipywidgets.Text(
+                description=label, placeholder=example, continuous_update=False, **layout("480px")
+            )
+            text.observe(lambda change, name=name: self._choose(**{name: change["new"]}), "value")
+            self._texts[name] = text
+        columns = [(clean(name), name) for name in bench.held.schema.names]
+        self._largest = picker(
+            "the largest", [("choose a column", ""), *columns], self._chooser("largest")
+        )
+        self._shell = Shell(bench, "apply")
+        self._view = markup()
+        rules, texts = self._rules, self._texts
+        choices = ipywidgets.VBox(
+            [
+                self._on,
+                side_by_side(rules["matched"], texts["condition"]),
+                rules["alone"],
+                side_by_side(rules["lacked"], texts["expr"]),
+                side_by_side(rules["twice"], self._largest),
+            ]
+        )
+        self.box = self._shell.box(choices, self._view)
+
+    def _chooser(self, name: str) -> Any:
+        return lambda value: self._choose(**{name: value})
+
+    def _choose(self, **changes: Any) -> None:
+        self._bench.choose(replace(self._bench.state.chosen, **changes))
+
+    def draw(self) -> None:
+        """Show the state of the bench."""
+        state = self._bench.state
+        rules = state.chosen
+        chosen(self._on, rules.on)
+        for name, widget in self._rules.items():
+            chosen(widget, getattr(rules, name))
+        for name, (rule, case, *_) in _TEXTS.items():
+            chosen(self._texts[name], getattr(rules, name))
+            shown_if(self._texts[name], getattr(rules, rule) == case)
+        chosen(self._largest, rules.largest)
+        shown_if(self._largest, rules.twice == "largest")
+        plan = state.plan
+        where = "" if plan is None else f"to {ref(plan.branch, plan.version)}"
+        self._shell.draw(self._bench.code, self._said(), where)
+        done = state.phase == "done"
+        self._view.value = "" if done else drawn(self._bench.view(datetime.now(UTC), why=False))
+
+    def _said(self) -> str:
+        plan = self._bench.state.plan
+        if plan is None:
+            return ""
+        counts = {
+            "insert": plan.num_inserted_rows,
+            "update": plan.num_updated_rows,
+            "delete": plan.num_deleted_rows,
+            "leave": plan.num_unchanged_rows,
+        }
+        return "would " + ", ".join(f"{word} {count(number)}" for word, number in counts.items())

@@ -1,0 +1,199 @@
+"""A workbench: what happens is a step of its state, and some states ask for work.
+
+Previews are made beside the kernel's messages, one at a time; changes within one, so that the next
+cell finds the dataset as it is then.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+from lancekit._api.history import History
+from lancekit._notebook.cards.common import checkout
+from lancekit._notebook.cards.results import named_versions
+from lancekit._notebook.render.controls import Interactive, Latest
+from lancekit._notebook.workbench.steps import (
+    Applied,
+    Apply,
+    Choose,
+    Event,
+    Failed,
+    Look,
+    Moved,
+    Previewed,
+    Refused,
+    Said,
+    State,
+    Turn,
+    Undo,
+    Undone,
+    step,
+)
+from lancekit._operations.restore import undo_version
+from lancekit._versions.line import Line
+from lancekit._versions.snapshot import Snapshot, load_snapshot
+from lancekit.errors import InvalidArgumentError
+
+__all__ = ["Bench", "taken_back"]
+
+C = TypeVar("C")
+
+
+class Bench(Interactive, Generic[C]):
+    """Choices that are previewed, applied and taken back; subclasses know of what.
+
+    Parameters
+    ----------
+    chosen
+        What is chosen at first.
+    panel
+        Makes the widgets, and has `watch` tell it of what happens.
+    on_demand
+        Whether previews are made only when somebody asks.
+    """
+
+    def __init__(self, chosen: C, panel: Callable[[Any], Any], *, on_demand: bool = False) -> None:
+        self._panel = panel
+        self.state = State(
+            chosen=chosen, on_demand=on_demand, phase="waiting" if on_demand else "looking"
+        )
+        self._draw: Callable[[], None] = lambda: None
+        self._lock = threading.RLock()
+        self._previews = Latest[C](lambda chosen, _: self._look(chosen), self._broken)
+
+    # ---- what subclasses know
+
+    @abstractmethod
+    def _preview(self, chosen: C) -> Any:
+        """Return a plan; nothing is written."""
+
+    @abstractmethod
+    def _moved(self, plan: Any) -> str:
+        """Return what happened since a plan was made that it does not know of, if anything."""
+
+    @abstractmethod
+    def _read(self, plan: Any) -> int:
+        """Return the version that a plan would change."""
+
+    @abstractmethod
+    def _apply(self, plan: Any) -> Any:
+        """Do what a plan says, and return the result."""
+
+    @abstractmethod
+    def _take_back(self, result: Any) -> str:
+        """Take a result back, and say what that made."""
+
+    def _drop(self, plan: Any) -> None:
+        """Let go of what a plan holds that is not needed any more."""
+
+    # ---- what happens
+
+    def choose(self, chosen: C) -> None:
+        """Choose something else."""
+        self.send(Choose(chosen))
+
+    def look(self) -> None:
+        """Ask for a preview."""
+        self.send(Look())
+
+    @property
+    def can_apply(self) -> bool:
+        """Whether what is shown is chosen, and can be done."""
+        return self.state.can_apply
+
+    @property
+    def hindrance(self) -> str:
+        """What to tell who wants to apply what cannot be."""
+        return "There is no preview to apply."
+
+    def apply(self) -> None:
+        """Do what is shown, unless others wrote since: then what it would do now is shown."""
+        self.send(Apply() if self.can_apply else Said(self.hindrance))
+
+    def undo(self) -> None:
+        """Take back what was done last, unless others wrote since."""
+        self.send(Undo() if self.state.can_undo else Said("There is nothing to undo."))
+
+    def watch(self, draw: Callable[[], None]) -> None:
+        """Have somebody told of every step."""
+        self._draw = draw
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until no preview is being made; return whether it came to that."""
+        return self._previews.wait(seconds)
+
+    def send(self, event: Event) -> None:
+        """Take a step, show what came of it, and do the work that it asks for."""
+        with self._lock:
+            before, self.state = self.state, step(self.state, event)
+            state = self.state
+            if before.plan is not None and before.plan is not state.plan:
+                self._drop(before.plan)
+            if isinstance(event, Previewed) and event.plan is not state.plan:
+                self._drop(event.plan)
+            self._draw()
+        if state is before or isinstance(event, Turn | Said):
+            return
+        if state.phase == "looking":
+            self._previews.ask(state.chosen)
+        elif state.phase == "applying":
+            self._work(lambda: self._applied(state))
+        elif state.phase == "undoing":
+            self._work(lambda: Undone(self._take_back(state.result)))
+
+    def _work(self, work: Callable[[], Event]) -> None:
+        try:
+            event = work()
+        except KeyboardInterrupt:
+            event = Refused(InvalidArgumentError("It was stopped.", hint="Look at ds.versions()."))
+        except Exception as error:  # nobody could catch it
+            event = Refused(error)
+        self.send(event)
+
+    def _applied(self, state: State[C]) -> Event:
+        if notice := self._moved(state.plan):
+            return Moved(self._preview(state.chosen), notice)
+        result = self._apply(state.plan)
+        read = self._read(state.plan)
+        late = f"Others wrote in that moment: it was done on version {result.read_version}."
+        return Applied(result, "" if result.read_version == read else late)
+
+    def _made(self) -> Any:
+        return self._panel(self)
+
+    def _look(self, chosen: C) -> None:
+        try:
+            event: Event = Previewed(chosen, self._preview(chosen))
+        except Exception as error:
+            event = Failed(chosen, error)
+        self.send(event)
+
+    def _broken(self, error: Exception) -> None:
+        """Show what went wrong with showing; there is nothing better to be done."""
+        with suppress(Exception):
+            self.send(Refused(error))
+
+
+def taken_back(line: Line, version: int) -> tuple[Snapshot, None]:
+    """Take the newest version of a line back, and return the new one, for a handle to move.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Others have written since, which it names.
+    RetryableConflictError
+        They do so now.
+    """
+    newer, names = named_versions(History(line), version)
+    if newer:
+        raise InvalidArgumentError(
+            f"Version {version} is not taken back: others wrote since. {names}.",
+            hint=f"ds.revert({version}) takes back its rows alone, "
+            f"{checkout(line.name, version - 1)}.restore() what came after it, too.",
+            version=version,
+        )
+    return undo_version(load_snapshot(line, version)), None

@@ -1,0 +1,228 @@
+"""The workbench of a merge of branches: a side for each conflict, by row, by column or for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from lancekit._notebook.cards.common import ref
+from lancekit._notebook.cards.results import branch_plan_card
+from lancekit._notebook.render.controls import told_error
+from lancekit._notebook.render.models import Card, Column, Row, Table
+from lancekit._notebook.render.words import cell, clean, count, plural, told
+from lancekit._notebook.workbench.bench import Bench, taken_back
+from lancekit._notebook.workbench.merge_bench import code_fact
+from lancekit._notebook.workbench.picks import Picks, code_of, picks_of, sides_of
+from lancekit._notebook.workbench.steps import State
+from lancekit._operations.common.results import ApplyResult
+from lancekit._operations.lineage.branch_merge import BranchMergePlan
+from lancekit._operations.lineage.column_conflicts import ColumnConflict
+from lancekit._operations.lineage.conflicts import ConflictedRow, Conflicts
+from lancekit._versions.listing import list_versions
+from lancekit.errors import InvalidArgumentError
+from lancekit.options import options
+
+__all__ = ["PAGE", "BranchBench", "conflict_table"]
+
+#: conflicts that are shown at a time
+PAGE = 5
+
+
+class BranchBench(Bench[Picks]):
+    """A merge of one branch into another; `BranchMergePlan.interactive` makes it.
+
+    Parameters
+    ----------
+    plan
+        The merge, and what was said of its conflicts before.
+    panel
+        Makes the widgets.
+    """
+
+    def __init__(self, plan: BranchMergePlan, panel: Callable[[BranchBench], Any]) -> None:
+        super().__init__(picks_of(plan), panel)
+        self.state = replace(self.state, phase="ready", plan=plan)
+        #: the newest plan: after the merge, too, the code is that of one
+        self._newest = plan
+        self._shown: dict[int, tuple[BranchMergePlan, list[ConflictedRow]]] = {}
+
+    @property
+    def code(self) -> str:
+        """The call that does what is chosen."""
+        return code_of(self._newest, self.state.chosen)
+
+    @property
+    def can_apply(self) -> bool:
+        """Whether every conflict has a side, too."""
+        return super().can_apply and not self.state.plan.num_unsettled
+
+    @property
+    def hindrance(self) -> str:
+        """What to tell who wants to merge what cannot be."""
+        left = self.state.can_apply
+        return "Pick a side for the other conflicts first." if left else super().hindrance
+
+    @property
+    def plan(self) -> BranchMergePlan | None:
+        """The newest plan, also if one of other choices failed; none after the merge."""
+        return None if self.state.phase == "done" else self._newest
+
+    @property
+    def start(self) -> int:
+        """How many conflicts come before those that are shown."""
+        plan = self.plan
+        pages = 1 if plan is None else max(-(-plan.num_conflicts // PAGE), 1)
+        return min(self.state.page, pages - 1) * PAGE
+
+    def shown(self) -> list[ConflictedRow]:
+        """Return the conflicts that are shown; they are read once for a plan."""
+        plan, start = self.plan, self.start
+        if plan is None:
+            return []
+        ends = (plan.base, plan.ours, plan.theirs)
+        held = self._shown.get(start)
+        if held is None or (held[0].base, held[0].ours, held[0].theirs) != ends:
+            self._shown = {start: (plan, plan.conflicts.sample(PAGE, offset=start))}
+        return self._shown[start][1]
+
+    def view(self, now: datetime, *, why: bool = True) -> Card:
+        """Return what is shown of the plan, and ``why`` there is none."""
+        card = _branch_bench_card(self.state, now, why=why)
+        plan = self.state.plan
+        return card if plan is None else replace(card, tables=tuple(_unfit_table(plan.conflicts)))
+
+    # ---- what a workbench asks for
+
+    def _preview(self, chosen: Picks) -> BranchMergePlan:
+        self._newest = self._newest.resolved(sides_of(chosen))
+        return self._newest
+
+    def _moved(self, plan: BranchMergePlan) -> str:
+        ends = ((plan._source, plan.theirs), (plan._target, plan.ours))
+        moved = [
+            f"{ref(*seen)} became {ref(line.name, latest)}"
+            for line, seen in ends
+            if (latest := list_versions(line).latest) != seen[1]
+        ]
+        if not moved:
+            return ""
+        listed = " and ".join(moved)
+        return f"Others wrote: {listed}. This is what would happen now; merge again."
+
+    def _read(self, plan: BranchMergePlan) -> int:
+        return plan.ours[1]
+
+    def _apply(self, plan: BranchMergePlan) -> ApplyResult:
+        return plan.apply()
+
+    def _take_back(self, result: ApplyResult) -> str:
+        if result.version == result.read_version:
+            raise InvalidArgumentError("The merge had nothing to do, so there is nothing to undo.")
+        line = self._newest._target
+        self._newest._land(lambda _: taken_back(line, result.version))
+        where, there = ref(line.name, result.version + 1), ref(line.name, result.version - 1)
+        return f"Taken back: {where} has the rows of {there}."
+
+    # ---- how it is shown
+
+    def _card(self, now: datetime) -> Card:
+        card, plan, rows = self.view(now), self.plan, self.shown()
+        tables = card.tables
+        if plan is not None and rows:
+            picks = self.state.chosen
+            tables = (_conflicts_table(rows, picks, self.start, plan.num_conflicts), *tables)
+        return replace(card, facts=(*card.facts, code_fact(self.code)), tables=tables)
+
+    def _plain(self) -> str:
+        return f"BranchBench({' into '.join((self._newest.theirs[0], self._newest.ours[0]))})"
+
+
+# ---- what the workbench of a merge of branches shows: each conflict, and what would become of it
+
+#: what became of the row: by ours, then by theirs
+_KINDS = {
+    "update/update": "both changed it",
+    "insert/insert": "both inserted it",
+    "update/delete": "ours changed it, theirs deleted it",
+    "delete/update": "ours deleted it, theirs changed it",
+}
+_COLUMNS = ("column", "base", "ours", "theirs", "becomes")
+_UNDECIDED = "? pick a side"
+
+
+def _branch_bench_card(state: State[Picks], now: datetime, *, why: bool = True) -> Card:
+    """Return what the merge would do, or that there is no plan, and ``why``."""
+    plan = state.plan
+    if isinstance(plan, BranchMergePlan):
+        card = branch_plan_card(plan, now)
+        left = f"{count(plan.num_unsettled)} without a side" if plan.num_unsettled else ""
+        told_facts = tuple(fact for fact in card.facts if fact.label != "next")
+        return replace(card, headline=tuple(filter(None, [*card.headline, left])), facts=told_facts)
+    headline: tuple[str, ...] = ()
+    if why and state.error is not None:
+        headline = (" ".join(told_error(state.error).split()),)
+    return Card(kind="Merge plan", title="no plan", headline=headline)
+
+
+def conflict_table(row: ConflictedRow, picks: Picks) -> Table:
+    """Return one conflict: of each column what it was, is on both sides, and would become."""
+    names = row.columns[: options.display_columns]
+    more = len(row.columns) - len(names)
+    return Table(
+        caption=f"{told(row.key)}: {_KINDS[row.kind]}",
+        columns=tuple(map(Column, _COLUMNS)),
+        rows=tuple(_value_row(row, name, picks) for name in names),
+        note=f"{plural(more, 'more column')}" if more else "",
+    )
+
+
+def _value_row(row: ConflictedRow, name: str, picks: Picks) -> Row:
+    sides = {"ours": row.ours, "theirs": row.theirs}
+    side = picks.of(row, name)
+    becomes = _UNDECIDED if side == "fail" else _shown(sides[side], name)
+    base = _shown(row.base, name, "—")
+    cells = (clean(name), base, *(_shown(one, name) for one in sides.values()))
+    marked = {"ours": 2, "theirs": 3}.get(side)
+    return Row((*cells, becomes), marked=frozenset(filter(None, [marked, 4])))
+
+
+def _shown(values: dict[str, Any] | None, name: str, without: str = "deleted") -> str:
+    return without if values is None else cell(values.get(name), 80)
+
+
+def _conflicts_table(rows: Sequence[ConflictedRow], picks: Picks, start: int, total: int) -> Table:
+    """Return several conflicts in one table: the static twin of theirs."""
+    lines: list[Row] = []
+    for row in rows:
+        for one in conflict_table(row, picks).rows:
+            marked = frozenset(place + 1 for place in one.marked)
+            lines.append(Row((told(row.key), *one.cells), marked=marked))
+    which = f"{count(start + 1)} to {count(start + len(rows))}" if rows else "none"
+    return Table(
+        caption="Conflicts",
+        columns=tuple(map(Column, ("row", *_COLUMNS))),
+        rows=tuple(lines[: 5 * options.display_rows]),
+        note=f"{which} of {plural(total, 'row')}",
+    )
+
+
+def _unfit_table(conflicts: Conflicts) -> Iterator[Table]:
+    """Yield the columns of which each side made something else, if there are any."""
+    if conflicts.by_column:
+        yield Table(
+            caption="Conflicts of columns",
+            columns=tuple(map(Column, ("column", "ours", "theirs", "what becomes of it"))),
+            rows=tuple(
+                Row((clean(one.column), clean(one.ours), clean(one.theirs), _fate(one)))
+                for one in conflicts.by_column[: options.display_columns]
+            ),
+        )
+
+
+def _fate(one: ColumnConflict) -> str:
+    if one.side is not None:
+        return f"as {one.side} has it"
+    ways = " or ".join(one.sides)
+    return f"{_UNDECIDED}: {ways}" if ways else "refused: change it on both sides first"

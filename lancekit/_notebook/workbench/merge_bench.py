@@ -1,0 +1,244 @@
+"""The workbench of a merge-insert: keys and rules by clicks, and what they would do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit._api.merge_builder import MergeInsertBuilder
+from lancekit._notebook.cards.common import facts, ref
+from lancekit._notebook.cards.merge_plan import merge_plan_card
+from lancekit._notebook.render.controls import told_error
+from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
+from lancekit._notebook.render.words import cell, clean, count, listing, plural
+from lancekit._notebook.workbench.bench import Bench, taken_back
+from lancekit._notebook.workbench.rules import Rules, built, code_of, rules_of
+from lancekit._notebook.workbench.source import Drift, Held, Odd, drift, hold
+from lancekit._notebook.workbench.steps import State
+from lancekit._operations.common.results import MergeResult
+from lancekit._operations.merge.preview import MergePlan
+from lancekit._versions.listing import latest_snapshot, list_versions
+from lancekit.errors import NullKeyError
+from lancekit.options import options
+
+__all__ = ["MergeBench"]
+
+
+class MergeBench(Bench[Rules]):
+    """A merge-insert of held rows; `MergeInsertBuilder.interactive` makes it.
+
+    Parameters
+    ----------
+    builder
+        What was said of the merge before.
+    data, schema
+        The source, as of `MergeInsertBuilder.execute`.
+    panel
+        Makes the widgets.
+    """
+
+    def __init__(
+        self,
+        builder: MergeInsertBuilder,
+        data: Any,
+        schema: pa.Schema | None,
+        panel: Callable[[MergeBench], Any],
+    ) -> None:
+        self._builder = builder
+        self._handle = builder._handle
+        self.held = hold(data, schema, self._handle._snapshot.row_schema)
+        key = tuple(field.name for field in self._handle._snapshot.manifest.schema.primary_key)
+        rules = rules_of(builder, builder._clauses.on or key)
+        super().__init__(rules, panel, on_demand=self.held.on_demand)
+        self._rows = "df" if schema is None else "df, schema=schema"
+        if not self.held.on_demand:
+            self._look(rules)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that can be keys: those of both sides, and what was given."""
+        names = self.schema.names
+        both = [name for name in self.held.schema.names if name in names]
+        return tuple(dict.fromkeys([*both, *self.state.chosen.on]))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The dataset's columns."""
+        return self._handle._snapshot.row_schema
+
+    @property
+    def code(self) -> str:
+        """The call that does what is chosen."""
+        return code_of(self._builder, self.state.chosen, self._rows)
+
+    def view(self, now: datetime, *, why: bool = True) -> Card:
+        """Return what is shown of the preview, and ``why`` there is none."""
+        return _merge_bench_card(self.state, self.held, self.schema, now, why=why)
+
+    # ---- what a workbench asks for
+
+    def _preview(self, chosen: Rules) -> MergePlan:
+        handle = self._handle
+        newest = handle._snapshot
+        if not handle._read_only and list_versions(handle._line).latest != newest.version:
+            newest = latest_snapshot(handle._line)
+        return built(self._builder, chosen)._preview_at(newest, self.held.rows, self.held.cast)
+
+    def _moved(self, plan: MergePlan) -> str:
+        handle = self._handle
+        latest = plan.version if handle._read_only else list_versions(handle._line).latest
+        if latest == plan.version:
+            return ""
+        was, now = ref(plan.branch, plan.version), ref(plan.branch, latest)
+        return f"Others wrote: {was} became {now}. This is what would happen now; apply it again."
+
+    def _read(self, plan: MergePlan) -> int:
+        return plan.version
+
+    def _apply(self, plan: MergePlan) -> MergeResult:
+        return plan.apply()
+
+    def _take_back(self, result: MergeResult) -> str:
+        handle = self._handle
+        line = handle._line if result.line is None else result.line
+        handle._move(lambda _: taken_back(line, result.version))
+        where, there = (ref(result.branch, v) for v in (handle.version, result.version - 1))
+        return f"Taken back: {where} has the rows of {there}."
+
+    def _drop(self, plan: MergePlan) -> None:
+        plan.close()
+
+    # ---- how it is shown
+
+    def _card(self, now: datetime) -> Card:
+        card = self.view(now)
+        return replace(card, facts=(*card.facts, code_fact(self.code)))
+
+    def _plain(self) -> str:
+        return f"MergeBench({self._handle.uri!r})"
+
+
+# ---- what a merge's workbench shows: the preview, and what is odd about the source
+
+
+def _merge_bench_card(
+    state: State[Rules], held: Held, schema: pa.Schema, now: datetime, *, why: bool = True
+) -> Card:
+    """Return the preview of a merge, or that there is none.
+
+    Parameters
+    ----------
+    state
+        Where the workbench is.
+    held, schema
+        The source, and the dataset's columns.
+    now
+        What ages are counted from.
+    why
+        Whether to say why there is none.
+    """
+    rules, plan = state.chosen, state.plan
+    odd, differing = held.odd(rules.on), drift(held.schema, schema)
+    about = (
+        *facts(("null keys", _nulls(odd, state)), ("repeated keys", _repeated(odd, rules))),
+        *facts(("schema", _drift_in_words(differing))),
+    )
+    tables = (*_repeated_table(odd, rules), *_drift_table(differing, rules))
+    if isinstance(plan, MergePlan):
+        card = merge_plan_card(plan, now)
+        told = tuple(fact for fact in card.facts if fact.label not in {"apply", "duplicates"})
+        return replace(card, facts=(*about, *told), tables=(*tables, *card.tables))
+    reason = "not previewed yet: it is work on Spark"
+    if state.error is not None:
+        reason = " ".join(told_error(state.error).split()) if why else "no preview"
+    return Card(
+        kind="Merge plan",
+        title=f"merge on {listing(rules.on, options.display_columns) or 'no key'}",
+        headline=(reason,),
+        facts=about,
+        tables=tables,
+    )
+
+
+# ---- keys
+
+
+def _nulls(odd: Odd, state: State[Rules]) -> str:
+    if not odd.nulls:
+        return ""
+    fate = "is inserted as new" if state.chosen.alone == "insert" else "is left out"
+    if isinstance(state.error, NullKeyError):
+        return f"{plural(odd.nulls, 'source row')} with a null in the key, which it may not have"
+    rows = f"{plural(odd.nulls, 'source row')} with a null in the key"
+    return f"{rows}: a null equals nothing, so each {fate}"
+
+
+def _repeated(odd: Odd, rules: Rules) -> str:
+    if not odd.repeated:
+        return ""
+    kept = {
+        "first": "of each key the first row is kept",
+        "last": "of each key the last row is kept",
+        "largest": f"of each key the row with the largest {clean(rules.largest)} is kept",
+    }
+    said = "such rows are refused: choose which to keep"
+    return kept.get(rules.twice, said)
+
+
+def _repeated_table(odd: Odd, rules: Rules) -> Iterator[Table]:
+    if odd.repeated:
+        shown = odd.repeated[: options.display_rows]
+        yield Table(
+            caption="Keys of several source rows",
+            columns=tuple(Column(clean(name)) for name in rules.on),
+            rows=tuple(Row(tuple(map(cell, key))) for key in shown),
+            note=f"{plural(len(shown), 'key')} of those that occur more than once",
+        )
+
+
+# ---- columns
+
+
+def _drift_in_words(differing: tuple[Drift, ...]) -> str:
+    kinds = {
+        "not in the dataset": [one for one in differing if one.dataset is None],
+        "of another type": [one for one in differing if one.source and one.dataset],
+        "not in the source": [one for one in differing if one.source is None],
+    }
+    return "; ".join(f"{count(len(some))} {kind}" for kind, some in kinds.items() if some)
+
+
+def _drift_table(differing: tuple[Drift, ...], rules: Rules) -> Iterator[Table]:
+    if differing:
+        shown = differing[: options.display_columns]
+        yield Table(
+            caption="Columns that differ",
+            columns=tuple(map(Column, ("column", "source", "dataset", "what becomes of it"))),
+            rows=tuple(_drifted(one, rules) for one in shown),
+            note=f"{count(len(shown))} of {plural(len(differing), 'column')}",
+            folded=all(one.fits for one in differing),
+        )
+
+
+def _drifted(one: Drift, rules: Rules) -> Row:
+    types = ("—" if kind is None else clean(str(kind)) for kind in (one.source, one.dataset))
+    return Row((clean(one.column), *types, _fate(one, rules)), quiet=one.source is None)
+
+
+def _fate(one: Drift, rules: Rules) -> str:
+    if one.dataset is None:
+        return "refused: leave it out, or add the column to the dataset first"
+    if one.source is None:
+        kept = "keeps its values" if rules.matched.startswith("update") else ""
+        new = "null in new rows" if rules.alone == "insert" else ""
+        return ", ".join(filter(None, [kept, new])) or "not touched"
+    return "cast, if no value is lost" if one.fits else "refused: cast it first"
+
+
+def code_fact(code: str) -> Fact:
+    """Return the code that does what is chosen."""
+    return Fact("code", code, code=True)

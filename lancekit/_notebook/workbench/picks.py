@@ -1,0 +1,152 @@
+"""The sides of conflicts as they are clicked, the argument that says the same, and its code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lancekit._legible import code
+from lancekit._operations.lineage.branch_merge import BranchMergePlan
+from lancekit._operations.lineage.conflicts import ConflictedRow, Named
+from lancekit._operations.lineage.sides import Sides
+
+__all__ = [
+    "SIDES",
+    "Picks",
+    "called",
+    "chained",
+    "code_of",
+    "key_of",
+    "picks_of",
+    "sides_of",
+    "spelled",
+]
+
+#: the sides, by what they are called
+SIDES = {"ours": "ours", "theirs": "theirs"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picks:
+    """Whose values count: of a row, else of a column, else of all; ``"fail"`` is nobody's."""
+
+    every: Any = "fail"
+    columns: tuple[tuple[str, str], ...] = ()
+    rows: tuple[tuple[Any, str], ...] = ()
+
+    def with_column(self, name: str, side: str) -> Picks:
+        """Pick a side for a column; none, ``""``, leaves it to what counts for all."""
+        return replace(self, columns=_with(self.columns, name, side))
+
+    def with_row(self, key: Any, side: str) -> Picks:
+        """Pick a side for a row; none, ``""``, leaves it to those of the columns."""
+        return replace(self, rows=_with(self.rows, key, side))
+
+    def of(self, row: ConflictedRow, column: str) -> str:
+        """Return the side whose value counts, ``"fail"`` if nobody picked one."""
+        found = dict(self.rows).get(key_of(row))
+        if found is None and row.ours is not None and row.theirs is not None:
+            found = dict(self.columns).get(column)
+        return found or str(self.every)
+
+
+def _with(pairs: tuple[tuple[Any, str], ...], key: Any, side: str) -> tuple[tuple[Any, str], ...]:
+    found = dict(pairs)
+    found.pop(key, None)
+    return (*found.items(), *([(key, side)] if side else []))
+
+
+def key_of(row: ConflictedRow) -> Any:
+    """Return what `Sides` call a row: its key, a tuple if that has several columns."""
+    values = tuple(row.key.values())
+    return values if len(values) > 1 else values[0]
+
+
+def picks_of(plan: BranchMergePlan) -> Picks:
+    """Return what a plan was made with; a function's rows cannot be clicked on."""
+    given = plan._how.conflicts
+    if callable(given):
+        return Picks()
+    sides = given if isinstance(given, Sides) else Sides(given)
+    columns = tuple((name, str(side)) for name, side in sides.columns.items())
+    rows = tuple((key, str(side)) for key, side in sides.rows.items())
+    return Picks(every=sides.default, columns=columns, rows=rows)
+
+
+def sides_of(picks: Picks) -> Named:
+    """Return what ``conflicts=`` is."""
+    if not (picks.columns or picks.rows):
+        return picks.every  # type: ignore[no-any-return]
+    return Sides(picks.every, columns=dict(picks.columns), rows=dict(picks.rows))  # type: ignore[arg-type]
+
+
+def code_of(plan: BranchMergePlan, picks: Picks) -> str:
+    """Return the code that does the merge of a plan with these sides."""
+    how = plan._how
+    arguments = {
+        "into": plan.ours[0],
+        **({} if how.on is None else {"on": list(how.on)}),
+        **({} if how.by == "cell" else {"by": how.by}),
+        **({} if how.files == "link" else {"files": how.files}),
+        **({} if how.base is None else {"base": how.base.value}),
+    }
+    call = called("merge", plan.theirs[0], **arguments)
+    if picks != Picks():
+        call = f"{call[:-1]}, conflicts={_spelled(picks)})"
+    return chained("ds.branches", [call])
+
+
+def _spelled(picks: Picks) -> str:
+    if not (picks.columns or picks.rows):
+        return spelled(picks.every)
+    every = [] if picks.every == "fail" else [picks.every]
+    named = {"columns": dict(picks.columns), "rows": dict(picks.rows)}
+    return called("lk.Sides", *every, **{name: one for name, one in named.items() if one})
+
+
+# ---- calls as code that can be copied: strange strings are spelled out, secrets are gone
+
+#: how long a line may be
+_WIDTH = 100
+
+
+def spelled(value: Any) -> str:
+    """Return a value as Python spells it.
+
+    Examples
+    --------
+    >>> print(spelled({"a": ("x", 1), "b": [("y",)]}))
+    {'a': ('x', 1), 'b': [('y',)]}
+    """
+    match value:
+        case str():
+            return code(value)
+        case Mapping():
+            return f"{{{', '.join(f'{spelled(k)}: {spelled(v)}' for k, v in value.items())}}}"
+        case tuple():
+            return f"({', '.join(map(spelled, value))}{',' * (len(value) == 1)})"
+        case list():
+            return f"[{', '.join(map(spelled, value))}]"
+    return repr(value)
+
+
+def called(name: str, *arguments: Any, **named: Any) -> str:
+    """Return a call as code."""
+    listed = [*map(spelled, arguments), *(f"{key}={spelled(one)}" for key, one in named.items())]
+    return f"{name}({', '.join(listed)})"
+
+
+def chained(first: str, calls: Sequence[str]) -> str:
+    """Return calls one after the other, in one line if that is not too long.
+
+    Examples
+    --------
+    >>> chained("ds", ["to_table()"])
+    'ds.to_table()'
+    """
+    line = ".".join([first, *calls])
+    if len(line) <= _WIDTH or len(calls) == 1:
+        return line
+    head, *rest = calls
+    return "\n".join([f"({first}.{head}", *(f"    .{call}" for call in rest)]) + ")"

@@ -1,0 +1,175 @@
+"""The rules of a merge-insert as they are clicked, and the calls that say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from lancekit._api.merge_builder import MergeInsertBuilder
+from lancekit._notebook.workbench.picks import called, chained
+from lancekit._operations.common.retry import RetryPolicy
+
+__all__ = ["CHOICES", "Call", "Choice", "Rules", "built", "code_of", "rules_of"]
+
+
+class Choice(NamedTuple):
+    """What a rule is called, and what it can be: each by what that is called."""
+
+    label: str
+    options: Mapping[str, str]
+
+
+#: by the field of `Rules`
+CHOICES: Mapping[str, Choice] = {
+    "matched": Choice(
+        "matched rows",
+        {
+            "update all": "update",
+            "update if …": "update if",
+            "leave": "leave",
+            "delete": "delete",
+            "fail": "fail",
+        },
+    ),
+    "alone": Choice("new rows", {"insert all": "insert", "nothing": "nothing"}),
+    "lacked": Choice(
+        "rows the source lacks", {"keep": "keep", "delete": "delete", "delete if …": "delete if"}
+    ),
+    "twice": Choice(
+        "several of one key",
+        {
+            "refuse": "refuse",
+            "keep the first": "first",
+            "keep the last": "last",
+            "keep the largest …": "largest",
+        },
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What is to become of which rows; `CHOICES` has what each rule can be.
+
+    `condition`, `expr` and `largest` are what *update if*, *delete if* and *keep the largest* ask
+    for besides: SQL, and a column of the source.
+    """
+
+    on: tuple[str, ...]
+    matched: str = "update"
+    condition: str = ""
+    alone: str = "insert"
+    lacked: str = "keep"
+    expr: str = ""
+    twice: str = "refuse"
+    largest: str = ""
+
+
+def rules_of(builder: MergeInsertBuilder, on: tuple[str, ...]) -> Rules:
+    """Return the rules that a builder has; if it has none yet, those of an upsert."""
+    found = builder._clauses
+    twice = "largest" if found.dedupe_by else found.dedupe or "refuse"
+    rules = Rules(on=on, twice=twice, largest=found.dedupe_by or "")
+    if found.matched == "keep" and not found.insert and not found.delete_by_source:
+        return rules
+    matched = {"keep": "leave", "update": "update if" if found.condition else "update"}
+    lacked = "delete if" if found.by_source else "delete" if found.delete_by_source else "keep"
+    return replace(
+        rules,
+        matched=matched.get(found.matched, found.matched),
+        condition=found.condition or "",
+        alone="insert" if found.insert else "nothing",
+        lacked=lacked,
+        expr=found.by_source or "",
+    )
+
+
+class Call(NamedTuple):
+    """A call of a builder's method."""
+
+    name: str
+    arguments: tuple[Any, ...] = ()
+    named: Mapping[str, Any] = {}
+
+
+def _calls(rules: Rules) -> Iterator[Call]:
+    """Yield what a builder is told."""
+    calls = {
+        "update": Call("when_matched_update_all"),
+        "update if": Call("when_matched_update_all", (rules.condition,)),
+        "delete": Call("when_matched_delete"),
+        "fail": Call("when_matched_fail"),
+        "insert": Call("when_not_matched_insert_all"),
+        "first": Call("dedupe", ("first",)),
+        "last": Call("dedupe", ("last",)),
+        "largest": Call("dedupe", named={"by": rules.largest}),
+    }
+    lacked = {
+        "delete": Call("when_not_matched_by_source_delete"),
+        "delete if": Call("when_not_matched_by_source_delete", (rules.expr,)),
+    }
+    yield from filter(None, [calls.get(rules.matched), calls.get(rules.alone)])
+    yield from filter(None, [lacked.get(rules.lacked), calls.get(rules.twice)])
+
+
+def built(builder: MergeInsertBuilder, rules: Rules) -> MergeInsertBuilder:
+    """Return a builder with other rules; how it works stays.
+
+    Raises
+    ------
+    PredicateError, InvalidArgumentError
+        A rule asks for something that is not there.
+    """
+    made = copy(builder)._with(
+        on=rules.on,
+        matched="keep",
+        condition=None,
+        insert=False,
+        delete_by_source=False,
+        by_source=None,
+        dedupe=None,
+        dedupe_by=None,
+    )
+    for call in _calls(rules):
+        getattr(made, call.name)(*call.arguments, **call.named)
+    return made
+
+
+def _settings(builder: MergeInsertBuilder) -> Iterator[Call]:
+    """Yield the calls that a builder got besides those of rules."""
+    clauses, policy, usual = builder._clauses, builder._policy, RetryPolicy()
+    files = clauses.files
+    if clauses.rewrite_columns:
+        yield Call("write_mode", ("rewrite_columns",))
+    if not clauses.use_index:
+        yield Call("use_index", (False,))
+    if policy.conflict_retries != usual.conflict_retries:
+        yield Call("conflict_retries", (policy.conflict_retries,))
+    if policy.timeout != usual.timeout:
+        yield Call("retry_timeout", (policy.timeout,))
+    if files.every:
+        yield Call("target_all_bases", (files.primary,))
+    if files.bases:
+        yield Call("target_bases", (list(files.bases),))
+    if files.storage_version is not None:
+        yield Call("data_storage_version", (files.storage_version,))
+    if clauses.compacted:
+        yield Call("mark_sstables_as_compacted", (list(clauses.compacted),))
+
+
+def code_of(builder: MergeInsertBuilder, rules: Rules, rows: str = "df") -> str:
+    """Return the code that does what is chosen; ``rows`` is what the source is called in it.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> ds = lk.write_dataset({"id": [1]}, "memory://rules-example")
+    >>> code_of(ds.merge_insert("id"), Rules(on=("id",), matched="leave"))
+    "ds.merge_insert('id').when_not_matched_insert_all().execute(df)"
+    """
+    on = rules.on[0] if len(rules.on) == 1 else list(rules.on)
+    calls = [Call("merge_insert", (on,)), *_calls(rules), *_settings(builder)]
+    told = [called(call.name, *call.arguments, **call.named) for call in calls]
+    return chained("ds", [*told, f"execute({rows})"])

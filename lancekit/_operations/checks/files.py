@@ -1,0 +1,192 @@
+"""Whether files that an operation made by hand brings are what it says of them.
+
+One read of a file's end tells its size, rows, columns and types.  The values are not looked at: a
+null in a column that cannot be null is found when it is read.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lancekit._file.columns.physical import column_owners
+from lancekit._file.reader import FileReader
+from lancekit._format.field_marks import is_blob
+from lancekit._format.fragment import DataFile
+from lancekit._format.schema import LanceField, LanceSchema
+from lancekit._versions.snapshot import FileLocation
+from lancekit.errors import FormatError, InvalidArgumentError
+
+__all__ = ["BroughtFile", "check_file", "open_brought"]
+
+#: covers footer, tables, metadata and schema of most files
+_TAIL = 1 << 16
+
+#: types that are stored alike
+_STORED = {
+    "list.struct": "list", "large_list": "list", "large_list.struct": "list",
+    "large_string": "string", "large_binary": "binary", "json": "binary",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class BroughtFile:
+    """A file, where it lies, what it is to be read by, and how many rows it must have."""
+
+    file: DataFile
+    location: FileLocation
+    schema: LanceSchema
+    rows: int
+
+
+class _Ended:
+    """A file of which the end is in memory."""
+
+    gap = sys.maxsize
+    identity = None
+
+    def __init__(self, location: FileLocation, tail: pa.Buffer, size: int) -> None:
+        self._location = location
+        self._tail = tail
+        self._size = size
+
+    @property
+    def name(self) -> str:
+        return str(self._location)
+
+    def size(self) -> int:
+        return self._size
+
+    def read(self, start: int, length: int) -> pa.Buffer:
+        first = self._size - self._tail.size
+        if start >= first:
+            return self._tail.slice(start - first, length)
+        return self._location.store.open(self._location.name, self._size).read(start, length)
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+        return [self.read(start, length) for start, length in ranges]
+
+
+def open_brought(location: FileLocation, size: int | None = None) -> tuple[FileReader, int]:
+    """Return a file that must be there, opened, and its size, which may be known.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is not there, of another size, or no data file.
+    """
+    try:
+        tail, found = location.store.tail(location.name, _TAIL)
+    except FileNotFoundError:
+        raise InvalidArgumentError(
+            f"Data file {location} does not exist.",
+            hint="Write it into the dataset's folder before the commit.",
+            file=str(location),
+        ) from None
+    if size is not None and found != size:
+        raise InvalidArgumentError(
+            f"Data file {location} has {found} bytes, not {size}.", file=str(location)
+        )
+    try:
+        reader = FileReader.open(_Ended(location, pa.py_buffer(tail), found))
+        _ = reader.lance_schema  # parsed once
+    except FormatError as error:
+        raise InvalidArgumentError(
+            f"Data file {location} cannot be read: {error.message}", file=str(location)
+        ) from error
+    return reader, found
+
+
+def check_file(brought: BroughtFile) -> None:
+    """Raise ``InvalidArgumentError`` if a file is not what is said of it."""
+    file, location = brought.file, brought.location
+    # what releases say of the size of legacy files is wrong
+    reader, _ = open_brought(location, None if file.is_legacy else file.file_size_bytes)
+    if reader.num_rows != brought.rows:
+        raise InvalidArgumentError(
+            f"Data file {location} has {reader.num_rows} rows, but the fragment that it is for "
+            f"has {brought.rows}.",
+            hint="Rows that were deleted count too: a file has a value for each.",
+            file=str(location),
+        )
+    if reader.storage_version != file.storage_version:
+        raise InvalidArgumentError(
+            f"Data file {location} is of format {reader.storage_version}, not "
+            f"{file.storage_version}.",
+            file=str(location),
+        )
+    count = reader.num_columns
+    given = zip(file.fields, file.column_indices, strict=not file.is_legacy)
+    pairs = file.columns.items() if file.is_legacy else given
+    places = {id_: at for id_, at in pairs if id_ >= 0}
+    if outside := [at for at in places.values() if not -1 <= at < count]:
+        raise InvalidArgumentError(
+            f"Data file {location} has {count} columns, and no column {outside[0]}.",
+            file=str(location),
+        )
+    _check_types(brought, reader, places)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    path: tuple[str, ...]
+    kinds: tuple[str, ...]
+    is_blob: bool
+
+
+def _columns(schema: LanceSchema) -> Iterator[tuple[LanceField, _Column]]:
+    def walk(
+        field: LanceField, path: tuple[str, ...], kinds: tuple[str, ...]
+    ) -> Iterator[tuple[LanceField, _Column]]:
+        path, kinds = (*path, field.name), (*kinds, _stored_as(field.logical_type))
+        yield field, _Column(path, kinds, is_blob(field.metadata) or field.id < 0)
+        for child in field.children:
+            yield from walk(child, path, kinds)
+
+    for top in schema.fields:
+        yield from walk(top, (), ())
+
+
+def _stored_as(logical: str) -> str:
+    """Return the same word for types whose values are stored alike."""
+    head, _, rest = logical.partition(":")
+    if head == "timestamp":
+        return f"{head}:{rest.partition(':')[0]}"  # the zone is but shown
+    return _STORED.get(logical, logical)
+
+
+def _check_types(brought: BroughtFile, reader: FileReader, places: dict[int, int]) -> None:
+    own = reader.stored_schema
+    stored = {field.id: column for field, column in _columns(own)}
+    owners = dict(column_owners(own, reader.version))
+    if len(owners) != reader.num_columns:  # kept in a way of its own, such as blobs are
+        return
+    read_as = {field.id: column for field, column in _columns(brought.schema)}
+    elsewhere: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for id_, at in places.items():
+        if at < 0:
+            continue
+        wanted, found = read_as[id_], stored[owners[at].id]
+        if wanted.is_blob or found.is_blob:
+            continue
+        if wanted.kinds != found.kinds:
+            raise InvalidArgumentError(
+                f"Data file {brought.location} stores {' of '.join(found.kinds)} in column {at}, "
+                f"but field {'.'.join(wanted.path)!r} is {' of '.join(wanted.kinds)}.",
+                hint="Cast the values, and write the file again.",
+                file=str(brought.location),
+                column=".".join(wanted.path),
+            )
+        if wanted.path != found.path:
+            elsewhere[wanted.path] = found.path
+    if elsewhere and elsewhere.keys() == set(elsewhere.values()):
+        name, other = next(iter(elsewhere.items()))
+        raise InvalidArgumentError(
+            f"Data file {brought.location} is listed with its columns mixed up: the values of "
+            f"{'.'.join(other)!r} would be those of {'.'.join(name)!r}.",
+            file=str(brought.location),
+            column=".".join(name),
+        )

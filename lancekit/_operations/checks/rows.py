@@ -1,0 +1,278 @@
+"""Whether fragments that an operation made by hand brings keep the rows that there are.
+
+No row may be there twice, neither its values nor its stable id, and none may lose a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import numpy as np
+from pyroaring import BitMap
+
+from lancekit._format.deletions import to_offsets
+from lancekit._format.external_sequences import column_sequences
+from lancekit._format.fragment import DataFile, Fragment
+from lancekit._format.fragment_columns import places_with_files
+from lancekit._format.operation_parts import RewriteGroup
+from lancekit._format.row_address import LAST_FRAGMENT
+from lancekit._format.row_ids import U64Array, count_row_ids, parse_row_ids, read_row_ids
+from lancekit._format.schema import LanceSchema
+from lancekit._versions.row_sequences import sequence_of
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import CorruptFileError, InvalidArgumentError
+
+__all__ = [
+    "check_changed",
+    "check_deletions",
+    "check_ids_left",
+    "check_moved",
+    "check_new_ids",
+    "check_not_there",
+    "check_row_ids",
+]
+
+#: the last one stays free, so that the table can be appended to
+_LAST_ID = LAST_FRAGMENT - 1
+_LEAVE_OUT = "Leave the row ids of new rows out: they are given out by the commit."
+
+
+def check_new_ids(new: Iterable[Fragment], removed: Collection[int], read: Snapshot | None) -> None:
+    """Raise ``InvalidArgumentError`` if new fragments have ids that they cannot have."""
+    named = [fragment.id for fragment in new if fragment.id]
+    if not named:
+        return
+    known = set(read.manifest.fragments.ids.tolist()) if read else set()
+    taken = known.difference(removed)
+    for id_ in named:
+        if id_ in taken:
+            raise InvalidArgumentError(
+                f"There is a fragment {id_} already, or it is brought twice.",
+                hint="Leave the ids of new fragments at 0: they are given out by the commit.",
+                fragment=id_,
+            )
+        check_ids_left(id_)
+        taken.add(id_)
+
+
+def check_ids_left(highest: int) -> None:
+    """Raise ``InvalidArgumentError`` if there cannot be a fragment after one of an id."""
+    if not 0 <= highest <= _LAST_ID:
+        raise InvalidArgumentError(
+            f"Fragment id {highest} would leave no ids for later fragments: they end at "
+            f"{LAST_FRAGMENT}.",
+            hint="Leave the ids of new fragments at 0: they are given out by the commit.",
+            fragment=highest,
+        )
+
+
+def check_not_there(
+    files: Sequence[tuple[int | None, DataFile]], removed: Collection[int], read: Snapshot
+) -> None:
+    """Raise ``InvalidArgumentError`` if another fragment has one of some files.
+
+    Parameters
+    ----------
+    files
+        Each with the fragment that it is for, ``None`` for a new one.
+    removed
+        The fragments that the operation removes.
+    """
+    fragments = read.manifest.fragments
+    if not files or not fragments:
+        return
+    wanted = {(file.base_id, file.path): owner for owner, file in files}
+    for place in places_with_files(fragments.encoded, [path for _, path in wanted]).tolist():
+        fragment = fragments[place]
+        for file in fragment.files:
+            key = (file.base_id, file.path)
+            if key in wanted and fragment.id not in {wanted[key], *removed}:
+                raise InvalidArgumentError(
+                    f"Data file {file.path} is in fragment {fragment.id} of version "
+                    f"{read.version} already: its rows would be there twice.",
+                    hint="The change may have been committed before: look at ds.versions().",
+                    file=file.path,
+                    fragment=fragment.id,
+                )
+
+
+def check_changed(
+    changed: Iterable[Fragment], read: Snapshot, schema: LanceSchema, *, same_files: bool
+) -> None:
+    """Raise if fragments in their new state are not those that there are.
+
+    Parameters
+    ----------
+    schema
+        Of the version that is to be.
+    same_files
+        The operation does not write columns.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A fragment has other rows or other row ids than it had, or lost a column.
+    """
+    live = {field.id for field in schema.walk()}
+    for fragment in changed:
+        old = read.fragment(fragment.id)
+        if old is None or fragment == old:
+            continue
+        if fragment.physical_rows != old.physical_rows:
+            raise _changed_to(fragment, f"{fragment.physical_rows} rows", f"{old.physical_rows}")
+        if not _same_row_ids(fragment, old, read):
+            raise _changed_to(fragment, "other row ids", "those that it has")
+        before, after = ({(f.base_id, f.path) for f in x.files} for x in (old, fragment))
+        if same_files and before != after:
+            raise _changed_to(fragment, "other data files", "those that it has")
+        stored, kept = ({id_ for f in x.files for id_ in f.fields} for x in (old, fragment))
+        if lost := sorted(stored & live - kept):
+            names = {field.id: field.name for field in schema.walk()}
+            raise InvalidArgumentError(
+                f"Fragment {fragment.id} comes without the values of column {names[lost[0]]!r}.",
+                hint="List the files that stay, too.",
+                fragment=fragment.id,
+                column=names[lost[0]],
+            )
+
+
+def _same_row_ids(fragment: Fragment, old: Fragment, read: Snapshot) -> bool:
+    """Return True if two states of a fragment have the same row ids, wherever they are stored."""
+    marks = [column_sequences(state) for state in (fragment, old)]
+    if not any("row_ids" in columns for columns in marks):
+        return fragment.row_ids == old.row_ids
+    now, before = (sequence_of(read, state, "row_ids") for state in (fragment, old))
+    if now is None or before is None:
+        return now is before
+    rows, where = old.physical_rows, f"fragment {old.id}"
+    return np.array_equal(parse_row_ids(now, rows, where), parse_row_ids(before, rows, where))
+
+
+def _changed_to(fragment: Fragment, now: str, before: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"Fragment {fragment.id} comes with {now}, not {before}.",
+        hint="Start from the fragment's metadata of the version that the change was made on.",
+        fragment=fragment.id,
+    )
+
+
+def check_deletions(fragment: Fragment, read: Snapshot) -> BitMap:
+    """Return the deleted rows of a fragment's new state.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The deletion file is not there, damaged, or marks other rows than is said.
+    """
+    try:
+        return read.deleted_rows(fragment)
+    except CorruptFileError as error:
+        raise InvalidArgumentError(
+            f"Fragment {fragment.id} has a deletion file that cannot be used: {error.message}",
+            hint="Write it before the commit: fragment.delete() does.",
+            fragment=fragment.id,
+        ) from error
+
+
+# ---- stable row ids
+
+
+def check_row_ids(
+    new: Sequence[Fragment],
+    states: Mapping[int, Fragment],
+    removed: Collection[int],
+    read: Snapshot | None,
+    *,
+    replaces_all: bool,
+) -> None:
+    """Raise ``InvalidArgumentError`` if new fragments bring row ids that rows have already.
+
+    Parameters
+    ----------
+    states
+        The new state of fragments that change.
+    replaces_all
+        No row that is there stays.
+    """
+    given = [fragment for fragment in new if fragment.row_ids is not None]
+    if not given:
+        return
+    if read is None or not read.manifest.has_stable_row_ids:
+        raise InvalidArgumentError(
+            "A fragment came with row ids, and the table does not keep stable ones for it.",
+            hint=_LEAVE_OUT,
+            fragment=given[0].id,
+        )
+    ids = np.sort(np.concatenate([_ids_of(fragment) for fragment in given]))
+    if not len(ids):
+        return
+    if (repeated := ids[1:][ids[1:] == ids[:-1]]).size:
+        raise _taken(int(repeated[0]))
+    if ids[-1] >= read.manifest.next_row_id:
+        raise InvalidArgumentError(
+            f"A fragment came with row id {ids[-1]}, which was not given out yet: the next one is "
+            f"{read.manifest.next_row_id}.",
+            hint=_LEAVE_OUT,
+        )
+    if replaces_all:
+        return
+    fragments = read.manifest.fragments
+    for place in fragments.row_id_bounds.candidates(ids).tolist():
+        fragment = fragments[place]
+        row_ids = None if fragment.id in removed else sequence_of(read, fragment, "row_ids")
+        if row_ids is None:
+            continue
+        rows = read_row_ids(row_ids, fragment.physical_rows, f"fragment {fragment.id}").find(ids)
+        hits = np.flatnonzero(rows >= 0)
+        if len(hits):
+            deleted = check_deletions(states.get(fragment.id, fragment), read)
+            alive = ~np.isin(rows[hits], to_offsets(deleted))
+            if alive.any():
+                raise _taken(int(ids[hits[alive][0]]))
+
+
+def _ids_of(fragment: Fragment) -> U64Array:
+    stored, where = fragment.row_ids or b"", "a new fragment"
+    try:
+        return parse_row_ids(stored, count_row_ids(stored, where), where)
+    except CorruptFileError as error:
+        raise InvalidArgumentError(
+            f"A fragment came with row ids that cannot be read: {error.message}", hint=_LEAVE_OUT
+        ) from error
+
+
+def _taken(row_id: int) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"Row id {row_id} would be that of two rows.",
+        hint="A row that is moved keeps its id and is deleted where it was; a new row comes "
+        "without one.",
+        row_id=row_id,
+    )
+
+
+def check_moved(groups: Iterable[RewriteGroup], read: Snapshot) -> None:
+    """Raise ``InvalidArgumentError`` if rewritten rows come with other ids than they have."""
+    if not read.manifest.has_stable_row_ids:
+        return
+    for group in groups:
+        if any(fragment.row_ids is None for fragment in group.new_fragments):
+            continue  # said when the manifest is built
+        before = [np.empty(0, np.uint64)]
+        for fragment in filter(None, (read.fragment(old.id) for old in group.old_fragments)):
+            row_ids = sequence_of(read, fragment, "row_ids")
+            if row_ids is None:
+                continue
+            ids = read_row_ids(row_ids, fragment.physical_rows, f"fragment {fragment.id}")
+            live = np.ones(fragment.physical_rows, bool)
+            live[to_offsets(read.deleted_rows(fragment))] = False
+            before.append(ids.at(np.flatnonzero(live)))
+        after = [np.empty(0, np.uint64), *map(_ids_of, group.new_fragments)]
+        old_ids, new_ids = np.concatenate(before), np.concatenate(after)
+        if not np.array_equal(old_ids, new_ids) and not np.array_equal(
+            np.sort(old_ids), np.sort(new_ids)
+        ):
+            raise InvalidArgumentError(
+                "A rewrite's new fragments have other row ids than the rows that they are made of.",
+                hint="Rows keep their ids when they are moved.",
+                fragments=[fragment.id for fragment in group.old_fragments],
+            )

@@ -1,0 +1,343 @@
+"""Automatic cleanup: every so many versions, a commit removes what the table's config says.
+
+The settings are pylance's and are followed by its commits too; here only if the user is known to
+want them (`consent`).  What pylance does not require is
+a bound: an interval alone would leave two versions, so it removes nothing here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping, Set
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lancekit._commit.protocol import commit as commit_only
+from lancekit._commit.put_version import create_first_version
+from lancekit._commit.rules.pending import Pending
+from lancekit._format.manifest import Manifest
+from lancekit._format.names import is_detached
+from lancekit._format.operations import Operation, Overwrite, UpdateConfig
+from lancekit._legible import clean, shown, warn
+from lancekit._operations.constraints.stored import has_constraints
+from lancekit._operations.unmerged.audit import check_shards
+from lancekit._storage.places import is_below
+from lancekit._versions.line import Line
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError
+from lancekit.options import options
+
+if TYPE_CHECKING:
+    from lancekit._operations.constraints.audit import Audit
+
+__all__ = ["SETTINGS", "AutoCleanup", "auto_cleanup_config", "commit", "create"]
+
+# ---- whose wish an automatic cleanup is: the user's own, or one that came with the dataset
+#
+# A table's config is data from whoever wrote it, and some of it removes versions at the next
+# commit, whoever makes that.  So settings are followed that this user's lancekit wrote at this
+# place, or to which the user has agreed there once (`options.trusted_cleanup`).  What is known of
+# that is kept outside of datasets, where nobody else can put it: a small file for each dataset and
+# its settings.
+
+_PREFIX = "lance.auto_cleanup."
+
+#: what is known in this process, of datasets in its memory too
+_agreed: set[str] = set()
+_warned: set[str] = set()
+
+
+def _agree(snapshot: Snapshot) -> None:
+    """Remember that the user wants the settings that a dataset has."""
+    wish = _wish(snapshot)
+    if wish in _agreed:
+        return
+    _agreed.add(wish)
+    file = _file(wish)
+    if file is None or snapshot.line.root.uri.startswith("memory:"):
+        return
+    with suppress(OSError):  # then the next process asks
+        file.parent.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(mode=0o700, exist_ok=True)
+        file.write_text(wish + "\n", encoding="utf-8")
+
+
+def _is_agreed(snapshot: Snapshot) -> bool:
+    """Tell whether the user wants the settings that a dataset has; warn once if that is not known.
+
+    Agreeing by the option is remembered.
+    """
+    wish, uri = _wish(snapshot), snapshot.line.root.uri
+    if wish in _agreed:
+        return True
+    file = _file(wish)
+    if file is not None and file.is_file():
+        _agreed.add(wish)
+        return True
+    if any(is_below(place, prefix) for place in _places(uri) for prefix in options.trusted_cleanup):
+        _agree(snapshot)
+        return True
+    if wish not in _warned:
+        _warned.add(wish)
+        said = clean(", ".join(f"{name}={text!r}" for name, text in _settings(snapshot).items()))
+        warn(
+            f"{clean(uri)} asks for automatic cleanup of its old versions ({said}), and nothing "
+            "was removed: you did not ask for that here with lancekit. If you want it, say so "
+            f"once: lancekit.options.trusted_cleanup = [{uri!r}]. If not: "
+            "ds.optimize.disable_auto_cleanup()."
+        )
+    return False
+
+
+def _settings(snapshot: Snapshot) -> dict[str, str]:
+    found = snapshot.manifest.config.items()
+    return {
+        key.removeprefix(_PREFIX): text for key, text in sorted(found) if key.startswith(_PREFIX)
+    }
+
+
+def _wish(snapshot: Snapshot) -> str:
+    """Return a text that is the same for the same settings of the same dataset."""
+    uri = snapshot.line.root.uri
+    wish = {"place": _places(uri)[-1], "folder": _folder(uri), "settings": _settings(snapshot)}
+    return json.dumps(wish, sort_keys=True)
+
+
+def _places(uri: str) -> tuple[str, ...]:
+    """Return a place as it is called, and where that is."""
+    return (uri,) if "://" in uri else (uri, os.path.realpath(uri))
+
+
+def _folder(uri: str) -> int:
+    """Return what tells a folder of a disk from one put there later; 0 where nothing does."""
+    try:
+        return 0 if "://" in uri else Path(uri).stat().st_ino
+    except OSError:
+        return 0
+
+
+def _file(wish: str) -> Path | None:
+    """Return the file that stands for a wish; ``None`` where this user has no place for it."""
+    given = Path(os.environ.get("XDG_STATE_HOME", ""))
+    try:
+        # a relative one is to be ignored, by the specification
+        state = given if given.is_absolute() else Path.home() / ".local" / "state"
+    except RuntimeError:
+        return None
+    return state / "lancekit" / "cleanup" / hashlib.sha256(wish.encode()).hexdigest()
+
+
+#: everything that the table's config may say
+SETTINGS = tuple(
+    _PREFIX + name
+    for name in (
+        "interval",
+        "older_than",
+        "retain_versions",
+        "delete_rate_limit",
+        "referenced_branch",
+    )
+)
+
+_DAY = 86400.0
+#: seconds in a unit of a duration's text
+_UNITS: Mapping[str, float] = {
+    unit: seconds
+    for units, seconds in (
+        ("nanos nsec ns", 1e-9),
+        ("usec us µs", 1e-6),
+        ("millis msec ms", 1e-3),
+        ("seconds second secs sec s", 1.0),
+        ("minutes minute mins min m", 60.0),
+        ("hours hour hrs hr h", 3600.0),
+        ("days day d", _DAY),
+        ("weeks week wks wk w", 7 * _DAY),
+        ("months month M", 30.44 * _DAY),
+        ("years year yrs yr y", 365.25 * _DAY),
+    )
+    for unit in units.split()
+}
+_PART = re.compile(r"\s*(\d+)\s*([a-zA-Zµ]+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoCleanup:
+    """When to clean up, and what."""
+
+    interval: int
+    older_than: timedelta | None = None
+    retain_versions: int | None = None
+    delete_rate_limit: int | None = None
+
+    @classmethod
+    def of(cls, config: Mapping[str, str]) -> AutoCleanup | None:
+        """Read a table's config; ``None`` if it asks for no cleanup.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A setting cannot be read, or nothing bounds what would go.
+        """
+        interval = _number(config, "interval", least=0)
+        if not interval:
+            return None
+        age = config.get(_PREFIX + "older_than")
+        found = cls(
+            interval=interval,
+            older_than=None if age is None else _duration(age),
+            retain_versions=_number(config, "retain_versions", least=1),
+            delete_rate_limit=_number(config, "delete_rate_limit", least=1),
+        )
+        if found.older_than is None and found.retain_versions is None:
+            raise InvalidArgumentError(
+                f"{_PREFIX}interval is set, but neither older_than nor retain_versions.",
+                hint="Set one of them: without a bound, nearly every version would go.",
+            )
+        return found
+
+
+def commit(read: Snapshot, pending: Pending, **settings: Any) -> Snapshot:
+    """Commit an operation that meets the table's constraints, and clean up if it is time.
+
+    Arguments, results and errors are those of `lancekit._commit.protocol.commit`, and the errors of
+    `Audit` and `check_shards`.  A cleanup that fails is a warning: the version has landed.
+    """
+    audits: list[Audit] = []  # one, over all attempts, if the table has constraints
+
+    def check(latest: Snapshot, manifest: Manifest, operation: Operation) -> None:
+        check_shards(latest, manifest, operation)
+        if not audits and any(has_constraints(of.config) for of in (manifest, latest.manifest)):
+            from lancekit._operations.constraints.audit import Audit
+
+            audits.append(Audit())
+        for audit in audits:
+            audit(latest, manifest, operation)
+
+    landed = commit_only(read, pending, audit=check, **settings)
+    for audit in audits:
+        audit.landed()
+    if _PREFIX + "interval" in landed.manifest.config and not is_detached(landed.version):
+        if _sets(pending.operation) & set(SETTINGS):
+            _agree(landed)
+        try:
+            _clean_after(landed)
+        except (LancekitError, OSError) as error:
+            text = error.message if isinstance(error, LancekitError) else str(error)
+            warn(
+                f"Version {landed.version} has landed, but its automatic cleanup did not work: "
+                f"{text}"
+            )
+    return landed
+
+
+def create(
+    line: Line, operation: Overwrite, pending: Pending, storage_version: str, **settings: Any
+) -> Snapshot:
+    """Create a dataset; whoever gives it settings wants them.
+
+    Arguments, results and errors are those of `lancekit._commit.put_version.create_first_version`.
+    """
+    created = create_first_version(line, operation, pending, storage_version, **settings)
+    if _PREFIX + "interval" in created.manifest.config:
+        _agree(created)
+    return created
+
+
+def _sets(operation: Operation) -> Set[str]:
+    """Return the keys of the config that an operation sets."""
+    if isinstance(operation, UpdateConfig):
+        return operation.config_keys
+    return operation.config_upsert_values.keys() if isinstance(operation, Overwrite) else set()
+
+
+def _clean_after(landed: Snapshot) -> None:
+    settings = AutoCleanup.of(landed.manifest.config)
+    if settings is None or landed.version % settings.interval or not _is_agreed(landed):
+        return
+    from lancekit._operations.cleanup.plan import CleanupRequest
+    from lancekit._operations.cleanup.run import clean_up
+
+    request = CleanupRequest(
+        older_than=settings.older_than,
+        retain_versions=settings.retain_versions,
+        error_if_tagged_old_versions=False,
+        # the version that this commit was made on stays, for whoever reads it at the moment
+        keep_from=landed.version - 1,
+    )
+    done = clean_up(landed, request, per_second=settings.delete_rate_limit)
+    if done.left_alone:
+        warn(
+            f"The automatic cleanup of {landed.line.uri} left alone "
+            f"{', '.join(done.left_alone)}: explain_cleanup_old_versions() says why."
+        )
+
+
+def auto_cleanup_config(wanted: Any) -> dict[str, str]:
+    """Return the table's config for pylance's ``AutoCleanupConfig``.
+
+    Parameters
+    ----------
+    wanted
+        ``interval`` (versions), ``older_than_seconds``, and ours: ``retain_versions``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A value cannot be used, or nothing bounds what would go.
+    """
+    keys = {"interval": "", "older_than_seconds": "s", "retain_versions": ""}
+    if not isinstance(wanted, Mapping):
+        raise InvalidTypeError(
+            f"The settings of automatic cleanup are {shown(wanted)}.",
+            hint='Pass a dictionary: {"interval": 20, "older_than_seconds": 14 * 86400}.',
+        )
+    if not wanted:
+        return {}
+    unknown = sorted(map(str, wanted.keys() - keys))
+    if unknown or "interval" not in wanted:
+        problem = f"have no {unknown[0]!r}" if unknown else "need an interval"
+        raise InvalidArgumentError(
+            f"The settings of automatic cleanup {problem}.",
+            hint="Pass interval, and older_than_seconds or retain_versions.",
+        )
+    config = {
+        _PREFIX + key.removesuffix("_seconds"): f"{value}{keys[key]}"
+        for key, value in wanted.items()
+        if value is not None
+    }
+    AutoCleanup.of(config)
+    return config
+
+
+def _number(config: Mapping[str, str], key: str, *, least: int) -> int | None:
+    text = config.get(_PREFIX + key)
+    if text is None:
+        return None
+    if not re.fullmatch(r"\+?0*[0-9]{1,19}", text) or int(text) < least:
+        raise InvalidArgumentError(
+            f"{_PREFIX}{key} is {text!r}.", hint=f"Set it to a whole number, {least} or more."
+        )
+    return int(text)
+
+
+def _duration(text: str) -> timedelta:
+    """Return a duration that is written as ``14d``, ``3600s`` or ``1h 30m``."""
+    parts = _PART.findall(text)
+    whole = "".join(match.group() for match in _PART.finditer(text)).strip() == text.strip()
+    known = all(unit in _UNITS for _, unit in parts)
+    if text.strip() == "0":
+        return timedelta(0)
+    if not (parts and whole and known):
+        raise InvalidArgumentError(
+            f"{_PREFIX}older_than is {text!r}.",
+            hint="Set it to a duration such as '14d', '3600s' or '1h 30m'.",
+        )
+    # a float, because a number of any length is one, be it infinite
+    seconds = sum(float(count) * _UNITS[unit] for count, unit in parts)
+    return timedelta(seconds=min(seconds, timedelta.max.total_seconds() / 2))

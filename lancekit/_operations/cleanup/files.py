@@ -1,0 +1,245 @@
+"""What files there are for a cleanup to look at, and what it leaves alone wherever it looks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+
+from lancekit._commit.refs import holds_branch
+from lancekit._format import names
+from lancekit._format.names import MAIN
+from lancekit._pipeline.diff.column_identity import column_versions
+from lancekit._storage.base import ObjectInfo, Store, is_name, is_temporary
+from lancekit._versions.ancestor import source_of, unique_name
+from lancekit._versions.at_once import at_once
+from lancekit._versions.commit_graph import CommitGraph
+from lancekit._versions.line import Line
+from lancekit._versions.listing import latest_snapshot
+from lancekit._versions.merge_edges import VersionVector, check_requirements
+from lancekit._versions.reference_files import all_branches, branch_files
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import (
+    BranchNotFoundError,
+    DatasetNotFoundError,
+    FormatError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+
+__all__ = ["Listed", "column_versions_among", "file_key", "list_files", "merge_bases_among"]
+
+#: by folder: what a file's name looks like, its kind, and what of the name others refer to
+_KINDS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
+    (folder, re.compile(pattern), kind)
+    for folder, pattern, kind in (
+        (names.DATA, names.DATA_FILE, "data"),
+        (names.BLOBS, r"(_blobs/[^/]+\.blob)", "data"),
+        (names.DELETIONS, r"(_deletions/[^/]+\.(?:arrow|bin))", "deletion"),
+        (names.TRANSACTIONS, r"(_transactions/[^/]+\.txn)", "transaction"),
+        (names.INDICES, r"(_indices/[^/]+)/.+", "index"),
+        (names.VERSIONS, r"_versions/(\d+\.manifest)", "manifest"),
+        # aside of a manifest: written by a store that moves files, or staged for one that locks
+        (names.VERSIONS, r"(_versions/(?:\.tmp.*|\d+\.manifest[-.].+))", "temporary_manifest"),
+    )
+)
+_FOLDERS = (
+    names.DATA, names.BLOBS, names.DELETIONS, names.TRANSACTIONS, names.INDICES, names.VERSIONS
+)  # fmt: skip
+
+#: a file, its kind, and the key that references name
+_Classified = tuple[ObjectInfo, str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """Files that a cleanup may remove: of the line itself, and of branches that are not listed.
+
+    `left_alone` says of other things in these places why they are none of its business.
+    """
+
+    own: list[_Classified] = field(default_factory=list)
+    orphaned: list[tuple[ObjectInfo, str]] = field(default_factory=list)
+    left_alone: dict[str, str] = field(default_factory=dict)
+
+
+def file_key(name: str) -> str:
+    """Return what references say of a file, by its name in the line's folder."""
+    for folder, pattern, _ in _KINDS:
+        found = pattern.fullmatch(name) if name.startswith(f"{folder}/") else None
+        if found:
+            return found[1]
+    return name
+
+
+def list_files(line: Line) -> Listed:
+    """List what there is."""
+    listed = Listed()
+    for folder in _FOLDERS:
+        for file in _regular(line.store, folder, listed):
+            listed.own.extend(_classified(file, folder))
+    for folder in (names.TAGS, names.BRANCHES):
+        for file in _regular(line.root, folder, listed):
+            # what crashes left beside tags and branches
+            if is_temporary(file.name):
+                listed.own.append((file, "temporary", file.name))
+    if line.branch is None:
+        listed.orphaned.extend(_orphaned(line, listed))
+    return listed
+
+
+def _regular(store: Store, folder: str, listed: Listed) -> Iterator[ObjectInfo]:
+    for file in store.list_tree(folder):
+        if not file.regular:
+            listed.left_alone[file.name] = "a link or a special file"
+        elif not is_name(file.name):
+            listed.left_alone[file.name] = "a name that leads elsewhere"
+        else:
+            yield file
+
+
+def _classified(file: ObjectInfo, folder: str) -> Iterator[_Classified]:
+    if is_temporary(file.name):
+        kind = "temporary_manifest" if folder == names.VERSIONS else "temporary"
+        yield file, kind, file.name
+        return
+    for place, pattern, kind in _KINDS:
+        found = pattern.fullmatch(file.name) if place == folder else None
+        if found:
+            yield file, kind, found[1]
+            return
+
+
+def _orphaned(line: Line, listed: Listed) -> Iterator[tuple[ObjectInfo, str]]:
+    """Yield what is in the folders of branches that are not listed, and its kind.
+
+    A branch that was not deleted to the end, or one that is being made; which of the two is told
+    by the age.  Its manifests are the first to come and the last to go: a folder without any that
+    name the branch is something else.
+    """
+    branches = [f"{names.branch_folder(name)}/" for name in all_branches(line.root)]
+    are_branches: dict[str, bool] = {}
+    for file in _regular(line.root, names.TREE, listed):
+        # the longest, because a branch may lie in the folder of another one
+        own = max((b for b in branches if file.name.startswith(b)), key=len, default="")
+        rest = file.name.removeprefix(own).split("/")
+        if own and rest[0] in _FOLDERS:
+            continue
+        for start in range(1 if own else 2, len(rest)):
+            kind = _kind_in_branch(file, rest[start:])
+            if kind is None:
+                continue
+            branch = (own + "/".join(rest[:start])).removeprefix(f"{names.TREE}/")
+            if branch not in are_branches:
+                are_branches[branch] = holds_branch(line.on(branch))
+            if are_branches[branch]:
+                yield file, kind
+            else:
+                listed.left_alone[names.branch_folder(branch)] = "no branch of this dataset"
+            break
+
+
+def _kind_in_branch(file: ObjectInfo, parts: list[str]) -> str | None:
+    if parts == [names.VERSIONS, names.HINT]:
+        return "temporary"
+    if parts[0] not in _FOLDERS:  # a part of the branch's name
+        return None
+    for _, kind, _ in _classified(replace(file, name="/".join(parts)), parts[0]):
+        return "temporary_manifest" if kind == "manifest" else kind
+    return None
+
+
+# ---- the versions of a branch that the next merge of two branches needs
+#
+# The merge compares with merge bases, and follows columns through the versions since.
+
+
+def merge_bases_among(line: Line, versions: Set[int]) -> Mapping[int, tuple[str, str]]:
+    """Return the merge bases of two branches among versions of a line, with the two names.
+
+    The newest manifest of each branch is read once, and base versions where there are several
+    candidates.  Versions that branches forked from stay for another reason, so that pairs of
+    branches without a merge are passed over.
+    """
+    names = branch_files(line.root)
+    if not versions or not names:
+        return {}
+    graph, own = CommitGraph(line), unique_name(line)
+    found: dict[int, tuple[str, str]] = {}
+    for (one, left), (other, right) in combinations(_heads(graph, line, names), 2):
+        common = min(left.versions.get(own, 0), right.versions.get(own, 0))
+        if common not in versions or not (left.edges or right.edges):
+            continue
+        for base in graph.merge_bases(one, other):
+            if base.name == own:
+                found[base.version] = (one.line.name, other.line.name)
+    return found
+
+
+def column_versions_among(
+    line: Line, there: Sequence[Snapshot], removed: Set[int]
+) -> Mapping[int, tuple[str, str]]:
+    """Return versions that alone show renamed columns, with the two branches that need each.
+
+    Parameters
+    ----------
+    line
+        The line that is cleaned up.
+    there
+        Its versions, oldest first.
+    removed
+        Those that would be removed.
+    """
+    names = branch_files(line.root)
+    if not (removed and names):
+        return {}
+    before = there[0]
+    if line.branch is not None and before.version in removed:
+        before = source_of(line) or before  # a merge goes on from there
+    found, gap = list[tuple[int, int, set[int]]](), list[Snapshot]()
+    for at in (one for one in there if one.version > before.version):
+        gap.append(at)
+        if at.version not in removed:
+            renamed = column_versions(before, gap) & removed if gap[1:] else set()
+            found += [(before.version, at.version, renamed)] if renamed else []
+            before, gap = at, []
+    if not found:
+        return {}
+    graph, own = CommitGraph(line), unique_name(line)
+    needed: dict[int, tuple[str, str]] = {}
+    for (one, left), (other, right) in combinations(_heads(graph, line, names), 2):
+        versions = sorted(side.versions.get(own, 0) for side in (left, right))
+        for first, last, renamed in found:
+            if versions[0] < last and first < versions[1]:
+                needed |= dict.fromkeys(renamed, (one.line.name, other.line.name))
+    return needed
+
+
+def _heads(
+    graph: CommitGraph, line: Line, names: Iterable[str]
+) -> Iterator[tuple[Snapshot, VersionVector]]:
+    """Yield the newest version of main and of each branch, and what it contains."""
+    for head in at_once(_newest, [line.on(name) for name in (MAIN, *names)]):
+        with suppress(BranchNotFoundError):  # deleted meanwhile
+            if head is not None:
+                yield head, graph.vector(head)
+
+
+def _newest(line: Line) -> Snapshot | None:
+    """Return the newest version of a branch; a damaged branch cannot be merged.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        A newer release can read the branch, or knows of its merge bases what this one does not.
+    """
+    try:
+        newest = latest_snapshot(line)
+        check_requirements(newest, "A cleanup")
+    except UnsupportedFeatureError:
+        raise
+    except (DatasetNotFoundError, VersionNotFoundError, FormatError):
+        return None
+    return newest

@@ -1,0 +1,405 @@
+"""What a cleanup would remove: old versions, and files that no version needs.
+
+See docs/format/operations.md, 6.6.
+
+Files are listed before versions are read: a file of a commit that lands in between is seen with
+the version that refers to it, or not at all.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from typing import Any
+
+from lancekit._display import Displayed
+from lancekit._format import names
+from lancekit._format.fragment import Fragment, FragmentList
+from lancekit._legible import shown
+from lancekit._operations.cleanup.blobs import NamedBlobs, is_blob_file, named_blobs
+from lancekit._operations.cleanup.files import (
+    column_versions_among,
+    file_key,
+    list_files,
+    merge_bases_among,
+)
+from lancekit._pipeline.engine.engine import LocalRunner
+from lancekit._storage.base import ObjectInfo
+from lancekit._versions.borrowers import borrowers
+from lancekit._versions.line import Line
+from lancekit._versions.listing import list_versions
+from lancekit._versions.merge_edges import check_requirements
+from lancekit._versions.reference_files import all_branches, all_tags
+from lancekit._versions.snapshot import Snapshot, load_snapshot
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, RefConflictError
+
+__all__ = [
+    "CleanupBranch",
+    "CleanupFile",
+    "CleanupPlan",
+    "CleanupRequest",
+    "CleanupStats",
+    "borrowed_among",
+    "cleanup_request",
+    "plan_cleanup",
+    "references",
+]
+
+#: a file that no version needs may belong to a commit that has not landed yet, for so long
+IN_FLIGHT = timedelta(days=7)
+#: why the next merge of two branches needs a version
+_COMPARES = "it is the merge base of {} and {}, whose next merge compares with it"
+_TELLS = "the next merge of {} and {} needs it, because it alone shows renamed columns"
+#: kinds of files that a branch can read in the folder of another one
+_BORROWED = frozenset({"data", "deletion", "index"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupRequest:
+    """What to remove.  A version has to fulfil every condition that is set.
+
+    `keep_from` is the first version that stays whatever the conditions say; the handle's own if
+    it is not set.
+    """
+
+    older_than: timedelta | None = None
+    retain_versions: int | None = None
+    versions: frozenset[int] | None = None
+    delete_unverified: bool = False
+    error_if_tagged_old_versions: bool = True
+    keep_from: int | None = None
+
+
+#: what goes if nothing else is asked for
+_TWO_WEEKS = timedelta(days=14)
+
+
+def cleanup_request(
+    older_than: Any,
+    retain_versions: Any,
+    delete_unverified: bool,
+    error_if_tagged: bool,
+    versions: Any,
+) -> CleanupRequest:
+    """Check what was asked for.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A value that cannot be used.
+    """
+    if older_than is not None and not isinstance(older_than, timedelta):
+        raise InvalidTypeError(
+            f"older_than is {shown(older_than)}.",
+            hint="Pass a timedelta, such as timedelta(days=7).",
+        )
+    if retain_versions is not None and (
+        isinstance(retain_versions, bool)
+        or not isinstance(retain_versions, int)
+        or retain_versions < 1
+    ):
+        raise InvalidArgumentError(
+            f"retain_versions is {shown(retain_versions)}.", hint="Pass a whole number, 1 or more."
+        )
+    wanted = None
+    if versions is not None:
+        if isinstance(versions, str | int) or not versions:
+            raise InvalidArgumentError(
+                f"versions is {shown(versions)}.", hint="Pass a list of version numbers."
+            )
+        wanted = frozenset(versions)
+    if older_than is None and retain_versions is None and wanted is None:
+        older_than = _TWO_WEEKS
+    return CleanupRequest(
+        older_than=older_than,
+        retain_versions=retain_versions,
+        versions=wanted,
+        delete_unverified=delete_unverified,
+        error_if_tagged_old_versions=error_if_tagged,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupFile:
+    """A file to remove; `unverified` ones belong to no version that is known."""
+
+    path: str
+    kind: str
+    unverified: bool
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupBranch:
+    """A branch that forked from a version which would be old enough to go, and which stays."""
+
+    name: str
+    referenced_version: int
+    cleanup_candidate: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CleanupStats(Displayed):
+    """What a cleanup removed, or would remove.
+
+    `left_alone` (ours) names what lies where it looks and is no file of the dataset, such as a
+    link: it is neither followed nor removed.
+    """
+
+    bytes_removed: int = 0
+    old_versions: int = 0
+    data_files_removed: int = 0
+    transaction_files_removed: int = 0
+    index_files_removed: int = 0
+    deletion_files_removed: int = 0
+    temporary_files_removed: int = 0
+    failed_deletes: int = 0
+    left_alone: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, files: Iterable[CleanupFile], failed: int = 0, left_alone: Iterable[str] = ()
+    ) -> CleanupStats:
+        """Count files."""
+        listed = list(files)
+        kinds = [file.kind for file in listed]
+        return cls(
+            bytes_removed=sum(file.size_bytes for file in listed),
+            old_versions=kinds.count("manifest"),
+            data_files_removed=kinds.count("data"),
+            transaction_files_removed=kinds.count("transaction"),
+            index_files_removed=kinds.count("index"),
+            deletion_files_removed=kinds.count("deletion"),
+            temporary_files_removed=kinds.count("temporary") + kinds.count("temporary_manifest"),
+            failed_deletes=failed,
+            left_alone=tuple(sorted(left_alone)),
+        )
+
+    def _plain(self) -> str:
+        left = f", left_alone={list(self.left_alone)}" if self.left_alone else ""
+        return (
+            f"CleanupStats(bytes_removed={self.bytes_removed}, old_versions={self.old_versions}, "
+            f"data_files_removed={self.data_files_removed}{left})"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupPlan:
+    """Old versions and files to remove from one line, and what was known when it was made."""
+
+    read_version: int
+    latest: int
+    versions: tuple[int, ...]
+    files: tuple[CleanupFile, ...]
+    branches: tuple[CleanupBranch, ...] = ()
+    tagged: Mapping[str, int] = field(default_factory=dict)
+    left_alone: Mapping[str, str] = field(default_factory=dict)
+    merge_bases: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    column_versions: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+
+
+def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
+    """Work out what to remove; nothing is.
+
+    Never removed are versions from the handle's own on, tagged ones, those that branches forked
+    from, merge bases of two branches, versions that alone show renamed columns to the next merge,
+    detached ones, and what any of these refers to; nor anything outside of the line's own folder.
+
+    Raises
+    ------
+    RefConflictError
+        A version that is old enough is tagged, and that was not to be passed over; or a branch, or
+        the next merge of two, needs a version that was named.
+    FormatError
+        A version cannot be read, so it is not known what it needs; or the table, or one of its
+        branches, requires a newer lancekit.
+    """
+    line = snapshot.line
+    now = time.time()
+    listed = list_files(line)
+    listing = list_versions(line)
+    loaded = LocalRunner().map(lambda v: load_snapshot(line, v), listing.versions)
+    for one in (snapshot, *loaded[-1:]):
+        check_requirements(one, "A cleanup")
+    old = {s.version for s in loaded if _is_old(s, snapshot, request, listing.versions, now)}
+    tags = {name: t.version for name, t in all_tags(line.root).items() if t.branch == line.branch}
+    tagged = {name: version for name, version in tags.items() if version in old}
+    if tagged and request.error_if_tagged_old_versions:
+        shown = ", ".join(f"{name!r} (version {v})" for name, v in sorted(tagged.items())[:5])
+        raise RefConflictError(
+            f"{len(tagged)} of the versions to clean up are tagged: {shown}.",
+            hint="Delete these tags, or pass error_if_tagged_old_versions=False to keep what they "
+            "name.",
+            tags=tagged,
+        )
+    forked = _forks(line, old)
+    forks = {branch.referenced_version: f"branch {branch.name} starts at it" for branch in forked}
+    unlisted = dict.fromkeys(_unlisted_forks(line) & old, "a branch that is being made needs it")
+    removed = old - set(tagged.values()) - forks.keys() - unlisted.keys()
+    bases = merge_bases_among(line, removed)
+    removed -= bases.keys()
+    renamed = column_versions_among(line, loaded, removed)
+    removed -= renamed.keys()
+    needed_by = {**_reasons(renamed, _TELLS), **_reasons(bases, _COMPARES), **unlisted, **forks}
+    if request.versions is not None and needed_by:
+        raise _needed(line, needed_by)
+    kept = [s for s in loaded if s.version not in removed] + _detached(line)
+    needed = references(kept)
+    verified = references((s for s in loaded if s.version in removed), own=True)
+    manifests = {s.manifest_name for s in loaded if s.version in removed}
+    blobs = [*(f.name for f, _, _ in listed.own), *(f.name for f, _ in listed.orphaned)]
+    named = named_blobs(line, kept, loaded) if any(map(is_blob_file, blobs)) else NamedBlobs()
+    files = [
+        CleanupFile(path=f.name, kind=kind, unverified=not known, size_bytes=f.size)
+        for f, kind, key in listed.own
+        for known in [
+            key in verified or (kind == "manifest" and key in manifests) or f.name in named.ever
+        ]
+        if key not in needed and not named.keeps(f.name)
+        if known or (kind != "manifest" and _is_left_over(f, request, now))
+    ]
+    borrowed = borrowed_among(line, files)
+    files = [file for file in files if file_key(file.path) not in borrowed]
+    files += [
+        CleanupFile(path=f.name, kind=kind, unverified=True, size_bytes=f.size)
+        for f, kind in listed.orphaned
+        if _is_left_over(f, request, now) and not named.keeps(f.name)
+    ]
+    return CleanupPlan(
+        read_version=snapshot.version,
+        latest=listing.latest,
+        versions=tuple(sorted(removed)),
+        files=tuple(files),
+        branches=tuple(forked),
+        tagged=tagged,
+        left_alone=listed.left_alone,
+        merge_bases=bases,
+        column_versions=renamed,
+    )
+
+
+def _reasons(versions: Mapping[int, tuple[str, str]], why: str) -> dict[int, str]:
+    return {version: why.format(*branches) for version, branches in versions.items()}
+
+
+def _needed(line: Line, needed_by: Mapping[int, str]) -> RefConflictError:
+    (version, why), *others = sorted(needed_by.items())
+    more = "".join(f"; version {other}: {reason}" for other, reason in others[:4])
+    more += f"; and {len(others) - 4} more" if len(others) > 4 else ""
+    return RefConflictError(
+        f"Version {version} of {line.name} cannot be removed: {why}{more}.",
+        hint="Leave it out of versions=. A version that a merge needs can go after the merge, one "
+        "that a branch needs after the branch is deleted.",
+        versions=sorted(needed_by),
+    )
+
+
+def _is_old(
+    found: Snapshot,
+    at: Snapshot,
+    request: CleanupRequest,
+    versions: tuple[int, ...],
+    now: float,
+) -> bool:
+    if found.version >= (at.version if request.keep_from is None else request.keep_from):
+        return False
+    if request.versions is not None and found.version not in request.versions:
+        return False
+    keep = request.retain_versions
+    if keep is not None and found.version in versions[-keep:]:
+        return False
+    if request.older_than is None:
+        return True
+    age = datetime.fromtimestamp(now, UTC) - found.manifest.timestamp
+    return age > request.older_than  # no time is that long ago
+
+
+def _is_left_over(file: ObjectInfo, request: CleanupRequest, now: float) -> bool:
+    return request.delete_unverified or file.modified < now - IN_FLIGHT.total_seconds()
+
+
+# ---- what has to stay
+
+
+def _forks(line: Line, old: set[int]) -> list[CleanupBranch]:
+    return [
+        CleanupBranch(name=name, referenced_version=branch.parent_version)
+        for name, branch in sorted(all_branches(line.root).items())
+        if branch.parent_branch == line.branch and branch.parent_version in old
+    ]
+
+
+def _unlisted_forks(line: Line) -> set[int]:
+    """Return the versions that branches without an entry start at: one may be being made.
+
+    A branch starts with the number of the version that it forked from.
+    """
+    listed = set(all_branches(line.root))
+    first: dict[str, int] = {}
+    for file in line.root.list_tree(names.TREE):
+        folder, _, name = file.name.rpartition(f"/{names.VERSIONS}/")
+        parsed = names.parse_manifest_name(name)
+        branch = folder.removeprefix(f"{names.TREE}/")
+        if parsed and branch not in listed:
+            first[branch] = min(parsed[0], first.get(branch, parsed[0]))
+    return set(first.values())
+
+
+def borrowed_among(line: Line, files: Iterable[CleanupFile]) -> set[str]:
+    """Return the keys of the files that versions of other branches read.
+
+    A fork reads files of its fork version, which stays.  A branch that takes main over by a
+    fast-forward reads files of later versions of main, too.  The newest version does not tell: an
+    older one may have been restored since.  So all versions of all branches are read, unless only
+    manifests and transactions are to go, as from a table that was only appended to.
+    """
+    if all(file.kind not in _BORROWED for file in files):
+        return set()
+    return references(chain.from_iterable(borrowers(line).values()))
+
+
+def _detached(line: Line) -> list[Snapshot]:
+    found = []
+    for name in line.store.list_names(names.VERSIONS):
+        stem = name.removesuffix(".manifest")
+        if name != stem and re.fullmatch(r"d\d+", stem):
+            found.append(load_snapshot(line, int(stem[1:])))
+    return found
+
+
+def references(snapshots: Iterable[Snapshot], *, own: bool = False) -> set[str]:
+    """Return the files that versions refer to, by the keys of `file_key`.
+
+    Names are unique: a file in another base has no namesake in the line's folder.  So all of them
+    count as needed; only with `own`, those that are said to be in the line's folder.
+    """
+    found: set[str] = set()
+    seen: set[bytes] = set()
+    for snapshot in snapshots:
+        manifest = snapshot.manifest
+        if manifest.transaction_file:
+            found.add(f"{names.TRANSACTIONS}/{manifest.transaction_file}")
+        found.update(
+            f"{names.INDICES}/{index.uuid}"
+            for index in snapshot.indices
+            if index.base_id is None or not own
+        )
+        # most fragments are those of the version before, byte for byte
+        for message in FragmentList.of(manifest.fragments).encoded:
+            if message not in seen:
+                seen.add(message)
+                found.update(_files_of(Fragment.from_bytes(message), own=own))
+    return found
+
+
+def _files_of(fragment: Fragment, *, own: bool) -> Iterator[str]:
+    for file in fragment.files:
+        if file.base_id is None or not own:
+            yield f"{names.DATA}/{file.path.rpartition('/')[2].removesuffix('.lance')}"
+    deletion = fragment.deletion_file
+    if deletion is not None and (deletion.base_id is None or not own):
+        yield deletion.name(fragment.id)

@@ -1,0 +1,110 @@
+"""Doing a change again on the newest version, after another writer landed.
+
+See docs/format/operations.md, 0.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+from lancekit._commit.clock import Clock
+from lancekit._commit.protocol import check_not_replaced
+from lancekit._defaults import CONFLICT_RETRIES, RETRY_TIMEOUT
+from lancekit._versions.listing import latest_snapshot
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import (
+    CorruptFileError,
+    InvalidArgumentError,
+    RetriesExhaustedError,
+    RetryableConflictError,
+)
+
+__all__ = ["RetryPolicy", "retried"]
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often and how long a change is worked out anew.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The number of retries is negative, or the timeout is not a `timedelta`.
+    """
+
+    conflict_retries: int = CONFLICT_RETRIES
+    timeout: timedelta = RETRY_TIMEOUT
+
+    def __post_init__(self) -> None:
+        number = self.conflict_retries
+        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+            raise InvalidArgumentError(
+                f"conflict_retries is {number!r}.", hint="Pass a whole number, 0 or more."
+            )
+        if not isinstance(self.timeout, timedelta):
+            raise InvalidArgumentError(
+                f"retry_timeout is {self.timeout!r}.",
+                hint="Pass a datetime.timedelta, for example timedelta(seconds=30).",
+            )
+
+
+def retried(
+    snapshot: Snapshot,
+    attempt: Callable[[Snapshot], T],
+    policy: RetryPolicy,
+    clock: Clock | None = None,
+) -> tuple[T, int]:
+    """Run ``attempt`` on ``snapshot``, then on the newest version as long as others win.
+
+    Returns
+    -------
+    tuple
+        What the attempt returned, and how many there were.
+
+    Raises
+    ------
+    RetriesExhaustedError
+        Other writers landed before each attempt, or the time is up.
+    """
+    clock = clock or Clock()
+    started = clock.elapsed()
+    deadline = started + policy.timeout.total_seconds()
+    unit = 0.0
+    for number in range(policy.conflict_retries + 1):
+        try:
+            return attempt(snapshot), number + 1
+        except CorruptFileError:
+            # files of a dataset that was replaced by another are not damaged, but gone
+            check_not_replaced(snapshot)
+            raise
+        except RetryableConflictError as conflict:
+            unit = unit or 1.1 * (clock.elapsed() - started)
+            pause = min(unit * clock.random.uniform(0, 2 ** (number + 1)), 2.0)
+            out_of_time = clock.elapsed() + pause > deadline
+            if number == policy.conflict_retries or out_of_time:
+                raise _exhausted(snapshot, number + 1, out_of_time, policy, conflict) from conflict
+            clock.sleep(pause)
+            snapshot = latest_snapshot(snapshot.line)
+    raise AssertionError("the loop returns or raises")
+
+
+def _exhausted(
+    snapshot: Snapshot,
+    attempts: int,
+    out_of_time: bool,
+    policy: RetryPolicy,
+    conflict: RetryableConflictError,
+) -> RetriesExhaustedError:
+    limit = f"within {policy.timeout.total_seconds():g} s" if out_of_time else "allowed"
+    return RetriesExhaustedError(
+        f"Too many concurrent writers: all {attempts} attempts {limit} met a conflict. "
+        f"The last one: {conflict.message}",
+        hint="Try again when fewer writers are active, or allow more retries.",
+        **{**conflict.context, "attempts": attempts, "read_version": snapshot.version},
+    )

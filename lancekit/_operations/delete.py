@@ -1,0 +1,174 @@
+"""Delete the rows that a predicate selects."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyroaring import BitMap
+
+from lancekit import _arrow_compute as pc
+from lancekit._commit.deletion_files import write_deletions
+from lancekit._commit.protocol import check_writable
+from lancekit._commit.rules.pending import Pending
+from lancekit._format.fragment import Fragment
+from lancekit._format.transaction import Delete
+from lancekit._legible import shown
+from lancekit._operations.cleanup.auto import commit
+from lancekit._operations.common.results import DeleteResult
+from lancekit._operations.common.retry import RetryPolicy, retried
+from lancekit._pipeline.engine.engine import Choice, Runner, choose_engine, runner_of
+from lancekit._pipeline.rows.delete import DeletedRows, find_rows_together, mark_tasks
+from lancekit._scan.expressions.predicate import Predicate
+from lancekit._scan.fragments.blobs import blob_view
+from lancekit._scan.fragments.source import FragmentSource
+from lancekit._scan.read import Read, reading
+from lancekit._storage.base import Store
+from lancekit._versions.at_once import at_once
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import InvalidTypeError
+
+__all__ = ["DeletePlan", "apply_deletions", "delete_in_fragment", "delete_rows", "plan_delete"]
+
+
+@dataclass(frozen=True)
+class DeletePlan:
+    """What a delete from a version looks at, and does: it is run, or explained.
+
+    Attributes
+    ----------
+    snapshot
+        The version to delete from.
+    predicate
+        Selects the rows; those for which it is null stay.
+    read
+        The rows that it looks at.
+    """
+
+    snapshot: Snapshot
+    predicate: Predicate
+    read: Read
+
+    @property
+    def choice(self) -> Choice:
+        """Where it runs, and why."""
+        return choose_engine(self.read.num_rows)
+
+    def run(self) -> tuple[Snapshot, int, Runner]:
+        """Mark the rows and commit; return the new version, how many rows went, and by what."""
+        runner = runner_of(self.choice, self.snapshot.store)
+        parts = runner.map(find_rows_together, mark_tasks(self.read, self.predicate))
+        marked = [found for part in parts for found in part if found.rows]
+        updated, removed = apply_deletions(self.snapshot, marked)
+        pending = Pending(
+            operation=Delete(
+                updated_fragments=updated,
+                deleted_fragment_ids=removed,
+                predicate=str(self.predicate.source),
+            ),
+            uuid=str(uuid.uuid4()),
+            affected_rows={found.fragment_id: found.rows for found in marked},
+        )
+        return commit(self.snapshot, pending), sum(len(found.rows) for found in marked), runner
+
+
+def plan_delete(snapshot: Snapshot, predicate: str | pc.Expression) -> DeletePlan:
+    """Plan a delete; nothing but the manifest is read.
+
+    Raises
+    ------
+    PredicateError
+        The predicate does not parse, or does not fit the schema.
+    """
+    schema = blob_view(snapshot.manifest.schema)
+    parsed = Predicate.parse(predicate, schema.to_arrow())
+    return DeletePlan(snapshot, parsed, reading(snapshot, parsed, schema))
+
+
+def delete_rows(
+    snapshot: Snapshot, predicate: Any, policy: RetryPolicy
+) -> tuple[Snapshot, DeleteResult]:
+    """Delete rows; a predicate that selects none still makes a version, as in the reference.
+
+    Parameters
+    ----------
+    snapshot
+        The version to delete from; others may have landed since.
+    predicate
+        SQL text or a pyarrow expression; rows for which it is null stay.
+    policy
+        How often to do it again when the same rows were changed by others.
+    """
+    if not isinstance(predicate, str | pc.Expression):
+        raise InvalidTypeError(
+            f"The predicate of a delete is {shown(predicate)}.",
+            hint='Pass SQL text such as "x > 3", or a pyarrow expression.',
+        )
+    started = time.monotonic()
+
+    def attempt(current: Snapshot) -> tuple[Snapshot, int, Runner]:
+        check_writable(current)
+        return plan_delete(current, predicate).run()
+
+    (landed, rows, runner), attempts = retried(snapshot, attempt, policy)
+    return landed, DeleteResult(
+        num_deleted_rows=rows,
+        version=landed.version,
+        branch=landed.branch,
+        line=landed.line,
+        attempts=attempts,
+        duration=time.monotonic() - started,
+        engine=runner.name,
+    )
+
+
+def apply_deletions(
+    snapshot: Snapshot, marked: Iterable[DeletedRows]
+) -> tuple[tuple[Fragment, ...], tuple[int, ...]]:
+    """Write the new deletion files; return changed fragments, and the ids of emptied ones."""
+    fragments = {f.id: f for f in snapshot.manifest.fragments}
+    left: dict[int, BitMap] = {}
+    removed: list[int] = []
+    for found in marked:
+        deleted: BitMap = found.rows | found.deleted_before
+        if len(deleted) >= fragments[found.fragment_id].physical_rows:
+            removed.append(found.fragment_id)
+        else:
+            left[found.fragment_id] = deleted
+
+    def updated(id_: int) -> Fragment:
+        file = write_deletions(snapshot.store, id_, snapshot.version, left[id_])
+        return replace(fragments[id_], deletion_file=file)
+
+    # a disk makes several files durable in about the time of one
+    return tuple(at_once(updated, left)), tuple(removed)
+
+
+def delete_in_fragment(
+    store: Store, source: FragmentSource, rows: BitMap, before: BitMap
+) -> Fragment | None:
+    """Write a deletion file for one fragment, to be committed later.
+
+    Parameters
+    ----------
+    rows
+        The offsets to delete.
+    before
+        Those that are deleted already.
+
+    Returns
+    -------
+    Fragment or None
+        The fragment in its new state, ``None`` if no row is left.
+    """
+    fragment = source.fragment
+    deleted: BitMap = rows | before
+    if len(deleted) >= fragment.physical_rows:
+        return None
+    if len(deleted) == len(before):
+        return fragment
+    file = write_deletions(store, fragment.id, source.version, deleted)
+    return replace(fragment, deletion_file=file)

@@ -1,0 +1,306 @@
+"""What an operation would do, where and why: the answer of every `explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lancekit._call import Call, applied
+from lancekit._display import Displayed
+from lancekit._file.file_metadata import metadata_of
+from lancekit._format.data_file import DataFile
+from lancekit._format.paths import parse_path
+from lancekit._format.schema import LanceSchema
+from lancekit._legible import count, plural
+from lancekit._operations.constraints.evaluate import condition_of
+from lancekit._operations.constraints.stored import stored_constraints
+from lancekit._pipeline.engine.engine import Choice, EngineName
+from lancekit._scan.fragments.reader import META_COLUMNS, FragmentReader
+from lancekit._scan.fragments.source import FragmentSource, fragment_sources
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import LancekitError
+
+__all__ = [
+    "METADATA_ONLY",
+    "Explanation",
+    "PlanNode",
+    "Reads",
+    "Writes",
+    "explain_metadata",
+    "explanation",
+    "reads",
+    "stored_bytes",
+]
+
+#: where a change of nothing but metadata runs
+METADATA_ONLY = Choice("local", "only metadata is read and written")
+#: commits that are not held against constraints
+_NO_VALUES = {"Clone", "ReserveFragments", "Restore", "Rewrite"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """What is read of the dataset: columns of fragments; `bytes` is an estimate."""
+
+    columns: tuple[str, ...]
+    rows: int
+    fragments: int
+    all_fragments: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writes:
+    """What is written: in words, and how much where that can be told before.
+
+    If it is not `exact`, there are at most so many rows.
+    """
+
+    what: str
+    rows: int | None = None
+    bytes: int | None = None
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlanNode:
+    """A step of a plan, and the steps whose rows it takes.
+
+    Attributes
+    ----------
+    name
+        What it is, such as ``"Read"`` or ``"Filter"``.
+    does
+        What it does, in words.
+    reads
+        What it reads; ``None`` if it takes all from its inputs.
+    inputs
+        The steps below it.
+    """
+
+    name: str
+    does: str = ""
+    reads: Reads | None = None
+    inputs: tuple[PlanNode, ...] = ()
+
+    def walk(self) -> Iterator[PlanNode]:
+        """Yield the node and all below it, each before its inputs.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://plan-example")
+        >>> [node.name for node in ds.explain.delete("x > 1").plan.walk()]
+        ['Filter', 'Read']
+        """
+        yield self
+        for node in self.inputs:
+            yield from node.walk()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Explanation(Displayed):
+    """What an operation would do; to make it changes nothing, queries indices, and reads no rows.
+
+    Attributes
+    ----------
+    operation
+        The method's name.
+    engine, why
+        Where the work would run, ``"local"`` or ``"spark"``, and the reason.
+    version, branch
+        What it would read.
+    plan
+        What gives the rows, from the result down to the files; ``None`` if no rows are read.
+    reads, writes
+        How much; ``None`` for nothing but metadata.
+    commits
+        The operations of the transactions, in order; none for what only reads.
+    notes
+        What else there is to know.
+    """
+
+    operation: str
+    engine: EngineName
+    why: str
+    version: int
+    branch: str | None = None
+    plan: PlanNode | None = None
+    reads: Reads | None = None
+    writes: Writes | None = None
+    commits: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    _call: Call | None = field(default=None, repr=False, compare=False)
+
+    def apply(self) -> Any:
+        """Make the call that this tells of, on what the handle is at now; return what it returns.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It was applied already.
+        NotOfferedError
+            There is no call: the explanation came from another process, or tells of what is set
+            up otherwise.
+        LancekitError
+            What the call raises.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://apply-example")
+        >>> told = ds.explain.delete("x > 1")
+        >>> told.apply().num_deleted_rows, ds.version
+        (2, 2)
+        """
+        return applied(self._call)
+
+    def _plain(self) -> str:
+        return f"Explanation({self.operation} of version {self.version}, engine={self.engine!r})"
+
+
+def explanation(
+    snapshot: Snapshot,
+    operation: str,
+    choice: Choice,
+    *,
+    plan: PlanNode | None = None,
+    reads: Reads | None = None,
+    writes: Writes | None = None,
+    commits: Iterable[str] = (),
+    notes: Iterable[str] = (),
+) -> Explanation:
+    """Return what is to be said of an operation on a version."""
+    done = tuple(commits)
+    tried = _constraint_notes(snapshot) if set(done) - _NO_VALUES else ()
+    return Explanation(
+        operation=operation,
+        engine=choice.engine,
+        why=choice.why,
+        version=snapshot.version,
+        branch=snapshot.branch,
+        plan=plan,
+        reads=reads,
+        writes=writes,
+        commits=done,
+        notes=(*filter(None, notes), *tried),
+    )
+
+
+def reads(
+    snapshot: Snapshot,
+    columns: Iterable[str],
+    sources: Sequence[FragmentSource] | None = None,
+    rows: int | None = None,
+) -> Reads:
+    """Return what it takes to read columns of fragments, all of them by default.
+
+    Parameters
+    ----------
+    columns
+        Names and paths.
+    sources
+        The fragments.
+    rows
+        How many rows, if fewer than the fragments have.
+    """
+    manifest = snapshot.manifest
+    chosen = fragment_sources(snapshot) if sources is None else sources
+    whole = sum(source.fragment.num_rows for source in chosen)
+    count = whole if rows is None else min(rows, whole)
+    names = tuple(dict.fromkeys(columns))
+    size = stored_bytes(chosen, manifest.schema, names)
+    return Reads(
+        columns=names,
+        rows=count,
+        fragments=len(chosen),
+        all_fragments=max(len(manifest.fragments), len(chosen)),  # shards may have more
+        bytes=size if count == whole else round(size * count / max(whole, 1)),
+    )
+
+
+def explain_metadata(
+    snapshot: Snapshot, operation: str, commits: Iterable[str], notes: Iterable[str] = ()
+) -> Explanation:
+    """Explain what changes nothing but metadata."""
+    return explanation(snapshot, operation, METADATA_ONLY, commits=commits, notes=notes)
+
+
+# ---- what the constraints of a table add to a commit
+
+
+def _constraint_notes(snapshot: Snapshot) -> Iterator[str]:
+    """Yield what trying each constraint reads, or why one cannot be tried."""
+    manifest = snapshot.manifest
+    for name, constraint in stored_constraints(manifest.config).items():
+        try:
+            constraint.check_known()
+            condition = condition_of(snapshot, constraint.condition)
+        except LancekitError as error:
+            yield f"constraint {name!r}: no commit of rows lands: {error.message.splitlines()[0]}"
+            continue
+        columns = ", ".join(sorted(condition.columns))
+        if condition.of_rows:
+            yield f"constraint {name!r}: of rows that are new or changed, {columns} is read again"
+        elif not columns:
+            yield f"constraint {name!r}: the manifest says how many rows there are"
+        else:
+            size = stored_bytes(fragment_sources(snapshot), manifest.schema, condition.columns)
+            yield (
+                f"constraint {name!r}: at each attempt to commit, {columns} is read of all rows; "
+                f"now that is of {plural(manifest.num_rows, 'row')}, {count(size)} bytes"
+            )
+
+
+# ---- how many bytes of a dataset's files hold some columns, told from metadata alone
+
+#: layouts of files of which one is opened; of any more, a column has its share by number
+_OPENED = 8
+
+
+def stored_bytes(
+    sources: Sequence[FragmentSource], schema: LanceSchema, columns: Iterable[str]
+) -> int:
+    """Estimate the bytes of files that hold columns.
+
+    Of all files the manifest has the sizes.  How a size is divided among columns is looked up in
+    one file of each layout.
+
+    Parameters
+    ----------
+    sources
+        The fragments.
+    schema
+        The dataset's schema.
+    columns
+        Names and paths; hidden columns have no bytes.
+    """
+    tops = {parse_path(name)[0] for name in columns if name not in META_COLUMNS}
+    ids = frozenset(field.id for name in tops for field in schema.field(name).walk())
+    shares: dict[tuple[object, ...], float] = {}
+    total = 0.0
+    for source in sources if ids else ():
+        for place, file in enumerate(source.fragment.files):
+            if not ids.intersection(file.fields):
+                continue
+            layout = (file.fields, file.version)
+            if layout not in shares:
+                opened = len(shares) < _OPENED
+                shares[layout] = _share(source, place, ids) if opened else _by_number(file, ids)
+            total += file.size_bytes * shares[layout]
+    return round(total)
+
+
+def _by_number(file: DataFile, ids: frozenset[int]) -> float:
+    return len(ids.intersection(file.fields)) / len(file.fields)
+
+
+def _share(source: FragmentSource, place: int, ids: frozenset[int]) -> float:
+    """Return the share of a file's bytes that are of the fields, by the sizes of their pages."""
+    file = source.fragment.files[place]
+    if ids.issuperset(file.fields):
+        return 1.0
+    sizes = [c.size_bytes for c in metadata_of(FragmentReader(source).file(place)).columns]
+    wanted = {at for id_, at in file.columns.items() if id_ in ids and at < len(sizes)}
+    return sum(sizes[column] for column in wanted) / max(sum(sizes), 1)

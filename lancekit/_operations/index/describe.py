@@ -1,0 +1,229 @@
+"""What there is to know of indices: from the manifest, and from their files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pyroaring import BitMap
+
+from lancekit._display import Displayed
+from lancekit._format.index import IndexMetadata
+from lancekit._format.items import Items, Numbers
+from lancekit._format.paths import paths_by_id
+from lancekit._index.build.builders import builder_of
+from lancekit._index.build.read import OpenSegment
+from lancekit._index.inverted.segment import open_partitions, params_of
+from lancekit._index.inverted.settings import parse_settings
+from lancekit._index.kinds import (
+    BITMAP,
+    BLOOM_FILTER,
+    BTREE,
+    INVERTED,
+    LABEL_LIST,
+    NGRAM,
+    VECTORS,
+    ZONE_MAP,
+    kept_up_as,
+    kind_of,
+)
+from lancekit._index.segment import Segment
+from lancekit._operations.index.create import segments_of
+from lancekit._operations.index.optimize import column_of_index
+from lancekit._operations.index.segments import covered_fragments, live_fragments
+from lancekit._operations.index.vectors import vector_statistics
+from lancekit._versions.snapshot import Snapshot
+
+__all__ = ["IndexDescription", "IndexSegmentDescription", "describe_indices", "index_statistics"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexSegmentDescription:
+    """A segment of an index, as the manifest describes it.
+
+    `fragment_ids` are the indexed fragments, with fragments that are gone.  The fragments that a
+    compaction with ``defer_index_remap=True`` replaced are given as the new ones.
+    """
+
+    uuid: str
+    fragment_ids: BitMap
+    dataset_version_at_last_update: int
+    index_version: int
+    created_at: datetime | None
+    size_bytes: int | None
+    base_id: int | None
+    covering_fields: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexDescription(Displayed):
+    """An index, as the manifest describes it.
+
+    Attributes
+    ----------
+    num_rows_indexed
+        The live rows of the fragments that the index covers.
+    fields, field_names
+        The ids of the indexed columns, and their paths.
+    details
+        The parameters of a vector or full-text index, named as in pylance; empty for other kinds.
+        Stop words are not part of them: the manifest does not store the words.
+    total_size_bytes
+        ``None`` if the manifest lacks the size of a segment.
+    """
+
+    name: str
+    type_url: str
+    index_type: str
+    num_rows_indexed: int
+    fields: tuple[int, ...]
+    field_names: tuple[str, ...]
+    segments: tuple[IndexSegmentDescription, ...]
+    details: dict[str, Any]
+    total_size_bytes: int | None
+
+
+def describe_indices(snapshot: Snapshot) -> list[IndexDescription]:
+    """Describe the indices of a version, by their names; no file is read."""
+    return [
+        _described(snapshot, [index for index in snapshot.indices if index.name == name])
+        for name in sorted({index.name for index in snapshot.indices})
+    ]
+
+
+def _described(snapshot: Snapshot, segments: list[IndexMetadata]) -> IndexDescription:
+    first, paths = segments[0], paths_by_id(snapshot.manifest.schema)
+    found = Items(
+        IndexSegmentDescription(
+            uuid=str(index.uuid),
+            fragment_ids=Numbers(covered_fragments(index, snapshot) or ()),
+            dataset_version_at_last_update=index.dataset_version,
+            index_version=index.index_version or 0,
+            created_at=index.created_at,
+            size_bytes=sum(file.size_bytes for file in index.files) if index.files else None,
+            base_id=index.base_id,
+            covering_fields=index.covering_fields,
+        )
+        for index in segments
+    )
+    sizes = [segment.size_bytes for segment in found if segment.size_bytes is not None]
+    return IndexDescription(
+        name=first.name,
+        type_url=first.type_url,
+        index_type=first.kind,
+        num_rows_indexed=_rows(snapshot, _covered(snapshot, segments)),
+        fields=first.fields,
+        field_names=Items(paths.get(id_, f"field {id_}") for id_ in first.fields),
+        segments=found,
+        details=first.parameters,
+        total_size_bytes=sum(sizes) if len(sizes) == len(found) else None,
+    )
+
+
+def _covered(snapshot: Snapshot, segments: list[IndexMetadata]) -> set[int]:
+    return {id_ for index in segments for id_ in live_fragments(index, snapshot)}
+
+
+def _rows(snapshot: Snapshot, fragments: set[int]) -> int:
+    return sum(f.num_rows for f in snapshot.manifest.fragments if f.id in fragments)
+
+
+def _type(index: IndexMetadata) -> str:
+    """Return what a segment is; of one without details its files may tell."""
+    told = kept_up_as(index) if index.index_details is None else None
+    return index.kind if told is None else told.label
+
+
+def index_statistics(snapshot: Snapshot, name: str) -> dict[str, Any]:
+    """Return what an index covers and, of scalar ones and those of vectors, what is in its files.
+
+    Raises
+    ------
+    IndexNotFoundError
+        There is no index of the name.
+    FormatError
+        A file of it cannot be read.
+    """
+    segments = list(segments_of(snapshot, name))
+    covered = _covered(snapshot, segments)
+    parts = [_in_files(snapshot, index) for index in segments]
+    fragments, rows = len(snapshot.manifest.fragments), snapshot.manifest.num_rows
+    indexed = _rows(snapshot, covered)
+    times = [index.created_at for index in segments if index.created_at is not None]
+    return {
+        "index_type": _type(segments[0]),
+        "name": name,
+        "num_indices": len(segments),
+        "num_segments": len(segments),
+        "indices": parts,
+        "segments": parts,
+        "num_indexed_fragments": len(covered),
+        "num_indexed_rows": indexed,
+        "num_unindexed_fragments": fragments - len(covered),
+        "num_unindexed_rows": rows - indexed,
+        "num_indexed_rows_per_delta": [
+            _rows(snapshot, set(live_fragments(index, snapshot))) for index in segments
+        ],
+        "updated_at_timestamp_ms": int(max(times).timestamp() * 1000) if times else None,
+    }
+
+
+def _in_files(snapshot: Snapshot, index: IndexMetadata) -> dict[str, Any]:
+    if VECTORS.describes(index):
+        return vector_statistics(snapshot, index)
+    kind = kind_of(index)
+    if kind is None:
+        store = snapshot.base_store(index.base_id)
+        return _words(Segment(index, INVERTED, store)) if INVERTED.describes(index) else {}
+    column = column_of_index(snapshot, index)
+    opened = OpenSegment.open(snapshot.base_store(index.base_id), index, kind, column.type)
+    return _COUNTS[kind.name](opened)
+
+
+def _words(segment: Segment) -> dict[str, Any]:
+    said, where = params_of(segment.file("metadata.lance"))
+    parse_settings(said, where)
+    partitions = open_partitions(segment)
+    return {
+        "params": json.loads(said),
+        "num_tokens": sum(one.postings_file.num_rows for one in partitions),
+        "num_docs": sum(one.documents_file.num_rows for one in partitions),
+    }
+
+
+def _pages(found: OpenSegment) -> dict[str, Any]:
+    table = found.table("page_lookup.lance")
+    ends = [table["min"][0], table["max"][len(table) - 1]] if len(table) else [None, None]
+    texts = ["NULL" if end is None or not end.is_valid else str(end.as_py()) for end in ends]
+    return {"min": texts[0], "max": texts[1], "num_pages": len(table)}
+
+
+def _rows_of_file(key: str) -> Callable[[OpenSegment], dict[str, Any]]:
+    return lambda found: {key: next(iter(found.files.values())).num_rows}
+
+
+def _zones(found: OpenSegment) -> dict[str, Any]:
+    content = builder_of(ZONE_MAP).read(found)
+    return {**_rows_of_file("num_zones")(found), **content.parameters}
+
+
+def _filters(found: OpenSegment) -> dict[str, Any]:
+    content = builder_of(BLOOM_FILTER).read(found)
+    return {
+        "type": BLOOM_FILTER.label,
+        **_rows_of_file("num_blocks")(found),
+        **content.parameters,
+    }
+
+
+_COUNTS: Mapping[str, Callable[[OpenSegment], dict[str, Any]]] = {
+    BTREE.name: _pages,
+    BITMAP.name: _rows_of_file("num_bitmaps"),
+    LABEL_LIST.name: _rows_of_file("num_bitmaps"),
+    NGRAM.name: _rows_of_file("num_ngrams"),
+    ZONE_MAP.name: _zones,
+    BLOOM_FILTER.name: _filters,
+}

@@ -1,0 +1,377 @@
+"""Bring indices up to date: rows that are in none yet, and segments that are to be one."""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from lancekit._commit.protocol import check_writable
+from lancekit._commit.rules.pending import Pending
+from lancekit._format.index import IndexMetadata
+from lancekit._format.operations import CreateIndex
+from lancekit._format.paths import paths_by_id
+from lancekit._index.build.builders import builder_of
+from lancekit._index.build.column import Content
+from lancekit._index.build.full_text import has_other_blocks
+from lancekit._index.build.read import OpenSegment
+from lancekit._index.kinds import KINDS, IndexKind, kept_up_as
+from lancekit._index.search.reuse import Reuse, found_reuse
+from lancekit._legible import warn
+from lancekit._operations.cleanup.auto import commit
+from lancekit._operations.common.retry import RetryPolicy, retried
+from lancekit._operations.index.create import segments_of
+from lancekit._operations.index.reuse import trimmed
+from lancekit._operations.index.segments import (
+    IndexedField,
+    build_content,
+    column_of,
+    covered_rows,
+    live_fragments,
+    read_rows,
+    removed_unless_committed,
+    write_segment,
+)
+from lancekit._scan.fragments.reader import FragmentReader
+from lancekit._scan.fragments.source import FragmentSource, fragment_sources
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import (
+    CorruptFileError,
+    FormatError,
+    NotOfferedError,
+    UnsupportedFeatureError,
+)
+
+__all__ = [
+    "IndexUpkeep",
+    "OptimizeRequest",
+    "column_of_index",
+    "optimize_indices",
+    "plan_upkeep",
+    "stored_content",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizeRequest:
+    """What to do with indices.
+
+    Rows that are in none go to the newest `merge` segments, put together; to a new one if that is
+    0.  With `retrain` each index is made anew, of all rows.  `names` are all that can be made here
+    if there are none.
+    """
+
+    merge: int = 1
+    names: Collection[str] | None = None
+    retrain: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexUpkeep:
+    """What brings one index up to date: one new segment takes the place of others.
+
+    Attributes
+    ----------
+    snapshot
+        The version.
+    kind, column
+        The index's kind, and the column that it is of.
+    segments
+        All segments of the index, the oldest first.
+    fresh
+        The fragments that are in none of them; of an index that is made anew, all.
+    joined
+        The segments whose place the new one takes.
+    anew
+        Whether the index is made anew, and nothing of its segments is kept.
+    behind
+        Those of the joined segments that may name rows as they were before a change.
+    reuse
+        Tells where compactions moved rows, if indices were not told.
+    """
+
+    snapshot: Snapshot
+    kind: IndexKind
+    column: IndexedField
+    segments: tuple[IndexMetadata, ...]
+    fresh: tuple[int, ...]
+    joined: tuple[IndexMetadata, ...]
+    anew: bool = False
+    behind: tuple[IndexMetadata, ...] = ()
+    reuse: Reuse | None = None
+
+    @property
+    def name(self) -> str:
+        """The index's name."""
+        return self.segments[-1].name
+
+    def run(self) -> IndexMetadata:
+        """Write the new segment, which no version refers to yet."""
+        return _anew(self) if self.anew else _joined(self)
+
+
+def optimize_indices(snapshot: Snapshot, request: OptimizeRequest, policy: RetryPolicy) -> Snapshot:
+    """Bring indices up to date; nothing to do makes no version.
+
+    Raises
+    ------
+    IndexNotFoundError
+        There is no index of a name.
+    NotOfferedError
+        One of a kind that is not made here.
+    """
+
+    def attempt(current: Snapshot) -> Snapshot:
+        check_writable(current)
+        return trimmed(_attempt(current, request))
+
+    return retried(snapshot, attempt, policy)[0]
+
+
+def _attempt(current: Snapshot, request: OptimizeRequest) -> Snapshot:
+    new: list[IndexMetadata] = []
+    removed: list[IndexMetadata] = []
+    with removed_unless_committed(current, (index.uuid for index in new)):
+        for name in _names(current, request):
+            segments = segments_of(current, name)
+            with _left_as_it_is(segments[-1]):
+                if (upkeep := _planned(current, segments, request)) is not None:
+                    new.append(upkeep.run())
+                    removed += upkeep.joined
+        if not new:
+            return current
+        operation = CreateIndex(new_indices=tuple(new), removed_indices=tuple(removed))
+        return commit(
+            current,
+            Pending(operation=operation, uuid=str(uuids.uuid4()), doing="optimize_indices"),
+        )
+
+
+def plan_upkeep(snapshot: Snapshot, request: OptimizeRequest) -> list[IndexUpkeep]:
+    """Plan what brings indices up to date, for each that is not; no rows are read.
+
+    Raises
+    ------
+    IndexNotFoundError, NotOfferedError
+        As `optimize_indices`.
+    """
+    planned = []
+    for name in _names(snapshot, request):
+        segments = segments_of(snapshot, name)
+        with _left_as_it_is(segments[-1]):
+            planned.append(_planned(snapshot, segments, request))
+    return [upkeep for upkeep in planned if upkeep is not None]
+
+
+def _names(snapshot: Snapshot, request: OptimizeRequest) -> list[str]:
+    """Return the names of the indices that are to be brought up to date."""
+    if request.names is None:
+        ours = {index.name for index in snapshot.indices if kept_up_as(index) is not None}
+        return sorted(ours)
+    for name in request.names:
+        for index in segments_of(snapshot, name):
+            if kept_up_as(index) is None:
+                raise NotOfferedError(
+                    f"Index {name!r} is of kind {index.kind}, which lancekit does not keep up.",
+                    hint=f"It keeps up {', '.join(KINDS)}, INVERTED and indices of vectors.",
+                    index=name,
+                )
+    return list(dict.fromkeys(request.names))
+
+
+@contextmanager
+def _left_as_it_is(newest: IndexMetadata) -> Iterator[None]:
+    """Warn where an index of text or vectors cannot be read: it cannot be made anew either.
+
+    What it was made with is not known.
+    """
+    try:
+        yield
+    except (UnsupportedFeatureError, CorruptFileError) as error:
+        kind = kept_up_as(newest)
+        if kind is None or kind.name in KINDS:
+            raise
+        warn(
+            f"Index {newest.name!r} stays as it is, and searches look at the rows that are not in "
+            f"it: {error.message}"
+        )
+
+
+def _planned(
+    snapshot: Snapshot, segments: tuple[IndexMetadata, ...], request: OptimizeRequest
+) -> IndexUpkeep | None:
+    """Return what brings an index up to date; ``None`` if it is, or is not kept up here."""
+    newest = segments[-1]
+    kind = kept_up_as(newest)
+    if kind is None:
+        return None
+    column = column_of_index(snapshot, newest)
+    live = tuple(int(id_) for id_ in snapshot.manifest.fragments.ids)
+    planned = partial(IndexUpkeep, snapshot=snapshot, kind=kind, column=column, segments=segments)
+    if request.retrain or any(index.fragment_ids is None for index in segments):
+        return planned(fresh=live, joined=segments, anew=True)
+    covered = {id_ for index in segments for id_ in live_fragments(index, snapshot)}
+    fresh = tuple(id_ for id_ in live if id_ not in covered)
+    reuse = found_reuse(snapshot)
+    behind = [index for index in segments if reuse is not None and reuse.behind(index)]
+    if snapshot.manifest.has_stable_row_ids and not kind.zones:
+        behind = [*behind, *_stale(snapshot, segments, fresh)]
+        if fresh and request.merge:  # as in the reference: 0 leaves all segments as they are
+            behind += [index for index in segments if _has_deleted_rows(snapshot, index)]
+    # one that waits for its first vectors has no files, which readers would miss beside others
+    waiting = [index for index in segments if not index.files and not index.fragment_ids]
+    # nor do readers search segments whose posting lists differ
+    other = [index for index in segments if fresh and has_other_blocks(index)]
+    joined = _joining(segments, request.merge, [*behind, *waiting, *other])
+    if not fresh and not behind and len(joined) < 2:
+        return None
+    return planned(fresh=fresh, joined=joined, behind=tuple(behind), reuse=reuse)
+
+
+def _joined(plan: IndexUpkeep) -> IndexMetadata:
+    """Write one segment of what some hold, and of the rows that are in none."""
+    snapshot, kind, column, old = plan.snapshot, plan.kind, plan.column, plan.joined
+    newest = plan.segments[-1]
+    anew = plan.behind if kind.zones else ()
+    contents, again = _kept(snapshot, old, kind, column, anew)
+    again += plan.fresh
+    if again:
+        like = contents[0] if contents else None
+        if like is None and (newest not in old or newest in anew):  # it was not looked into
+            like = stored_content(snapshot, newest, kind, column)
+        contents.append(_more(snapshot, kind, column, like, again))
+    content = builder_of(kind).merged(contents) if len(contents) > 1 else contents[0]
+    if (beside := builder_of(kind).beside) is not None:
+        staying = [index for index in plan.segments if index not in old]
+        content = beside(content, [_opened(snapshot, index, kind, column) for index in staying])
+    return write_segment(
+        snapshot,
+        column,
+        kind,
+        plan.name,
+        content,
+        {*again, *(id_ for index in old for id_ in live_fragments(index, snapshot))},
+        # what names no row as it was before a compaction is of now
+        dataset_version=None
+        if plan.reuse is not None and plan.behind
+        else min((index.dataset_version for index in old), default=None),
+    )
+
+
+def _kept(
+    snapshot: Snapshot,
+    segments: Sequence[IndexMetadata],
+    kind: IndexKind,
+    column: IndexedField,
+    anew: Sequence[IndexMetadata],
+) -> tuple[list[Content], list[int]]:
+    """Return what segments hold that can be put together, and the fragments of the others."""
+    contents: list[Content] = []
+    again: list[int] = []
+    for index in segments:
+        found = None if index in anew else stored_content(snapshot, index, kind, column)
+        if found is None or (contents and not builder_of(kind).alike(contents[0], found)):
+            again += live_fragments(index, snapshot)
+        else:
+            contents.append(found.moved(covered_rows(index, kind, snapshot)))
+    return contents, again
+
+
+def _more(
+    snapshot: Snapshot,
+    kind: IndexKind,
+    column: IndexedField,
+    like: Content | None,
+    fragments: Sequence[int],
+) -> Content:
+    """Build what is to be put together with a content, or is to go with it."""
+    rows = read_rows(snapshot, column, kind, fragments)
+    builder = builder_of(kind)
+    return builder.made(rows, {}) if like is None else builder.extended(like, rows)
+
+
+def _joining(
+    segments: tuple[IndexMetadata, ...], merge: int, behind: Sequence[IndexMetadata]
+) -> tuple[IndexMetadata, ...]:
+    """Return the segments that new rows join: the newest, and those that are behind."""
+    newest = segments[len(segments) - min(merge, len(segments)) :]
+    wanted = {index.uuid for index in (*newest, *behind)}
+    return tuple(index for index in segments if index.uuid in wanted)
+
+
+def _stale(
+    snapshot: Snapshot, segments: tuple[IndexMetadata, ...], fresh: Sequence[int]
+) -> tuple[IndexMetadata, ...]:
+    """Return the segments that may hold rows as they were before an update.
+
+    With stable row ids an updated row keeps its id, and moves to a fragment that the segment does
+    not cover.  The reference finds the old value, too, once another segment covers that fragment.
+    A deleted row is no reason: nothing has its id any more.
+    """
+    if not fresh:
+        return ()
+    covered = {index.uuid: set(live_fragments(index, snapshot)) for index in segments}
+    in_all = set.intersection(*covered.values())
+    updated = {
+        source.fragment.id
+        for source in fragment_sources(snapshot)
+        if source.fragment.id not in in_all and _has_updated_rows(source)
+    }
+    return tuple(index for index in segments if updated - covered[index.uuid])
+
+
+def _has_deleted_rows(snapshot: Snapshot, index: IndexMetadata) -> bool:
+    fragments = (snapshot.fragment(id_) for id_ in live_fragments(index, snapshot))
+    return any(one is not None and one.num_deletions for one in fragments)
+
+
+def _has_updated_rows(source: FragmentSource) -> bool:
+    """Return False if no row of a fragment was updated; True, too, where nobody recorded it."""
+    if source.fragment.last_updated_at is None:
+        return True
+    reader = FragmentReader(source)
+    rows = np.arange(reader.physical_rows) if reader.live is None else reader.live
+    return not np.array_equal(reader.created_at(rows), reader.last_updated_at(rows))
+
+
+def _anew(plan: IndexUpkeep) -> IndexMetadata:
+    """Write one segment of all rows, with the parameters that the newest was made with."""
+    snapshot, kind, column = plan.snapshot, plan.kind, plan.column
+    stored = stored_content(snapshot, plan.segments[-1], kind, column)
+    parameters = {} if stored is None else stored.parameters
+    content = build_content(snapshot, column, kind, parameters, plan.fresh)
+    return write_segment(snapshot, column, kind, plan.name, content, plan.fresh)
+
+
+def column_of_index(snapshot: Snapshot, index: IndexMetadata) -> IndexedField:
+    """Return the column that an index is of."""
+    return column_of(snapshot, paths_by_id(snapshot.manifest.schema)[index.fields[0]])
+
+
+def stored_content(
+    snapshot: Snapshot, index: IndexMetadata, kind: IndexKind, column: IndexedField
+) -> Content | None:
+    """Return what a segment holds; ``None``, with a warning, if that cannot be read.
+
+    Raises
+    ------
+    CorruptFileError, UnsupportedFeatureError
+        It is of text or vectors, which are not made anew.
+    """
+    try:
+        return builder_of(kind).read(_opened(snapshot, index, kind, column))
+    except FormatError as error:
+        if kind.name not in KINDS:
+            raise
+        warn(f"Index {index.name!r} cannot be read, and is made anew: {error.message}")
+        return None
+
+
+def _opened(
+    snapshot: Snapshot, index: IndexMetadata, kind: IndexKind, column: IndexedField
+) -> OpenSegment:
+    return OpenSegment.open(snapshot.base_store(index.base_id), index, kind, column.type)

@@ -1,0 +1,338 @@
+"""One segment of an index: from rows of a version to files, and what a manifest says of them."""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit._arrow_values import numbers_of
+from lancekit._cache import read_for_the_last_time
+from lancekit._format import row_address
+from lancekit._format.field_marks import holds_blobs
+from lancekit._format.index import IndexDetails, IndexMetadata
+from lancekit._format.paths import find_field, show_path, spelled
+from lancekit._format.schema import LanceField
+from lancekit._index.build.builders import builder_of, parsed_parameters
+from lancekit._index.build.column import Content, IndexedColumn, Mask, RowMap
+from lancekit._index.build.files import delete_segment, write_files
+from lancekit._index.build.read import OpenSegment
+from lancekit._index.build.sorting import whole
+from lancekit._index.kinds import IndexKind
+from lancekit._index.search.reuse import found_reuse
+from lancekit._scan.fragment_rows import ScanRequest
+from lancekit._scan.fragments.reader import FragmentReader
+from lancekit._scan.fragments.source import FragmentSource, fragment_sources
+from lancekit._scan.outputs import plan_columns
+from lancekit._scan.read import Read
+from lancekit._scan.scan import Scan
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import (
+    CommitUnknownError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    LancekitError,
+)
+from lancekit.options import options
+
+__all__ = [
+    "IndexedField",
+    "build_content",
+    "build_segment",
+    "check_readable",
+    "column_of",
+    "covered_fragments",
+    "covered_rows",
+    "details_of",
+    "in_fragments",
+    "indexed_field",
+    "joined_segments",
+    "live_addresses",
+    "live_fragments",
+    "looked_up",
+    "one_after_the_other",
+    "read_column",
+    "read_rows",
+    "removed_unless_committed",
+    "write_segment",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedField:
+    """A column that an index is of: its field, its path, and the type of what is stored."""
+
+    field: LanceField
+    path: str
+    type: pa.DataType
+
+
+def indexed_field(snapshot: Snapshot, path: str, kind: IndexKind) -> IndexedField:
+    """Return the column of an index that is to be made.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    InvalidTypeError
+        An index of this kind cannot be made of its type.
+    """
+    found = column_of(snapshot, path)
+    if holds_blobs(found.field.metadata) or not kind.fits(found.type):
+        raise InvalidTypeError(
+            f"Column {path!r} is of type {found.type}, of which no {kind.name} index is made.",
+            hint="docs/indices.md lists which kind is for which types; vectors are of fixed-size "
+            "lists of floats.",
+            column=path,
+        )
+    return found
+
+
+def column_of(snapshot: Snapshot, path: str) -> IndexedField:
+    """Return a column by its path, in any case if one fits; else ``ColumnNotFoundError``."""
+    chain = find_field(snapshot.manifest.schema, spelled(snapshot.manifest.schema, path))
+    field = chain[-1]
+    return IndexedField(
+        field=field, path=show_path([one.name for one in chain]), type=field.to_arrow().type
+    )
+
+
+def check_readable(kind: IndexKind, snapshot: Snapshot) -> None:
+    """Raise if the oldest reader that is to be served would lose rows by an index of this kind.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It takes zones for row ids in tables that have such.
+    """
+    if kind.zones and snapshot.manifest.has_stable_row_ids and options.oldest_reader == "4.0.0":
+        raise InvalidArgumentError(
+            f"Release 4.0.0 of the reference loses rows by {kind.name} indices on tables with "
+            "stable row ids.",
+            hint="Use a BTREE or BITMAP index; or, if nobody reads with that release, set "
+            'lancekit.options.oldest_reader = "14.0.2".',
+        )
+
+
+def build_segment(
+    snapshot: Snapshot,
+    column: IndexedField,
+    kind: IndexKind,
+    name: str,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    fragment_ids: Collection[int] | None = None,
+    uuid: UUID | None = None,
+) -> IndexMetadata:
+    """Index the rows of some fragments, all by default; nothing refers to the files yet."""
+    ids = [int(id_) for id_ in snapshot.manifest.fragments.ids]
+    wanted = ids if fragment_ids is None else [id_ for id_ in ids if id_ in fragment_ids]
+    content = build_content(snapshot, column, kind, parameters or {}, wanted)
+    return write_segment(snapshot, column, kind, name, content, wanted, uuid=uuid)
+
+
+def build_content(
+    snapshot: Snapshot,
+    column: IndexedField,
+    kind: IndexKind,
+    parameters: Mapping[str, Any],
+    fragment_ids: Collection[int],
+) -> Content:
+    """Build what a segment of the version that is written holds of some fragments."""
+    given = parsed_parameters(kind, parameters)
+    return builder_of(kind).made(read_rows(snapshot, column, kind, fragment_ids), given)
+
+
+def read_rows(
+    snapshot: Snapshot, column: IndexedField, kind: IndexKind, fragment_ids: Collection[int]
+) -> IndexedColumn:
+    """Read what a segment of the version that is written is made of, of some fragments."""
+    addresses = kind.has_addresses(kind.written, snapshot.manifest.has_stable_row_ids)
+    return read_column(snapshot, column, fragment_ids, addresses=addresses)
+
+
+def read_column(
+    snapshot: Snapshot, column: IndexedField, fragment_ids: Collection[int], *, addresses: bool
+) -> IndexedColumn:
+    """Read the live rows of some fragments, by addresses or ids."""
+    hidden = "_rowaddr" if addresses else "_rowid"
+    outputs = plan_columns(snapshot.manifest.schema, [column.path], [hidden])
+    wanted = set(fragment_ids)
+    sources = tuple(one for one in fragment_sources(snapshot) if one.fragment.id in wanted)
+    with read_for_the_last_time():
+        table = Scan(read=Read(sources), request=ScanRequest(outputs=outputs)).to_table()
+    rows = numbers_of(whole(table.column(1))).astype(np.uint64, copy=False)
+    return IndexedColumn(column.type, whole(table.column(0)), rows)
+
+
+def write_segment(
+    snapshot: Snapshot,
+    column: IndexedField,
+    kind: IndexKind,
+    name: str,
+    content: Content,
+    fragment_ids: Iterable[int],
+    *,
+    dataset_version: int | None = None,
+    uuid: UUID | None = None,
+) -> IndexMetadata:
+    """Write what a segment holds; return what a manifest says of it.
+
+    `dataset_version` is that of the rows that it was made of, by default that of the snapshot.
+    """
+    uuid = uuid or uuids.uuid4()
+    written = write_files(snapshot.store, uuid, content.files())
+    now = datetime.now(UTC)
+    return IndexMetadata(
+        uuid=uuid,
+        name=name,
+        fields=(column.field.id,),
+        dataset_version=snapshot.version if dataset_version is None else dataset_version,
+        fragment_ids=BitMap(fragment_ids if written else ()),  # there may be nothing to index yet
+        index_version=kind.written,
+        created_at=now.replace(microsecond=now.microsecond // 1000 * 1000),
+        files=written,
+        index_details=details_of(kind, content),
+    )
+
+
+def joined_segments(
+    snapshot: Snapshot, column: IndexedField, kind: IndexKind, segments: Sequence[IndexMetadata]
+) -> IndexMetadata:
+    """Write a segment that holds what several do, whose own files stay.
+
+    They are of the same column and kind, and no fragment is in two of them.
+    """
+    contents = []
+    for index in segments:
+        store = snapshot.base_store(index.base_id)
+        found = builder_of(kind).read(OpenSegment.open(store, index, kind, column.type))
+        contents.append(found.moved(covered_rows(index, kind, snapshot)))
+    return write_segment(
+        snapshot,
+        column,
+        kind,
+        segments[0].name,
+        builder_of(kind).merged(contents),
+        BitMap.union(*(index.fragment_ids or BitMap() for index in segments)),
+        dataset_version=min(index.dataset_version for index in segments),
+    )
+
+
+def details_of(kind: IndexKind, content: Content) -> IndexDetails:
+    """Return the kind, and what the manifest repeats of the segment's parameters."""
+    return IndexDetails(kind.type_url, builder_of(kind).details(content))
+
+
+@contextmanager
+def removed_unless_committed(snapshot: Snapshot, segments: Iterable[UUID]) -> Iterator[None]:
+    """Remove the files of segments if the commit in the block is known not to have landed."""
+    try:
+        yield
+    except CommitUnknownError:
+        raise
+    except LancekitError:
+        for uuid in segments:
+            delete_segment(snapshot.store, uuid)
+        raise
+
+
+# ---- which rows a segment names: those that it still covers, by ids or by addresses
+
+Words = npt.NDArray[np.uint64]
+
+
+def covered_fragments(index: IndexMetadata, snapshot: Snapshot) -> BitMap | None:
+    """Return the fragments that a segment covers, by the ids that they have in a version.
+
+    Fragments that are gone are among them; ``None`` if it does not say which.
+    """
+    covered = index.fragment_ids
+    reuse = found_reuse(snapshot) if covered else None
+    return covered if reuse is None or covered is None else reuse.covered(covered)
+
+
+def live_fragments(index: IndexMetadata, snapshot: Snapshot) -> list[int]:
+    """Return the fragments of a version that a segment covers; none if it does not say which."""
+    covered = covered_fragments(index, snapshot) or BitMap()
+    return [int(id_) for id_ in snapshot.manifest.fragments.ids if int(id_) in covered]
+
+
+def live_addresses(source: FragmentSource) -> tuple[FragmentReader, npt.NDArray[np.int64], Words]:
+    """Return a fragment's rows that are not deleted: their offsets and their addresses."""
+    reader = FragmentReader(source)
+    rows = np.arange(reader.physical_rows) if reader.live is None else reader.live
+    return reader, rows, reader.addresses(rows)
+
+
+def covered_rows(index: IndexMetadata, kind: IndexKind, snapshot: Snapshot) -> RowMap:
+    """Return what keeps the rows of a segment that it still answers for, named as new ones are.
+
+    A row that was updated may keep its id, and is in a fragment that the segment does not cover.
+    """
+    covered = live_fragments(index, snapshot)
+    stable = snapshot.manifest.has_stable_row_ids
+    if kind.has_addresses(kind.written, stable):
+        reuse = found_reuse(snapshot)
+        there = in_fragments(covered)
+        return there if reuse is None else one_after_the_other(reuse.moved, there)
+    by_address = kind.has_addresses(index.index_version, stable)
+    wanted = set(covered)
+    old, ids = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
+    for source in fragment_sources(snapshot):
+        if source.fragment.id in wanted:
+            reader, rows, addresses = live_addresses(source)
+            ids.append(reader.row_ids(rows))
+            old.append(addresses if by_address else ids[-1])
+    return looked_up(np.concatenate(old), np.concatenate(ids))
+
+
+def one_after_the_other(first: RowMap, second: RowMap) -> RowMap:
+    """Return what tells where rows are that moved twice."""
+
+    def follow(rows: Words) -> tuple[Words, Mask]:
+        rows, there = first(rows)
+        rows, still = second(rows)
+        return rows, there & still
+
+    return follow
+
+
+def in_fragments(fragments: Collection[int]) -> RowMap:
+    """Return what keeps the addresses in some fragments."""
+    known = np.array(sorted(fragments), np.uint64)
+
+    def keep(rows: Words) -> tuple[Words, Mask]:
+        return rows, np.isin(row_address.fragment_ids(rows), known)
+
+    return keep
+
+
+def looked_up(old: Words, new: Words, others: Sequence[int] | None = None) -> RowMap:
+    """Return what gives rows that are in one array what is at their places in the other.
+
+    Rows in neither are dropped, but for addresses in fragments other than `others`.
+    """
+    order = np.argsort(old)
+    old, new = old[order], new[order]
+    moved = None if others is None else np.array(sorted(others), np.uint64)
+
+    def find(rows: Words) -> tuple[Words, Mask]:
+        places = np.searchsorted(old, rows)
+        places[places == len(old)] = 0
+        known = old[places] == rows if len(old) else np.zeros(len(rows), bool)
+        found = np.where(known, new[places], rows) if len(old) else rows
+        if moved is None:
+            return found, known
+        return found, known | ~np.isin(row_address.fragment_ids(rows), moved)
+
+    return find

@@ -1,0 +1,229 @@
+"""Full-text indices that several processes make in one folder, and then commit by hand.
+
+Each makes a part of some fragments; one puts the parts together, and commits an index of the
+folder's UUID.  The parts of pylance and of lancekit are alike.
+"""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+from lancekit._commit.protocol import check_writable
+from lancekit._format.index import IndexFile, IndexMetadata
+from lancekit._format.operations import CreateIndex, Operation
+from lancekit._index.build.builders import parsed_parameters
+from lancekit._index.build.files import add_files, segment_folder
+from lancekit._index.build.full_text import STAGING, TextRows, read_staged
+from lancekit._index.kinds import INVERTED, KINDS, IndexKind, kept_up_as
+from lancekit._index.segment import Segment
+from lancekit._operations.checks.indices import check_indices
+from lancekit._operations.index.create import check_name, put_segments
+from lancekit._operations.index.optimize import column_of_index
+from lancekit._operations.index.segments import (
+    build_segment,
+    check_readable,
+    column_of,
+    indexed_field,
+    joined_segments,
+    read_rows,
+)
+from lancekit._versions.snapshot import Snapshot, load_snapshot
+from lancekit.errors import InvalidArgumentError
+
+__all__ = ["commit_parts", "make_part", "merge_parts", "merge_staged", "stage_part", "with_files"]
+
+#: parts are numbered by the first of their fragments, which stands in the upper half
+_FRAGMENT = 32
+
+
+def stage_part(
+    snapshot: Snapshot,
+    path: str,
+    fragment_ids: Collection[int],
+    parameters: Mapping[str, Any],
+    uuid: UUID | None,
+) -> None:
+    """Make a part of a full-text index, of some fragments.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A fragment is not there, or none is named.
+    ColumnNotFoundError, InvalidTypeError
+        There is no such column, or it holds no text.
+    """
+    column = indexed_field(snapshot, path, INVERTED)
+    _check_fragments(snapshot, fragment_ids)
+    rows = read_rows(snapshot, column, INVERTED, fragment_ids)
+    content = TextRows.build(rows, **parsed_parameters(INVERTED, parameters))
+    number = min(fragment_ids) << _FRAGMENT
+    for _ in add_files(snapshot.store, uuid or uuids.uuid4(), content.staged(number), over=True):
+        pass
+
+
+def merge_staged(snapshot: Snapshot, uuid: UUID) -> None:
+    """Put the parts of an index together; nothing is done if they were before.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There are no such parts, or they were not made alike.
+    """
+    store, folder = snapshot.store, segment_folder(uuid)
+    there = {info.name for info in store.list_tree(folder)}
+    names = [name.rpartition("/")[2] for name in there if f"/{STAGING}" in name]
+    if not names and any(name.endswith(f"/{file}") for file in INVERTED.files for name in there):
+        return
+    found = read_staged(Segment(IndexMetadata(uuid, ""), INVERTED, store), names)
+    for _ in add_files(store, uuid, found.files(), over=True):
+        pass
+    with suppress(OSError):  # a cleanup removes them
+        store.delete_tree(f"{folder}/{STAGING.rstrip('/')}")
+
+
+def with_files(operation: Operation, read: Snapshot) -> Operation:
+    """Return an operation whose new indices say which files they have, where they do not yet."""
+    if not isinstance(operation, CreateIndex):
+        return operation
+    return replace(operation, new_indices=tuple(_told(one, read) for one in operation.new_indices))
+
+
+def _told(index: IndexMetadata, read: Snapshot) -> IndexMetadata:
+    if index.files or index.is_system:
+        return index
+    folder = segment_folder(index.uuid)
+    found = read.base_store(index.base_id).list_tree(folder)
+    names = ((info.name.rpartition(f"{folder}/")[2], info.size) for info in found)
+    files = tuple(IndexFile(name, size) for name, size in sorted(names) if "/" not in name)
+    if not files:
+        raise InvalidArgumentError(
+            f"The parts of index {index.name!r} are not put together.",
+            hint="Call merge_index_metadata() before the commit.",
+            index=index.name,
+        )
+    return replace(index, files=files)
+
+
+# ---- indices made in parts: segments of some fragments each, which are committed together
+
+
+def make_part(
+    snapshot: Snapshot,
+    path: str,
+    kind: IndexKind,
+    fragment_ids: Collection[int],
+    *,
+    name: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    uuid: UUID | None = None,
+) -> IndexMetadata:
+    """Index some fragments; nothing refers to the files before `commit_parts`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A fragment is not there, or none is named.
+    ColumnNotFoundError, InvalidTypeError
+        As `create_index`.
+    """
+    check_readable(kind, snapshot)
+    column = indexed_field(snapshot, path, kind)
+    _check_fragments(snapshot, fragment_ids)
+    return build_segment(
+        snapshot,
+        column,
+        kind,
+        name or f"{column.path}_idx",
+        parameters=parameters,
+        fragment_ids=fragment_ids,
+        uuid=uuid,
+    )
+
+
+def _check_fragments(snapshot: Snapshot, fragment_ids: Collection[int]) -> None:
+    """Raise ``InvalidArgumentError`` if a fragment is not there, or none is named."""
+    missing = [id_ for id_ in fragment_ids if snapshot.fragment(id_) is None]
+    if missing or not fragment_ids:
+        told = f"has no fragment {missing[0]}" if missing else "is asked for no fragment"
+        raise InvalidArgumentError(
+            f"{snapshot.called} {told}.".capitalize(),
+            hint="Pass fragment_ids that ds.fragment_ids() has.",
+            argument="fragment_ids",
+        )
+
+
+def merge_parts(snapshot: Snapshot, segments: Sequence[IndexMetadata]) -> IndexMetadata:
+    """Put segments together that are not committed yet; their own files stay.
+
+    Raises
+    ------
+    InvalidArgumentError
+        They are not of one column and kind, or cover a fragment twice.
+    """
+    kind = _of_one_kind(segments)
+    return joined_segments(snapshot, column_of_index(snapshot, segments[0]), kind, segments)
+
+
+def commit_parts(
+    snapshot: Snapshot, name: str, path: str, segments: Sequence[IndexMetadata]
+) -> Snapshot:
+    """Commit an index of segments that were made before; it takes the place of one of its name.
+
+    Raises
+    ------
+    InvalidArgumentError
+        They are not of this column and of one kind, cover a fragment twice, or have no files.
+    IndexExistsError
+        An index of another column has the name.
+    CommitConflictError
+        Fragments that they cover were changed since they were made.
+    """
+    check_writable(snapshot)
+    kind, column = _of_one_kind(segments), column_of(snapshot, path)
+    if segments[0].fields != (column.field.id,):
+        raise InvalidArgumentError(
+            f"The segments are not of column {path!r}.",
+            hint="Pass the column that they were made of.",
+            column=path,
+        )
+    check_name(snapshot, column, name, replace=True)
+    check_readable(kind, snapshot)
+    named = [replace(index, name=name) for index in segments]
+    check_indices(named, snapshot)
+    # what landed since the oldest one was made may have changed what it covers
+    oldest = min(index.dataset_version for index in segments)
+    read = snapshot
+    if oldest < snapshot.version:
+        read = load_snapshot(snapshot.line, oldest, snapshot.naming)
+    return put_segments(read, name, named, snapshot.indices)
+
+
+def _of_one_kind(segments: Sequence[IndexMetadata]) -> IndexKind:
+    kinds = [kept_up_as(index) for index in segments]
+    kind = kinds[0] if kinds else None
+    if kind is None or any(other is not kind for other in kinds):
+        told = "The segments are not all of one kind" if segments else "There is no segment"
+        raise InvalidArgumentError(
+            f"{told}.",
+            hint=f"Pass segments of one kind: {', '.join(KINDS)}, INVERTED or IVF_FLAT.",
+        )
+    if len({index.fields for index in segments}) > 1:
+        raise InvalidArgumentError(
+            "The segments are of several columns.", hint="Pass those of one column."
+        )
+    if any(index.fragment_ids is None for index in segments):
+        raise InvalidArgumentError("A segment does not say which fragments it covers.")
+    covered = sorted(id_ for index in segments for id_ in index.fragment_ids or ())
+    if twice := [id_ for id_, other in pairwise(covered) if id_ == other]:
+        raise InvalidArgumentError(
+            f"Fragment {twice[0]} is in two of the segments.",
+            hint="Pass segments that share no fragment.",
+            fragment=twice[0],
+        )
+    return kind

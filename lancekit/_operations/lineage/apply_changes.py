@@ -1,0 +1,457 @@
+"""What another side changed, put into a version by one commit."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit import _arrow_kernels as ak
+from lancekit._commit.manifest.draft import numbered
+from lancekit._commit.protocol import check_writable
+from lancekit._commit.rules.exactly_once import BatchMarker
+from lancekit._commit.rules.pending import Pending
+from lancekit._format.fragment import Fragment
+from lancekit._format.operation_parts import UpdateMap
+from lancekit._format.operations import Merge, Operation, UpdateConfig
+from lancekit._operations.cleanup.auto import commit
+from lancekit._operations.common.results import ApplyResult
+from lancekit._operations.common.retry import RetryPolicy, retried
+from lancekit._operations.common.staged_files import removed_unless_landed
+from lancekit._operations.lineage.carry_columns import CarriedColumns, carry_columns
+from lancekit._operations.lineage.changed import Changed, How, said_in
+from lancekit._operations.lineage.column_changes import ColumnChanges, takes_old_rows
+from lancekit._operations.lineage.conflicts import Conflicts, Named, Resolve
+from lancekit._operations.lineage.linked_files import bring_again, commit_with_files, with_deletions
+from lancekit._operations.lineage.merge_marks import (
+    implied_marks,
+    merged_mark,
+    picked_marks,
+    returned_mark,
+)
+from lancekit._operations.lineage.merged_columns import Settled
+from lancekit._operations.lineage.new_key import check_new_key
+from lancekit._operations.lineage.rows import NOWHERE, read_rows
+from lancekit._operations.lineage.several_bases import combined
+from lancekit._operations.lineage.sides import (
+    Chosen,
+    Sides,
+    choose_sides,
+    pair_with_conflicts,
+    settle,
+)
+from lancekit._operations.lineage.three_way import three_ways
+from lancekit._operations.lineage.three_way_plan import ThreeWay, check_names
+from lancekit._operations.lineage.write_rows import Given, RowsWork, stored_columns, write_rows
+from lancekit._pipeline.casts.plan import plan_cast
+from lancekit._pipeline.diff.column_identity import ids_said, theirs_said
+from lancekit._pipeline.diff.row_values import row_values, rows_at_a_time
+from lancekit._pipeline.diff.side import Addresses
+from lancekit._pipeline.diff.values import differing
+from lancekit._pipeline.engine.inputs import as_reader
+from lancekit._scan.fragments.category_keys import joined
+from lancekit._versions.listing import latest_snapshot
+from lancekit._versions.merge_edges import MERGE_KEYS, check_requirements
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import IncompatibleConflictError, SchemaMismatchError, UnsupportedFeatureError
+
+__all__ = [
+    "apply_changes",
+    "check_change",
+    "chosen_sides",
+    "edges_alone",
+    "nothing_done",
+    "planned",
+    "result_of",
+    "settled_rows",
+    "with_columns",
+]
+
+
+def apply_changes(
+    ours: Snapshot,
+    changed: Callable[[Snapshot], Changed],
+    how: How,
+    policy: RetryPolicy,
+    quick: Callable[[Changed, Snapshot, How], tuple[Snapshot, ApplyResult] | None] | None = None,
+) -> tuple[Snapshot, ApplyResult]:
+    """Put changes into a version, or into the newest as long as others land first.
+
+    Parameters
+    ----------
+    ours
+        The version that is changed.
+    changed
+        Says whose changes come, for each version that is tried.
+    how
+        How conflicts are found and settled.
+    policy
+        How often to do it again.
+    quick
+        What is tried first: it returns nothing if it cannot be done so.
+
+    Raises
+    ------
+    MergeConflictError
+        Both sides changed a row, and nobody said whose values count.
+    InvalidArgumentError
+        Nothing tells which rows are the same.
+    SchemaMismatchError
+        Columns changed, too.
+    DuplicateKeysError
+        One side set a primary key, and rows of the other side repeat its values.
+    """
+    started = time.monotonic()
+
+    def attempt(current: Snapshot) -> tuple[Snapshot, ApplyResult]:
+        check_writable(current)
+        change = changed(current)
+        check_change(change, current, how)
+        if change.is_merged:
+            return current, nothing_done(change, current, how)
+        if quick is not None and (found := quick(change, current, how)):
+            return found
+        plan = planned(change, current, how, refuse=True)
+        settled, given = settled_rows(plan, how.conflicts)
+        check_new_key(plan, settled, given)
+        result = result_of(plan, settled, given, change, how)
+        if not (settled or given or change.mark or plan.changes_columns):
+            return current, replace(result, how="nothing to do")
+        landed: Snapshot | None
+        if plan.is_empty and not change.further:
+            landed = _commit_edges(plan, change, how)
+        else:
+            commit_plan = _commit_columns if plan.changes_columns else _commit_rows
+            landed = commit_plan(plan, settled, given, change, how)
+        if landed is None:
+            newest = latest_snapshot(current.line)
+            return newest, nothing_done(change, newest, how)
+        return landed, replace(result, how="three-way", version=landed.version)
+
+    (landed, result), attempts = retried(ours, attempt, policy)
+    took = time.monotonic() - started
+    return landed, replace(result, attempts=attempts, duration=took, line=landed.line)
+
+
+def check_change(change: Changed, ours: Snapshot, how: How) -> None:
+    """Refuse what cannot be merged, before conflicts are looked for.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        A side requires a newer lancekit.
+    ColumnNotFoundError
+        No version has a column for which a side was chosen.
+    """
+    for side in (change.theirs, ours):
+        check_requirements(side, f"The {how.doing}")
+    if isinstance(how.conflicts, Sides):
+        check_names(how.conflicts.columns, [ours, change.theirs, change.base, *change.further])
+
+
+def edges_alone(mark: BatchMarker | None, implied: Sequence[BatchMarker]) -> UpdateConfig:
+    """Return the operation that records a merge which changes no row and no column.
+
+    Both libraries land every change of rows and columns that comes late behind it.
+    """
+    marks = (*(() if mark is None else (mark,)), *implied)
+    return UpdateConfig(config_updates=UpdateMap({one.key: one.text for one in marks}))
+
+
+def _commit_edges(plan: ThreeWay, change: Changed, how: How) -> Snapshot:
+    """Record a merge of versions that changed nothing since the base, taken together.
+
+    So the next merge starts from them: a value that they had between, and that another branch
+    got from there, is known then.  Whatever lands first, a restore for example, may take out of the
+    target what it has of the source: so the commit is the next version, or is planned again.
+    """
+    pending = _pending(UpdateConfig(), plan, change, how)
+    pending = replace(pending, operation=edges_alone(pending.mark, pending.implied))
+    return commit_with_files(pending, (), plan.theirs, plan.ours)
+
+
+def _pending(
+    operation: Operation,
+    plan: ThreeWay,
+    change: Changed,
+    how: How,
+    work: RowsWork | None = None,
+) -> Pending:
+    columns = [part for column in plan.merged.columns for part in column.walk()]
+    of_theirs = [(one.field, one.theirs) for one in columns]
+    mark = change.mark and merged_mark(change.mark, plan.schema, plan.theirs, of_theirs)
+    implied = implied_marks(change.implied, plan.schema, plan.theirs, of_theirs)
+    returns = work is not None and work.gives_ids
+    if mark is None and (returns or len(plan.changes.inserted)):
+        implied = picked_marks(plan.base, plan.theirs, plan.ours)
+    if returns:
+        implied = (*implied, returned_mark(plan.ours))
+    return Pending(
+        operation=operation,
+        uuid=str(uuid.uuid4()),
+        doing=how.doing,
+        properties={
+            **said_in(change, how),
+            **ids_said([(one.field, one.ours) for one in columns], plan.ours),
+            **theirs_said(of_theirs, plan.theirs),
+        },
+        mark=mark,
+        implied=implied,
+    )
+
+
+def _commit_once(ours: Snapshot, pending: Pending, change: Changed) -> Snapshot | None:
+    """Commit a change; ``None`` if another process did the same at the same time."""
+    try:
+        return commit(ours, pending)
+    except IncompatibleConflictError:
+        config = latest_snapshot(ours.line).manifest.config
+        if not (change.mark and change.mark.has_landed(config)):
+            raise
+        return None
+
+
+def _commit_rows(
+    plan: ThreeWay, settled: Settled, given: Given | None, change: Changed, how: How
+) -> Snapshot | None:
+    """Write and commit rows; ``None`` if another process did the same at the same time."""
+    ours, work = plan.ours, write_rows(plan, settled, given)
+    with removed_unless_landed(ours.store, work.new_fragments):
+        pending = replace(
+            _pending(work.operation(ours), plan, change, how, work),
+            affected_rows=work.affected,
+            based_on=MERGE_KEYS if change.mark else None,
+        )
+        if work.is_return:
+            # another writer may have brought the same rows back, which no rule of conflicts sees
+            return commit_with_files(pending, (), plan.theirs, ours)
+        return _commit_once(ours, pending, change)
+
+
+def _commit_columns(
+    plan: ThreeWay, settled: Settled, given: Given | None, change: Changed, how: How
+) -> Snapshot:
+    """Write rows and columns, and commit both at once, as the next version or not at all.
+
+    The commit is a `Merge`, which meets every change of rows and columns in both libraries, in
+    either order; so it needs no key filter.  Fragments of which no row is left are not in it: with
+    all rows deleted, pylance can neither compact nor extend them.  The reference refuses a `Merge`
+    of its own that lacks fragments, as it may be late, which this one is not.
+
+    Raises
+    ------
+    RetryableConflictError
+        Another writer landed first.
+    """
+    ours, work = plan.ours, write_rows(plan, settled, given)
+    with removed_unless_landed(ours.store, work.new_fragments):
+        deleted, gone = work.deletions(ours)
+        carried = carry_columns(plan, gone, work.affected)
+        with removed_unless_landed(ours.store, carried.written):
+            operation = _merge_of(plan, work, deleted, carried)
+            pending = replace(_pending(operation, plan, change, how, work), moves_rows=True)
+            landed = commit_with_files(pending, carried.copies, plan.theirs, ours)
+    # here, where an error no longer removes what was written
+    bring_again(carried.copies, plan.theirs, ours)
+    return landed
+
+
+def _merge_of(
+    plan: ThreeWay, work: RowsWork, deleted: Iterable[Fragment], carried: CarriedColumns
+) -> Merge:
+    ours, fragments = plan.ours.manifest, dict(carried.fragments)
+    fragments |= {fragment.id: fragment for fragment in with_deletions(fragments, deleted)}
+    # with ids of their own: without one, a new fragment could pass for one that is gone
+    new = numbered(ours, work.new_fragments)
+    return Merge(
+        fragments=(*fragments.values(), *new),
+        schema=plan.schema,
+        preserves_nullability=takes_old_rows(ours.schema, plan.schema),
+    )
+
+
+def planned(change: Changed, ours: Snapshot, how: How, *, refuse: bool = False) -> ThreeWay:
+    """Return what there is to do; with ``refuse``, conflicts of columns that are left are an error.
+
+    Raises
+    ------
+    SchemaMismatchError
+        A conflict of columns is not settled.
+    """
+    sides = Sides() if callable(how.conflicts) else sides_of(how.conflicts)
+    bases = [(change.base, change.before, change.twin or change.base)]
+    bases += [(base, base, base) for base in change.further]
+    try:
+        plans = three_ways(
+            bases,
+            change.theirs,
+            ours,
+            on=how.on,
+            by=how.by,
+            named=sides.columns,
+            default=sides.default,
+            has_bases=how.doing not in ("cherry-pick", "apply"),
+            refuse=refuse,
+        )
+    except UnsupportedFeatureError as error:
+        if "column" not in error.context:
+            raise
+        raise SchemaMismatchError(
+            f"The columns of {ours.called} and {change.theirs.called} cannot be merged: "
+            f"{error.message}",
+            hint="Change the columns of one side to those of the other first.",
+            **error.context,
+        ) from error
+    return plans[0] if len(plans) == 1 else combined(plans, how.by)
+
+
+def settled_rows(plan: ThreeWay, conflicts: Resolve) -> tuple[Settled, Given | None]:
+    """Return what is to be done to ours, and rows that somebody made for conflicts.
+
+    Raises
+    ------
+    MergeConflictError
+        There are conflicts, and there should be none.
+    """
+    if not len(plan.clashes):
+        return plan.agreed, None
+    if callable(conflicts):
+        return _settled_by(plan, conflicts(Conflicts(plan)))
+    chosen = chosen_sides(plan, conflicts)
+    if len(chosen.left):
+        raise Conflicts(plan).error(chosen.left)
+    return settle(plan, chosen), None
+
+
+def chosen_sides(plan: ThreeWay, conflicts: Named) -> Chosen:
+    """Return which side counts where both clash."""
+    found = Conflicts(plan)
+    return choose_sides(plan, sides_of(conflicts), found.key, found.keys)
+
+
+def sides_of(conflicts: Named) -> Sides:
+    """Return whose values count, as `Sides` say it."""
+    return conflicts if isinstance(conflicts, Sides) else Sides(conflicts)
+
+
+def nothing_done(change: Changed, ours: Snapshot, how: How) -> ApplyResult:
+    """Return the result of changes that are there already."""
+    return ApplyResult(
+        doing=how.doing,
+        how="nothing to do",
+        base=change.base.reference,
+        theirs=change.theirs.reference,
+        version=ours.version,
+        read_version=ours.version,
+        branch=ours.branch,
+        line=ours.line,
+    )
+
+
+def with_columns(result: ApplyResult, columns: ColumnChanges) -> ApplyResult:
+    """Return a result that says what becomes of columns, too."""
+    return replace(
+        result,
+        columns_added=columns.added,
+        columns_dropped=columns.dropped,
+        columns_renamed=columns.renamed,
+        columns_cast=columns.cast,
+        columns_altered=columns.altered,
+    )
+
+
+def result_of(
+    plan: ThreeWay, settled: Settled, given: Given | None, change: Changed, how: How
+) -> ApplyResult:
+    """Return what is done if nothing is left out."""
+    made, updated, cells = (0, 0, 0) if given is None else given.counts
+    return replace(
+        with_columns(nothing_done(change, plan.ours, how), plan.merged.changes),
+        num_inserted_rows=len(settled.inserted) + made,
+        num_updated_rows=settled.num_rewritten + updated,
+        num_deleted_rows=len(settled.deleted),
+        num_conflicts=len(plan.clashes),
+        _cells=settled.num_cells + cells,
+    )
+
+
+# ---- conflicts that a function settles: its rows, each in the place of the row that it is
+
+_ID = "_rowid"
+
+
+def _settled_by(plan: ThreeWay, rows: Any) -> tuple[Settled, Given | None]:
+    """Return what is to be done if rows say what becomes of the conflicts.
+
+    A row belongs to the conflict with its key, or its ``_rowid``; a conflict without a row is one
+    of which nothing is left.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A row belongs to no conflict, or two to the same.
+    SchemaMismatchError
+        The rows do not fit the columns.
+    """
+    conflicts = Conflicts(plan)
+    names = conflicts.key
+    schema = plan.schema.to_arrow()
+    wanted = schema if plan.key else schema.append(pa.field(_ID, pa.uint64(), False))
+    given = _read(rows, wanted)
+    for name in names:
+        if name not in given.column_names:
+            raise SchemaMismatchError(
+                f"The rows that settle the conflicts lack {name!r}, which tells what they are.",
+                hint=f"Return rows with all columns and {', '.join(names)}.",
+                missing=[name],
+            )
+    cast = plan_cast(given.schema, wanted)
+    batches = [cast.apply(batch) for batch in given.to_batches()]
+    table = pa.Table.from_batches(batches, wanted)
+    hint = "Return at most one row for each conflict, with its key."
+    match = pair_with_conflicts(conflicts.keys(), table, names, hint=hint)
+    ours = plan.clashes.ours
+    left = np.ones(len(ours), bool)
+    left[match.old] = False
+    gone = ours[left & (ours != NOWHERE)]
+    settled = replace(plan.agreed, deleted=np.union1d(plan.agreed.deleted, gone))
+    places = ours[match.old]
+    order = np.argsort(places, kind="stable")  # those that are nowhere come last
+    chosen = ak.cast(ak.take(table.select(schema.names), match.new[order]), schema)
+    replaced = places[order][places[order] != NOWHERE]
+    origins = plan.clashes.theirs[match.old[order]][len(replaced) :]
+    return settled, Given(chosen, replaced, _widths(plan, chosen, replaced), origins)
+
+
+def _widths(plan: ThreeWay, rows: pa.Table, places: Addresses) -> npt.NDArray[np.int64]:
+    """Count the values in which the first rows differ from rows of ours, in its columns."""
+    widths = np.zeros(len(places), np.int64)
+    columns = [pair for pair in stored_columns(plan) if not pair.is_lacked]
+    side, step = read_rows(plan.ours, places, plan.ours.manifest.schema), rows_at_a_time(columns)
+    for start in range(0, len(places), step):
+        part = places[start : start + step]
+        before = row_values(columns, side, part, new=True)
+        for pair, values in zip(columns, before, strict=True):
+            given = rows[pair.name].slice(start, len(part))
+            widths[start : start + step] += differing(values, joined(given.chunks, pair.kind))
+    return widths
+
+
+def _read(rows: Any, wanted: pa.Schema) -> pa.Table:
+    """Return rows as a table; Python's may have the hidden column that tells them, too."""
+    if isinstance(rows, list) and not rows:
+        return wanted.empty_table()
+    if isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows):
+        rows = {name: [row.get(name) for row in rows] for name in dict.fromkeys(chain(*rows))}
+    if not isinstance(rows, Mapping) or _ID not in rows:
+        return as_reader(rows, None, wanted).read_all()
+    others = {name: values for name, values in rows.items() if name != _ID}
+    table = as_reader(others, None, wanted).read_all()
+    return table.append_column(_ID, pa.array(rows[_ID], pa.uint64()))

@@ -1,0 +1,278 @@
+"""The changes of one branch on another, in one commit, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NoReturn, TypeAlias, cast
+
+from lancekit._display import interactive
+from lancekit._operations.common.results import ApplyResult, CountsOfCells
+from lancekit._operations.common.retry import RetryPolicy
+from lancekit._operations.lineage.apply_changes import (
+    apply_changes,
+    check_change,
+    chosen_sides,
+    nothing_done,
+    planned,
+    result_of,
+    settled_rows,
+)
+from lancekit._operations.lineage.changed import Changed, How, check_how, said_of
+from lancekit._operations.lineage.conflicts import Conflicts, Resolve
+from lancekit._operations.lineage.fast_forward import (
+    fast_forward,
+    result_of_taken,
+    what_is_taken,
+)
+from lancekit._operations.lineage.merge_base import merge_base, named_base
+from lancekit._operations.lineage.new_key import check_new_key
+from lancekit._operations.lineage.sides import settle
+from lancekit._operations.unmerged.waiting import check_merged
+from lancekit._versions.ancestor import unique_name
+from lancekit._versions.line import Line
+from lancekit._versions.listing import latest_snapshot
+from lancekit._versions.merge_edges import MERGED, REPEATS, check_requirements
+from lancekit._versions.references import Reference
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError
+
+__all__ = ["BranchMergePlan", "changes_of", "merge_branch", "plan_merge", "with_key"]
+
+#: runs a change on the newest version of the line that gets it, and moves a handle on that
+Land: TypeAlias = Callable[[Callable[[Snapshot], tuple[Snapshot, Any]]], Any]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class BranchMergePlan(CountsOfCells):
+    """What a merge of a branch would do; `apply` does it.
+
+    The counts are those of rows and of changed values (`num_changed_cells`), without the conflicts
+    if they are to fail.
+
+    Attributes
+    ----------
+    how
+        ``"fast-forward"``, ``"three-way"`` or ``"nothing to do"``.
+    columns_added, columns_dropped, columns_renamed, columns_cast, columns_altered
+        What would become of columns, as of `ApplyResult`.
+    base
+        The (branch, version) from which changes count; version 0 is a table without rows.
+    theirs, ours
+        The (branch, version) of both sides.
+    conflicts
+        The rows, and the columns, that the two branches changed differently.
+    num_unsettled
+        The number of conflicts without a chosen side.
+    """
+
+    _keys: ClassVar[tuple[str, ...]] = (
+        "num_inserted_rows",
+        "num_updated_rows",
+        "num_deleted_rows",
+        "num_conflicts",
+    )
+    doing: str
+    how: str
+    num_inserted_rows: int
+    num_updated_rows: int
+    num_deleted_rows: int
+    num_conflicts: int
+    columns_added: tuple[str, ...]
+    columns_dropped: tuple[str, ...]
+    columns_renamed: tuple[tuple[str, str], ...]
+    columns_cast: tuple[str, ...]
+    columns_altered: tuple[str, ...]
+    base: tuple[str, int]
+    theirs: tuple[str, int]
+    ours: tuple[str, int]
+    conflicts: Conflicts
+    num_unsettled: int
+    _source: Line = field(repr=False)
+    _target: Line = field(repr=False)
+    _how: How = field(repr=False)
+    _land: Land = field(repr=False)
+
+    def apply(self) -> ApplyResult:
+        """Do the merge, worked out anew on what both branches are now; see `Branches.merge`."""
+        return cast(
+            ApplyResult,
+            self._land(lambda ours: merge_branch(self._source, ours, self._how, RetryPolicy())),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_land": _elsewhere}
+
+    def resolved(self, conflicts: Resolve) -> BranchMergePlan:
+        """Plan the same merge with conflicts settled in another way, on what both branches are now.
+
+        Parameters
+        ----------
+        conflicts
+            As of `Branches.merge`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Conflicts cannot be settled so.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> rows = {"id": [1, 2], "price": [5, 6]}
+        >>> ds = lk.write_dataset(rows, "memory://resolved-example", primary_key="id")
+        >>> for line, price in ((ds.create_branch("trial"), 7), (ds, 8)):
+        ...     _ = line.update({"price": str(price)})
+        >>> plan = ds.branches.merge("trial", dry_run=True)
+        >>> plan.num_unsettled, plan.resolved(lk.Sides(rows={1: "theirs"})).num_unsettled
+        (2, 1)
+        """
+        how = self._how
+        checked = check_how(how.doing, how.on, how.by, conflicts, how.files)
+        how = replace(checked, base=how.base)
+        return plan_merge(self._source, self._target, how, self._land)
+
+    def interactive(self) -> Any:
+        """Return the plan as a view in which sides are picked by clicks, by row and by column.
+
+        It shows what would come of it, merges, and takes that back.  Where there is no ipywidgets,
+        and in a saved notebook, it is this plan's card.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://picking-example", primary_key="id")
+        >>> _ = ds.create_branch("trial").update({"id": "2"})
+        >>> bench = ds.branches.merge("trial", dry_run=True).interactive()
+        """
+        return interactive("branches", self)
+
+
+def _elsewhere(_: object) -> NoReturn:
+    """Refuse to apply the copy of a plan, which has no handle."""
+    raise InvalidArgumentError(
+        "The plan was copied, or made in another process.",
+        hint="Make a new one with merge(..., dry_run=True).",
+    )
+
+
+def changes_of(source: Line, target: Snapshot, named: Reference | None = None) -> Changed:
+    """Return what a branch has that a version of another does not have yet.
+
+    ``named`` is the merge base that the user names.
+
+    Raises
+    ------
+    InvalidArgumentError, VersionNotFoundError
+        Nobody can tell since when, or the branch has rows in shards that its versions lack.
+    """
+    theirs = latest_snapshot(source)
+    for side in (theirs, target):  # before their keys are read
+        check_requirements(side, "The merge")
+    check_merged(theirs, f"To merge branch {source.name!r}", drained=False)
+    base = merge_base(theirs, target) if named is None else named_base(theirs, target, named)
+    properties = {
+        **said_of(base.snapshot, theirs),
+        MERGED: unique_name(theirs.line),
+    }
+    if base.is_behind:
+        # true of the next version alone: another one has the changes of other writers, too
+        properties[REPEATS] = f"{target.version + 1}"
+    return Changed(
+        base=base.snapshot,
+        theirs=theirs,
+        properties=properties,
+        twin=base.twin,
+        source=base.source,
+        further=base.further,
+        start=base.start,
+        mark=base.mark,
+        implied=base.implied,
+        is_merged=base.is_merged,
+    )
+
+
+def merge_branch(
+    source: Line, target: Snapshot, how: How, policy: RetryPolicy
+) -> tuple[Snapshot, ApplyResult]:
+    """Put what a branch changed into another, in one commit.
+
+    Raises
+    ------
+    MergeConflictError, InvalidArgumentError, SchemaMismatchError
+        As of `apply_changes`.
+    """
+    how = with_key(how, target)
+    return apply_changes(
+        target, lambda ours: changes_of(source, ours, how.base), how, policy, quick=fast_forward
+    )
+
+
+def with_key(how: How, ours: Snapshot) -> How:
+    """Return how to merge; without a base nothing but a key tells which rows are the same."""
+    if how.base is None or how.base.version != 0 or how.on is not None:
+        return how
+    schema = ours.manifest.schema
+    key = tuple(field.name for field in schema.primary_key)
+    if not key or not set(schema.names).issuperset(key):
+        raise InvalidArgumentError(
+            f"A merge without a base (base=0) matches rows by a key, and {ours.line.name} has no "
+            "primary key.",
+            hint='Name columns that tell the rows: on=["id"].',
+            argument="on",
+        )
+    return replace(how, on=key)
+
+
+def plan_merge(source: Line, line: Line, how: How, land: Land) -> BranchMergePlan:
+    """Return what `merge_branch` would do to the newest version of a line; nothing is written.
+
+    ``land`` runs a change on that version, and moves the handles that have to.
+    """
+    target = latest_snapshot(line)
+    asked, how = how, with_key(how, target)
+    change = changes_of(source, target, how.base)
+    check_change(change, target, how)
+    taken = what_is_taken(change, target)
+    left = 0
+    if taken is not None or change.is_merged:
+        # with nothing that it could clash with
+        none = replace(change, base=target, theirs=target, twin=None, source=None, further=())
+        plan = replace(planned(none, target, how), base=change.base, theirs=change.theirs)
+        found = nothing_done(change, target, how)
+        if taken is not None:
+            found = result_of_taken(taken, change, target, how)
+    else:
+        plan, given = planned(change, target, how), None
+        if callable(how.conflicts):
+            settled, given = settled_rows(plan, how.conflicts)
+        else:
+            chosen = chosen_sides(plan, how.conflicts)
+            settled, left = settle(plan, chosen), len(chosen.left)
+        found = replace(result_of(plan, settled, given, change, how), how="three-way")
+        left += len(plan.merged.unsettled)
+        if not left:
+            check_new_key(plan, settled, given)
+    return BranchMergePlan(
+        doing=found.doing,
+        how=found.how,
+        num_inserted_rows=found.num_inserted_rows,
+        num_updated_rows=found.num_updated_rows,
+        num_deleted_rows=found.num_deleted_rows,
+        num_conflicts=len(plan.clashes),
+        columns_added=found.columns_added,
+        columns_dropped=found.columns_dropped,
+        columns_renamed=found.columns_renamed,
+        columns_cast=found.columns_cast,
+        columns_altered=found.columns_altered,
+        base=found.base,
+        theirs=found.theirs,
+        ours=target.reference,
+        conflicts=Conflicts(plan),
+        num_unsettled=left,
+        _cells=found._cells,
+        _source=source,
+        _target=line,
+        _how=asked,
+        _land=land,
+    )

@@ -1,0 +1,259 @@
+"""New and cast columns of the source in fragments of the target: files are linked, or written.
+
+Where a fragment of the source has the same rows at the same places, the target links the source's
+files of these columns.  For other fragments, values are looked up row by row and written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit import _arrow_kernels as ak
+from lancekit._format import row_address
+from lancekit._format.fragment import TOMBSTONE, DataFile, Fragment
+from lancekit._format.schema import LanceField, LanceSchema
+from lancekit._operations.columns.alter import columns_task
+from lancekit._operations.lineage.linked_files import places_of_fields
+from lancekit._operations.lineage.merged_columns import MergedColumn
+from lancekit._operations.lineage.paired_rows import Lookup, PairedRows
+from lancekit._operations.lineage.rows import NOWHERE, read_rows
+from lancekit._operations.lineage.three_way_columns import paired
+from lancekit._operations.lineage.three_way_plan import ThreeWay
+from lancekit._operations.maintenance.carried_fragments import carried_fragments
+from lancekit._operations.maintenance.copies import Copy
+from lancekit._pipeline.casts.alter import Conversion, convert, converted
+from lancekit._pipeline.columns.write import Calls, ColumnsTask, blank, last_file, write_beside
+from lancekit._pipeline.diff.fragments import ColumnPair
+from lancekit._pipeline.diff.parts import projected
+from lancekit._pipeline.diff.row_values import row_values
+from lancekit._pipeline.diff.side import Addresses
+from lancekit._pipeline.engine.engine import LocalRunner
+from lancekit._scan.fragments.category_keys import fitted
+from lancekit._scan.fragments.source import fragment_sources
+
+__all__ = ["CarriedColumns", "carry_columns"]
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedColumns:
+    """The target's fragments with the source's columns, by fragment id.
+
+    `copies` are the files to link, `written` the written files, each as a fragment of its own.
+    """
+
+    fragments: dict[int, Fragment]
+    copies: list[Copy]
+    written: list[Fragment]
+
+
+def carry_columns(
+    plan: ThreeWay, gone: Collection[int], dead: Mapping[int, BitMap]
+) -> CarriedColumns:
+    """Plan the links, and write the files, of the columns that the target lacks.
+
+    No version refers to the written files yet, and no file is linked yet.
+
+    Parameters
+    ----------
+    plan
+        The merge.
+    gone
+        The ids of the target's fragments that the merge empties.
+    dead
+        The rows that the merge deletes, by fragment.
+    """
+    ours = plan.ours
+    carried = (column.carried for column in plan.merged.columns)
+    come = [column for column in carried if column is not None and column.theirs is not None]
+    fragments = {f.id: f for f in ours.manifest.fragments if f.id not in gone}
+    if not come:
+        return CarriedColumns(fragments, [], [])
+    places = _Places(plan)
+    linked, copies, tasks = dict[int, tuple[DataFile, ...]](), list[Copy](), list[ColumnsTask]()
+    for source in fragment_sources(ours):
+        id_ = source.fragment.id
+        if id_ not in fragments:
+            continue
+        mate = places.mate(id_)
+        moved = places.has_moved(id_, dead.get(id_, BitMap()))
+        alike = [c for c in come if mate is not None and places.is_alike(c, id_, moved=moved)]
+        if mate is not None and alike:
+            files, more = _linked(plan, mate, alike)
+            linked[id_] = files
+            copies += more
+        left = [c for c in come if c not in alike and (c.ours is not None or places.has_any(id_))]
+        if left:
+            maker = _Carried(plan, places, left, dead.get(id_, BitMap()))
+            schema = LanceSchema(tuple(c.field for c in left))
+            tasks.append(columns_task(ours, source, schema, maker, ours.manifest.schema))
+    written = write_beside(tasks, LocalRunner())
+    for fragment in written:
+        fragments[fragment.id] = fragment
+    for id_, files in linked.items():
+        found = fragments[id_]
+        fragments[id_] = replace(found, files=(*found.files, *files))
+    return CarriedColumns(fragments, copies, list(map(last_file, written)))
+
+
+def _linked(
+    plan: ThreeWay, mate: Fragment, columns: Iterable[MergedColumn]
+) -> tuple[tuple[DataFile, ...], list[Copy]]:
+    """Return the source's files that hold some columns, with the target's field ids."""
+    known = {part.id for part in plan.ours.manifest.schema.walk()}
+    ids = dict(pair for column in columns for pair in column.ids_of_theirs())
+    # a file with other parts of the struct stays where it is
+    new = {id_ for id_, own in ids.items() if own not in known}
+    files = tuple(file for file in mate.files if not new.isdisjoint(file.fields))
+    bare = Fragment(id=mate.id, files=files, physical_rows=mate.physical_rows)
+    (carried,), copies = carried_fragments(plan.theirs, [bare], plan.ours)
+    named = (
+        replace(file, fields=tuple(ids.get(id_, TOMBSTONE) for id_ in file.fields))
+        for file in carried.files
+    )
+    return tuple(named), copies
+
+
+class _Places:
+    """Finds the rows of the target in the source, by way of the merge base."""
+
+    def __init__(self, plan: ThreeWay) -> None:
+        self._plan = plan
+        self._to_base = PairedRows.to_old(plan.to_ours, plan.mine)
+        self._from_base = PairedRows.to_new(plan.to_theirs, plan.changes)
+        left, right = plan.met
+        self._met = Lookup.of([right], [left])
+        same = plan.ours.manifest.storage_version == plan.theirs.manifest.storage_version
+        managed = any(s.manifest.has_managed_blobs for s in (plan.ours, plan.theirs))
+        self._may_link = same and not managed
+
+    def mate(self, id_: int) -> Fragment | None:
+        """Return the source's fragment with the same rows at the same places, if there is one."""
+        base = self._to_base.fragments.get(id_)
+        there = None if base is None else self._from_base.fragments.get(base)
+        return None if there is None or not self._may_link else self._plan.theirs.fragment(there)
+
+    def has_moved(self, id_: int, dead: BitMap) -> bool:
+        """Return True if the source moved or deleted rows that stay in the target's fragment."""
+        mate, fragment = self.mate(id_), self._plan.ours.fragment(id_)
+        if mate is None or fragment is None:
+            return False
+        # also those that it moved before the base
+        gone = self._plan.theirs.deleted_rows(mate)
+        return bool(gone - dead - self._plan.ours.deleted_rows(fragment))
+
+    def is_alike(self, column: MergedColumn, id_: int, *, moved: bool) -> bool:
+        """Return True if the source's file has the values of a column for the target's rows.
+
+        The file has no values for rows that the source moved, even if the values stayed.  A cast
+        column has the target's values only if the target did not rewrite the column in place.  Of
+        several merge bases, none alone tells which values stay.
+        """
+        if moved:
+            return False
+        if column.ours is None:
+            return True
+        first, *further = column.bases
+        if first is None or further:
+            return False
+        base, start = self._to_base.fragments[id_], self._plan.to_ours.old
+        known = start.manifest.schema.field(first.name)
+        places = (
+            places_of_fields(side, side.fragment(at), {part.id for part in field.walk()})
+            for side, at, field in ((self._plan.ours, id_, column.ours), (start, base, known))
+        )
+        return next(places) == next(places)
+
+    def has_any(self, id_: int) -> bool:
+        """Return True if the source may have rows of the target's fragment."""
+        fragment = self._plan.ours.fragment(id_)
+        number = 0 if fragment is None else fragment.physical_rows
+        rows = row_address.addresses(id_, np.arange(number, dtype=np.uint64))
+        return bool((self.of(rows) != NOWHERE).any())
+
+    def of(self, rows: Addresses) -> Addresses:
+        """Return the source's addresses of target rows; `NOWHERE` for rows that it lacks."""
+        found = self._from_base.find(self._to_base.find(rows))
+        lost = found == NOWHERE
+        found[lost] = self._met.find(rows[lost])
+        return found
+
+
+@dataclass(frozen=True)
+class _Carried:
+    """Makes columns of the source for rows of the target, and converts columns that it cast.
+
+    The rows in ``dead``, which the merge deletes, repeat values of other rows: their own values may
+    not fit the new type.
+    """
+
+    plan: ThreeWay
+    places: _Places
+    come: Sequence[MergedColumn]
+    dead: BitMap
+    calls: Calls | None = field(default=None)
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The address of a row, and the columns that are cast."""
+        return ["_rowaddr", *(c.ours.name for c in self.come if c.ours is not None)]
+
+    def make(self, rows: pa.Table) -> list[pa.ChunkedArray]:
+        """Return the values of each column."""
+        offsets = row_address.offsets(rows["_rowaddr"].to_numpy().astype(np.uint64))
+        stays = ~np.isin(offsets, self.dead.to_array())
+        if stays.all():
+            return self._made(rows)
+        if not stays.any():
+            return [_chunked(blank(c.field.to_arrow(), len(stays))) for c in self.come]
+        places = pa.array(np.maximum(np.cumsum(stays) - 1, 0))
+        made = self._made(ak.take(rows, np.flatnonzero(stays)))
+        return [_chunked(ak.take(values, places)) for values in made]
+
+    def _made(self, rows: pa.Table) -> list[pa.ChunkedArray]:
+        new = [c for c in self.come if c.ours is None]
+        values = dict(zip([c.field.name for c in new], self._looked_up(rows, new), strict=True))
+        for column in self.come:
+            if column.ours is not None:
+                values[column.field.name] = _converted(column, column.ours, rows[column.ours.name])
+        return [values[column.field.name] for column in self.come]
+
+    def _looked_up(self, rows: pa.Table, new: Sequence[MergedColumn]) -> list[pa.ChunkedArray]:
+        if not new:
+            return []
+        there = self.places.of(rows["_rowaddr"].to_numpy().astype(np.uint64))
+        known: npt.NDArray[np.bool_] = there != NOWHERE
+        schema = self.plan.theirs.manifest.schema
+        pairs = [
+            ColumnPair(c.field.name, c.field.to_arrow().type, schema.field(c.theirs.name), c.field)
+            for c in new
+            if c.theirs is not None
+        ]
+        if not known.any():
+            return [pa.chunked_array([pa.nulls(len(there), pair.kind)]) for pair in pairs]
+        found = there[known]
+        side = read_rows(self.plan.theirs, found, schema)
+        places = pa.array(np.cumsum(known) - 1, pa.int64(), mask=~known)
+        values = row_values(pairs, side, found, new=False)
+        return [
+            _chunked(ak.take(fitted(one, pair.kind), places))
+            for pair, one in zip(pairs, values, strict=True)
+        ]
+
+
+def _converted(column: MergedColumn, ours: LanceField, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the target's values in the type that the source cast a column to, or parts of it."""
+    field, pair = column.field.to_arrow(), paired(column, (), [ours])
+    if pair is None or not pair.parts:
+        return Conversion(field).apply(values)
+    kind, parts = field.type, pair.parts
+    return converted(values, field, lambda c: projected(c, kind, parts, new=True, cast=convert))
+
+
+def _chunked(values: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+    return values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])

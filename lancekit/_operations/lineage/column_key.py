@@ -1,0 +1,186 @@
+"""The primary key in a merge: one value, which comes from the side that changed the key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from lancekit._format.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, LanceField, LanceSchema
+from lancekit._legible import clean
+from lancekit._operations.common.new_keys import key_paths, paths_in_key
+from lancekit._operations.lineage.column_conflicts import KEY, Settlement, new_side
+from lancekit._operations.lineage.column_tracks import Versions
+from lancekit._operations.lineage.merged_columns import MergedColumn
+
+__all__ = [
+    "has_key",
+    "marked",
+    "marking_fields",
+    "merged_metadata",
+    "refused_key",
+    "side_of_key",
+    "with_metadata",
+]
+
+
+def side_of_key(settlement: Settlement, versions: Versions, columns: Sequence[MergedColumn]) -> str:
+    """Return the side whose primary key the result gets: "ours" or "theirs".
+
+    A key that lost columns lost them with the columns themselves, so only columns of the result
+    count.
+    """
+    before = [
+        _key_of([column.bases[at] for column in columns]) for at in range(len(versions.bases))
+    ]
+    key_there, key_here = (_key_of(marking_fields(columns, side)) for side in ("theirs", "ours"))
+    side = new_side(before, key_there, key_here)
+    if side is None:
+        here, there = (_set_to(one.manifest.schema) for one in (versions.ours, versions.theirs))
+        side = settlement.settled(KEY, [here], [there])
+    return side or "ours"
+
+
+def marking_fields(columns: Sequence[MergedColumn], side: str) -> list[LanceField | None]:
+    """Return for each column of the result the field that has a side's marks of the primary key.
+
+    A key goes with a column that a side drops.  If the column stays all the same, and the side set
+    no other key, it has the marks of the merge base.
+    """
+    own = [column.theirs if side == "theirs" else column.ours for column in columns]
+    if any(map(has_key, own)):
+        return own
+    bases = [next(filter(None, column.bases), None) for column in columns]
+    return [field or base for field, base in zip(own, bases, strict=True)]
+
+
+def _key_of(fields: Sequence[LanceField | None]) -> list[tuple[object, ...]]:
+    """Return the paths of a key, each column as its place among the columns of the result."""
+    found = [
+        (position, (place, *path[1:]))
+        for place, field in enumerate(fields)
+        if field is not None
+        for path, position in paths_in_key(field)
+    ]
+    return [path for _, path in sorted(found, key=lambda one: (not one[0], one[0]))]
+
+
+def refused_key(settlement: Settlement, side: str, schema: LanceSchema, has: str) -> str:
+    """Record that rows of one side have no value of a key column; return the side to take.
+
+    ``schema`` is the schema of the side that set the key, and ``has`` says what the other side has.
+    """
+    key, rows = [_set_to(schema)], [f"left as it was, with {has}"]
+    both = (key, rows) if side == "ours" else (rows, key)
+    other = "theirs" if side == "ours" else "ours"
+    return settlement.settled(KEY, *both, sides=(other,)) or side
+
+
+def _set_to(schema: LanceSchema) -> str:
+    return f"set to ({', '.join(clean('.'.join(path)) for path in key_paths(schema))})"
+
+
+def has_key(field: LanceField | None) -> bool:
+    """Return True if a column, or a part of it, is in the primary key."""
+    return field is not None and any(part.key_position is not None for part in field.walk())
+
+
+def marked(field: LanceField, side: LanceField | None) -> LanceField:
+    """Return a field with the marks of the primary key that the field has on a side."""
+    position = None if side is None else side.key_position
+    # structs around a part of the key take no nulls either
+    is_strict = side is not None and has_key(side) and not side.nullable
+    known = {} if side is None else {k: v for k, v in side.metadata.items() if k in _MARKS}
+    parts = () if side is None else side.children
+    return replace(
+        field,
+        nullable=field.nullable and position is None and not is_strict,
+        metadata={**{k: v for k, v in field.metadata.items() if k not in _MARKS}, **known},
+        key_position=position,
+        children=tuple(
+            marked(child, parts[at] if len(parts) == len(field.children) else None)
+            for at, child in enumerate(field.children)
+        ),
+    )
+
+
+# ---- metadata of columns and of the schema in a merge: each key merges like a cell
+
+#: metadata that mark the primary key: `column_key` merges the key as one value
+_MARKS = PRIMARY_KEY, PRIMARY_KEY_POSITION
+#: how metadata begin that choose encodings
+_ENCODING = "lance-encoding:"
+
+
+def with_metadata(
+    settlement: Settlement,
+    kept: LanceField,
+    bases: Sequence[LanceField],
+    other: LanceField,
+    mine: LanceField,
+    parts: tuple[str, ...] = (),
+) -> LanceField:
+    """Return a field, and its parts, with the metadata that one side or both sides changed.
+
+    Parameters
+    ----------
+    settlement
+        Records conflicts.
+    kept
+        The field that gets the metadata.
+    bases, other, mine
+        The column in the merge bases that have it, in the source and in the target.  Without a base
+        both sides added the column; the target's choices of encodings count then.
+    parts
+        The names of the column and of the parts that lead to the field.
+    """
+    there = other.metadata
+    if not bases:
+        there = {k: v for k, v in there.items() if not k.startswith(_ENCODING)}
+        there |= {k: v for k, v in mine.metadata.items() if k.startswith(_ENCODING)}
+    path = parts or ((*bases, mine)[0].name,)
+    before = [base.metadata for base in bases] or [{}]
+    metadata = merged_metadata(settlement, path, before, there, mine.metadata)
+    names = [child.name for child in kept.children]
+    if any([child.name for child in side.children] != names for side in (*bases, other, mine)):
+        return replace(kept, metadata=metadata)
+    children = tuple(
+        with_metadata(
+            settlement,
+            child,
+            [base.children[at] for base in bases],
+            other.children[at],
+            mine.children[at],
+            (*path, child.name),
+        )
+        for at, child in enumerate(kept.children)
+    )
+    return replace(kept, metadata=metadata, children=children)
+
+
+def merged_metadata(
+    settlement: Settlement,
+    path: tuple[str, ...],
+    bases: Sequence[Mapping[str, str]],
+    other: Mapping[str, str],
+    mine: Mapping[str, str],
+) -> Mapping[str, str]:
+    """Return the target's metadata with the source's changes.
+
+    ``path`` has the name of the column, then those of its parts.
+    """
+    *before, other, own = (
+        {k: v for k, v in one.items() if k not in _MARKS} for one in (*bases, other, mine)
+    )
+    if other == own or all(other == base for base in before):
+        return mine
+    found = dict(mine)
+    where = f" in part {clean('.'.join(path[1:]))}" if path[1:] else ""
+    for key in dict.fromkeys(chain(*before, other)):
+        what = f"given metadata {clean(key)} = {{}}{where}"
+        olds = [base.get(key) for base in before]
+        value = settlement.one_of(path[0], what, olds, other.get(key), own.get(key))
+        found.pop(key, None)
+        if value is not None:
+            found[key] = value
+    return found

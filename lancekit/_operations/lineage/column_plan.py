@@ -1,0 +1,420 @@
+"""What becomes of the columns of two sides: planned from schemas, and counts of values.
+
+Columns merge by the rules of cells.  What one side did is done; where both did something else, it
+is a conflict, which a side settles.  Of several merge bases, a change counts only if it is new with
+regard to each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from lancekit._format.schema import LanceField
+from lancekit._legible import clean, plural
+from lancekit._operations.lineage.column_changes import ColumnChanges, is_altered
+from lancekit._operations.lineage.column_conflicts import SCHEMA, Choose, Settlement, new_side
+from lancekit._operations.lineage.column_key import (
+    has_key,
+    marked,
+    marking_fields,
+    merged_metadata,
+    refused_key,
+    side_of_key,
+    with_metadata,
+)
+from lancekit._operations.lineage.column_tracks import Track
+from lancekit._operations.lineage.merged_columns import (
+    ColumnPlan,
+    DroppedPart,
+    MergedColumn,
+    Values,
+    counted_as,
+)
+from lancekit._operations.lineage.planned_parts import PlannedParts
+
+__all__ = ["plan_columns"]
+
+
+def plan_columns(top: PlannedParts, choose: Choose, values: Values) -> ColumnPlan:
+    """Plan what becomes of columns.
+
+    Parameters
+    ----------
+    top
+        The columns of the merge bases, theirs, and ours.
+    choose
+        Whose column counts where both sides made something else.
+    values
+        What rows tell; without counts schemas alone are looked at.
+    """
+    return _Planning(top, choose, values).run()
+
+
+class _Planning:
+    def __init__(self, top: PlannedParts, choose: Choose, values: Values) -> None:
+        self.top, self.values = top, values
+        self.ours = top.versions.ours.manifest.schema
+        self.settlement = Settlement(choose)
+        self.dropped = list[DroppedPart]()
+        # an id that a dropped column had would make a new one look like that
+        self.free = 1 + max(side.manifest.max_field_id() for side in top.versions.all)
+
+    def run(self) -> ColumnPlan:
+        columns = self._with_key(self._merged(self.top))
+        *bases, there, here = (side.manifest.schema.metadata for side in self.top.versions.all)
+        metadata = merged_metadata(self.settlement, (SCHEMA,), bases, there, here)
+        fields = tuple(column.field for column in columns)
+        return ColumnPlan(
+            schema=replace(self.ours, fields=fields, metadata=metadata),
+            columns=tuple(columns),
+            conflicts=tuple(self.settlement.conflicts),
+            changes=self._changes(columns),
+            dropped_parts=tuple(self.dropped),
+        )
+
+    # ---- column by column, or part by part of a column
+
+    def _merged(self, level: PlannedParts) -> list[MergedColumn]:
+        """Return the columns of the result, or the parts of one."""
+        found = (self._of(level, track) for track in level.tracks)
+        return self._without_clashes(level, [column for column in found if column is not None])
+
+    def _settled(
+        self,
+        level: PlannedParts,
+        name: str,
+        ours: Iterable[str],
+        theirs: Iterable[str],
+        sides: tuple[str, ...] = ("ours", "theirs"),
+    ) -> str | None:
+        """Record a conflict of a column, or of a part; return the side that was chosen for it."""
+        column, *parts = *level.path, name
+        where = f" in part {clean('.'.join(parts))}" if parts else ""
+        here, there = ([f"{what}{where}" for what in side] for side in (ours, theirs))
+        return self.settlement.settled(column, here, there, sides=sides)
+
+    def _of(self, level: PlannedParts, track: Track) -> MergedColumn | None:
+        other, mine = track.theirs, track.ours
+        if other is None or mine is None:
+            return self._of_one_side(level, track)
+        if track.known:
+            return self._of_both(level, track, other, mine)
+        if _kind(mine) == _kind(other):
+            path = level.parts_of(mine.name)
+            merged = with_metadata(self.settlement, mine, [], other, mine, path)
+            return _made(track, replace(merged, nullable=mine.nullable or other.nullable))
+        what = [f"added as {_kind(mine)}"], [f"added as {_kind(other)}"]
+        if self._settled(level, mine.name, *what) == "theirs":
+            return _made(replace(track, ours=None), self._new(level, other))
+        return _made(replace(track, theirs=None), mine)
+
+    def _of_one_side(self, level: PlannedParts, track: Track) -> MergedColumn | None:
+        """Return a column that the other side lacks: it is new, or stays, or was dropped."""
+        mine, values = track.ours, self.values
+        if mine is not None:
+            side, field, counts, rows = "ours", mine, values.ours, values.their_rows
+        elif track.theirs is not None:
+            side, field, counts, rows = "theirs", track.theirs, values.theirs, values.own_rows
+        else:
+            return None
+        if track.known:
+            self._count_values(level, track.known[0], field, in_theirs=side == "theirs")
+        changed = counts.get(level.key(field.name, track.name), 0)
+        done = [*_did(track.known, field), *_changed(changed)]
+        # a base without the column has what the other side has
+        is_dropped = len(track.known) == len(track.bases)
+        if is_dropped and not done:
+            return None
+        # values can tell that the column counts which some bases lack
+        is_told = is_dropped or values.are_counted
+        if track.known and is_told and is_dropped == bool(done):
+            is_dropped_there = side == "ours" or self.top.versions.has_bases
+            both = done or ["added"], ["dropped" if is_dropped_there else "missing"]
+            drops = "theirs" if side == "ours" else "ours"
+            sides = (drops,) if level.in_lists else ("ours", "theirs")
+            here, there = both if side == "ours" else both[::-1]
+            chosen = self._settled(level, track.name, here, there, sides)
+            if (chosen or "ours") != side:
+                return None
+        # rows of the other side have no value of it
+        nullable = field.nullable or bool(level.path or rows)
+        kept = field if side == "ours" else self._new(level, field)
+        return _made(track, replace(kept, nullable=nullable))
+
+    def _count_values(
+        self, level: PlannedParts, base: LanceField, own: LanceField, *, in_theirs: bool
+    ) -> None:
+        """Note a part whose changed values have to be counted; those of columns always are."""
+        if level.path:
+            chain = (*level.chains[in_theirs], (base, own))
+            key = level.key(own.name, base.name)
+            self.dropped.append(DroppedPart(key=key, in_theirs=in_theirs, chain=chain))
+
+    def _of_both(
+        self, level: PlannedParts, track: Track, other: LanceField, mine: LanceField
+    ) -> MergedColumn:
+        bases, path = track.known, level.parts_of(track.name)
+        found = self._by_parts(level, track, other, mine)
+        if found is None:
+            kept = self._kind_of_both(level, track, other, mine)
+            found = _made(track, with_metadata(self.settlement, kept, bases, other, mine, path))
+        else:
+            kept, *sides = (replace(one, children=()) for one in (found.field, other, mine, *bases))
+            bare = with_metadata(self.settlement, kept, sides[2:], sides[0], sides[1], path)
+            found = replace(found, field=replace(bare, children=found.field.children))
+        where = f" in part {clean('.'.join(path[1:]))}" if path[1:] else ""
+        names = [base.name for base in bases]
+        renamed = f"renamed to {{}}{where}"
+        name = self.settlement.one_of(path[0], renamed, names, other.name, mine.name)
+        nullable = self._nullable(level, track, other, mine)
+        return replace(found, field=replace(found.field, name=name, nullable=nullable))
+
+    def _by_parts(
+        self, level: PlannedParts, track: Track, other: LanceField, mine: LanceField
+    ) -> MergedColumn | None:
+        """Return a column whose parts merge like columns; ``None`` if it merges as a whole."""
+        below = level.below(track)
+        if below is None:
+            return None
+        before = len(self.settlement.conflicts)
+        parts = tuple(self._merged(below))
+        field = replace(mine, children=tuple(part.field for part in parts))
+        found = replace(_made(track, field), parts=parts)
+        is_struct = mine.logical_type == "struct"
+        # nothing tells which items of two lists are the same; a struct has one part at least, and
+        # several bases do not tell of a null struct whether a side's own parts count
+        is_whole = not is_struct or len(track.bases) > 1
+        if not parts or (is_whole and any(part.is_of_one_side for part in parts)):
+            if len(self.settlement.conflicts) == before:
+                kinds = list(map(_kind, track.known))
+                done = _got_types(kinds, _kind(mine), _kind(other))
+                self._settled(level, track.name, *done, sides=())
+            return _made(track, mine)
+        if not is_struct and any(part.carried is not None for part in parts):
+            # the items of lists lie in one file
+            return self._renumbered(found, mine.parent_id)
+        return found
+
+    def _renumbered(self, column: MergedColumn, parent: int) -> MergedColumn:
+        """Return a column with ids that no column had, and its parts, too."""
+        own, self.free = self.free, self.free + 1
+        parts = tuple(self._renumbered(part, own) for part in column.parts)
+        children = tuple(part.field for part in parts) or tuple(
+            self._with_new_ids(child, own) for child in column.field.children
+        )
+        field = replace(column.field, id=own, parent_id=parent, children=children)
+        return replace(column, field=field, parts=parts)
+
+    def _kind_of_both(
+        self, level: PlannedParts, track: Track, other: LanceField, mine: LanceField
+    ) -> LanceField:
+        """Return the field with the type that a column gets."""
+        before, there, here = list(map(_kind, track.known)), _kind(other), _kind(mine)
+        if there == here:
+            return mine
+        name, side = track.name, new_side(before, there, here)
+        misfits = self.values.misfits.get(level.key(mine.name, name), 0)
+        cannot = f"{plural(misfits, 'value')} that {{}} cannot hold"
+        casts = f"cast to {here}", f"cast to {there}"
+        if any(map(_has_struct, (*before, there, here))):
+            # values of other parts would silently become nulls
+            if side == "ours" and not self.values.any_theirs:
+                return mine
+            self._settled(level, name, *_got_types(before, here, there), sides=())
+            return mine
+        if side == "theirs":
+            if not misfits:
+                return self._new(level, other)
+            changed = [f"changed {cannot.format(there)}"]
+            self._settled(level, name, changed, [casts[1]], sides=("ours",))
+            return mine
+        if side == "ours":
+            if misfits:
+                changed = [f"changed {cannot.format(here)}"]
+                self._settled(level, name, [casts[0]], changed, sides=())
+            return mine
+        if misfits:
+            # the cast of the chosen side, or else of ours, cannot hold values of the other side
+            wanted = self.settlement.choose(level.parts_of(name)[0])
+            tried = "theirs" if wanted == "theirs" else "ours"
+            did = {"ours": casts[0], "theirs": casts[1]}
+            did[tried] += f", which cannot hold {plural(misfits, 'value')}"
+            left = tuple(side for side in did if side != tried)
+            self._settled(level, name, [did["ours"]], [did["theirs"]], sides=left)
+            return mine
+        chosen = self._settled(level, name, [casts[0]], [casts[1]])
+        return self._new(level, other) if chosen == "theirs" else mine
+
+    def _nullable(
+        self, level: PlannedParts, track: Track, other: LanceField, mine: LanceField
+    ) -> bool:
+        """Return whether a column takes nulls: as the side says that changed it."""
+        nulls = self.values.nulls.get(level.key(mine.name, track.name), 0)
+        strict = "made not nullable"
+        before = [base.nullable for base in track.known]
+        side = new_side(before, other.nullable, mine.nullable)
+        relaxed = side is not None and (other if side == "theirs" else mine).nullable
+        if nulls and mine.nullable != other.nullable and not relaxed:
+            wrote = f"given {plural(nulls, 'null')}"
+            both = ([wrote], [strict]) if mine.nullable else ([strict], [wrote])
+            keeps = "ours" if mine.nullable else "theirs"
+            self._settled(level, track.name, *both, sides=(keeps,))
+            return True
+        if side is None:
+            here, there = ("made nullable" if one.nullable else strict for one in (mine, other))
+            side = self._settled(level, track.name, [here], [there])
+        return other.nullable if side == "theirs" else mine.nullable
+
+    # ---- all of them
+
+    def _with_key(self, columns: list[MergedColumn]) -> list[MergedColumn]:
+        """Return the columns with the primary key of the side that changed the key."""
+        versions, values = self.top.versions, self.values
+        side = side_of_key(self.settlement, versions, columns)
+        source = versions.theirs if side == "theirs" else versions.ours
+        own = marking_fields(columns, side)
+        rows = values.own_rows if side == "theirs" else values.their_rows
+        others = [one.ours if side == "theirs" else one.theirs for one in columns]
+        is_lacked = any(
+            has_key(field) and other is None for field, other in zip(own, others, strict=True)
+        )
+        nulls = sum(_nulls_in_key(one, side, values) for one in columns)
+        if (rows and is_lacked) or nulls:
+            has = plural(nulls, "null") if nulls else "new rows"
+            side = refused_key(self.settlement, side, source.manifest.schema, has)
+            own = marking_fields(columns, side)
+        return [_marked(one, field, side) for one, field in zip(columns, own, strict=True)]
+
+    def _without_clashes(
+        self, level: PlannedParts, columns: list[MergedColumn]
+    ) -> list[MergedColumn]:
+        """Return the columns under distinct names: where two have one, a column gives way.
+
+        It takes the name that it has on the other side, or goes if that lacks it.
+        """
+        kept = dict[str, str]()  # whose names columns took that gave way: they cannot go back
+        while (clash := _clash(columns)) is not None:
+            mine, other = clash
+            name = mine.field.name
+            sides = (kept[name],) if name in kept else ("ours", "theirs")
+            done = [_got_name(mine, mine.ours)], [_got_name(other, other.theirs)]
+            winner = self._settled(level, name, *done, sides=sides) or sides[0]
+            loser, own = (other, other.ours) if winner == "ours" else (mine, mine.theirs)
+            rest = []
+            if own is not None:
+                rest = [replace(loser, field=replace(loser.field, name=own.name))]
+                kept[own.name] = winner
+            at = next(at for at, column in enumerate(columns) if column is loser)
+            columns = [*columns[:at], *rest, *columns[at + 1 :]]
+        return columns
+
+    def _new(self, level: PlannedParts, other: LanceField) -> LanceField:
+        """Return a field of theirs with ids that no column had."""
+        return self._with_new_ids(other, level.parent_id)
+
+    def _with_new_ids(self, part: LanceField, parent: int) -> LanceField:
+        own, self.free = self.free, self.free + 1
+        children = tuple(self._with_new_ids(child, own) for child in part.children)
+        return replace(part, id=own, parent_id=parent, children=children)
+
+    def _changes(self, columns: Sequence[MergedColumn]) -> ColumnChanges:
+        kept = [(one.field, one.ours) for one in columns if one.ours is not None]
+        there = {mine.name for _, mine in kept}
+        return ColumnChanges(
+            added=tuple(one.field.name for one in columns if one.ours is None),
+            dropped=tuple(name for name in self.ours.names if name not in there),
+            renamed=tuple((mine.name, new.name) for new, mine in kept if mine.name != new.name),
+            cast=tuple(new.name for new, mine in kept if _kind(new) != _kind(mine)),
+            altered=tuple(new.name for new, mine in kept if is_altered(mine, new)),
+        )
+
+
+def _got_types(
+    before: Sequence[pa.DataType], here: pa.DataType, there: pa.DataType
+) -> tuple[list[str], list[str]]:
+    """Return what ours and theirs did to the type of a column, as conflicts say it."""
+    told = [f"{'kept as' if now in before else 'given the type'} {now}" for now in (here, there)]
+    return told[:1], told[1:]
+
+
+def _nulls_in_key(column: MergedColumn, side: str, values: Values) -> int:
+    """Return how many nulls the other side wrote into a key column of a side, or a part of it."""
+    found = 0
+    for chain in column.chains():
+        own = chain[-1].theirs if side == "theirs" else chain[-1].ours
+        if has_key(own):
+            found += values.nulls.get(counted_as(chain), 0)
+    return found
+
+
+def _marked(column: MergedColumn, own: LanceField | None, side: str) -> MergedColumn:
+    """Return a column with the marks of the primary key that its field on a side has."""
+    if not column.parts:
+        return replace(column, field=marked(column.field, own))
+    parts = tuple(
+        _marked(part, part.theirs if side == "theirs" else part.ours, side) for part in column.parts
+    )
+    field = marked(replace(column.field, children=()), own)
+    return replace(
+        column, field=replace(field, children=tuple(part.field for part in parts)), parts=parts
+    )
+
+
+def _clash(columns: Sequence[MergedColumn]) -> tuple[MergedColumn, MergedColumn] | None:
+    """Return two columns of one name, that which has it by ours first; ``None`` if there are none.
+
+    The names of each side are distinct, so that the other one has it by theirs.
+    """
+    found = dict[str, MergedColumn]()
+    for column in columns:
+        name = column.field.name
+        first = found.setdefault(name, column)
+        if first is not column:
+            by_ours = first.ours is not None and first.ours.name == name
+            return (first, column) if by_ours else (column, first)
+    return None
+
+
+def _got_name(column: MergedColumn, now: LanceField | None) -> str:
+    """Return how a column came to its name on a side."""
+    known = [base.name for base in column.bases if base is not None]
+    if not known or now is None:
+        return "added"
+    return "kept" if now.name in known else f"made of {clean(known[0])}"
+
+
+def _has_struct(kind: pa.DataType) -> bool:
+    """Return True if a type holds structs, whose parts a merge does not tell apart."""
+    if pa.types.is_struct(kind):
+        return True
+    return any(_has_struct(kind.field(at).type) for at in range(kind.num_fields))
+
+
+def _kind(one: LanceField) -> pa.DataType:
+    return one.to_arrow().type
+
+
+def _made(track: Track, field: LanceField) -> MergedColumn:
+    """Return a column of the result; a side that the track lacks has no values of it."""
+    return MergedColumn(bases=track.bases, theirs=track.theirs, ours=track.ours, field=field)
+
+
+def _did(bases: Sequence[LanceField], now: LanceField) -> list[str]:
+    """Return what a side did to a column, besides its values, that is new to each merge base."""
+    if not bases:
+        return []
+    done = []
+    if all(now.name != base.name for base in bases):
+        done.append(f"renamed to {clean(now.name)}")
+    if all(_kind(now) != _kind(base) for base in bases):
+        done.append(f"cast to {_kind(now)}")
+    if has_key(now) and not any(map(has_key, bases)):
+        done.append("put into the primary key")
+    return done
+
+
+def _changed(cells: int) -> list[str]:
+    return [f"changed {plural(cells, 'value')}"] if cells else []

@@ -1,0 +1,397 @@
+"""The rows in which two versions differ, found with as few reads as do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lancekit._format import row_address
+from lancekit._format.operations import (
+    DataReplacement,
+    Merge,
+    Project,
+    Restore,
+    UnknownOperation,
+    Update,
+)
+from lancekit._operations.lineage.diff_plan import DiffPlan
+from lancekit._operations.lineage.rows import read_rows, seen
+from lancekit._pipeline.diff.fragments import ColumnPair, Pair, Shared
+from lancekit._pipeline.diff.match import (
+    Matches,
+    cancelled,
+    match_ascending,
+    match_keys,
+    stand_among,
+)
+from lancekit._pipeline.diff.row_values import all_done, ascending_numbers, rows_at_a_time
+from lancekit._pipeline.diff.side import Addresses, Side
+from lancekit._pipeline.diff.tasks import Values
+from lancekit._pipeline.diff.values import Digests, Seeds
+from lancekit._pipeline.engine.engine import Runner
+from lancekit._scan.expressions.predicate import Predicate
+from lancekit._versions.snapshot import Snapshot, load_snapshot
+from lancekit.errors import VersionNotFoundError
+
+__all__ = ["Changes", "Sides", "compare_rows", "find_changes", "operations_between", "read_sides"]
+
+#: what reads the rows of the old version, and of the new one
+Sides = tuple[Side, Side]
+
+#: what changes values and leaves the versions of the rows as they are
+_UNMARKED = (DataReplacement, Merge, Project, UnknownOperation)
+
+_ID, _CREATED, _UPDATED = "_rowid", "_row_created_at_version", "_row_last_updated_at_version"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """The rows that differ, by their addresses on their sides; `updated` are pairs.
+
+    `same` are pairs, too, of rows that are the same and lie elsewhere.  `cells` counts the values
+    that differ in the updated rows, by column, `widths` by row; `ambiguous` the rows deleted and
+    inserted whose key stands more than once on a side.
+    """
+
+    deleted: Addresses
+    inserted: Addresses
+    updated: tuple[Addresses, Addresses]
+    same: tuple[Addresses, Addresses]
+    cells: dict[str, int]
+    widths: npt.NDArray[np.int64]
+    ambiguous: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row differs."""
+        return not any(map(len, (self.deleted, self.inserted, self.updated[0])))
+
+    @property
+    def moved(self) -> int:
+        """How many rows are the same and lie elsewhere."""
+        return len(self.same[0])
+
+
+def find_changes(plan: DiffPlan, sides: Sides, runner: Runner | None = None) -> Changes:
+    """Find the rows that differ, without the values of those that are alone on their side.
+
+    Values are read by a runner on Spark, if there is one.
+    """
+    return _Search(plan, sides, runner).run()
+
+
+def compare_rows(plan: DiffPlan, old: Addresses, new: Addresses) -> Changes:
+    """Find out which of some rows of the two sides are the same, and differ; others are not read.
+
+    Columns that a side lacks are not compared.
+    """
+    both = tuple(pair for pair in plan.columns if pair.old is not None and not pair.is_lacked)
+    alone = replace(plan, columns=both, shared=Shared((), (), (), (), {}))
+    search = _Search(alone, (read_rows(plan.old, old), read_rows(plan.new, new)))
+    return search.of(old, new)
+
+
+def read_sides(
+    plan: DiffPlan, old_rows: Addresses | None = None, new_rows: Addresses | None = None
+) -> Sides:
+    """Return what reads rows of each side by their addresses; of some rows, or of all."""
+    parts = plan.shared
+    olds = [*parts.old, *(pair.old for pair in parts.pairs)]
+    news = [*parts.new, *(pair.new for pair in parts.pairs)]
+    if plan.looks_at_same:
+        news += parts.same
+    return (
+        Side(olds, _predicate(plan, plan.old), old_rows),
+        Side(news, _predicate(plan, plan.new), new_rows),
+    )
+
+
+def _predicate(plan: DiffPlan, version: Snapshot) -> Predicate | None:
+    if plan.condition is None:
+        return None
+    return Predicate.parse(plan.condition, seen(version).to_arrow())
+
+
+class _Search:
+    """One comparison: what was found of it so far."""
+
+    def __init__(self, plan: DiffPlan, sides: Sides, runner: Runner | None = None) -> None:
+        self.plan = plan
+        self.old, self.new = sides
+        self.seeds = Seeds.drawn()
+        self.cells = dict.fromkeys((pair.name for pair in plan.columns), 0)
+        self.ambiguous = 0
+        self.updated: list[tuple[Addresses, Addresses]] = []
+        self.widths: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
+        #: rows that are the same, in other places
+        self.same: list[tuple[Addresses, Addresses]] = []
+        #: rows of the new side in fragments that differ, which the old side has at the same places
+        self.kept: list[Addresses] = []
+        self.step = rows_at_a_time(plan.columns)
+        self.values = Values(sides, self.step, runner)
+
+    def run(self) -> Changes:
+        """Compare what is not shared: fragment by fragment in place, then all that is left."""
+        left: list[Addresses] = []
+        right: list[Addresses] = []
+        for pair in self.plan.shared.pairs:
+            gone, come = self._in_place(pair)
+            left.append(gone)
+            right.append(come)
+        left += [self._all(self.old, source.fragment.id) for source in self.plan.shared.old]
+        right += [self._all(self.new, source.fragment.id) for source in self.plan.shared.new]
+        return self.of(_joined(left), _joined(right))
+
+    def of(self, left: Addresses, right: Addresses) -> Changes:
+        """Compare rows that may be anywhere."""
+        deleted, inserted = self._paired(left, right)
+        olds, news = _joined_pairs(self.updated)
+        order = np.argsort(news)
+        return Changes(
+            deleted=np.sort(deleted),
+            inserted=np.sort(inserted),
+            updated=(olds[order], news[order]),
+            same=_joined_pairs(self.same),
+            cells=self.cells,
+            widths=np.concatenate(self.widths)[order],
+            ambiguous=self.ambiguous,
+        )
+
+    def _all(self, side: Side, fragment_id: int) -> Addresses:
+        return row_address.addresses(fragment_id, side.rows(fragment_id).astype(np.uint64))
+
+    def _in_place(self, pair: Pair) -> tuple[Addresses, Addresses]:
+        """Return what only a side has of a pair of fragments; of changed rows both, or a pair."""
+        olds, news = pair.old.fragment.id, pair.new.fragment.id
+        left, right = self.old.rows(olds), self.new.rows(news)
+        counted = np.zeros((2, pair.new.fragment.physical_rows), bool)
+        counted[0, left] = counted[1, right] = True
+        both, gone, come = map(
+            np.flatnonzero,
+            (counted[0] & counted[1], counted[0] & ~counted[1], counted[1] & ~counted[0]),
+        )
+        if pair.columns and len(both):
+            pairs = tuple(
+                row_address.addresses(id_, both.astype(np.uint64)) for id_ in (olds, news)
+            )
+            keeps_rows = self.plan.way.startswith("row ids")
+            widths = self._compare(pair.columns, *pairs, count=keeps_rows)
+            changed = widths > 0
+            if keeps_rows:
+                self._note(pairs[0], pairs[1], widths)
+            else:
+                gone = np.concatenate([gone, both[changed]])
+                come = np.concatenate([come, both[changed]])
+                both = both[~changed]
+        self.kept.append(row_address.addresses(news, both.astype(np.uint64)))
+        return (
+            row_address.addresses(olds, gone.astype(np.uint64)),
+            row_address.addresses(news, come.astype(np.uint64)),
+        )
+
+    def _paired(self, old: Addresses, new: Addresses) -> tuple[Addresses, Addresses]:
+        """Pair rows that may be anywhere; return those that are alone."""
+        way = self.plan.way
+        if way.startswith("row ids") and len(old) and len(new):
+            old, new = self._by_ids(old, new)
+        if way.endswith("key") and len(old) + len(new):
+            return self._by_key(old, new)
+        if way == "whole rows" and len(old) and len(new):
+            return self._by_rows(old, new)
+        return old, new
+
+    def _by_ids(self, old: Addresses, new: Addresses) -> tuple[Addresses, Addresses]:
+        (other_ids,) = _numbers(self.new, [_ID], new)
+        right = np.flatnonzero(other_ids < self.plan.common_ids)
+        if not len(right):
+            return old, new
+        (ids,) = _numbers(self.old, [_ID], old)
+        left = np.flatnonzero(ids < self.plan.common_ids)
+        _, *places = np.intersect1d(
+            ids[left], other_ids[right], assume_unique=True, return_indices=True
+        )
+        left, right = left[places[0]], right[places[1]]
+        if not len(left):
+            return old, new
+        (created, updated), (other_created, other_updated) = (
+            _numbers(side, [_CREATED, _UPDATED], rows)
+            for side, rows in ((self.old, old[left]), (self.new, new[right]))
+        )
+        # a restored table may hand out an id for the second time
+        same = created == other_created
+        if taken := self.plan.taken:
+            # each side created the rows in numbers of its own
+            came = other_ids[right] >= self.plan.own_ids
+            same |= came & (created <= taken.source) & (other_created <= taken.target)
+        left, right, updated, other_updated = (
+            some[same] for some in (left, right, updated, other_updated)
+        )
+        known = np.zeros(len(left), bool)
+        if self._is_marked():
+            since = np.uint64(min(self.plan.old.version, self.plan.new.version))
+            known = (updated == other_updated) & (updated <= since)
+        self.same.append((old[left[known]], new[right[known]]))
+        self._update(old[left[~known]], new[right[~known]])
+        return np.delete(old, left), np.delete(new, right)
+
+    def _is_marked(self) -> bool:
+        """Return whether every change of a value since the common version marked its row."""
+        plan = self.plan
+        if any(pair.old is None or pair.is_cast for pair in plan.columns):
+            return False
+        done = operations_between(plan.old, plan.new)
+        return done is not None and not any(
+            isinstance(one, _UNMARKED) or (isinstance(one, Update) and one.fields_modified)
+            for one in done
+        )
+
+    def _by_key(self, old: Addresses, new: Addresses) -> tuple[Addresses, Addresses]:
+        by_name = {pair.name: pair for pair in self.plan.columns}
+        key = [by_name[name] for name in self.plan.key]
+        ordered = self._in_order(key, old, new)
+        if ordered is not None:
+            self._update(old[ordered.old], new[ordered.new])
+            return old[ordered.alone.old], new[ordered.alone.new]
+        keys, others = self._digests_of_both(key, old, new)
+        found = match_keys(keys, others)
+        left, right = (self._stand_elsewhere(key, side) for side in (keys, others))
+        twice = left[found.old]
+        self._update(old[found.old[~twice]], new[found.new[~twice]])
+        gone = old[np.concatenate([found.old[twice], found.repeated.old])]
+        come = new[np.concatenate([found.new[twice], found.repeated.new])]
+        if len(gone) and len(come):
+            gone, come = self._by_rows(gone, come)
+        self.ambiguous += len(gone) + len(come)
+        self.ambiguous += int(left[found.alone.old].sum() + right[found.alone.new].sum())
+        return (
+            np.concatenate([old[found.alone.old], gone]),
+            np.concatenate([new[found.alone.new], come]),
+        )
+
+    def _in_order(
+        self, key: Sequence[ColumnPair], old: Addresses, new: Addresses
+    ) -> Matches | None:
+        """Return pairs by a key of one number by which both sides lie in order, if it is one.
+
+        Its values tell what digests do, and need not be sorted.
+        """
+        kept = self.kept or self.plan.shared.same
+        if len(key) > 1 or not self.values.are_here or (kept and not self.plan.key_is_primary):
+            return None
+        sides = ((self.old, old, False), (self.new, new, True))
+        work = [
+            partial(ascending_numbers, key[0], side, rows, new=is_new)
+            for side, rows, is_new in sides
+        ]
+        left, right = all_done(work, len(old) + len(new))
+        return None if left is None or right is None else match_ascending(left, right)
+
+    def _stand_elsewhere(self, key: Sequence[ColumnPair], keys: Digests) -> npt.NDArray[np.bool_]:
+        """Return which keys stand on rows, too, that both sides have as they are.
+
+        Of a table's primary key none does.
+        """
+        if self.plan.key_is_primary:
+            return np.zeros(len(keys), bool)
+        return stand_among(keys, Digests.joined(list(self._kept_keys(key, keys))))
+
+    def _kept_keys(self, key: Sequence[ColumnPair], wanted: Digests) -> Iterator[Digests]:
+        """Yield those keys of rows that both sides have as they are which may be wanted ones."""
+        wholes = [self._all(self.new, source.fragment.id) for source in self.plan.shared.same]
+        for rows in (*wholes, *self.kept):
+            for start in range(0, len(rows), self.step):
+                found = self._digests(key, rows[start : start + self.step], new=True)
+                yield found.at(np.flatnonzero(np.isin(found.first, wanted.first)))
+
+    def _by_rows(self, old: Addresses, new: Addresses) -> tuple[Addresses, Addresses]:
+        columns = self.plan.columns
+        pairs, rest = cancelled(*self._digests_of_both(columns, old, new))
+        self.same.append((old[pairs.old], new[pairs.new]))
+        return old[rest.old], new[rest.new]
+
+    def _digests_of_both(
+        self, columns: Sequence[ColumnPair], old: Addresses, new: Addresses
+    ) -> list[Digests]:
+        sides = ((old, False), (new, True))
+        work = [partial(self._digests, columns, rows, new=is_new) for rows, is_new in sides]
+        return all_done(work, len(old) + len(new))
+
+    def _digests(self, columns: Sequence[ColumnPair], rows: Addresses, *, new: bool) -> Digests:
+        return self.values.digests(columns, rows, self.seeds, new=new)
+
+    def _update(self, old: Addresses, new: Addresses) -> None:
+        """Compare pairs of rows that lie apart."""
+        if (new[1:] < new[:-1]).any():  # rows are read in the order in which they lie
+            order = np.argsort(new, kind="stable")  # most of them are, of what keys have paired
+            old, new = old[order], new[order]
+        widths = self._compare(self.plan.columns, old, new, count=True)
+        self.same.append((old[widths == 0], new[widths == 0]))
+        self._note(old, new, widths)
+
+    def _note(self, old: Addresses, new: Addresses, widths: npt.NDArray[np.int64]) -> None:
+        """Keep the pairs of rows that differ."""
+        changed = widths > 0
+        self.updated.append((old[changed], new[changed]))
+        self.widths.append(widths[changed])
+
+    def _compare(
+        self, columns: Sequence[ColumnPair], old: Addresses, new: Addresses, *, count: bool
+    ) -> npt.NDArray[np.int64]:
+        """Return how many values of some columns differ in each pair of rows."""
+        widths = np.zeros(len(old), np.int64)
+        for part, cells in self.values.unlike(columns, old, new):
+            changed = cells.any(axis=0)
+            widths[part][changed] = cells[:, changed].sum(axis=0)
+            if count:
+                for pair, one in zip(columns, cells, strict=True):
+                    self.cells[pair.name] += int(one.sum())
+        return widths
+
+
+def _numbers(
+    side: Side, columns: Sequence[str], rows: Addresses
+) -> tuple[npt.NDArray[np.uint64], ...]:
+    table = side.read(columns, rows)
+    return tuple(table[name].to_numpy() for name in columns)
+
+
+def _joined(parts: Sequence[Addresses]) -> Addresses:
+    return np.concatenate([np.empty(0, np.uint64), *parts])
+
+
+def _joined_pairs(parts: Sequence[tuple[Addresses, Addresses]]) -> tuple[Addresses, Addresses]:
+    return _joined([old for old, _ in parts]), _joined([new for _, new in parts])
+
+
+# ---- what the commits between two versions did
+
+#: a history longer than this is not read
+_READ_COMMITS = 1000
+
+
+def operations_between(old: Snapshot, new: Snapshot) -> list[Any] | None:
+    """Return what the commits of a line between two versions did; ``None`` if nobody can tell.
+
+    A restore takes back the commits since the version that it restores: they are among them.
+    """
+    low, high = sorted((old, new), key=lambda side: side.version)
+    if low.line != high.line:
+        return None
+    first, at = low.version, high
+    done = list[Any]()
+    while at.version > first:
+        if high.version - first > _READ_COMMITS or at.transaction is None:
+            return None
+        done.append(at.transaction.operation)
+        if isinstance(done[-1], Restore):
+            first = min(first, done[-1].version)
+        try:
+            at = load_snapshot(low.line, at.version - 1)
+        except VersionNotFoundError:
+            return None
+    return done

@@ -1,0 +1,277 @@
+"""The version from which the changes of a branch count, and the marks that merges leave.
+
+A merge records in the config of its target, in the merging commit, up to which version the target
+contains the source.  So a merge lands once, however often it is tried, and the next merge begins
+there.  `lancekit._versions.commit_graph` has how merge bases are found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
+
+from lancekit._commit.rules.exactly_once import BatchMarker
+from lancekit._format.fragment import FragmentList
+from lancekit._legible import literal
+from lancekit._operations.lineage.columns import column_pairs
+from lancekit._pipeline.diff.fragments import ColumnPair
+from lancekit._versions.commit_graph import CommitGraph, CommonVersion
+from lancekit._versions.merge_edges import (
+    VersionVector,
+    merge_edges,
+    newer_versions,
+    pick_key,
+    return_key,
+)
+from lancekit._versions.references import Reference, resolve
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError, SchemaMismatchError, VersionNotFoundError
+
+__all__ = ["MergeBase", "commits_unmerged", "merge_base", "named_base"]
+
+
+@dataclass(frozen=True, slots=True)
+class MergeBase:
+    """The newest version that both sides contain.
+
+    `further` are more such versions, none of which contains another: criss-cross merges leave them.
+    `twin` is the version of ours that took it over as it was, if one did and is still there;
+    `source` is that of theirs.  `start` is the version of ours from which a fast-forward starts:
+    its rows have the addresses and the ids of the base, from which theirs went on.
+    `mark` says in the config of ours that theirs was merged, `implied` that other lines came with
+    it.  `is_merged` tells that ours contains theirs already, `is_behind` that theirs contains ours.
+    """
+
+    snapshot: Snapshot
+    twin: Snapshot | None
+    source: Snapshot | None
+    further: tuple[Snapshot, ...]
+    start: Snapshot | None
+    mark: BatchMarker | None
+    implied: tuple[BatchMarker, ...]
+    is_merged: bool
+    is_behind: bool
+
+
+def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
+    """Return the newest version that both sides contain.
+
+    Raises
+    ------
+    VersionNotFoundError
+        It is gone.
+    """
+    graph = CommitGraph(ours.line)
+    if graph.is_merged(theirs, ours):
+        return _based_on(theirs, theirs, ours, graph, is_merged=True)
+    left, right = graph.vector(theirs), graph.vector(ours)
+    bases = graph.merge_bases(theirs, ours)
+    if len(bases) > 1 and (repeated := _repeated_base(graph, ours, bases)):
+        bases = [repeated]
+    there = []
+    for base in bases:
+        if base.snapshot is None:
+            raise _gone(base, theirs, ours, graph)
+        there.append((base, base.snapshot))
+    # the first is the one that is shown; the ids of branches, which order the rest, are random
+    order = [theirs.line, ours.line]
+    there.sort(
+        key=lambda one: (
+            order.index(one[0].line) if one[0].line in order else 2,
+            one[1].reference,
+        )
+    )
+    base, snapshot = there[0]
+    twin, source = _twin(base, ours, graph), _twin(base, theirs, graph)
+    start = None
+    # a line that only merged the base has fragments and row ids of its own
+    if source is not None or left.chain.get(base.name, 0) >= base.version:
+        is_own = len(there) == 1 and right.chain.get(base.name, 0) >= base.version
+        start = twin or (snapshot if is_own else None)
+    return _based_on(
+        snapshot,
+        theirs,
+        ours,
+        graph,
+        twin=twin,
+        source=source,
+        further=tuple(found for _, found in there[1:]),
+        start=start,
+        is_behind=graph.is_merged(ours, theirs),
+    )
+
+
+def _repeated_base(
+    graph: CommitGraph, ours: Snapshot, bases: Sequence[CommonVersion]
+) -> CommonVersion | None:
+    """Return the merge base of which ours is a copy, without changes of its own since."""
+    seen, point = set[tuple[str, int]](), graph.repeated(*graph.vector(ours).point)
+    while point is not None and point not in seen:
+        for base in bases:
+            if (base.name, base.version) == point:
+                return base
+        seen.add(point)
+        point = graph.repeated(*point)
+    return None
+
+
+def named_base(theirs: Snapshot, ours: Snapshot, reference: Reference) -> MergeBase:
+    """Return the merge base that the user names; version 0 is a table without rows.
+
+    Raises
+    ------
+    InvalidArgumentError
+        One of the sides does not contain it.
+    SchemaMismatchError
+        There is no base, and a column has another name on each side.
+    VersionNotFoundError, BranchNotFoundError, TagNotFoundError
+        There is no such version.
+    """
+    graph = CommitGraph(ours.line)
+    if reference.version == 0:
+        pairs = [pair for pair in column_pairs(theirs, ours) if pair.old is not None]
+        _check_names(pairs, theirs, ours)
+        base = _emptied(theirs, {pair.old.name for pair in pairs if pair.old is not None})
+        twin, is_merged = _emptied(ours, {p.name for p in pairs}), graph.is_merged(theirs, ours)
+        return _based_on(base, theirs, ours, graph, twin=twin, is_merged=is_merged)
+    base = resolve(ours.line, reference)
+    name, version = graph.vector(base).point
+    for side in (theirs, ours):
+        if not graph.vector(side).contains(name, version):
+            raise InvalidArgumentError(
+                f"{base.called} cannot be the merge base: {side.called} does not contain it.",
+                hint="Name a version that both branches come from or merged; base=0 merges by key "
+                "without a base.",
+                base=base.reference,
+            )
+    return _based_on(base, theirs, ours, graph, is_merged=graph.is_merged(theirs, ours))
+
+
+def _check_names(pairs: Sequence[ColumnPair], theirs: Snapshot, ours: Snapshot) -> None:
+    """Refuse to merge columns of two names without a base that tells who renamed them."""
+    for pair in pairs:
+        if pair.old is not None and pair.old.name != pair.name:
+            raise SchemaMismatchError(
+                f"Column {literal(pair.name)} of {ours.called} is column {literal(pair.old.name)} "
+                f"of {theirs.called}, and without a base (base=0) nothing tells which name counts.",
+                hint="Rename the column on one branch with alter_columns first, or name a base.",
+                column=pair.name,
+            )
+
+
+def _emptied(side: Snapshot, columns: Set[str]) -> Snapshot:
+    """Return version 0 of a line: no rows, and some of the columns of a version."""
+    schema = side.manifest.schema
+    fields = tuple(field for field in schema.fields if field.name in columns)
+    manifest = replace(
+        side.manifest,
+        version=0,
+        fragments=FragmentList(),
+        schema=replace(schema, fields=fields),
+        index_section=None,
+    )
+    return replace(side, manifest=manifest)
+
+
+def _based_on(
+    base: Snapshot,
+    theirs: Snapshot,
+    ours: Snapshot,
+    graph: CommitGraph,
+    *,
+    twin: Snapshot | None = None,
+    source: Snapshot | None = None,
+    further: tuple[Snapshot, ...] = (),
+    start: Snapshot | None = None,
+    is_merged: bool = False,
+    is_behind: bool = False,
+) -> MergeBase:
+    left, right = graph.vector(theirs), graph.vector(ours)
+    target = graph.chain(ours.line, ours.version)[0][1]
+    # a branch without versions of its own is the version that it forked from, of another commit
+    own = graph.chain(theirs.line, theirs.version)[0][1]
+    uuid = theirs.transaction_uuid if left.point[0] == own else ""
+    edges = merge_edges(left, uuid, right, target)
+    marks = [BatchMarker(key=one.key, number=one.version, origin=one.origin) for one in edges]
+    if edges:
+        picks = newer_versions(left.picks, [right.picks]).items()
+        returns = newer_versions(left.returns, [right.returns]).items()
+        marks += [BatchMarker(key=pick_key(n, target), number=v) for n, v in picks if n != target]
+        marks += [BatchMarker(key=return_key(n, target), number=v) for n, v in returns]
+    return MergeBase(
+        base,
+        twin=twin,
+        source=source,
+        further=further,
+        start=start,
+        mark=marks[0] if marks else None,
+        implied=tuple(marks[1:]),
+        is_merged=is_merged,
+        is_behind=is_behind,
+    )
+
+
+def _is_forked(base: CommonVersion, left: VersionVector, right: VersionVector) -> bool:
+    """Return True if no merge brought a common version to either side."""
+    forks = [side.chain.get(base.name) for side in (left, right)]
+    known = [version for version in forks if version is not None]
+    return len(known) == 2 and base.version == min(known)
+
+
+def _gone(
+    base: CommonVersion, theirs: Snapshot, ours: Snapshot, graph: CommitGraph
+) -> VersionNotFoundError:
+    """Return the error for a merge base that cannot be read."""
+    left, right = graph.vector(theirs), graph.vector(ours)
+    merged = "" if _is_forked(base, left, right) else ", up to which it was merged"
+    hint = (
+        "base=0 merges by key without a base: rows that only the source has come in, rows that "
+        "differ are conflicts, and no row is deleted."
+    )
+    for name in [*left.chain, *right.chain]:
+        version = min(left.versions.get(name, 0), right.versions.get(name, 0))
+        line = graph.line(name)
+        if version and line is not None and graph.load(line, version) is not None:
+            older = f"base={(line.name, version)!r}"
+            hint = (
+                f"{older} counts what both got since as changed by both, and values that one got "
+                f"and took back as unchanged. {hint}"
+            )
+            break
+    why = "was cleaned up, or another version has its number"
+    if base.line is None:
+        why = "was deleted with its branch"
+    return VersionNotFoundError(
+        f"The merge base of {theirs.called} and {ours.called} is gone: {base.called}{merged}, "
+        f"{why}.",
+        hint=f"{hint} A tag keeps a version from pylance's cleanup.",
+        version=base.version,
+    )
+
+
+def commits_unmerged(source: Snapshot, target: Snapshot) -> int:
+    """Return how many versions of one line another does not contain; 0 if nobody can tell."""
+    graph = CommitGraph(source.line)
+    if graph.is_merged(source, target):
+        return 0
+    known = graph.vector(target).versions
+    # the versions of a branch are counted on
+    there = [
+        min(known[name], version)
+        for _, name, version in graph.chain(source.line, source.version)
+        if name in known
+    ]
+    return source.version - max(there, default=source.version)
+
+
+def _twin(base: CommonVersion, side: Snapshot, graph: CommitGraph) -> Snapshot | None:
+    """Return the version of a side that took a merge base over as it was, if one did."""
+    vector = graph.vector(side)
+    edge = vector.edges.get(base.name)
+    if base.stands_in or edge is None or edge.version != base.version:
+        return None
+    if vector.chain.get(base.name, 0) >= base.version or edge.taken_by is None:
+        return None
+    if edge.taken_by == side.version:
+        return side
+    return graph.taken_by(edge) if edge.target else graph.load(side.line, edge.taken_by)

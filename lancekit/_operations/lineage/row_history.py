@@ -1,0 +1,396 @@
+"""The history of a row: every version that made it, changed it or deleted it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit import _arrow_compute as pc
+from lancekit import _arrow_kernels as ak
+from lancekit._checked import is_whole
+from lancekit._format import row_address
+from lancekit._format.deletions import to_offsets
+from lancekit._format.row_id_bounds import row_id_bounds
+from lancekit._legible import literals, python_rows, python_value, shown
+from lancekit._operations.lineage.rows import read_rows, seen
+from lancekit._operations.lineage.trace import (
+    Compared,
+    Pace,
+    Step,
+    is_first,
+    places_in,
+    step_back,
+    way_back,
+)
+from lancekit._pipeline.diff.match import stand_among
+from lancekit._pipeline.diff.row_values import row_values
+from lancekit._pipeline.diff.side import Addresses, Side
+from lancekit._pipeline.diff.values import Digests, Seeds, differing, digests
+from lancekit._scan.expressions.predicate import Predicate
+from lancekit._scan.fragments.reader import FragmentReader, Offsets
+from lancekit._scan.fragments.source import FragmentSource, fragment_sources, sources_for
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    RowOutOfRangeError,
+    UnsupportedFeatureError,
+)
+
+__all__ = ["MOST_ROWS", "Entry", "Key", "Kind", "history_of"]
+
+#: a filter that selects more rows than this is refused
+MOST_ROWS = 100
+
+_NO_KEYS = pa.table({})
+#: physical rows that are looked through together
+_BLOCK_ROWS = 1 << 18
+
+#: the columns that tell a row, and their values
+Key: TypeAlias = Mapping[str, Any]
+Kind: TypeAlias = Literal["born", "updated", "died", "found"]
+Cells: TypeAlias = dict[str, tuple[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a version did to a row; `before` is the older one that can be read, if any."""
+
+    kind: Kind
+    key: dict[str, Any]
+    version: Snapshot
+    before: Snapshot | None
+    cells: Cells
+
+
+def history_of(snapshot: Snapshot, rows: Key | str | pc.Expression | int) -> list[Entry]:
+    """Return what became of rows up to a version, newest first.
+
+    Parameters
+    ----------
+    rows
+        The columns of a key with their values, a filter that selects rows of the version, or a row
+        id.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    PredicateError
+        The filter does not parse.
+    InvalidArgumentError
+        No row was ever one that is looked for, the filter selects none or too many, or nothing
+        tells which row is which in other versions.
+    """
+    wanted = _wanted(snapshot, rows)
+    return list(_Walk(snapshot, wanted).entries())
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Which rows to follow: those of some ids, or those that have one of some keys.
+
+    `keys` name columns as the newest version does.  `unique` says that no two rows have a key.
+    """
+
+    ids: tuple[int, ...]
+    keys: pa.Table
+    unique: bool
+
+
+def _wanted(snapshot: Snapshot, rows: Any) -> _Wanted:
+    schema, stable = snapshot.manifest.schema, snapshot.manifest.has_stable_row_ids
+    primary = [field.name for field in schema.primary_key]
+    if is_whole(rows):
+        if not stable:
+            raise UnsupportedFeatureError(
+                "Row ids of this table are addresses, which say nothing of other versions.",
+                hint="Name the row by columns: row_history({'id': 7}).",
+            )
+        if not 0 <= int(rows) < 1 << 64:
+            raise RowOutOfRangeError(
+                f"There is no row with id {rows}.", hint="Row ids are not negative.", row=rows
+            )
+        return _Wanted((int(rows),), _NO_KEYS, unique=True)
+    if isinstance(rows, Mapping):
+        return _Wanted((), _as_table(snapshot, rows), bool(primary) and {*primary} <= {*rows})
+    if not stable and not primary:
+        raise InvalidArgumentError(
+            "Nothing tells which row is which in other versions: the table has neither stable row "
+            "ids nor a primary key.",
+            hint="Name columns that tell: row_history({'id': 7}).",
+        )
+    found = _selected(snapshot, rows, ["_rowid"] if stable else primary)
+    if stable:
+        return _Wanted(tuple(found["_rowid"].to_pylist()), _NO_KEYS, unique=True)
+    return _Wanted((), found, unique=True)
+
+
+def _as_table(snapshot: Snapshot, key: Key) -> pa.Table:
+    if not key:
+        raise InvalidArgumentError("The key has no columns.", hint="Pass {'id': 7}.")
+    columns = {}
+    for name, value in key.items():
+        if not isinstance(name, str):
+            raise InvalidTypeError(
+                f"A key's columns are strings, not {shown(name)}.", hint="Pass {'id': 7}."
+            )
+        kind = seen(snapshot).field(name).to_arrow().type
+        try:
+            columns[name] = pa.array([value], kind)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+            raise InvalidArgumentError(
+                f"{shown(value)} is no value of column {name!r}, which is {kind}.",
+                hint="Pass a value of that type.",
+                column=name,
+            ) from error
+    return pa.table(columns)
+
+
+def _selected(snapshot: Snapshot, rows: str | pc.Expression, columns: Sequence[str]) -> pa.Table:
+    predicate = Predicate.parse(rows, seen(snapshot).to_arrow())
+    sources = sources_for(fragment_sources(snapshot, seen(snapshot)), predicate)
+    parts, count = [], 0
+    for source in sources:
+        side, id_ = Side([source], predicate), source.fragment.id
+        offsets = side.rows(id_)
+        count += len(offsets)
+        if count > MOST_ROWS:
+            raise InvalidArgumentError(
+                f"The filter {rows!s} selects more than {MOST_ROWS} rows.",
+                hint="blame() tells of many rows which version last changed each.",
+                limit=MOST_ROWS,
+            )
+        if len(offsets):
+            addresses = row_address.addresses(id_, offsets.astype(np.uint64))
+            parts.append(side.read(columns, addresses))
+    if not parts:
+        raise InvalidArgumentError(
+            f"The filter {rows!s} selects no row of version {snapshot.version}.",
+            hint="A row that was deleted is found by its key: row_history({'id': 7}).",
+        )
+    return pa.concat_tables(parts)
+
+
+class _Finder:
+    """Finds rows in fragments; looks for keys once in what the same files hold."""
+
+    def __init__(self, wanted: _Wanted) -> None:
+        self._keys = wanted.keys
+        self._seeds = Seeds.drawn()
+        self._known: dict[tuple[str, ...], Offsets] = {}
+        #: the row ids that are looked for
+        self.ids = np.array(wanted.ids, np.uint64)
+        #: whether keys are, and what their columns are called in the version that is looked at
+        self.by_key = bool(len(wanted.keys))
+        self.names: Mapping[str, str] = {}
+
+    def __call__(self, snapshot: Snapshot, places: Sequence[int]) -> Addresses:
+        sources = fragment_sources(snapshot, seen(snapshot))
+        found = [np.empty(0, np.uint64)]
+        if len(self.ids) and sources.stable_row_ids:
+            ids = np.sort(self.ids)
+            encoded = snapshot.manifest.fragments.encoded
+            bounds = row_id_bounds([encoded[place] for place in places])
+            holding = (places[at] for at in bounds.candidates(ids).tolist())
+            found += [_with_ids(FragmentReader(sources[place]), ids) for place in holding]
+        keys = self._digests_in(snapshot) if self.by_key else None
+        if keys is not None:
+            found += [self._with_key(sources[place], keys) for place in places]
+        return np.unique(np.concatenate(found))
+
+    def _digests_in(self, snapshot: Snapshot) -> Digests | None:
+        """Return digests of the keys in the types of a version; ``None`` where none can be."""
+        if len(self.names) < len(self._keys.column_names):
+            return None
+        schema = seen(snapshot)
+        columns = []
+        for name, now in self.names.items():
+            kind, values = schema.field(now).to_arrow().type, ak.combine_chunks(self._keys[name])
+            try:
+                columns.append(values if values.type == kind else ak.cast(values, kind))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # no row of that type has it
+                return None
+        return digests(columns, self._seeds)
+
+    def _with_key(self, source: FragmentSource, keys: Digests) -> Addresses:
+        files = tuple(map(str, source.files))
+        offsets = self._known.get(files)
+        if offsets is None:
+            offsets = self._known[files] = self._offsets(source, keys)
+        return _live(FragmentReader(source), offsets) if len(offsets) else np.empty(0, np.uint64)
+
+    def _offsets(self, source: FragmentSource, keys: Digests) -> Offsets:
+        """Return which rows of a fragment have a key, deleted ones too."""
+        reader = FragmentReader(replace(source, with_deleted=True))
+        found = [np.empty(0, np.int64)]
+        for start in range(0, reader.physical_rows, _BLOCK_ROWS):
+            rows = range(start, min(start + _BLOCK_ROWS, reader.physical_rows))
+            table = reader.read([*self.names.values()], rows)
+            columns = [ak.combine_chunks(table[name]) for name in self.names.values()]
+            mine = digests(columns, self._seeds)
+            maybe = np.flatnonzero(np.isin(mine.first, keys.first))
+            found.append(start + maybe[stand_among(mine.at(maybe), keys)])
+        return np.concatenate(found)
+
+
+def _with_ids(reader: FragmentReader, ids: Addresses) -> Addresses:
+    known = reader.stable_ids
+    if known is None:
+        return np.empty(0, np.uint64)
+    offsets = known.find(ids)
+    return _live(reader, offsets[offsets >= 0])
+
+
+def _live(reader: FragmentReader, offsets: Offsets) -> Addresses:
+    return reader.addresses(np.setdiff1d(offsets, to_offsets(reader.deleted).astype(np.int64)))
+
+
+class _Walk:
+    """One way back: where the rows are that are followed."""
+
+    def __init__(self, snapshot: Snapshot, wanted: _Wanted) -> None:
+        self.snapshot = snapshot
+        self.wanted = wanted
+        self.find = _Finder(wanted)
+        self._keyed = bool(len(wanted.keys))
+        self.stable = snapshot.manifest.has_stable_row_ids
+
+    def entries(self) -> Iterator[Entry]:
+        snapshot, wanted = self.snapshot, self.wanted
+        self.find.names = {name: name for name in wanted.keys.column_names}
+        rows = self.find(snapshot, range(len(snapshot.manifest.fragments)))
+        anything, oldest = bool(len(rows)), snapshot
+        for pace in way_back(snapshot, wanted.keys.column_names):
+            oldest = pace.old
+            step = self._step(pace, rows)
+            yield from self._told(pace, step, rows)
+            if not self._keyed:
+                self._forget(pace, rows[step.born])
+            rows = np.union1d(step.before[~step.born], step.gone)
+            anything = anything or bool(len(rows))
+            if not self._keyed and len(self.find.ids) == 0:
+                return
+        if len(rows):
+            kind: Kind = "born" if is_first(oldest) else "found"
+            for key, cells in self._alone(oldest, rows, dict(self.find.names), new=True):
+                yield Entry(kind, key, oldest, None, cells)
+        if not anything:
+            raise self._never()
+
+    def _step(self, pace: Pace, rows: Addresses) -> Step:
+        wanted = self.wanted
+        stable = all(side.manifest.has_stable_row_ids for side in (pace.old, pace.new))
+        if self._keyed and len(places_in(rows, pace.changed)):
+            self.find.ids = self._facts("_rowid", pace.new, rows)
+        self.find.names = pace.older_names
+
+        def step(*, by_key: bool, look: bool) -> Step:
+            self.find.by_key = by_key
+            return step_back(
+                pace,
+                rows,
+                on=None if stable or not self._keyed else [*pace.names.values()],
+                find=self.find,
+                look=look or len(rows) < len(self.find.ids),
+            )
+
+        if not self._keyed:
+            return step(by_key=False, look=False)
+        # where no two rows have a key no more are looked for than there are
+        look = not (wanted.unique and len(rows) == len(wanted.keys))
+        if look or not stable:
+            return step(by_key=True, look=look)
+        # a row is followed by its id alone until it was born
+        found = step(by_key=False, look=False)
+        return step(by_key=True, look=True) if found.born.any() else found
+
+    def _forget(self, pace: Pace, rows: Addresses) -> None:
+        """Look no more for rows of which no older version can know."""
+        created = self._facts("_row_created_at_version", pace.new, rows)
+        ids = self._facts("_rowid", pace.new, rows)
+        self.find.ids = np.setdiff1d(self.find.ids, ids[created > pace.old.version])
+
+    def _facts(self, name: str, snapshot: Snapshot, rows: Addresses) -> Addresses:
+        """Return a hidden column of rows."""
+        if not len(rows):
+            return rows
+        found: Addresses = read_rows(snapshot, rows).read([name], rows)[name].to_numpy()
+        return found
+
+    def _told(self, pace: Pace, step: Step, rows: Addresses) -> Iterator[Entry]:
+        ends = pace.new, pace.old
+        for key, cells in self._alone(pace.new, rows[step.born], pace.names, new=True):
+            yield Entry("born", key, *ends, cells)
+        if step.compared is not None and step.updated.any():
+            changed = _cells(step.compared, step.before[step.updated], rows[step.updated])
+            keys = self._keys(pace.new, rows[step.updated], pace.names)
+            for key, cells in zip(keys, changed, strict=True):
+                yield Entry("updated", key, *ends, cells)
+        for key, cells in self._alone(pace.old, step.gone, pace.older_names, new=False):
+            yield Entry("died", key, *ends, cells)
+
+    def _keys(
+        self, snapshot: Snapshot, rows: Addresses, names: Mapping[str, str]
+    ) -> list[dict[str, Any]]:
+        """Return what tells rows to a person, by the names that the newest version has."""
+        read = [*names.values()] if self._keyed else ["_rowid"]
+        table = read_rows(snapshot, rows).read(read, rows)
+        shown = [*names] if self._keyed else read
+        return python_rows(table.rename_columns(shown))
+
+    def _alone(
+        self, snapshot: Snapshot, rows: Addresses, names: Mapping[str, str], *, new: bool
+    ) -> Iterator[tuple[dict[str, Any], Cells]]:
+        if not len(rows):
+            return
+        keys = self._keys(snapshot, rows, names)
+        columns = [
+            field.name for field in seen(snapshot).fields if field.name not in {*names.values()}
+        ]
+        values: list[dict[str, Any]] = [{}] * len(rows)  # a table without columns has no rows
+        if columns:
+            values = python_rows(read_rows(snapshot, rows).read(columns, rows))
+        for key, row in zip(keys, values, strict=True):
+            yield (
+                key,
+                {
+                    name: (None, value) if new else (value, None)
+                    for name, value in row.items()
+                    if value is not None
+                },
+            )
+
+    def _never(self) -> InvalidArgumentError:
+        if self.wanted.ids:
+            return RowOutOfRangeError(
+                f"No version that can be read had a row with id {self.wanted.ids[0]}.",
+                row=self.wanted.ids[0],
+            )
+        told = literals(self.wanted.keys.slice(0, 1).to_pylist()[0], " and ")
+        return InvalidArgumentError(
+            f"No version that can be read had a row with {told}.",
+            hint="Look at the values and their types.",
+        )
+
+
+def _cells(compared: Compared, old: Addresses, new: Addresses) -> list[Cells]:
+    """Return the values that differ of pairs of rows."""
+    columns, (olds, news) = compared.plan.columns, compared.sides
+    found = [Cells() for _ in old]
+    for pair, before, after in zip(
+        columns,
+        row_values(columns, olds, old, new=False),
+        row_values(columns, news, new, new=True),
+        strict=True,
+    ):
+        for place in np.flatnonzero(differing(before, after)).tolist():
+            found[place][pair.name] = (
+                python_value(before[place]),
+                python_value(after[place]),
+            )
+    return found

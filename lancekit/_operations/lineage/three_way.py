@@ -1,0 +1,423 @@
+"""What two sides made of one version, put together: planned, and nothing is written.
+
+A row that is in the version both come from is told by its address there, however each side's rows
+are told to be those; rows that are new on both sides are told by the ids or the key that they have
+in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lancekit._arrow_values import flags_of
+from lancekit._legible import literals, python_value
+from lancekit._operations.lineage.column_plan import plan_columns
+from lancekit._operations.lineage.column_tracks import Versions, tracks
+from lancekit._operations.lineage.columns import pairs_of_sides
+from lancekit._operations.lineage.contained_columns import contained_columns
+from lancekit._operations.lineage.diff import Changes, compare_rows, find_changes, read_sides
+from lancekit._operations.lineage.diff_plan import DiffPlan, plan_diff
+from lancekit._operations.lineage.merged_columns import (
+    Cells,
+    Clashes,
+    ColumnPlan,
+    Rewritten,
+    Settled,
+    Values,
+)
+from lancekit._operations.lineage.paired_rows import PairedRows, check_paired, rows_met
+from lancekit._operations.lineage.planned_parts import PlannedParts
+from lancekit._operations.lineage.rows import NOWHERE, read_rows
+from lancekit._operations.lineage.three_way_columns import (
+    Since,
+    check_settled,
+    merged_pairs,
+    rows_unlike,
+    values_of,
+)
+from lancekit._operations.lineage.three_way_plan import By, ColumnSides, ThreeWay
+from lancekit._operations.lineage.untold_rows import (
+    check_inserted,
+    check_returned,
+    check_rows_of_new,
+    check_told,
+    paired_by_values,
+)
+from lancekit._pipeline.diff.fragments import ColumnPair
+from lancekit._pipeline.diff.match import stand_among
+from lancekit._pipeline.diff.parts import common_parts, own_values
+from lancekit._pipeline.diff.row_values import row_digests, row_values, rows_at_a_time, unlike
+from lancekit._pipeline.diff.side import Addresses, Side
+from lancekit._pipeline.diff.values import Seeds, differing
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import MergeConflictError
+
+__all__ = ["three_ways"]
+
+
+def three_ways(
+    bases: Sequence[tuple[Snapshot, Snapshot, Snapshot]],
+    theirs: Snapshot,
+    ours: Snapshot,
+    *,
+    on: Sequence[str] | None = None,
+    by: By = "cell",
+    named: Mapping[str, str] | None = None,
+    default: str = "fail",
+    has_bases: bool = True,
+    refuse: bool = False,
+) -> list[ThreeWay]:
+    """Find out what there is to do to ours, to have in it what theirs changed since each base.
+
+    The columns are planned once for all bases; each plan says of rows what is new with regard to
+    its base.  With each base come the versions that theirs and ours are compared with: the base,
+    or one that took it over as it was, with the same rows at the same addresses.  ``named`` has the
+    side that counts where columns conflict, by their names, ``default`` that of other columns; with
+    ``refuse``, conflicts of columns that are left are an error.  ``has_bases`` tells that ours
+    comes from the bases.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Nothing tells which rows or columns are the same, or a key stands more than once; or a name
+        fits two columns.
+    SchemaMismatchError
+        Conflicts of columns are not settled.
+    """
+    versions = Versions([base for base, _, _ in bases], theirs, ours, has_bases)
+    plans = [
+        tuple(
+            plan_diff(old, new, on=on, pairs=contained_columns(old, new))
+            for old, new in ((of_theirs, theirs), (of_ours, ours))
+        )
+        for _, of_theirs, of_ours in bases
+    ]
+    pairs = [(to_theirs.columns, to_ours.columns) for to_theirs, to_ours in plans]
+    followed = tracks(versions, pairs)
+    sides = ColumnSides(named or {}, default, versions, followed)
+
+    def planned(values: Values) -> ColumnPlan:
+        found = plan_columns(PlannedParts(versions, followed, pairs), sides.of, values)
+        if refuse:
+            check_settled(found, versions)
+        return found
+
+    columns = planned(Values(any_theirs=any(_moves_rows(to_theirs) for to_theirs, _ in plans)))
+    both = {c.ours.name for c in columns.columns if c.ours is not None and c.is_added_by_both}
+    since = list[Since]()
+    for (base, _, _), one in zip(bases, plans, strict=True):
+        to_theirs, to_ours = (_of_rows(plan, both, on) for plan in one)
+        changes = _changes(to_theirs)
+        # without any there is nothing that changes of ours could meet, unless another base has some
+        meets = len(bases) > 1 or not changes.is_empty or columns.schema != ours.manifest.schema
+        mine = _changes(to_ours) if meets else changes
+        since.append(Since(base, to_theirs, to_ours, changes, mine))
+    columns = planned(values_of(columns, followed, since))
+    merge_bases = [one.base for one in since]
+    for found, (to_theirs, to_ours) in zip(since, plans, strict=True):
+        if not (found.mine.is_empty or found.changes.is_empty):
+            check_told(found.to_theirs, found.changes)
+            check_told(found.to_ours, found.mine)
+        else:
+            check_rows_of_new(to_theirs, found.to_ours, found.mine)
+            check_rows_of_new(to_ours, found.to_theirs, found.changes)
+        check_returned(found.to_theirs, found.changes, to_ours, found.mine, merge_bases)
+        check_returned(found.to_ours, found.mine, to_theirs, found.changes, merge_bases)
+    between = plan_diff(theirs, ours, on=on, pairs=pairs_of_sides(pairs))
+    if len(since) == 1:
+        check_inserted(between, since[0].base, since[0].changes, since[0].mine)
+    in_ours = [PairedRows.to_new(one.to_ours, one.mine) for one in since]
+    several = since if len(since) > 1 else ()
+    in_bases = [PairedRows.to_old(one.to_theirs, one.changes) for one in several]
+    merges = list[ThreeWay]()
+    for at, last in enumerate(since):
+        shown = merged_pairs(columns, between, last.to_ours, at)
+        # rows that both inserted since this base, and that another base tells to be one
+        others = [pair for of, pair in enumerate(zip(in_bases, in_ours, strict=False)) if of != at]
+        met = rows_met(last.changes.inserted, last.mine.inserted, others)
+        check_paired(theirs, ours, met)
+        merges.append(_Meeting(last, in_ours[at], *shown, columns, sides, by, met).run())
+    return merges
+
+
+def _of_rows(plan: DiffPlan, both: Set[str], on: Sequence[str] | None) -> DiffPlan:
+    """Return a comparison without the columns that are new on its side alone.
+
+    Their values are no changes of rows.
+    """
+    kept = [p.name for p in plan.columns if p.old is not None or p.name in both]
+    if len(kept) == len(plan.columns):
+        return plan
+    return plan_diff(plan.old, plan.new, on=on, columns=kept, pairs=plan.columns)
+
+
+def _moves_rows(plan: DiffPlan) -> bool:
+    """Return True if a side changed rows, or compacted them, by metadata alone."""
+    found = plan.shared
+    return bool(found.old or found.new) or any(
+        pair.deletions_differ or any(one.old and not one.is_cast for one in pair.columns)
+        for pair in found.pairs
+    )
+
+
+def _is_cast_or_dropped(plan: DiffPlan) -> bool:
+    kept = [pair for pair in plan.columns if pair.old is not None]
+    return len(kept) < len(plan.old.manifest.schema.fields) or any(pair.is_cast for pair in kept)
+
+
+def _changes(plan: DiffPlan) -> Changes:
+    return paired_by_values(plan, find_changes(plan, read_sides(plan)))
+
+
+class _Meeting:
+    """The changes of both sides, row by row."""
+
+    def __init__(
+        self,
+        since: Since,
+        in_ours: PairedRows,
+        between: DiffPlan,
+        before: tuple[ColumnPair, ...],
+        merged: ColumnPlan,
+        sides: ColumnSides,
+        by: By,
+        met: tuple[Addresses, Addresses],
+    ) -> None:
+        self.base, self.between = since.base, between
+        self.to_theirs, self.to_ours = since.to_theirs, since.to_ours
+        self.before, self.merged, self.sides = before, merged, sides
+        self.changes, self.mine, self.by = since.changes, since.mine, by
+        self.to_new = in_ours
+        self.met = met
+        #: columns that both sides have
+        self.shared = np.array([p.old is not None and not p.is_lacked for p in between.columns])
+        #: structs of which a side has parts that the other side lacks
+        self.unlike_parts = [
+            at for at, pair in enumerate(between.columns) if common_parts(pair) != pair
+        ]
+
+    def run(self) -> ThreeWay:
+        """Return what is to be done, and the clashes."""
+        theirs, mine, between = self.changes, self.mine, self.between
+        olds, news = theirs.updated
+        # what theirs deleted: ours has it as it was, or changed, or deleted it, too
+        gone = np.setdiff1d(theirs.deleted, mine.deleted, assume_unique=True)
+        _, at, place = _both(gone, mine.updated[0])
+        stays, kept = gone[at], mine.updated[1][place]
+        changed = self._changed_before(self.to_ours, stays, kept)
+        deleted = np.concatenate([self.to_new.find(np.delete(gone, at)), kept[~changed]])
+        clashes = [self._clashes(stays[changed], None, kept[changed])]
+        # what theirs updated
+        _, at, _ = _both(olds, mine.deleted)
+        lost = at[self._changed_before(self.to_theirs, olds[at], news[at])]
+        clashes.append(self._clashes(olds[lost], news[lost], None))
+        olds, news = np.delete(olds, at), np.delete(news, at)
+        widths = np.delete(theirs.widths, at)
+        _, at, place = _both(olds, mine.updated[0])
+        mixed, clash = self._compared(olds[at], news[at], mine.updated[1][place])
+        clashes.append(clash)
+        olds, news, widths = np.delete(olds, at), np.delete(news, at), np.delete(widths, at)
+        if _is_cast_or_dropped(self.to_ours):
+            # of columns that ours cast the values are ours, and of those that it dropped are none
+            alone, _ = self._compared(olds, news, self.to_new.find(olds))
+        else:
+            alone = Rewritten(news, self.to_new.find(olds), None, int(widths.sum()))
+        # what both inserted
+        inserted, both, clash = self._inserted()
+        clashes.append(clash)
+        agreed = Settled(deleted=np.sort(deleted), rewritten=(alone, mixed), inserted=inserted)
+        plan = ThreeWay(
+            base=self.base,
+            theirs=between.old,
+            ours=between.new,
+            key=between.key,
+            by_ids="row ids" in self.to_ours.way + between.way,
+            columns=between.columns,
+            before=self.before,
+            merged=self.merged,
+            sides=self.sides,
+            to_theirs=self.to_theirs,
+            to_ours=self.to_ours,
+            changes=theirs,
+            mine=mine,
+            met=both,
+            agreed=agreed,
+            clashes=_joined(clashes),
+        )
+        if between.key and between.way.endswith("key"):
+            _check_keys(plan)
+        return plan
+
+    def _changed_before(
+        self, side: DiffPlan, base: Addresses, rows: Addresses
+    ) -> npt.NDArray[np.bool_]:
+        """Return the updated rows of a side with new values in columns that the base has.
+
+        The other side can delete a row that got nothing but a value of a new column.
+        """
+        known = [pair for pair in side.columns if pair.old is not None]
+        if len(known) == len(side.columns):
+            return np.ones(len(base), bool)
+        return rows_unlike(known, side, base, rows)
+
+    def _compared(
+        self, base: Addresses, theirs: Addresses, ours: Addresses
+    ) -> tuple[Rewritten, Clashes]:
+        """Compare the values of rows that both sides changed."""
+        columns, before = self.between.columns, self.before
+        both = [common_parts(pair) for pair in columns]
+        was_both = [common_parts(was, like=pair) for was, pair in zip(before, columns, strict=True)]
+        shape = (len(base), len(columns))
+        taken, cells, own = (np.zeros(shape, bool) for _ in range(3))
+        olds = read_rows(self.to_ours.old, base)
+        lefts, rights = read_rows(self.between.old, theirs), read_rows(self.between.new, ours)
+        step = rows_at_a_time(columns)
+        for start in range(0, len(base), step):
+            part = slice(start, start + step)
+            was = row_values(was_both, olds, base[part], new=False)
+            left = row_values(both, lefts, theirs[part], new=False)
+            right = row_values(both, rights, ours[part], new=True)
+            changed = np.zeros((3, len(was[0]), len(columns)), bool)
+            for at, is_shared in enumerate(self.shared):
+                if is_shared:
+                    changed[0, :, at] = differing(was[at], left[at])
+                    changed[1, :, at] = differing(was[at], right[at])
+                    changed[2, :, at] = differing(left[at], right[at])
+            for at in self.unlike_parts:
+                other = _own_values(columns[at], lefts, theirs[part], new=False)
+                mine = _own_values(columns[at], rights, ours[part], new=True)
+                # the values go with a struct that the other side made null
+                changed[0, :, at] |= other & flags_of(right[at].is_null())
+                changed[1, :, at] |= mine & flags_of(left[at].is_null())
+                own[part, at] = other
+            taken[part], cells[part] = _judged(*changed, by=self.by)
+        clash: npt.NDArray[np.bool_] = np.logical_or.reduce(cells, axis=1)
+        merged = (taken | own).any(axis=1) & ~clash
+        compared = Clashes(base=base, theirs=theirs, ours=ours, cells=cells, taken=taken)
+        mixed = Rewritten(
+            theirs[merged], ours[merged], taken[merged], int((taken | own)[merged].sum())
+        )
+        return mixed, compared.where(clash)
+
+    def _clashes(
+        self, base: Addresses, theirs: Addresses | None, ours: Addresses | None
+    ) -> Clashes:
+        """Return clashes of rows that one side does not have."""
+        nowhere = np.full(len(base), NOWHERE)
+        sides = [nowhere if rows is None else rows for rows in (theirs, ours)]
+        cells = np.ones((len(base), len(self.between.columns)), bool)
+        return Clashes(
+            base=base, theirs=sides[0], ours=sides[1], cells=cells, taken=np.zeros_like(cells)
+        )
+
+    def _inserted(self) -> tuple[Addresses, tuple[Addresses, Addresses], Clashes]:
+        """Return rows that theirs alone inserted, pairs that both did, and clashes of these."""
+        inserted, known = [self.changes.inserted, self.mine.inserted], self.met
+        left, right = (
+            np.setdiff1d(rows, met, assume_unique=True)
+            for rows, met in zip(inserted, known, strict=True)
+        )
+        if not (len(left) and len(right)):
+            return left, known, self._both_inserted(*known)
+        found = compare_rows(self.between, left, right)
+        differ = _joined_pairs([known, found.updated])
+        return found.deleted, _joined_pairs([found.same, differ]), self._both_inserted(*differ)
+
+    def _both_inserted(self, theirs: Addresses, ours: Addresses) -> Clashes:
+        """Return clashes of rows that both sides inserted as one row, and that differ."""
+        columns = self.between.columns
+        both = [pair for pair, is_shared in zip(columns, self.shared, strict=True) if is_shared]
+        sides = read_rows(self.between.old, theirs), read_rows(self.between.new, ours)
+        cells = np.zeros((len(theirs), len(columns)), bool)
+        step = rows_at_a_time(columns)
+        for start in range(0, len(theirs), step):
+            part = slice(start, start + step)
+            cells[part, self.shared] = unlike(both, sides, theirs[part], ours[part]).T
+        found = Clashes(
+            base=np.full(len(theirs), NOWHERE),
+            theirs=theirs,
+            ours=ours,
+            cells=cells,
+            taken=np.zeros_like(cells),
+        )
+        clash: npt.NDArray[np.bool_] = np.logical_or.reduce(cells, axis=1)
+        return found.where(clash)
+
+
+def _own_values(
+    pair: ColumnPair, side: Side, rows: Addresses, *, new: bool
+) -> npt.NDArray[np.bool_]:
+    """Return which rows of a side have values in parts of a struct that the other side lacks."""
+    (values,) = row_values([pair], side, rows, new=new)
+    return own_values(values, pair.parts, new=new)
+
+
+def _both(one: Addresses, other: Addresses) -> tuple[Any, Any, Any]:
+    return np.intersect1d(one, other, assume_unique=True, return_indices=True)
+
+
+def _judged(theirs: Cells, ours: Cells, apart: Cells, *, by: By) -> tuple[Cells, Cells]:
+    """Return the values that are taken of theirs, and those that clash."""
+    if by == "cell":
+        return theirs & ~ours & apart, theirs & ours & apart
+    both = np.logical_and(*(np.logical_or.reduce(side, axis=1) for side in (theirs, ours)))
+    return theirs & apart & ~both[:, None], apart & both[:, None]
+
+
+def _joined_pairs(parts: Sequence[tuple[Addresses, Addresses]]) -> tuple[Addresses, Addresses]:
+    lefts, rights = zip(*parts, strict=True)
+    return np.concatenate(lefts), np.concatenate(rights)
+
+
+def _joined(parts: Sequence[Clashes]) -> Clashes:
+    return Clashes(
+        **{
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in Clashes.__slots__
+        }
+    )
+
+
+# ---- keys that would stand twice in the result of a three-way merge
+
+
+def _check_keys(plan: ThreeWay) -> None:
+    """Refuse keys that would stand twice.
+
+    Rows may be told by ids, and both sides may have given a key to another row; or a side wrote
+    a second row of a key without a look, as pylance does, and the other side updated the first.
+    """
+    seeds = Seeds.drawn()
+    key = [pair for pair in plan.columns if pair.name in plan.key]
+    kept = np.concatenate([plan.mine.inserted, plan.mine.updated[1]])
+    came = np.concatenate([plan.agreed.inserted, plan.changes.updated[1]])
+    if not (len(kept) and len(came)):
+        return
+    ours = row_digests(key, read_rows(plan.ours, kept), kept, seeds, new=True)
+    theirs = row_digests(key, read_rows(plan.theirs, came), came, seeds, new=False)
+    twice = stand_among(theirs, ours)
+    # a row that both sides have may well have its key on both
+    _, left, right = np.intersect1d(
+        plan.changes.updated[0], plan.mine.updated[0], assume_unique=True, return_indices=True
+    )
+    left += len(plan.agreed.inserted)
+    one, other = theirs.at(left), ours.at(right + len(plan.mine.inserted))
+    twice[left[(one.first == other.first) & (one.second == other.second)]] = False
+    if twice.any():
+        raise _twice(plan, key, came[twice][0])
+
+
+def _twice(plan: ThreeWay, key: Sequence[ColumnPair], row: Any) -> MergeConflictError:
+    rows = np.array([row], np.uint64)
+    values = row_values(key, read_rows(plan.theirs, rows), rows, new=False)
+    named = literals({p.name: python_value(v[0]) for p, v in zip(key, values, strict=True)})
+    return MergeConflictError(
+        f"Both {plan.theirs.called} and {plan.ours.called} have a row with {named}, and they are "
+        "not the same row.",
+        hint="Change the key of one of them, or delete it; then do it again.",
+        key=named,
+    )

@@ -1,0 +1,419 @@
+"""Columns of a three-way merge: counts of values, pairs of fields, and the error for conflicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit import _arrow_kernels as ak
+from lancekit._arrow_values import flags_of
+from lancekit._format.arrow_parts import child_of, flattened, items_of, with_other_items
+from lancekit._format.schema import LanceField
+from lancekit._operations.lineage.column_tracks import Track, Versions, named_bases
+from lancekit._operations.lineage.diff import Changes
+from lancekit._operations.lineage.diff_plan import DiffPlan
+from lancekit._operations.lineage.merged_columns import (
+    ColumnPlan,
+    DroppedPart,
+    MergedColumn,
+    Values,
+    counted_as,
+)
+from lancekit._operations.lineage.rows import NOWHERE, read_rows, seen
+from lancekit._pipeline.casts.alter import convert
+from lancekit._pipeline.diff.fragments import ColumnPair, retyped
+from lancekit._pipeline.diff.parts import kind_of_parts
+from lancekit._pipeline.diff.row_values import rows_at_a_time, unlike
+from lancekit._pipeline.diff.side import Addresses
+from lancekit._pipeline.diff.values import differing
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import SchemaMismatchError
+
+__all__ = [
+    "Since",
+    "check_settled",
+    "merged_pairs",
+    "paired",
+    "rows_unlike",
+    "rows_with_new_values",
+    "values_of",
+]
+
+
+def check_settled(plan: ColumnPlan, versions: Versions) -> None:
+    """Raise ``SchemaMismatchError`` if a conflict of columns is not settled."""
+    conflicts = plan.unsettled
+    if not conflicts:
+        return
+    ways = [side for side in ("ours", "theirs") if all(side in one.sides for one in conflicts)]
+    hint = "Change the columns of one side to those of the other first"
+    if ways:
+        hint += "; or pass " + " or ".join(f'conflicts="{side}"' for side in ways)
+        hint += ", or lk.Sides with a side for each column"
+    bases = versions.bases
+    if len(bases) > 1:
+        hint += f"; or name the base from which changes count: {named_bases(bases)}"
+    raise SchemaMismatchError(
+        f"The columns of {versions.ours.called} and {versions.theirs.called} were changed in "
+        f"different ways since {' and '.join(base.called for base in bases)}: "
+        f"{'; '.join(map(str, conflicts))}.",
+        hint=f"{hint}.",
+        problems=[*map(str, conflicts)],
+        conflicts=list(conflicts),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """What each side changed since one merge base, and how the side was compared with the base."""
+
+    base: Snapshot
+    to_theirs: DiffPlan
+    to_ours: DiffPlan
+    changes: Changes
+    mine: Changes
+
+
+def values_of(plan: ColumnPlan, columns: Sequence[Track], since: Sequence[Since]) -> Values:
+    """Count what rows that each side changed say of columns; rows are read where types differ.
+
+    Of several merge bases, the one with the most misfits and nulls counts: some of these values
+    may stay.
+    """
+    found = [_values_since(plan, at, one) for at, one in enumerate(since)]
+    if len(found) == 1:
+        return found[0]
+    ours, theirs = dict[str, int](), dict[str, int]()
+    for track in columns:
+        if track.is_dropped and track.ours is not None:
+            sides = [(one.to_ours, one.mine) for one in since]
+            ours[track.ours.name] = len(rows_with_new_values(track.ours.name, sides))
+        elif track.is_dropped and track.theirs is not None:
+            sides = [(one.to_theirs, one.changes) for one in since]
+            theirs[track.theirs.name] = len(rows_with_new_values(track.theirs.name, sides))
+    for part in plan.dropped_parts:
+        counts, own = (theirs, "theirs") if part.in_theirs else (ours, "ours")
+        counts[part.key] = min(getattr(one, own)[part.key] for one in found)
+    return Values(
+        ours=ours,
+        theirs=theirs,
+        misfits=_most([one.misfits for one in found]),
+        nulls=_most([one.nulls for one in found]),
+        own_rows=max(one.own_rows for one in found),
+        their_rows=max(one.their_rows for one in found),
+        any_theirs=any(one.any_theirs for one in found),
+        are_counted=True,
+    )
+
+
+def _most(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    names = dict.fromkeys(name for one in counts for name in one)
+    return {name: max(one.get(name, 0) for one in counts) for name in names}
+
+
+def rows_with_new_values(name: str, sides: Iterable[tuple[DiffPlan, Changes]]) -> Addresses:
+    """Return the rows of a side whose value of a column differs from that of each merge base.
+
+    A base counts if it has the column; rows that no base has do not count.
+    """
+    changed = np.empty(0, np.uint64)
+    new: Addresses | None = None
+    for plan, changes in sides:
+        known = [pair for pair in plan.columns if pair.name == name and pair.old is not None]
+        if known:
+            olds, news = changes.updated
+            found = news[rows_unlike(known, plan, olds, news)]
+            since = np.union1d(found, changes.inserted)
+            changed = np.union1d(changed, found)
+            new = since if new is None else np.intersect1d(new, since)
+    return changed if new is None else np.intersect1d(new, changed)
+
+
+def rows_unlike(
+    columns: Sequence[ColumnPair], plan: DiffPlan, olds: Addresses, news: Addresses
+) -> npt.NDArray[np.bool_]:
+    """Return which pairs of rows differ in some columns."""
+    out = np.zeros(len(olds), bool)
+    sides = read_rows(plan.old, olds), read_rows(plan.new, news)
+    step = rows_at_a_time(columns)
+    for start in range(0, len(olds), step):
+        part = slice(start, start + step)
+        out[part] = unlike(columns, sides, olds[part], news[part]).any(axis=0)
+    return out
+
+
+def _values_since(plan: ColumnPlan, at: int, since: Since) -> Values:
+    """Count what rows say of columns that each side changed since one merge base."""
+    changes, mine = since.changes, since.mine
+    lost = np.intersect1d(changes.deleted, mine.updated[0], assume_unique=True)
+    gone = np.intersect1d(mine.deleted, changes.updated[0], assume_unique=True)
+    theirs = _Rows.of(since.to_theirs, changes, gone)
+    ours = _Rows.of(since.to_ours, mine, lost)
+    misfits, nulls = dict[str, int](), dict[str, int]()
+    for chain in (found for column in plan.columns for found in column.chains()):
+        column = chain[-1]
+        for side, field, other in _sides(column, theirs, ours):
+            kinds = [one.to_arrow().type for one in (field, column.field)]
+            is_cast = not column.parts and kinds[0] != kinds[1]
+            is_strict = field.nullable and not other.nullable
+            if not len(side.rows) or not (is_cast or is_strict):
+                continue
+            name = counted_as(chain)
+            of_theirs = side is theirs
+            found = _values(side.version, side.rows, [_own(one, of_theirs) for one in chain])
+            if is_cast:
+                number = _num_misfits(side, found, chain, at)
+                misfits[name] = misfits.get(name, 0) + number
+            if is_strict:
+                nulls[name] = _num_new(side, found, found.nulls, chain, at)
+    sides = [{**side_changes.cells} for side_changes in (mine, changes)]
+    for part in plan.dropped_parts:
+        own = (since.to_theirs, changes) if part.in_theirs else (since.to_ours, mine)
+        sides[part.in_theirs][part.key] = _num_changed(part, *own)
+    return Values(
+        ours=sides[0],
+        theirs=sides[1],
+        misfits={name: number for name, number in misfits.items() if number},
+        nulls={name: number for name, number in nulls.items() if number},
+        own_rows=len(mine.inserted) + len(lost),
+        their_rows=len(changes.inserted) + len(gone),
+        any_theirs=bool(len(theirs.rows)),
+        are_counted=True,
+    )
+
+
+def _num_changed(part: DroppedPart, plan: DiffPlan, changes: Changes) -> int:
+    """Return in how many updated rows the value of a part that the other side dropped changed."""
+    if not len(changes.updated[0]):
+        return 0
+    pair = _pair_of_chain(part, seen(plan.old).fields, seen(plan.new).fields)
+    return int(rows_unlike([pair], plan, *changes.updated).sum())
+
+
+def _pair_of_chain(
+    part: DroppedPart,
+    olds: Sequence[LanceField],
+    news: Sequence[LanceField],
+    *,
+    in_map: bool = False,
+) -> ColumnPair:
+    """Return the column of a part on both sides, without its other parts."""
+    (was, now), *rest = part.chain
+    old = next(field for field in olds if field.name == was.name)
+    new = next(field for field in news if field.name == now.name)
+    kind = new.to_arrow().type
+    if not rest:
+        return ColumnPair(new.name, kind, old, new)
+    rest_of_chain = replace(part, chain=tuple(rest))
+    below = _pair_of_chain(rest_of_chain, old.children, new.children, in_map=pa.types.is_map(kind))
+    parts: tuple[ColumnPair, ...] = (below,)
+    if in_map:  # its entries are keys and values
+        both = zip(old.children, new.children, strict=True)
+        parts = tuple(
+            below if end.name == below.name else ColumnPair(end.name, end.to_arrow().type, was, end)
+            for was, end in both
+        )
+    return ColumnPair(new.name, kind_of_parts(kind, parts), old, new, parts=parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows that a side inserted or updated, and the rows of the base that they were.
+
+    `conflicts` are rows of the base that the other side deleted.
+    """
+
+    base: Snapshot
+    version: Snapshot
+    rows: Addresses
+    before: Addresses
+    conflicts: Addresses
+
+    @classmethod
+    def of(cls, plan: DiffPlan, changes: Changes, conflicts: Addresses) -> _Rows:
+        rows = np.concatenate([changes.inserted, changes.updated[1]])
+        nowhere = np.full(len(changes.inserted), NOWHERE)
+        before = np.concatenate([nowhere, changes.updated[0]])
+        return cls(plan.old, plan.new, rows, before, conflicts)
+
+
+def _sides(
+    column: MergedColumn, theirs: _Rows, ours: _Rows
+) -> Iterator[tuple[_Rows, LanceField, LanceField]]:
+    if column.theirs is not None and column.ours is not None:
+        yield theirs, column.theirs, column.ours
+        yield ours, column.ours, column.theirs
+
+
+def _own(column: MergedColumn, of_theirs: bool) -> LanceField:
+    found = column.theirs if of_theirs else column.ours
+    if found is None:
+        raise AssertionError("a part that a side lacks has no parts")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Values of a column, or of a part: one for each row, unless lists are above.
+
+    `nulls` tells which are null, in a struct that is not.
+    """
+
+    values: pa.Array
+    nulls: npt.NDArray[np.bool_]
+    has_rows: bool
+
+
+def _values(side: Snapshot, rows: Addresses, chain: Sequence[LanceField]) -> _Found:
+    """Read a column, or a part of it.
+
+    A part of a null struct is null, and counts as no null.
+    """
+    table = read_rows(side, rows).read([chain[0].name], rows)
+    values, has_rows = ak.combine_chunks(table[chain[0].name]), True
+    above = np.zeros(len(values), bool)
+    for field in chain[1:]:
+        above = flags_of(values.is_null())
+        if pa.types.is_struct(values.type):
+            places = pa.array(np.arange(len(values)), mask=~flags_of(values.is_valid()))
+            values = ak.take(child_of(values, field.name), places)
+        else:
+            if pa.types.is_map(values.type):  # Arrow flattens no maps
+                entries = items_of(values)
+                kind = pa.list_(pa.field("entries", entries.type, False))
+                values = with_other_items(values, kind, entries)
+            values, has_rows = flattened(values), False
+            above = np.zeros(len(values), bool)
+    return _Found(values, flags_of(values.is_null()) & ~above, has_rows)
+
+
+def _num_misfits(side: _Rows, found: _Found, chain: Sequence[MergedColumn], at: int) -> int:
+    """Return how many values of a side do not fit the type that the column gets."""
+    values, kind = found.values, chain[-1].field.to_arrow().type
+    try:
+        # items that do not fit would become nulls inside of values
+        cast = convert(values, kind) if pa.types.is_nested(kind) else retyped(values, kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return len(values)
+    if ak.null_count(cast) == ak.null_count(values):
+        return 0
+    unfit = flags_of(cast.is_null()) & ~flags_of(values.is_null())
+    return _num_new(side, found, unfit, chain, at)
+
+
+def _num_new(
+    side: _Rows,
+    found: _Found,
+    flags: npt.NDArray[np.bool_],
+    chain: Sequence[MergedColumn],
+    at: int,
+) -> int:
+    """Return how many of the marked values of a side count, because the column cannot hold them.
+
+    Only values that the side changed count, and all values of rows that the other side deleted.
+    The other side replaced every other such value before it changed the column.
+    """
+    marked = np.flatnonzero(flags)
+    base = [was for one in chain if (was := one.bases[at]) is not None]
+    if not len(marked) or not found.has_rows or len(base) < len(chain):
+        return len(marked)
+    before = side.before[marked]
+    known = (before != NOWHERE) & ~np.isin(before, side.conflicts)
+    if not known.any():
+        return len(marked)
+    now = ak.take(found.values, marked[known])
+    try:
+        old = retyped(_values(side.base, before[known], base).values, now.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return len(marked)
+    same = ~differing(old, now)
+    return len(marked) - int(same.sum())
+
+
+def merged_pairs(
+    plan: ColumnPlan, between: DiffPlan, to_ours: DiffPlan, at: int
+) -> tuple[DiffPlan, tuple[ColumnPair, ...]]:
+    """Return the comparison of theirs and ours by the columns of the result, and these at first.
+
+    Parameters
+    ----------
+    plan
+        The columns of the result.
+    between
+        The comparison, by the columns of ours.
+    to_ours
+        The comparison of ours with a merge base, with the version that ours is compared with.
+    at
+        The place of this version among the merge bases.
+    """
+    theirs, ours, base = (seen(side).fields for side in (between.old, between.new, to_ours.old))
+    since = {one.name: one for one in to_ours.columns}
+    found = [paired(c, theirs, ours) for c in plan.columns]
+    pairs = [pair for pair in found if pair is not None]
+    before = [
+        _with_own_parts(_before(pair, column, base, at), since.get(pair.new.name))
+        for pair, column in zip(found, plan.columns, strict=True)
+        if pair is not None
+    ]
+    names = {c.ours.name: c.field.name for c in plan.columns if c.ours is not None}
+    key = tuple(names[name] for name in between.key if name in names)
+    if len(key) < len(between.key):
+        key = ()
+    return replace(between, columns=tuple(pairs), key=key), tuple(before)
+
+
+def paired(
+    column: MergedColumn, theirs: Sequence[LanceField], ours: Sequence[LanceField]
+) -> ColumnPair | None:
+    """Return a column of the result, or a part, with those of both sides; ``None`` of no side.
+
+    ``theirs`` and ``ours`` are the sides' columns, or the parts of the same column, as they are to
+    be read.
+    """
+    old, mine = _named(theirs, column.theirs), _named(ours, column.ours)
+    new = mine or old
+    if new is None:
+        return None
+    typed = old if old is not None and column.is_from_theirs else new
+    kind, below = typed.to_arrow().type, tuple[ColumnPair, ...]()
+    if column.parts:
+        children = [() if side is None else side.children for side in (old, mine)]
+        parts = [paired(part, *children) for part in column.parts]
+        below = tuple(part for part in parts if part is not None)
+        kind = kind_of_parts(kind, below)
+    return ColumnPair(column.field.name, kind, old, new, mine is None, below)
+
+
+def _before(
+    pair: ColumnPair, column: MergedColumn, base: Sequence[LanceField], at: int
+) -> ColumnPair:
+    """Return a pair with the field of the merge base instead of the field of theirs."""
+    was = _named(base, column.bases[at])
+    below = () if was is None else was.children
+    parts = zip(pair.parts, column.parts, strict=True)
+    return replace(
+        pair,
+        old=was,
+        is_lacked=False,
+        parts=tuple(_before(part, merged, below, at) for part, merged in parts),
+    )
+
+
+def _with_own_parts(pair: ColumnPair, since: ColumnPair | None) -> ColumnPair:
+    """Return a column of a merge base with the parts that ours changed since.
+
+    The plan of columns has no parts where both sides have one type.  Another merge base can have
+    that type, too.
+    """
+    if since is None or pair.parts or pair.old is None or pair.kind != since.kind:
+        return pair
+    return replace(pair, parts=since.parts)
+
+
+def _named(fields: Sequence[LanceField], wanted: LanceField | None) -> LanceField | None:
+    name = None if wanted is None else wanted.name
+    return next((field for field in fields if field.name == name), None)

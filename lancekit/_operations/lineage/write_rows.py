@@ -1,0 +1,291 @@
+"""The rows that come of two sides' changes, written, and what puts them in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit import _arrow_kernels as ak
+from lancekit._format import row_address
+from lancekit._format.deletions import to_bitmap
+from lancekit._format.fragment import Fragment
+from lancekit._format.operations import Update
+from lancekit._format.row_ids_encode import with_row_ids
+from lancekit._operations.common.new_keys import key_filter, key_paths
+from lancekit._operations.common.staged_files import write_task
+from lancekit._operations.delete import apply_deletions
+from lancekit._operations.lineage.merged_columns import Cells, Rewritten, Settled
+from lancekit._operations.lineage.returned_rows import (
+    NONE_RETURNED,
+    Returned,
+    may_return,
+    returned_rows,
+)
+from lancekit._operations.lineage.rows import read_rows
+from lancekit._operations.lineage.three_way_columns import paired
+from lancekit._operations.lineage.three_way_plan import ThreeWay
+from lancekit._pipeline.diff.fragments import ColumnPair
+from lancekit._pipeline.diff.parts import chosen, common_parts
+from lancekit._pipeline.diff.row_values import row_values, rows_at_a_time
+from lancekit._pipeline.diff.side import Addresses, Side
+from lancekit._pipeline.diff.values import differing
+from lancekit._pipeline.merge.plan import MergeClauses, guard_hashes
+from lancekit._pipeline.rows.delete import DeletedRows
+from lancekit._pipeline.rows.write import write_fragments
+from lancekit._scan.fragments.category_keys import fitted, joined
+from lancekit._versions.snapshot import Snapshot
+
+__all__ = ["Given", "RowsWork", "batches_to_write", "replaced_rows", "stored_columns", "write_rows"]
+
+Hashes = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Rows that somebody made: those that take the place of rows of ours, then new ones.
+
+    `widths` counts the values in which each of the first differs from the row of ours; `origins`
+    are the addresses of the new ones on the other side.
+    """
+
+    rows: pa.Table
+    places: Addresses
+    widths: npt.NDArray[np.int64]
+    origins: Addresses
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """How many rows are new, how many change, and in how many values."""
+        new = self.rows.num_rows - len(self.places)
+        return new, int((self.widths > 0).sum()), int(self.widths.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class RowsWork:
+    """The fragments that were written, what goes of the others, and hashes of keys that came."""
+
+    new_fragments: tuple[Fragment, ...]
+    marked: tuple[DeletedRows, ...]
+    hashes: Hashes | None
+    #: rows come back under the ids that they had
+    keeps_ids: bool
+    #: rows may come back under new ids
+    gives_ids: bool
+
+    @property
+    def is_return(self) -> bool:
+        """Whether rows come back: no other commit may bring them, too."""
+        return self.keeps_ids or self.gives_ids
+
+    @property
+    def affected(self) -> dict[int, BitMap]:
+        """The rows that go, by fragment."""
+        return {found.fragment_id: found.rows for found in self.marked}
+
+    def deletions(self, ours: Snapshot) -> tuple[tuple[Fragment, ...], tuple[int, ...]]:
+        """Write the deletion files; return changed fragments, and the ids of emptied ones."""
+        return apply_deletions(ours, self.marked)
+
+    def operation(self, ours: Snapshot) -> Update:
+        """Write the deletion files; return what is to be committed."""
+        schema = ours.manifest.schema
+        updated, removed = self.deletions(ours)
+        return Update(
+            removed_fragment_ids=removed,
+            updated_fragments=updated,
+            new_fragments=self.new_fragments,
+            fields_for_preserving_frag_bitmap=tuple(f.id for f in schema.walk()),
+            inserted_rows=key_filter(schema, self.hashes),
+        )
+
+
+def stored_columns(plan: ThreeWay) -> tuple[ColumnPair, ...]:
+    """Return the columns of the result as files have them: a blob with its bytes."""
+    sides = plan.theirs.manifest.schema.fields, plan.ours.manifest.schema.fields
+    found = (paired(column, *sides) for column in plan.merged.columns)
+    return tuple(
+        replace(pair, kind=plan.schema.field(pair.name).to_arrow().type)
+        for pair in found
+        if pair is not None
+    )
+
+
+def write_rows(plan: ThreeWay, settled: Settled, given: Given | None = None) -> RowsWork:
+    """Write the rows that change and those that come; nothing refers to them yet.
+
+    Updated rows come first, then rows that come back: they keep their row ids.
+    """
+    ours, moved = plan.ours, replaced_rows(settled, given)
+    came = np.concatenate([settled.inserted, *([] if given is None else [given.origins])])
+    back = returned_rows(plan.theirs, ours, came)
+    new = np.setdiff1d(came, back.rows, assume_unique=True)
+    rows = _Rows(plan, settled, given, back)
+    task = replace(write_task(ours), schema=plan.schema)
+    fragments = write_fragments(rows.batches(), task)
+    if len(moved) + len(back.rows) and ours.manifest.has_stable_row_ids:
+        ids, created = back.of(rows.returned)
+        if len(moved):
+            found = read_rows(ours, moved).read(["_rowid"], moved)
+            ids = np.concatenate([found["_rowid"].to_numpy(), ids])
+        fragments = with_row_ids(fragments, ids, created)
+    return RowsWork(
+        new_fragments=tuple(fragments),
+        marked=tuple(_marked(ours, np.concatenate([moved, settled.deleted]))),
+        hashes=np.concatenate([np.empty(0, np.uint64), *rows.hashes]) if rows.guard.guard else None,
+        keeps_ids=bool(len(back.rows)),
+        gives_ids=may_return(plan.base, plan.theirs, ours, new, plan.changes.inserted),
+    )
+
+
+def batches_to_write(
+    plan: ThreeWay, settled: Settled, given: Given | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that `write_rows` writes."""
+    yield from _Rows(plan, settled, given).batches()
+
+
+def replaced_rows(settled: Settled, given: Given | None) -> Addresses:
+    """Return the rows of ours that are written anew, in the order in which they are."""
+    parts = [part.ours for part in settled.rewritten]
+    places = [] if given is None else [given.places]
+    return np.concatenate([np.empty(0, np.uint64), *parts, *places])
+
+
+def _marked(ours: Snapshot, gone: Addresses) -> Iterator[DeletedRows]:
+    if not len(gone):
+        return
+    for id_, offsets in row_address.by_fragment(np.sort(gone)):
+        fragment = ours.manifest.fragments.get(id_)
+        before = BitMap() if fragment is None else ours.deleted_rows(fragment)
+        rows = to_bitmap(offsets.astype(np.int64))
+        yield DeletedRows(fragment_id=id_, rows=rows, deleted_before=before)
+
+
+@dataclass
+class _Rows:
+    """The rows to be written, and what was seen of their keys on the way."""
+
+    plan: ThreeWay
+    settled: Settled
+    given: Given | None
+    back: Returned = NONE_RETURNED
+    hashes: list[Hashes] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        back, given, inserted = self.back, self.given, self.settled.inserted
+        order, num = back.first(inserted)
+        self.inserted = inserted[order]
+        #: rows that come back, in the order in which they are written
+        self.returned = self.inserted[:num]
+        if given is not None:
+            order, num = back.first(given.origins)
+            self.returned = np.concatenate([given.origins[order[:num]], self.returned])
+            new = given.rows.slice(len(given.places))
+            self.given_back, self.given_new = (
+                ak.take(new, part) for part in (order[:num], order[num:])
+            )
+        schema, self.columns = self.plan.schema, stored_columns(self.plan)
+        self.schema = schema.to_arrow()
+        self.step = rows_at_a_time(self.columns)
+        #: structs of which a side has parts that the other side lacks
+        self.of_both = np.array([common_parts(pair) != pair for pair in self.columns])
+        paths = key_paths(schema)
+        self.guard = MergeClauses(on=self.plan.key, guard=paths)
+        tops = {top for top, *_ in paths}
+        #: columns of the primary key that an updated row may get other values of
+        self.loose = () if tops <= set(self.plan.key) and not self.plan.by_ids else tuple(tops)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        for part in self.settled.rewritten:
+            yield from self._rewritten(part)
+        if self.given is not None:
+            yield from self.given.rows.slice(0, len(self.given.places)).to_batches()
+            yield from self._guarded(self.given_back)
+        rows = self.inserted
+        theirs = self._side(self.plan.theirs, rows)
+        for start in range(0, len(rows), self.step):
+            some = rows[start : start + self.step]
+            yield from self._guarded(self._table(row_values(self.columns, theirs, some, new=False)))
+        if self.given is not None:
+            yield from self._guarded(self.given_new)
+
+    def _rewritten(self, part: Rewritten) -> Iterator[pa.RecordBatch]:
+        theirs, ours = (
+            self._side(side, rows)
+            for side, rows in ((self.plan.theirs, part.theirs), (self.plan.ours, part.ours))
+        )
+        for start in range(0, len(part.ours), self.step):
+            these = slice(start, start + self.step)
+            rows = part.theirs[these], part.ours[these]
+            taken = np.zeros((len(rows[0]), len(self.columns)), bool)
+            for at, pair in enumerate(self.columns):
+                taken[:, at] = pair.old is not None
+            if part.taken is not None:
+                lacked = np.array([pair.is_lacked for pair in self.columns])
+                taken &= part.taken[these] | lacked
+            come = _columns(self.columns, _any(taken) | self.of_both)
+            stay = _columns(self.columns, _any(~taken) | self.of_both)
+            left = dict(_named(come, theirs, rows[0], new=False))
+            right = dict(_named(stay, ours, rows[1], new=True))
+            values = [
+                _chosen(left.get(pair.name), right.get(pair.name), taken[:, at], pair)
+                for at, pair in enumerate(self.columns)
+            ]
+            table = self._table(values)
+            self._see_keys(table, ours, rows[1])
+            yield from table.to_batches()
+
+    def _see_keys(self, table: pa.Table, ours: Side, rows: Addresses) -> None:
+        """Remember the keys of updated rows that are not those that they had."""
+        if not self.loose:
+            return
+        key = [pair for pair in self.columns if pair.name in self.loose]
+        before = row_values(key, ours, rows, new=True)
+        unlike = np.zeros(len(rows), bool)
+        for pair, values in zip(key, before, strict=True):
+            unlike |= differing(values, joined(table[pair.name].chunks, pair.kind))
+        if unlike.any():
+            self.hashes.append(guard_hashes(table, self.guard, np.flatnonzero(unlike)))
+
+    def _guarded(self, table: pa.Table) -> list[pa.RecordBatch]:
+        if self.guard.guard and table.num_rows:
+            self.hashes.append(guard_hashes(table, self.guard))
+        found: list[pa.RecordBatch] = table.to_batches()
+        return found
+
+    def _table(self, values: Sequence[pa.Array]) -> pa.Table:
+        kinds = self.schema.types
+        return pa.table([fitted(*c) for c in zip(values, kinds, strict=True)], schema=self.schema)
+
+    def _side(self, side: Snapshot, rows: Addresses) -> Side:
+        return read_rows(side, rows, side.manifest.schema)
+
+
+def _any(cells: Cells) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = np.logical_or.reduce(cells, axis=0)
+    return found
+
+
+def _columns(columns: Sequence[ColumnPair], wanted: npt.NDArray[np.bool_]) -> list[ColumnPair]:
+    return [pair for pair, is_wanted in zip(columns, wanted, strict=True) if is_wanted]
+
+
+def _named(
+    columns: Sequence[ColumnPair], side: Side, rows: Addresses, *, new: bool
+) -> Iterator[tuple[str, pa.Array]]:
+    if columns:
+        values = row_values(columns, side, rows, new=new)
+        yield from zip((pair.name for pair in columns), values, strict=True)
+
+
+def _chosen(theirs: Any, ours: Any, taken: npt.NDArray[np.bool_], pair: ColumnPair) -> pa.Array:
+    """Return the values of theirs where they are taken, else those of ours."""
+    if theirs is None or ours is None:
+        return cast(pa.Array, ours if theirs is None else theirs)
+    return chosen(theirs, ours, taken, pair.parts)

@@ -1,0 +1,397 @@
+"""What to compact: which adjacent fragments become one (docs/format/operations.md, 6.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from itertools import groupby
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from lancekit._defaults import MAX_BYTES_PER_FILE
+from lancekit._file.columns.categories import Categories
+from lancekit._format.fragment import Fragment
+from lancekit._format.index import IndexMetadata
+from lancekit._format.storage_version import check_storage_version
+from lancekit._legible import shown
+from lancekit._operations.index.remap import is_in_the_way
+from lancekit._operations.index.segments import covered_fragments
+from lancekit._scan.fragment_rows import ScanRequest, scan_fragment
+from lancekit._scan.fragments.source import fragment_sources
+from lancekit._scan.outputs import plan_columns
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError, NotOfferedError
+
+__all__ = ["CompactionOptions", "CompactionPlan", "CompactionTask", "Covered", "plan_compaction"]
+
+#: the table's config may hold defaults under these names
+_CONFIG = "lance.compaction."
+
+
+def _count(name: str, value: Any, least: int = 0) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = least - 1
+    if isinstance(value, bool) or number < least:
+        raise InvalidArgumentError(
+            f"{name} is {shown(value)}.",
+            hint=f"Pass a whole number, {least} or more.",
+            argument=name,
+        )
+    return number
+
+
+def _positive(name: str, value: Any) -> int:
+    return _count(name, value, 1)
+
+
+def _share(name: str, value: Any) -> float:
+    try:
+        share = float(value)
+    except (TypeError, ValueError):
+        share = -1.0
+    if not share >= 0:
+        raise InvalidArgumentError(
+            f"{name} is {shown(value)}.",
+            hint="Pass the share of deleted rows, 0.1 for a tenth; from 1 on none counts.",
+            argument=name,
+        )
+    return share
+
+
+def _flag(name: str, value: Any) -> bool:
+    known = {"true": True, "false": False}.get(str(value).lower())
+    if known is None:
+        raise InvalidArgumentError(f"{name} is {shown(value)}.", hint="Pass True or False.")
+    return known
+
+
+def _mode(name: str, value: Any) -> str:
+    if value in ("reencode", "try_binary_copy"):
+        return str(value)
+    if value == "force_binary_copy":
+        raise NotOfferedError(
+            f"{name}={shown(value)} is not offered: small pages of other kinds are written anew.",
+            hint="Pass 'try_binary_copy', or leave it out: large pages are copied anyway.",
+            argument=name,
+        )
+    raise InvalidArgumentError(
+        f"{name} is {shown(value)}.",
+        hint="Choose 'reencode', 'try_binary_copy' or 'force_binary_copy'.",
+        argument=name,
+    )
+
+
+def _ids(name: str, value: Any) -> frozenset[int]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidArgumentError(
+            f"{name} is {shown(value)}.", hint="Pass a list of fragment ids."
+        )
+    return frozenset(_count(name, id_) for id_ in value)
+
+
+#: what pylance misses in the JSON of options
+_ONLY_PYLANCE: Mapping[str, Any] = {
+    "index_remap_mode": "Direct",
+    "enable_binary_copy": False,
+    "enable_binary_copy_force": False,
+    "max_overlays_per_fragment": 10,
+    "has_eager_remappable_index": None,
+}
+
+
+def _option(check: Callable[[str, Any], Any], **default: Any) -> Any:
+    return field(metadata={"check": check}, **default)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionOptions:
+    """How to compact: pylance's options, and ``drop_index_coverage``.
+
+    Group, batch and thread sizes are hints that change no result.
+    """
+
+    target_rows_per_fragment: int = _option(_count, default=1 << 20)
+    max_rows_per_group: int = _option(_count, default=1024)
+    max_bytes_per_file: int = _option(_positive, default=MAX_BYTES_PER_FILE)
+    materialize_deletions: bool = _option(_flag, default=True)
+    materialize_deletions_threshold: float = _option(_share, default=0.1)
+    num_threads: int | None = _option(_count, default=None)
+    batch_size: int | None = _option(_positive, default=None)
+    io_buffer_size: int | None = _option(_positive, default=None)
+    compaction_mode: str | None = _option(_mode, default=None)
+    binary_copy_read_batch_bytes: int | None = _option(_positive, default=None)
+    defer_index_remap: bool = _option(_flag, default=False)
+    max_source_fragments: int | None = _option(_positive, default=None)
+    max_source_rows: int | None = _option(_positive, default=None)
+    max_source_bytes: int | None = _option(_positive, default=None)
+    excluded_fragment_ids: frozenset[int] = _option(_ids, default=frozenset())
+    data_storage_version: str | None = _option(check_storage_version, default=None)
+    drop_index_coverage: bool = _option(_flag, default=False)
+
+    @classmethod
+    def parse(
+        cls, given: Mapping[str, Any], config: Mapping[str, str] | None = None
+    ) -> CompactionOptions:
+        """Check options; the table's config has the defaults of those that are not given.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no such option, or it cannot have this value.
+        NotOfferedError
+            An option that asks for what lancekit does not do.
+        """
+        checks = {f.name: f.metadata["check"] for f in fields(cls)}
+        for name in given:
+            if name not in checks:
+                raise InvalidArgumentError(
+                    f"There is no compaction option {name!r}.",
+                    hint="Options: " + ", ".join(checks) + ".",
+                    argument=name,
+                )
+        values = {
+            name: config[_CONFIG + name] for name in checks if config and _CONFIG + name in config
+        }
+        values.update({name: value for name, value in given.items() if value is not None})
+        return cls(**{name: checks[name](name, value) for name, value in values.items()})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a dictionary for JSON, which pylance understands too."""
+        own = {f.name: getattr(self, f.name) for f in fields(self)}
+        excluded = sorted(self.excluded_fragment_ids)
+        modes = {"compaction_mode": None, "excluded_fragment_ids": excluded}
+        return {**_ONLY_PYLANCE, **own, **modes}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> CompactionOptions:
+        """Return the options of a dictionary of JSON, made here or by pylance."""
+        known = {f.name for f in fields(cls)} - {"compaction_mode"}
+        given = {name: value for name, value in values.items() if name in known}
+        mode = "force_binary_copy" if values.get("enable_binary_copy_force") else None
+        return cls.parse({**given, "compaction_mode": mode})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionTask:
+    """Adjacent fragments of one version that are to be rewritten together."""
+
+    read_version: int
+    fragments: tuple[Fragment, ...]
+    options: CompactionOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Covered:
+    """Fragments that would be compacted if they were not in an index."""
+
+    index: str
+    fragment_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPlan:
+    """What a compaction of a version would rewrite, and what it leaves to indices."""
+
+    read_version: int
+    tasks: tuple[CompactionTask, ...]
+    left_to_indices: tuple[Covered, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A fragment, and whether it is worth rewriting on its own.
+
+    `bin` tells neighbours apart that cannot be rewritten together; ``None``: not to be rewritten.
+    """
+
+    fragment: Fragment
+    alone: bool
+    bin: frozenset[UUID] | None
+
+
+def plan_compaction(snapshot: Snapshot, options: CompactionOptions) -> CompactionPlan:
+    """Plan by the reference's rules: runs of adjacent small fragments, and those with deletions.
+
+    Parameters
+    ----------
+    snapshot
+        The version.
+    options
+        How to compact; `drop_index_coverage` says whether fragments are rewritten that an index
+        covers which cannot be kept up.
+    """
+    indices = [
+        replace(index, fragment_ids=covered_fragments(index, snapshot))
+        for index in snapshot.indices
+        if not index.is_system
+    ]
+    if options.defer_index_remap and snapshot.manifest.has_stable_row_ids:
+        raise NotOfferedError(
+            "defer_index_remap=True is not offered for tables with stable row ids.",
+            hint="Leave it out: indices by row ids need no work when rows move.",
+            argument="defer_index_remap",
+        )
+    blocking = {
+        index.uuid
+        for index in snapshot.indices
+        if index.fragment_ids is None
+        or (not options.defer_index_remap and is_in_the_way(index, snapshot))
+    }
+    in_the_way = [index for index in indices if index.uuid in blocking]
+    fragments = snapshot.manifest.fragments
+    apart = _kept_apart(snapshot)
+    candidates = [_candidate(f, _covering(f, indices), options) for f in fragments]
+    wanted = _tasks(candidates, options, apart)
+    kept = wanted
+    if in_the_way and not options.drop_index_coverage:
+        bare = [
+            _Candidate(f, False, None)
+            if _covering(f, in_the_way)
+            else _candidate(f, _covering(f, indices), options)
+            for f in fragments
+        ]
+        kept = _tasks(bare, options, apart)
+    tasks = tuple(
+        CompactionTask(read_version=snapshot.version, fragments=group, options=options)
+        for group in _within_limits(kept, options)
+    )
+    return CompactionPlan(
+        read_version=snapshot.version,
+        tasks=tasks,
+        left_to_indices=() if options.drop_index_coverage else _left(wanted, in_the_way),
+    )
+
+
+def _covering(fragment: Fragment, indices: Sequence[IndexMetadata]) -> frozenset[UUID]:
+    """Return the segments that cover a fragment; one that does not say may cover any."""
+    return frozenset(
+        index.uuid
+        for index in indices
+        if index.fragment_ids is None or fragment.id in index.fragment_ids
+    )
+
+
+def _candidate(
+    fragment: Fragment, covering: frozenset[UUID], options: CompactionOptions
+) -> _Candidate:
+    share = fragment.num_deletions / max(fragment.physical_rows, 1)
+    alone = options.materialize_deletions and share > options.materialize_deletions_threshold
+    small = fragment.physical_rows < options.target_rows_per_fragment
+    wanted = (alone or small) and fragment.id not in options.excluded_fragment_ids
+    return _Candidate(fragment, alone, covering if wanted else None)
+
+
+def _tasks(
+    candidates: Sequence[_Candidate], options: CompactionOptions, apart: _Apart
+) -> list[tuple[Fragment, ...]]:
+    out: list[tuple[Fragment, ...]] = []
+    for covering, run in groupby(candidates, key=lambda c: c.bin):
+        found = list(run)
+        if covering is not None and (len(found) > 1 or found[0].alone):
+            together = [c.fragment for c in found]
+            alone = {c.fragment.id for c in found if c.alone}
+            for group in _cut(together, max(options.target_rows_per_fragment, 1)):
+                parts = list(apart(group))
+                out.extend(p for p in parts if len(parts) == 1 or len(p) > 1 or p[0].id in alone)
+    return out
+
+
+def _cut(fragments: Sequence[Fragment], target: int) -> Iterator[tuple[Fragment, ...]]:
+    """Cut a run as soon as a part is large enough, if the rest is so too."""
+    rest = sum(f.num_rows for f in fragments)
+    start = rows = 0
+    for place, fragment in enumerate(fragments):
+        rows += fragment.num_rows
+        rest -= fragment.num_rows
+        if rows >= target and rest >= target:
+            yield tuple(fragments[start : place + 1])
+            start, rows = place + 1, 0
+    yield tuple(fragments[start:])
+
+
+def _within_limits(
+    tasks: Sequence[tuple[Fragment, ...]], options: CompactionOptions
+) -> Iterator[tuple[Fragment, ...]]:
+    """Yield tasks, oldest fragments first, up to the first that exceeds a limit."""
+    limits = (options.max_source_fragments, options.max_source_rows, options.max_source_bytes)
+    totals = [0, 0, 0]
+    for group in tasks:
+        sizes = (
+            len(group),
+            sum(f.num_rows for f in group),
+            sum(file.size_bytes for f in group for file in f.files),
+        )
+        totals = [total + size for total, size in zip(totals, sizes, strict=True)]
+        if any(limit is not None and t > limit for t, limit in zip(totals, limits, strict=True)):
+            return
+        yield group
+
+
+def _left(
+    wanted: Sequence[tuple[Fragment, ...]], indices: Sequence[IndexMetadata]
+) -> tuple[Covered, ...]:
+    names = {index.uuid: index.name for index in indices}
+    found: dict[str, list[int]] = {}
+    for group in wanted:
+        for fragment in group:
+            for name in {names[uuid] for uuid in _covering(fragment, indices)}:
+                found.setdefault(name, []).append(fragment.id)
+    return tuple(
+        Covered(index=name, fragment_ids=tuple(ids)) for name, ids in sorted(found.items())
+    )
+
+
+# ---- fragments that stay apart: no key could tell all values of their dictionaries apart
+
+#: of so many fragments values are kept, should it be asked again
+_REMEMBERED = 1024
+
+#: cuts a run of fragments into those that may become one
+_Apart: TypeAlias = Callable[[Sequence[Fragment]], Iterable[tuple[Fragment, ...]]]
+
+
+def _kept_apart(snapshot: Snapshot) -> _Apart:
+    """Return what cuts a run of a version's fragments where their values would be too many.
+
+    Only tables that have dictionaries with small keys are read for it, and of those no other
+    column.
+    """
+    schema = snapshot.manifest.schema
+    arrow = schema.to_arrow()
+    places = sorted(Categories(arrow).columns)
+    if not places:
+        return lambda fragments: [tuple(fragments)]
+    narrow = replace(schema, fields=tuple(schema.fields[place] for place in places))
+    request = ScanRequest(outputs=plan_columns(narrow, None))
+    sources = {source.fragment.id: source for source in fragment_sources(snapshot, narrow)}
+
+    @lru_cache(maxsize=_REMEMBERED)
+    def of(number: int) -> Categories | None:
+        """Return the values of a fragment; ``None`` if they are too many even alone."""
+        found = Categories(narrow.to_arrow())
+        for table in scan_fragment(sources[number], request):
+            if any(found.add(batch.column) is not None for batch in table.to_batches()):
+                return None
+        return found
+
+    def apart(fragments: Sequence[Fragment]) -> Iterator[tuple[Fragment, ...]]:
+        seen = Categories(narrow.to_arrow())
+        group: list[Fragment] = []
+        for fragment in fragments:
+            own = of(fragment.id)
+            if own is None or seen.join(own) is not None:
+                if group:
+                    yield tuple(group)
+                seen, group = Categories(narrow.to_arrow()), []
+                if own is None:
+                    yield (fragment,)
+                    continue
+                seen.join(own)
+            group.append(fragment)
+        if group:
+            yield tuple(group)
+
+    return apart

@@ -1,0 +1,145 @@
+"""Files that are copied from one place to another, those that belong to them included."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from lancekit._file.reader import FileReader
+from lancekit._format import names
+from lancekit._format.index import IndexMetadata
+from lancekit._scan.fragments.managed_blobs import managed_blobs
+from lancekit._scan.fragments.source import fragment_sources
+from lancekit._storage.base import Store
+from lancekit._storage.places import check_trusted_file
+from lancekit._versions.snapshot import FileLocation, Snapshot, missing_file
+from lancekit.errors import CorruptFileError
+from lancekit.progress import step
+
+__all__ = ["Copy", "carry_out", "index_files", "managed_files", "side_files"]
+
+#: how much of a file is in memory at once, in each of the threads that copy
+_CHUNK_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """A file to copy, and the name that it gets; `fresh` if nobody else gives that to anything."""
+
+    source: FileLocation
+    name: str
+    fresh: bool = False
+
+
+def side_files(location: FileLocation, path: str, listed: dict[Store, list[str]]) -> Iterator[Copy]:
+    """Yield the copies of the files beside a data file, in which its blobs lie.
+
+    Parameters
+    ----------
+    location
+        The data file.
+    path
+        What its copy is called.
+    listed
+        Such files of each store, as far as they were listed before.
+    """
+    store = location.store
+    if store not in listed:
+        folder = location.name.rpartition("/")[0]
+        listed[store] = [name for name in _names_in(store, folder) if name.endswith(".blob")]
+    old = location.name.removesuffix(".lance")
+    stem = f"{names.DATA}/{path.removesuffix('.lance')}"
+    for name in listed[store]:
+        if name.startswith(f"{old}/"):
+            yield Copy(
+                source=FileLocation(store, name), name=stem + name.removeprefix(old), fresh=True
+            )
+
+
+def managed_files(source: Snapshot, copied: Mapping[int, Collection[int]]) -> Iterator[Copy]:
+    """Yield the copies of the objects with the managed blobs of copied files, under their names.
+
+    Parameters
+    ----------
+    source
+        The version.
+    copied
+        By the id of a fragment, the places of its data files that are copied.  An object in a base
+        path that its blob names stays there: the copy of the data file names this base path, too.
+    """
+    if not source.manifest.has_managed_blobs:
+        return
+    objects = {
+        blob.path: found.files[blob.file_index].store
+        for found in fragment_sources(source)
+        if found.fragment.id in copied
+        for blob in managed_blobs(found)
+        if blob.base_id is None and blob.file_index in copied[found.fragment.id]
+    }
+    for path, store in sorted(objects.items()):
+        yield Copy(source=FileLocation(store, path), name=path, fresh=True)
+
+
+def index_files(source: Snapshot, index: IndexMetadata) -> Iterator[Copy]:
+    """Yield the copies of the files of a segment, under their names.
+
+    Raises
+    ------
+    CorruptFileError
+        One is missing.
+    """
+    folder = f"{names.INDICES}/{index.uuid}"
+    store = source.base_store(index.base_id)
+    found = set(_names_in(store, folder))
+    for file in index.files:
+        if f"{folder}/{file.path}" not in found:
+            location = FileLocation(store, f"{folder}/{file.path}")
+            raise missing_file(location, source.version)
+    for name in sorted(found):
+        yield Copy(source=FileLocation(store, name), name=name)
+
+
+def _names_in(store: Store, folder: str) -> Iterator[str]:
+    for file in store.list_tree(folder):
+        if not file.regular:
+            raise CorruptFileError(
+                f"{store.uri}/{file.name} is a link or a special file, and is not copied.",
+                hint="Put the file or the folder itself in its place.",
+                path=f"{store.uri}/{file.name}",
+            )
+        yield file.name
+
+
+def carry_out(copy: Copy, target: Store, version: int, *, link: bool = False) -> int:
+    """Copy a file in parts, and return its size.
+
+    With ``link``, which takes a name that is free, its bytes do not pass through, if the stores can
+    do without: see `Store.adopt`.
+
+    Raises
+    ------
+    CorruptFileError
+        It is not there, or called a data file and none.
+    """
+    # nobody looks at the bytes: they must not be those of another file
+    check_trusted_file(str(copy.source), copy.source.store)
+    try:
+        reader = copy.source.store.open(copy.source.name, copy.source.size)
+        size = reader.size()
+        if copy.name.endswith(".lance") and copy.name.startswith(f"{names.DATA}/"):
+            FileReader.open(reader)  # a base path may lead to files of any kind
+        if link and target.adopt(copy.name, copy.source.store, copy.source.name):
+            return size
+        # an attempt that died may have left one of a name that is not fresh
+        sink = target.create(copy.name) if copy.fresh else target.create_over(copy.name)
+        try:
+            for start in range(0, size, _CHUNK_BYTES):
+                step()
+                sink.write(reader.read(start, min(_CHUNK_BYTES, size - start)))
+            sink.close()
+        except BaseException:
+            sink.abort()
+            raise
+    except FileNotFoundError as error:
+        raise missing_file(copy.source, version) from error
+    return size

@@ -1,0 +1,250 @@
+"""A table that reads files of other places gets copies of its own: its sources may go then.
+
+Files keep their names, so that what an attempt that died has copied is found again, by its size.
+Rows stay in their fragments, at their places: what refers to them, indices too, goes on.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from lancekit._commit.protocol import check_writable
+from lancekit._commit.rules.pending import Pending
+from lancekit._display import Displayed
+from lancekit._format import names
+from lancekit._format.field_marks import is_blob_v2
+from lancekit._format.fragment import DataFile, Fragment
+from lancekit._format.index import IndexMetadata
+from lancekit._format.operations import CreateIndex, Operation, Update, UpdateMode
+from lancekit._operations.cleanup.auto import commit
+from lancekit._operations.common.retry import RetryPolicy, retried
+from lancekit._operations.maintenance.copies import (
+    Copy,
+    carry_out,
+    index_files,
+    managed_files,
+    side_files,
+)
+from lancekit._pipeline.engine.engine import LocalRunner
+from lancekit._scan.fragments.managed_blobs import managed_blobs
+from lancekit._scan.fragments.source import fragment_sources
+from lancekit._storage.base import ObjectInfo, Store
+from lancekit._versions.snapshot import FileLocation, Snapshot, missing_file
+from lancekit.errors import CorruptFileError, NotOfferedError, StorageError
+
+__all__ = ["DeepenResult", "deepen"]
+
+#: seconds after which a copy that no version has is made again: a cleanup may be about to take it
+_LONGEST_WAIT = 3 * 86400.0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DeepenResult(Displayed):
+    """What was copied.
+
+    Attributes
+    ----------
+    files_copied, bytes_copied
+        From other places to the table's own folder; files on the same disk were linked.
+    files_found
+        Those that an earlier attempt, which did not finish, had copied.
+    version, read_version
+        The version that came of it, and the one that was read: the same if there was nothing to do.
+    branch
+        The branch, ``None`` for main.
+    attempts
+        More than one if other writers landed meanwhile.
+    duration
+        In seconds.
+    """
+
+    files_copied: int
+    bytes_copied: int
+    files_found: int
+    version: int
+    read_version: int
+    branch: str | None = None
+    attempts: int = 1
+    duration: float = 0.0
+
+    def _plain(self) -> str:
+        return (
+            f"DeepenResult(files_copied={self.files_copied}, bytes_copied={self.bytes_copied}, "
+            f"files_found={self.files_found}, version={self.version})"
+        )
+
+
+@dataclass(slots=True)
+class _Copied:
+    """What all attempts have copied."""
+
+    files: int = 0
+    bytes: int = 0
+    found: int = 0
+
+
+def deepen(snapshot: Snapshot, policy: RetryPolicy) -> tuple[Snapshot, DeepenResult]:
+    """Copy what a version has elsewhere, and commit the copies; nothing to do makes no version.
+
+    Raises
+    ------
+    CorruptFileError
+        A file is missing, or has another size than the version says.
+    """
+    started = time.monotonic()
+    copied = _Copied()
+
+    def attempt(current: Snapshot) -> tuple[Snapshot, None]:
+        check_writable(current)
+        fragments, copies = _fragments(current)
+        indices = [index for index in current.indices if index.base_id is not None]
+        copies.extend(copy for index in indices for copy in index_files(current, index))
+        _copy(current, copies, copied)
+        if indices:
+            current = _commit(current, _moved(indices))
+        if fragments:
+            current = _commit(
+                current,
+                Update(updated_fragments=fragments, update_mode=UpdateMode.REWRITE_COLUMNS),
+            )
+        return current, None
+
+    (landed, _), attempts = retried(snapshot, attempt, policy)
+    return landed, DeepenResult(
+        files_copied=copied.files,
+        bytes_copied=copied.bytes,
+        files_found=copied.found,
+        version=landed.version,
+        read_version=snapshot.version,
+        branch=landed.branch,
+        attempts=attempts,
+        duration=time.monotonic() - started,
+    )
+
+
+def _commit(current: Snapshot, operation: Operation) -> Snapshot:
+    return commit(current, Pending(operation=operation, uuid=str(uuid.uuid4()), doing="deepen()"))
+
+
+def _moved(indices: Iterable[IndexMetadata]) -> CreateIndex:
+    before = tuple(indices)
+    return CreateIndex(
+        new_indices=tuple(replace(index, base_id=None) for index in before), removed_indices=before
+    )
+
+
+def _fragments(current: Snapshot) -> tuple[tuple[Fragment, ...], list[Copy]]:
+    """Return the fragments that have files elsewhere, as they will be, and what to copy."""
+    manifest = current.manifest
+    blobs = any(is_blob_v2(field.metadata) for field in manifest.schema.walk())
+    listed: dict[Store, list[str]] = {}
+    own = {f.path for one in manifest.fragments for f in one.files if f.base_id is None}
+    taken: dict[str, FileLocation] = {}
+    changed: list[Fragment] = []
+    copies: list[Copy] = []
+    copied: dict[int, list[int]] = {}
+    _check_managed(current)
+    for fragment in manifest.fragments:
+        files = []
+        for place, file in enumerate(fragment.files):
+            if file.base_id is None:
+                files.append(file)
+                continue
+            location = current.data_file(file)
+            new = _named(file, location, own, taken)
+            files.append(new)
+            copied.setdefault(fragment.id, []).append(place)
+            copies.append(Copy(source=location, name=f"{names.DATA}/{new.path}"))
+            if blobs:
+                beside = side_files(location, new.path, listed)
+                copies.extend(replace(copy, fresh=False) for copy in beside)
+        deletion, old = fragment.deletion_file, current.deletion_file(fragment)
+        if deletion is not None and deletion.base_id is not None and old is not None:
+            deletion = replace(deletion, base_id=None)
+            copies.append(Copy(source=old, name=deletion.name(fragment.id)))
+        whole = replace(fragment, files=tuple(files), deletion_file=deletion)
+        if whole != fragment:
+            changed.append(whole)
+    copies.extend(replace(copy, fresh=False) for copy in managed_files(current, copied))
+    return tuple(changed), copies
+
+
+def _check_managed(current: Snapshot) -> None:
+    """Raise ``NotOfferedError`` if data files name blobs in base paths: no copy changes that."""
+    if not current.manifest.has_managed_blobs:
+        return
+    for source in fragment_sources(current):
+        for blob in managed_blobs(source):
+            if blob.base_id is not None:
+                base = current.manifest.base_path(blob.base_id)
+                raise NotOfferedError(
+                    f"The data files of {source.where} name a blob in another place: {blob.path} "
+                    f"in {base.path}.",
+                    hint="Rewrite the rows first, which copies their blobs: update() can set a "
+                    "column of all rows to itself.",
+                    fragment=source.fragment.id,
+                )
+
+
+def _named(
+    file: DataFile, location: FileLocation, own: set[str], taken: dict[str, FileLocation]
+) -> DataFile:
+    """Return a file as it will be: under its name, unless another one has that."""
+    holder = taken.setdefault(file.path, location)
+    path = file.path
+    if path in own or str(holder) != str(location):  # of folders that were copied by hand
+        path = names.data_file_name(uuid.uuid4())
+    return replace(file, path=path, base_id=None)
+
+
+def _copy(current: Snapshot, copies: Iterable[Copy], copied: _Copied) -> None:
+    """Copy what is not there yet."""
+    target = current.store
+    there = {
+        info.name: info
+        for folder in (names.DATA, names.BLOBS, names.DELETIONS, names.INDICES)
+        for info in target.list_tree(folder)
+    }
+    now = time.time()
+
+    def one(copy: Copy) -> int | None:
+        before = there.get(copy.name)
+        if _is_there(copy, before, now, current.version):
+            return None
+        try:
+            size = carry_out(copy, target, current.version, link=before is None)
+        except StorageError:
+            if before is not None or not target.exists(copy.name):
+                raise
+            # another call like this one was quicker
+            size = carry_out(copy, target, current.version)
+        if copy.source.size is not None and size != copy.source.size:
+            raise CorruptFileError(
+                f"{copy.source} has {size} bytes, but version {current.version} says "
+                f"{copy.source.size}.",
+                hint="It was changed since: ds.validate(sources=True) looks for more of these.",
+                file=str(copy.source),
+            )
+        return size
+
+    # a file that several fragments share, such as one that packs blobs, is copied once
+    wanted = {copy.name: copy for copy in copies}
+    sizes = LocalRunner().map(one, list(wanted.values()))
+    done = [size for size in sizes if size is not None]
+    copied.files += len(done)
+    copied.bytes += sum(done)
+    copied.found += len(sizes) - len(done)
+
+
+def _is_there(copy: Copy, found: ObjectInfo | None, now: float, version: int) -> bool:
+    """Tell whether a copy that was made before can be used."""
+    if found is None or not found.regular or now - found.modified > _LONGEST_WAIT:
+        return False
+    try:
+        size = copy.source.store.open(copy.source.name, copy.source.size).size()
+    except FileNotFoundError as error:
+        raise missing_file(copy.source, version) from error
+    return found.size == size

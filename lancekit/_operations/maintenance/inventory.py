@@ -1,0 +1,222 @@
+"""What files a dataset has and needs, and how large its columns are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit._display import Displayed
+from lancekit._file.file_metadata import metadata_of
+from lancekit._format import names
+from lancekit._format.paths import paths_by_id
+from lancekit._legible import clean, shown
+from lancekit._pipeline.engine.engine import choose_runner
+from lancekit._scan.fragments.reader import FragmentReader
+from lancekit._scan.fragments.source import FragmentSource, fragment_sources
+from lancekit._versions.line import Line
+from lancekit._versions.listing import list_versions
+from lancekit._versions.snapshot import Snapshot, load_snapshot
+from lancekit.errors import InvalidTypeError, LancekitError
+
+__all__ = [
+    "ALL_FILES",
+    "TRACKED_FILES",
+    "ColumnStorage",
+    "DataStatistics",
+    "FieldStatistics",
+    "all_files",
+    "column_storage",
+    "data_statistics",
+    "tracked_files",
+]
+
+_PLACE = pa.field("base_uri", pa.dictionary(pa.int32(), pa.string()), nullable=False)
+_PATH = pa.field("path", pa.string(), nullable=False)
+ALL_FILES = pa.schema(
+    [
+        _PLACE,
+        _PATH,
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("last_modified", pa.timestamp("us", tz="UTC"), nullable=False),
+    ]
+)
+TRACKED_FILES = pa.schema(
+    [
+        pa.field("version", pa.int64(), nullable=False),
+        _PLACE,
+        _PATH,
+        pa.field("type", pa.dictionary(pa.int8(), pa.string()), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldStatistics:
+    """A field by its id and its path, and how many bytes its values have in data files."""
+
+    id: int
+    bytes_on_disk: int
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DataStatistics(Displayed):
+    """The statistics of every field, nested ones after their parents."""
+
+    fields: list[FieldStatistics]
+
+
+# ---- files
+
+
+def all_files(line: Line) -> Iterator[pa.RecordBatch]:
+    """Yield what there is in a line's own folder."""
+    found = line.store.list_tree()
+    modified = [round(file.modified * 1e6) for file in found]
+    yield _batch(
+        ALL_FILES,
+        [
+            [line.uri] * len(found),
+            [file.name for file in found],
+            [file.size for file in found],
+            pa.array(modified, pa.int64()).cast(ALL_FILES.field("last_modified").type),
+        ],
+    )
+
+
+def tracked_files(
+    line: Line, min_version: int, progress: Callable[[int, int], object] | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield what each version of a line refers to, newest version first."""
+    if progress is not None and not callable(progress):
+        raise InvalidTypeError(f"progress is {shown(progress)}.", hint="Pass a function.")
+    versions = [v for v in reversed(list_versions(line).versions) if v >= min_version]
+    for done, version in enumerate(versions, 1):
+        found = list(_referred(load_snapshot(line, version)))
+        columns = [list(column) for column in zip(*found, strict=True)]
+        yield _batch(TRACKED_FILES, [[version] * len(found), *columns])
+        if progress is not None:
+            progress(done, len(versions))
+
+
+def _referred(snapshot: Snapshot) -> Iterator[tuple[str, str, str]]:
+    """Yield place, path and kind of each file of a version."""
+    manifest, own = snapshot.manifest, snapshot.line.uri
+    yield own, f"{names.VERSIONS}/{snapshot.manifest_name}", "manifest"
+    if manifest.transaction_file:
+        yield own, f"{names.TRANSACTIONS}/{manifest.transaction_file}", "transaction file"
+    for fragment in manifest.fragments:
+        for file in fragment.files:
+            location = snapshot.data_file(file)
+            yield location.store.uri, location.name, "data file"
+        deletion = snapshot.deletion_file(fragment)
+        if deletion is not None:
+            yield deletion.store.uri, deletion.name, "deletion file"
+    for index in snapshot.indices:
+        store, folder = snapshot.base_store(index.base_id), f"{names.INDICES}/{index.uuid}"
+        # old releases did not say which files a segment has
+        said = [f"{folder}/{file.path}" for file in index.files]
+        for name in said or [file.name for file in store.list_tree(folder)]:
+            yield store.uri, name, "index file"
+
+
+def _batch(schema: pa.Schema, columns: list[Any]) -> pa.RecordBatch:
+    arrays = [
+        pa.array(values, field.type.value_type).dictionary_encode().cast(field.type)
+        if pa.types.is_dictionary(field.type)
+        else pa.array(values, field.type)
+        for values, field in zip(columns, schema, strict=True)
+    ]
+    return pa.record_batch(arrays, schema=schema)
+
+
+# ---- bytes
+
+
+def data_statistics(snapshot: Snapshot) -> DataStatistics:
+    """Add up the pages of every field, by the metadata of all data files."""
+    runner = choose_runner(0)  # a few reads for each file
+    sizes = Counter[int]()
+    for found in runner.map(_field_sizes, list(fragment_sources(snapshot))):
+        sizes.update(found)
+    paths = paths_by_id(snapshot.manifest.schema)
+    return DataStatistics([FieldStatistics(id_, sizes[id_], path) for id_, path in paths.items()])
+
+
+def _field_sizes(source: FragmentSource) -> dict[int, int]:
+    reader = FragmentReader(source)
+    sizes = Counter[int]()
+    for place, file in enumerate(source.fragment.files):
+        columns = metadata_of(reader.file(place)).columns
+        for field, column in file.columns.items():
+            if column < len(columns):
+                sizes[field] += columns[column].size_bytes
+    return dict(sizes)
+
+
+# ---- how a column is stored: its bytes and encodings, by the metadata of data files
+
+#: so many files are looked at: each may be a request
+_FILES = 8
+_ENCODINGS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnStorage:
+    """How a column is stored.
+
+    Attributes
+    ----------
+    bytes
+        What its pages take in the files that were looked at.
+    encodings
+        What these pages are, the most of the column first; at most four.
+    files, files_read
+        In how many files the column is, and how many were looked at.
+    problem
+        Why fewer could be read; empty if all is well.
+    """
+
+    bytes: int
+    encodings: tuple[str, ...]
+    files: int
+    files_read: int
+    problem: str = ""
+
+
+def column_storage(snapshot: Snapshot, ids: Collection[int]) -> ColumnStorage:
+    """Return how some fields are stored that make one column; reads the ends of a few files."""
+    places = [
+        (source, place)
+        for source in fragment_sources(snapshot)
+        for place, file in enumerate(source.fragment.files)
+        if not file.columns.keys().isdisjoint(ids)
+    ]
+    encodings = Counter[str]()
+    total = read = 0
+    problem = ""
+    for source, place in places[:_FILES]:
+        columns = source.fragment.files[place].columns
+        try:
+            found = metadata_of(FragmentReader(source).file(place)).columns
+        except (LancekitError, OSError) as error:
+            problem = clean(str(error))
+            continue
+        read += 1
+        for id_ in columns.keys() & set(ids):
+            if columns[id_] < len(found):
+                column = found[columns[id_]]
+                total += column.size_bytes
+                for page in column.pages:
+                    encodings[page.encoding] += page.num_rows
+    return ColumnStorage(
+        bytes=total,
+        encodings=tuple(name for name, _ in encodings.most_common(_ENCODINGS) if name),
+        files=len(places),
+        files_read=read,
+        problem=problem,
+    )

@@ -1,0 +1,247 @@
+"""Files of shards that nobody needs any more: drained generations, entries of logs, manifests.
+
+What a manifest named that was the newest one at any time within the grace stays, for readers that
+hold it.  See docs/format/memwal.md, 7.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from datetime import timedelta
+
+from lancekit._display import Displayed
+from lancekit._format.mem_wal.names import (
+    MANIFESTS,
+    QUARANTINE,
+    WAL,
+    entry_name,
+    generation_number,
+    manifest_name,
+    position,
+)
+from lancekit._format.mem_wal.shard_manifest import ShardManifest, parse_shard_manifest
+from lancekit._operations.cleanup.plan import IN_FLIGHT
+from lancekit._operations.unmerged.marks import Marks
+from lancekit._operations.unmerged.quarantined import EMPTIED, quarantine_ids
+from lancekit._shards.entry import read_entry
+from lancekit._shards.manifests import latest
+from lancekit._shards.shard import Shard
+from lancekit._storage.base import ObjectInfo
+from lancekit._versions.listing import list_versions
+from lancekit._versions.snapshot import Snapshot, load_snapshot
+from lancekit.errors import CorruptFileError, UnsupportedFeatureError, VersionNotFoundError
+
+__all__ = ["MemWalCleanupStats", "clean_quarantine", "clean_shards"]
+
+
+#: so many of the newest manifests stay, however old they are: who is about to put the next one
+#: must not find the name free because it was put, and removed
+_MANIFESTS_KEPT = 100
+
+#: an entry of more bytes has rows: one that only takes a position has no columns
+_SENTINEL_BYTES = 4096
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MemWalCleanupStats(Displayed):
+    """What a cleanup of shards removed: generations, entries of logs, manifests, and bytes.
+
+    `quarantines_removed` are tables of rows that no version has in quarantine.
+    """
+
+    generations_removed: int = 0
+    log_entries_removed: int = 0
+    manifests_removed: int = 0
+    quarantines_removed: int = 0
+    files_removed: int = 0
+    bytes_removed: int = 0
+
+    def __add__(self, other: MemWalCleanupStats) -> MemWalCleanupStats:
+        sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
+        return MemWalCleanupStats(**sums)
+
+    def _plain(self) -> str:
+        return (
+            f"MemWalCleanupStats(generations_removed={self.generations_removed}, "
+            f"log_entries_removed={self.log_entries_removed}, "
+            f"manifests_removed={self.manifests_removed}, "
+            f"quarantines_removed={self.quarantines_removed}, bytes_removed={self.bytes_removed})"
+        )
+
+
+def clean_shards(shards: Iterable[Shard], grace: timedelta) -> MemWalCleanupStats:
+    """Remove what is older than the grace, and what no reader can need that began within it."""
+    generations, entries, manifests = list[list[ObjectInfo]](), 0, 0
+    gone: list[ObjectInfo] = []
+    for shard in shards:
+        # files before manifests: what is put in between is not seen, or known
+        files = _Files.of(shard)
+        newest = latest(shard)
+        if newest is None:
+            continue
+        held = _Held.by(shard, files, newest, time.time() - grace.total_seconds())
+        for folder, inside in held.unneeded_generations(files):
+            shard.store.delete_tree(folder)
+            generations.append(inside)
+        for file in held.unneeded_entries(shard, files):
+            shard.store.delete(file.name)
+            gone.append(file)
+            entries += 1
+        for file in held.unneeded_manifests(files):
+            shard.store.delete(file.name)
+            gone.append(file)
+            manifests += 1
+    gone += [file for inside in generations for file in inside]
+    return MemWalCleanupStats(
+        generations_removed=len(generations),
+        log_entries_removed=entries,
+        manifests_removed=manifests,
+        files_removed=len(gone),
+        bytes_removed=sum(file.size for file in gone),
+    )
+
+
+def clean_quarantine(newest: Snapshot, grace: timedelta) -> MemWalCleanupStats:
+    """Remove tables of the quarantine whose rows wait in no version, and that are older than grace.
+
+    Rows that were put back or discarded leave such tables, as soon as a cleanup removed the
+    versions in which they waited.  A table that no version marks stays for `IN_FLIGHT` at least:
+    nothing tells the table of a merge that was stopped from one that a commit is about to mark.
+    """
+    now, gone, tables = time.time(), list[ObjectInfo](), 0
+    old = {}
+    for folder in newest.store.list_folders(QUARANTINE):
+        inside = newest.store.list_tree(f"{QUARANTINE}/{folder}")
+        if _all_older(inside, now, grace):
+            old[folder] = inside
+    # files before versions: a table that a version marks later is younger than the grace
+    waiting, emptied = _marked_tables(newest) if old else (set[str](), set[str]())
+    for folder, inside in old.items():
+        may_land = folder not in emptied and not _all_older(inside, now, IN_FLIGHT)
+        if folder not in waiting and not may_land:
+            newest.store.delete_tree(f"{QUARANTINE}/{folder}")
+            gone += inside
+            tables += 1
+    return MemWalCleanupStats(
+        quarantines_removed=tables,
+        files_removed=len(gone),
+        bytes_removed=sum(file.size for file in gone),
+    )
+
+
+def _all_older(files: Iterable[ObjectInfo], now: float, age: timedelta) -> bool:
+    since = now - age.total_seconds()
+    return all(file.modified <= since and file.regular for file in files)
+
+
+def _marked_tables(newest: Snapshot) -> tuple[set[str], set[str]]:
+    """Return the tables whose rows wait in a version, and those whose rows left by one.
+
+    All versions that are there count, because a restore can bring each of them back.
+    """
+    waiting, emptied = set[str](), set[str]()
+    for version in list_versions(newest.line).versions:
+        with suppress(VersionNotFoundError):  # a cleanup was first
+            snapshot = load_snapshot(newest.line, version)
+            waiting |= set(map(str, quarantine_ids(snapshot)))
+            emptied |= {str(one) for one, mark in Marks(snapshot).merged.items() if mark == EMPTIED}
+    return waiting, emptied
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The files of a shard: manifests and entries by their numbers, generations by folder."""
+
+    manifests: Mapping[int, ObjectInfo]
+    entries: Mapping[int, ObjectInfo]
+    generations: Mapping[str, list[ObjectInfo]]
+
+    @classmethod
+    def of(cls, shard: Shard) -> _Files:
+        numbered: dict[str, dict[int, ObjectInfo]] = {MANIFESTS: {}, WAL: {}}
+        named = {MANIFESTS: manifest_name, WAL: entry_name}
+        generations: dict[str, list[ObjectInfo]] = {}
+        for file in shard.store.list_tree():
+            folder = file.name.partition("/")[0]
+            if folder in numbered:
+                number = position(file.name)
+                if number and file.name == named[folder](number) and file.regular:
+                    numbered[folder][number] = file
+            elif generation_number(folder):
+                generations.setdefault(folder, []).append(file)
+        return cls(numbered[MANIFESTS], numbered[WAL], generations)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What is needed of a shard, by its newest manifest and those before it within the grace."""
+
+    newest: ShardManifest
+    since: float
+    first_manifest: int
+    folders: frozenset[str]
+    replay_after: int
+
+    @classmethod
+    def by(cls, shard: Shard, files: _Files, newest: ShardManifest, since: float) -> _Held:
+        before = [number for number, file in files.manifests.items() if file.modified <= since]
+        first = min(max(before, default=0), newest.version)
+        window = [newest]
+        for number in sorted(files.manifests):
+            if first <= number < newest.version:
+                name = manifest_name(number)
+                with suppress(FileNotFoundError):  # another cleanup was first
+                    where = f"{shard.store.uri}/{name}"
+                    window.append(parse_shard_manifest(shard.store.read(name), where))
+        return cls(
+            newest=newest,
+            since=since,
+            first_manifest=first,
+            folders=frozenset(table.path for one in window for table in one.sstables),
+            replay_after=min(one.replay_after for one in window),
+        )
+
+    def unneeded_generations(self, files: _Files) -> Iterator[tuple[str, list[ObjectInfo]]]:
+        """Yield folders that are drained, or that a writer left behind.
+
+        Not those of numbers still to come: a writer may be about to commit them.
+        """
+        for folder, inside in files.generations.items():
+            is_old = all(file.modified <= self.since and file.regular for file in inside)
+            past = generation_number(folder) < self.newest.current_generation
+            if is_old and past and folder not in self.folders:
+                yield folder, inside
+
+    def unneeded_entries(self, shard: Shard, files: _Files) -> Iterator[ObjectInfo]:
+        """Yield entries whose rows generations have.
+
+        Those stay that fence: a writer of any earlier epoch, however long it was stopped, has to
+        find the position taken that it writes to next.  So does the last one, which says where the
+        log ends.
+        """
+        last = max(files.entries, default=0)
+        for number, file in sorted(files.entries.items()):
+            done = number <= self.replay_after and number not in {last, self.newest.last_seen}
+            if done and file.modified <= self.since and not _fences(shard, number, file):
+                yield file
+
+    def unneeded_manifests(self, files: _Files) -> Iterator[ObjectInfo]:
+        """Yield manifests from before the grace, but the newest ones."""
+        stop = min(self.first_manifest, self.newest.version - _MANIFESTS_KEPT)
+        for number, file in sorted(files.manifests.items()):
+            if number < stop:
+                yield file
+
+
+def _fences(shard: Shard, number: int, file: ObjectInfo) -> bool:
+    if file.size > _SENTINEL_BYTES:
+        return False
+    try:
+        return read_entry(shard, number).sentinel
+    except (CorruptFileError, UnsupportedFeatureError):
+        return True  # it is not known what it is
+    except FileNotFoundError:
+        return True  # another cleanup was first

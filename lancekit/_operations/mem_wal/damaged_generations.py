@@ -1,0 +1,349 @@
+"""Generations that cannot be read whole, and those that no manifest lists any more.
+
+See docs/format/memwal.md, 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from lancekit._file.reader import FileReader
+from lancekit._format.mem_wal.names import ASIDE, generation_number
+from lancekit._format.mem_wal.shard_manifest import ShardManifest, SsTable
+from lancekit._format.names import INDICES
+from lancekit._format.schema import LanceSchema
+from lancekit._index.search.btree import DATA, LOOKUP
+from lancekit._operations.maintenance.validate import validate_version
+from lancekit._operations.mem_wal.flush import MaintainedIndices
+from lancekit._operations.mem_wal.generation import (
+    KEYS,
+    OF_DAMAGE,
+    open_generation,
+    write_generation,
+)
+from lancekit._operations.mem_wal.memtable import replayed
+from lancekit._operations.mem_wal.newest_rows import without
+from lancekit._operations.mem_wal.set_aside import SetAside
+from lancekit._shards.entry import Entry, read_entry
+from lancekit._shards.log import copy_aside, positions
+from lancekit._shards.manifests import change
+from lancekit._shards.schema import TOMBSTONE, primary_key, wal_schema
+from lancekit._shards.shard import Shard
+from lancekit._storage.base import Store
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import CorruptFileError, LancekitError, UnsupportedFeatureError
+from lancekit.options import options
+
+__all__ = [
+    "UNLISTED",
+    "Left",
+    "copied_aside",
+    "fault_of_generation",
+    "fault_of_table",
+    "left_in",
+    "listed_again",
+    "of_entry",
+    "of_generation",
+    "replaced",
+]
+
+#: why a generation was moved that nothing is wrong with
+UNLISTED = "The manifest that listed it is damaged, and the log does not have all of its rows."
+
+
+def fault_of_generation(shard: Shard, table: SsTable, schema: LanceSchema) -> str:
+    """Return why a generation cannot be read whole; empty if it can."""
+    try:
+        generation = open_generation(shard, table, schema)
+    except LancekitError as error:
+        return error.message
+    return fault_of_table(generation, _other_files(generation))
+
+
+def _other_files(generation: Snapshot) -> Iterator[str]:
+    """Yield the files of a generation's keys and indices."""
+    if generation.manifest.schema.primary_key:
+        yield from (f"{KEYS}/{name}" for name in (DATA, LOOKUP))
+    for index in generation.indices:
+        yield from (f"{INDICES}/{index.uuid}/{file.path}" for file in index.files)
+
+
+def replaced(snapshot: Snapshot, shard: Shard, table: SsTable, reason: str) -> Iterator[SetAside]:
+    """Write a generation again, if its data file or the log has all rows; else list it no more."""
+    left = left_in(shard.store, table.path, snapshot.manifest.schema)
+    entries = list(_entries_of(shard, table.generation))
+    report = of_generation(snapshot, shard, table.path, reason, table.physical_rows)
+    rows = _all_rows(snapshot, table, left, entries)
+    new: tuple[SsTable, ...] = ()
+    if rows is not None:
+        version = snapshot.manifest.new_file_version
+        index = MaintainedIndices(snapshot.line)
+        new = (write_generation(shard, *rows, table.generation, version, index),)
+        report = replace(report, rows=0, keys=None, read_by="")
+    copies = [copy_aside(shard, entry.position) for entry in entries] if rows is None else []
+
+    def edit(now: ShardManifest) -> ShardManifest:
+        listed = (new if one.path == table.path else (one,) for one in now.sstables)
+        return replace(now, sstables=tuple(one for some in listed for one in some))
+
+    change(shard, None, edit)
+    yield report
+    for entry, name in zip(entries, copies, strict=False):
+        of = of_entry(shard, entry.position, reason, name)
+        yield replace(of, generation=table.generation, rows=0)
+
+
+def _entries_of(shard: Shard, generation: int) -> Iterator[Entry]:
+    """Yield the entries of the log with rows of a generation; a cleanup removes them some time."""
+    for number in positions(shard):
+        with suppress(CorruptFileError, UnsupportedFeatureError, FileNotFoundError):
+            entry = read_entry(shard, number)
+            if entry.generation == generation and entry.rows:
+                yield entry
+
+
+def _all_rows(
+    snapshot: Snapshot, table: SsTable, left: Left, entries: Sequence[Entry]
+) -> _Rows | None:
+    """Return the rows of a generation: from its data file, or else from the log."""
+    if left.whole is not None and table.physical_rows in (None, left.whole.num_rows):
+        return left.whole
+    if not entries or sum(entry.rows for entry in entries) != table.physical_rows:
+        return None
+    schema = snapshot.manifest.schema
+    (memtable,) = replayed(entries, table.generation, wal_schema(schema))
+    own = without(schema, memtable.lacking)
+    return _Rows(own, [batch.select([*own.names, TOMBSTONE]) for batch in memtable.batches])
+
+
+def listed_again(
+    snapshot: Snapshot, shard: Shard, manifest: ShardManifest
+) -> tuple[ShardManifest, list[SetAside]]:
+    """List generations again whose manifest is lost, and whose rows the log does not have.
+
+    A generation is listed again if it is the only one of its number, is whole, and has no fewer
+    rows than the log has for it: writers that were fenced leave such that have fewer.
+
+    Returns
+    -------
+    tuple
+        The manifest, and the copies of all other generations that may have such rows.
+    """
+    folders: dict[int, list[str]] = {}
+    for folder in shard.store.list_folders(""):
+        if (number := generation_number(folder)) >= manifest.current_generation:
+            folders.setdefault(number, []).append(folder)
+    found: list[SsTable] = []
+    for number in sorted(folders):
+        table = SsTable(number, folders[number][0])
+        left = left_in(shard.store, table.path, snapshot.manifest.schema)
+        in_log = sum(entry.rows for entry in _entries_of(shard, number))
+        is_sure = len(folders[number]) == 1 and left.rows is not None and left.rows >= in_log
+        if not is_sure or fault_of_generation(shard, table, snapshot.manifest.schema):
+            break
+        found.append(replace(table, physical_rows=left.rows))
+        del folders[number]
+    stray = [
+        of_generation(snapshot, shard, folder, UNLISTED)
+        for some in folders.values()
+        for folder in some
+    ]
+    if not found:
+        return manifest, stray
+    last = found[-1].generation
+    done = manifest.replay_after
+    for number in range(manifest.current_generation, last + 1):
+        done = max([done, *(entry.position for entry in _entries_of(shard, number))])
+
+    def edit(now: ShardManifest) -> ShardManifest:
+        return replace(
+            now,
+            sstables=(*now.sstables, *found),
+            replay_after=done,
+            current_generation=last + 1,
+        )
+
+    return change(shard, manifest.writer_epoch, edit), stray
+
+
+# ---- reports
+
+
+def of_entry(shard: Shard, position: int, reason: str, aside: str) -> SetAside:
+    """Report an entry, and what of it can be read without its checksum."""
+    file = f"{shard.store.uri}/{aside}" if aside else None
+    rows, read_by = None, ""
+    if file is not None:
+        with suppress(pa.ArrowException, OSError, ValueError):
+            rows = pa.ipc.open_stream(shard.store.read(aside)).read_all().num_rows
+            read_by = f'pyarrow.ipc.open_stream("{file}").read_all()'
+    return SetAside(
+        shard_id=str(shard.id),
+        position=position,
+        file=file,
+        reason=reason,
+        rows=rows,
+        read_by=read_by,
+    )
+
+
+def of_generation(
+    snapshot: Snapshot, shard: Shard, folder: str, reason: str, rows: int | None = None
+) -> SetAside:
+    """Copy a generation aside, and report what is left of it; `rows` if its files do not say."""
+    schema, number = snapshot.manifest.schema, generation_number(folder)
+    left = left_in(shard.store, folder, schema)
+    aside = copied_aside(shard.store, folder)
+    file = f"{shard.store.uri}/{aside}" if aside else None
+    keys = left.keys
+    if keys is None:
+        keys = _keys_of(shard, folder, schema)
+    return SetAside(
+        shard_id=str(shard.id),
+        generation=number,
+        file=file,
+        reason=reason,
+        rows=rows if left.rows is None else left.rows,
+        keys=keys,
+        read_by=left.read_by(file) if file else "",
+    )
+
+
+def _keys_of(shard: Shard, folder: str, schema: LanceSchema) -> pa.Table | None:
+    """Return the keys of a generation by other files than its data file."""
+    names = [field.name for field in primary_key(schema)]
+    if len(names) == 1:
+        with suppress(LancekitError, OSError, KeyError), options(verify_checksums=True):
+            reader = FileReader.open(shard.store.open(f"{folder}/{KEYS}/{DATA}"))
+            return pa.table({names[0]: reader.read(reader.columns).column("values")})
+    entries = list(_entries_of(shard, generation_number(folder)))
+    batches = [batch for entry in entries for batch in entry.batches]
+    if not names or not batches or any(set(names) - set(b.schema.names) for b in batches):
+        return None
+    return pa.concat_tables(pa.table(batch.select(names)) for batch in batches)
+
+
+# ---- generations and tables of the quarantine that cannot be read whole: what is wrong, what is
+# left
+#
+# See docs/format/memwal.md, 3.
+
+#: what reading a file that is damaged or missing raises
+_UNREADABLE = (LancekitError, OSError, *OF_DAMAGE)
+
+
+class _Rows(NamedTuple):
+    """All rows of a generation, hidden ones included, in the order in which they were written."""
+
+    schema: LanceSchema
+    batches: Sequence[pa.RecordBatch]
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+        return sum(batch.num_rows for batch in self.batches)
+
+
+class Left(NamedTuple):
+    """What can be read of a table.
+
+    Attributes
+    ----------
+    rows
+        The number of its rows; ``None`` if it is not known.
+    keys
+        The primary keys of all rows, if they can be read.
+    columns
+        The columns that can be read.
+    whole
+        All rows, if all columns of them can be read.
+    file
+        The data file, below the table.
+    """
+
+    rows: int | None = None
+    keys: pa.Table | None = None
+    columns: tuple[str, ...] = ()
+    whole: _Rows | None = None
+    file: str = ""
+
+    def read_by(self, copy: str) -> str:
+        """Return an expression that reads the columns that are left, of a copy of the table."""
+        if not self.columns:
+            return ""
+        file = f"{copy}/{self.file}"
+        columns = "" if self.whole else f", columns={list(self.columns)}"
+        return f'lancekit.file.LanceFileReader("{file}"{columns}).read_all().to_table()'
+
+
+def fault_of_table(table: Snapshot, others: Iterable[str] = ()) -> str:
+    """Return why the rows of a table or its `others`, files, cannot be read; empty if they can."""
+    try:
+        with options(engine="local"):
+            validate_version(table, deep=True)
+        with options(verify_checksums=True, cache_bytes=0):
+            for name in others:
+                reader = FileReader.open(table.store.open(name))
+                reader.read(reader.columns)
+    except FileNotFoundError:
+        return f"{table.store.uri}/{name} is missing."
+    except CorruptFileError as error:
+        return error.message
+    except _UNREADABLE as error:
+        # an index of a kind that is only known to be there may be of any form
+        return "" if isinstance(error, LancekitError) else f"{table.store.uri} is damaged: {error}."
+    return ""
+
+
+def left_in(store: Store, folder: str, schema: LanceSchema) -> Left:
+    """Return what can be read of the one data file of a table, whatever its manifest says.
+
+    Parameters
+    ----------
+    store, folder
+        Where the table is.
+    schema
+        That of the table that the rows are for.
+    """
+    try:
+        (name,) = store.list_names(f"{folder}/data")
+        with options(verify_checksums=True, cache_bytes=0):
+            reader = FileReader.open(store.open(f"{folder}/data/{name}"))
+            columns: dict[str, pa.ChunkedArray] = {}
+            for column in reader.columns:
+                with suppress(*_UNREADABLE):
+                    columns[column.field.name] = reader.read([column]).column(0)
+            own = reader.lance_schema
+    except (*_UNREADABLE, ValueError):
+        return Left()
+    keys = [one.name for field in primary_key(schema) for one in own.fields if one.id == field.id]
+    known = keys and len(keys) == len(primary_key(schema)) and columns.keys() >= set(keys)
+    whole = None
+    if len(columns) == len(own.fields) and TOMBSTONE in own:
+        of_key = {field.id: field for field in primary_key(schema)}
+        fields = tuple(of_key.get(f.id, f) for f in own.fields if f.name != TOMBSTONE)
+        ordered = [columns[f.name] for f in own.fields if f.name != TOMBSTONE]
+        names = [*(f.name for f in fields), TOMBSTONE]
+        rows = pa.Table.from_arrays([*ordered, columns[TOMBSTONE]], names)
+        whole = _Rows(replace(own, fields=fields), rows.to_batches())
+    return Left(
+        reader.num_rows,
+        pa.table({name: columns[name] for name in keys}) if known else None,
+        tuple(columns),
+        whole,
+        f"data/{name}",
+    )
+
+
+def copied_aside(store: Store, folder: str) -> str:
+    """Copy all files of a folder durably; return the name of the copy, empty if there are none."""
+    files = store.list_tree(folder)
+    for file in files:
+        with suppress(FileNotFoundError):
+            store.put(f"{ASIDE}/{file.name}", store.read(file.name, file.size))
+    return f"{ASIDE}/{folder}" if files else ""

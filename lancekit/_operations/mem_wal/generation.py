@@ -1,0 +1,322 @@
+"""Generations: what was in a log, as a table of its own (docs/format/memwal.md, 4)."""
+
+from __future__ import annotations
+
+import time
+import uuid
+import zlib
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit._commit.deletion_files import is_other_file, write_deletions
+from lancekit._commit.manifest.build import build_manifest, first_manifest
+from lancekit._commit.put_version import put_first_manifest
+from lancekit._commit.rules.pending import Pending
+from lancekit._format.deletions import to_bitmap
+from lancekit._format.fragment import Fragment
+from lancekit._format.index import IndexMetadata
+from lancekit._format.manifest import Manifest, encode_manifest_file
+from lancekit._format.mem_wal.key_bytes import one_key
+from lancekit._format.mem_wal.names import generation_folder, generation_number
+from lancekit._format.mem_wal.shard_manifest import SsTable
+from lancekit._format.names import VERSIONS, ManifestNaming, manifest_name
+from lancekit._format.schema import LanceSchema
+from lancekit._format.transaction import Delete, Overwrite
+from lancekit._index.build.btree import SortedRows
+from lancekit._index.build.column import IndexedColumn
+from lancekit._index.build.files import write_file
+from lancekit._index.build.sorting import differs, whole
+from lancekit._pipeline.rows.write import WriteTask, write_fragments
+from lancekit._shards.schema import generation_schema, primary_key
+from lancekit._shards.shard import Shard
+from lancekit._storage.base import Store
+from lancekit._versions.line import Line
+from lancekit._versions.snapshot import Snapshot, load_snapshot, snapshot_of
+from lancekit.errors import (
+    CorruptFileError,
+    InvalidArgumentError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from lancekit.options import options
+
+__all__ = [
+    "KEYS",
+    "OF_DAMAGE",
+    "Indexed",
+    "generation_identity",
+    "open_generation",
+    "write_generation",
+    "write_rows",
+]
+
+#: the folder of what tells the keys of a generation
+KEYS = "_pk_index"
+#: rows of a page of it, of which a look-up reads all
+_PAGE_ROWS = 8192
+
+#: which keys a generation may have, for other readers: any.  What release 14 puts there denies keys
+#: of some types that are there.
+_FILTER, _FILTER_BYTES = "bloom_filter.bin", 1 << 15
+
+_VERSION = 1
+_MANIFEST = f"{VERSIONS}/{manifest_name(_VERSION, ManifestNaming.V2)}"
+
+_WAY_OUT = "To go on without them, ds.repair_mem_wal() takes the generation off its shard."
+
+#: errors of a manifest that makes no sense
+OF_DAMAGE = (
+    CorruptFileError,
+    UnsupportedFeatureError,
+    ArithmeticError,
+    LookupError,
+    TypeError,
+)
+
+#: makes indices of a generation that has all but its manifest
+Indexed: TypeAlias = Callable[[Snapshot], tuple[IndexMetadata, ...]]
+
+
+def _not_indexed(_generation: Snapshot) -> tuple[IndexMetadata, ...]:
+    return ()
+
+
+def write_generation(
+    shard: Shard,
+    schema: LanceSchema,
+    batches: Sequence[pa.RecordBatch],
+    number: int,
+    storage_version: str,
+    indexed: Indexed = _not_indexed,
+) -> SsTable:
+    """Write rows of a log as a generation, which no manifest of the shard lists yet.
+
+    Parameters
+    ----------
+    shard
+        Whose rows they are.
+    schema
+        That of the table.
+    batches
+        The rows in the order in which they were written, with the columns of `wal_schema`.
+    number
+        The generation's.
+    storage_version
+        The format of the table's data files.
+    indexed
+        Makes the indices of the generation, whose manifest is put with them.
+
+    Returns
+    -------
+    SsTable
+        What the manifest has to say of it.  All files of it are durable.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There are no rows.
+    """
+    rows = pa.Table.from_batches(batches)
+    if not rows.num_rows:
+        raise InvalidArgumentError(
+            f"Generation {number} of shard {shard.id} would have no rows.",
+            hint="Give the rows of the log, or write no generation.",
+            generation=number,
+        )
+    folder = generation_folder(number)
+    store = shard.store.child(folder)
+    try:
+        key_bytes = _write(store, generation_schema(schema), rows, storage_version, indexed)
+        crc32 = zlib.crc32(store.read(_MANIFEST))
+    except BaseException:
+        _remove(shard.store, folder)
+        raise
+    return SsTable(number, folder, rows.nbytes, rows.num_rows, key_bytes, crc32)
+
+
+def _write(
+    store: Store, schema: LanceSchema, rows: pa.Table, storage_version: str, indexed: Indexed
+) -> int | None:
+    """Write all files; return the bytes of the keys, ``None`` if there are none."""
+    fragment = _write_fragment(store, schema, rows, storage_version)
+    key = [whole(rows.column(one.name)) for one in primary_key(schema)]
+    hidden = _write_keys(store, one_key(key)) if key else BitMap()
+    store.put(_FILTER, b"\xff" * _FILTER_BYTES)
+    _put_version(store, Overwrite(schema, (fragment,)), hidden, storage_version, indexed)
+    return sum(column.nbytes for column in key) if key else None
+
+
+def write_rows(store: Store, schema: LanceSchema, rows: pa.Table, storage_version: str) -> None:
+    """Write rows as a table of one version and one fragment; all its files are durable.
+
+    If this raises, it removes what it wrote.
+    """
+    try:
+        fragment = _write_fragment(store, schema, rows, storage_version)
+        overwrite = Overwrite(schema, (fragment,))
+        _put_version(store, overwrite, BitMap(), storage_version, _not_indexed)
+    except BaseException:
+        _remove(store, "")
+        raise
+
+
+def _write_fragment(
+    store: Store, schema: LanceSchema, rows: pa.Table, storage_version: str
+) -> Fragment:
+    stored = pa.Table.from_arrays(rows.columns, schema=schema.to_arrow()).to_batches()
+    task = WriteTask(
+        store=store,
+        schema=schema,
+        storage_version=storage_version,
+        max_rows_per_file=rows.num_rows,
+        checksums=True,
+        optimize_for=options.optimize_for,
+    )
+    (fragment,) = write_fragments(stored, task)
+    return fragment
+
+
+def _write_keys(store: Store, keys: pa.Array) -> BitMap:
+    """Write which keys the rows have; return all but the last row of each key."""
+    column = IndexedColumn(keys.type, keys, np.arange(len(keys), dtype=np.uint64))
+    found = SortedRows.build(column, _PAGE_ROWS)
+    for file in found.files():
+        write_file(store.create(f"{KEYS}/{file.name}"), file, checksums=True)
+    # rows of one key stay in their order: the one before a row of the same key was written before
+    return to_bitmap(found.rows[:-1][~differs(found.values)[1:]])
+
+
+def _put_version(
+    store: Store, operation: Overwrite, hidden: BitMap, storage_version: str, indexed: Indexed
+) -> None:
+    """Put the one version, some rows of whose fragment are deleted from the beginning."""
+    line = Line(root=store)
+    now = time.time_ns()
+    empty = first_manifest(operation, storage_version)
+    built = build_manifest(empty, operation, timestamp_ns=now, storage_version=storage_version)
+    if hidden:
+        (fragment,) = built.manifest.fragments
+        deleted = write_deletions(store, fragment.id, _VERSION, hidden, checked=True)
+        shown = Delete((replace(fragment, deletion_file=deleted),))
+        built = build_manifest(built.manifest, shown, timestamp_ns=now)
+        built = built._replace(manifest=replace(built.manifest, version=_VERSION))
+    named, data = ManifestNaming.V2, encode_manifest_file(built.manifest)
+    indices = indexed(snapshot_of(line, built.manifest, named, data))
+    pending = Pending(operation=operation, uuid=str(uuid.uuid4()))
+    put_first_manifest(line, built._replace(indices=indices), pending.transaction(0), named)
+
+
+def _remove(store: Store, folder: str) -> None:
+    """Remove what was written of a generation that no manifest lists, as far as possible."""
+    try:
+        store.delete_tree(folder)
+    except OSError:  # left over, until a cleanup removes it
+        return
+
+
+def generation_identity(shard: Shard, table: SsTable) -> Hashable | None:
+    """Return what tells a generation from all others, if anything does."""
+    return shard.store.child(table.path).identity(_MANIFEST)
+
+
+def open_generation(shard: Shard, table: SsTable, schema: LanceSchema) -> Snapshot:
+    """Open a generation that a manifest of the shard lists.
+
+    Parameters
+    ----------
+    shard, table
+        The shard, and what its manifest says of the generation.
+    schema
+        That of the table: the generation has the columns of its primary key.
+
+    Raises
+    ------
+    CorruptFileError
+        The generation was removed, or a newer manifest does not list it any more; or what its own
+        manifest says contradicts the shard's.
+    """
+    if generation_number(table.path) != table.generation:
+        raise _damaged(
+            shard, table, f"{table.path!r} is no folder of generation {table.generation}"
+        )
+    store = shard.store.child(table.path)
+    try:
+        is_whole = table.manifest_crc32 in (None, zlib.crc32(store.read(_MANIFEST)))
+        snapshot = load_snapshot(Line(root=store), _VERSION) if is_whole else None
+        fault = "its checksum is another"
+        if snapshot is not None:
+            fault = _fault(snapshot.manifest, table, schema)
+            # without a checksum of the manifest, nobody knows that lancekit named the file
+            if not fault and table.manifest_crc32 is not None:
+                fault = _changed_deletions(snapshot)
+    except (VersionNotFoundError, FileNotFoundError) as error:
+        where = f"{shard.store.uri}/{table.path}"
+        raise CorruptFileError(
+            f"Generation {table.generation} of shard {shard.id} does not exist: {where}.",
+            hint="Read the shard's newest manifest. If the manifest lists the generation, restore "
+            f"its folder from a copy: rows that were acknowledged are in it. {_WAY_OUT}",
+            file=where,
+            generation=table.generation,
+            shard=str(shard.id),
+            path=table.path,
+        ) from error
+    # the table, which has the same columns, could be read
+    except OF_DAMAGE as error:
+        raise _damaged(shard, table, str(error)) from error
+    if snapshot is None or fault:
+        raise _damaged(shard, table, fault)
+    return snapshot
+
+
+def _fault(manifest: Manifest, table: SsTable, schema: LanceSchema) -> str:
+    """Return what in a generation's manifest contradicts other manifests; empty if nothing does."""
+    rows = sum(fragment.physical_rows or 0 for fragment in manifest.fragments)
+    if table.physical_rows not in (None, rows):
+        return f"it says {rows} rows, and the manifest of the shard says {table.physical_rows}"
+    if table.manifest_crc32 is None:
+        manifest.schema.to_arrow()  # which raises where it has a type that nobody knows
+    types = {field.id: field.logical_type for field in manifest.schema.fields}
+    for field in primary_key(schema):
+        if types.get(field.id) != field.logical_type:
+            return f"its field {field.id} is not the {field.logical_type} key {field.name!r}"
+    for fragment in manifest.fragments:
+        deleted = fragment.deletion_file
+        bases = [deleted.base_id if deleted else None, *(file.base_id for file in fragment.files)]
+        if bases.count(None) < len(bases):
+            return f"a file of fragment {fragment.id} is in another folder"
+        for file in fragment.files:
+            places = list(file.columns.values())
+            if len(set(places)) < len(places):
+                return f"two fields are one column of {file.path!r}"
+        stored = {number for file in fragment.files for number in file.fields}
+        for field in manifest.schema.fields:
+            if stored.isdisjoint(one.id for one in field.walk()):
+                return f"no file of fragment {fragment.id} has column {field.name!r}"
+    return ""
+
+
+def _changed_deletions(generation: Snapshot) -> str:
+    """Return which of the files that hide rows of a generation has another checksum."""
+    for fragment in generation.manifest.fragments:
+        if (file := fragment.deletion_file) is not None:
+            name = file.name(fragment.id)
+            if is_other_file(file, generation.store.read(name)):
+                return f"the checksum of {name} is another"
+    return ""
+
+
+def _damaged(shard: Shard, table: SsTable, why: str) -> CorruptFileError:
+    where = f"{shard.store.uri}/{table.path}/{_MANIFEST}"
+    return CorruptFileError(
+        f"{where} is damaged: {why}.",
+        hint="Restore the file from a copy: rows that were acknowledged are in its table. "
+        f"{_WAY_OUT}",
+        file=where,
+        generation=table.generation,
+        shard=str(shard.id),
+    )

@@ -1,0 +1,333 @@
+"""Make a table one that may have shards: its entry says how rows are given to them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from lancekit._commit.protocol import check_writable
+from lancekit._commit.rules.pending import Pending
+from lancekit._format.index import IndexMetadata
+from lancekit._format.mem_wal.details import (
+    MemWalDetails,
+    ShardingField,
+    ShardingSpec,
+    details_of,
+    encode_details,
+)
+from lancekit._format.mem_wal.names import MEM_WAL, mem_wal_entry
+from lancekit._format.mem_wal.sharding import MOST_BUCKETS, bucket_numbers
+from lancekit._format.operations import CreateIndex
+from lancekit._format.schema import LanceField, LanceSchema
+from lancekit._format.storage_version import check_written
+from lancekit._legible import warn
+from lancekit._operations.cleanup.auto import commit
+from lancekit._operations.common.retry import RetryPolicy, retried
+from lancekit._operations.mem_wal.settings import settings_as_text, writer_settings
+from lancekit._operations.mem_wal.shares import spec_of
+from lancekit._operations.mem_wal.table_watch import DroppedLogs, dropped_logs
+from lancekit._shards.schema import primary_key, wal_schema
+from lancekit._shards.shard import Shard
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import (
+    IndexExistsError,
+    IndexNotFoundError,
+    InvalidArgumentError,
+    UnsupportedTypeError,
+)
+
+__all__ = ["FIELD", "ONE_SHARD", "Sharding", "details_beside", "initialize", "initialized"]
+
+#: what the reference calls the one field of its specs, whatever that is made of
+FIELD = "bucket"
+_SPEC = 1
+#: gives all rows to one shard; also those of a table that does not say how rows find their shards
+ONE_SHARD = ShardingSpec(_SPEC, (ShardingField(FIELD, (), "unsharded", None, "int32"),))
+
+#: the kinds of indices that generations may have
+_MAINTAINED = ("BTree", "Inverted", "Vector")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharding:
+    """How rows are to be given to shards; by whoever opens a writer, if nothing is said."""
+
+    bucket_column: str | None = None
+    num_buckets: int | None = None
+    identity_column: str | None = None
+    unsharded: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.bucket_column is None) != (self.num_buckets is None):
+            raise InvalidArgumentError(
+                f"bucket_column is {self.bucket_column!r}, and num_buckets {self.num_buckets!r}.",
+                hint="Pass both, or none of them.",
+            )
+        ways = [self.bucket_column is not None, self.identity_column is not None, self.unsharded]
+        if sum(ways) > 1:
+            raise InvalidArgumentError(
+                "More than one way was given to find a row's shard.",
+                hint="Pass bucket_column with num_buckets, identity_column, or unsharded.",
+            )
+        if self.num_buckets is not None and not 1 <= self.num_buckets <= MOST_BUCKETS:
+            raise InvalidArgumentError(
+                f"num_buckets is {self.num_buckets}.",
+                hint=f"Pass a number from 1 to {MOST_BUCKETS}.",
+                argument="num_buckets",
+            )
+
+    @property
+    def is_given(self) -> bool:
+        """Whether anything was said."""
+        return self != Sharding()
+
+
+def initialize(
+    snapshot: Snapshot,
+    sharding: Sharding | None,
+    maintained: Sequence[str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    policy: RetryPolicy | None = None,
+) -> Snapshot:
+    """Give a table its entry; return the version that has it.
+
+    Parameters
+    ----------
+    snapshot
+        The table.
+    sharding
+        How rows are given to shards; ``None`` for one shard.  If the MemWAL was dropped while rows
+        wait, ``None`` and a sharding that says nothing are the sharding of these rows.
+    maintained
+        The names of the indices that generations are to have; all of them for ``None``.
+    settings
+        Of writers, by name; if there are any, all are recorded.
+
+    Raises
+    ------
+    IndexExistsError
+        The table has its entry already.
+    IndexNotFoundError
+        There is no index of a name.
+    ColumnNotFoundError
+        There is no such column.
+    InvalidArgumentError, UnsupportedTypeError
+        Shards cannot have such an index, such a key, or such columns; or rows wait in shards of
+        another sharding.
+    ShardError
+        The folder has rows of logs that an overwrite or a restore ended.
+    """
+    defaults = settings_as_text(writer_settings({}, settings)) if settings else {}
+
+    def attempt(current: Snapshot) -> Snapshot:
+        check_writable(current)
+        if mem_wal_entry(current.indices) is not None:
+            raise IndexExistsError(
+                f"{current.line.uri} is initialized for write-ahead logs already.",
+                hint="Put rows with ds.mem_wal_upsert(rows). To give rows to other shards, "
+                f"call ds.merge_mem_wal(flush=True), ds.drop_index({MEM_WAL!r}) and this again.",
+                index=MEM_WAL,
+            )
+        schema = current.manifest.schema
+        check_written(current.manifest.storage_version)
+        wal_schema(schema)
+        primary_key(schema)
+        _check_maintained(maintained or (), current)
+        dropped = dropped_logs(current)
+        specs = _specs(sharding or Sharding(unsharded=True), schema)
+        if dropped is not None and dropped.has_rows:
+            if sharding is not None and sharding.is_given:
+                _check_as_before(specs, dropped, current)
+            specs = dropped.details.specs
+        details = MemWalDetails(
+            num_shards=_shard_count(specs),
+            specs=specs,
+            compacted=() if dropped is None else dropped.details.compacted,
+            maintained=tuple(maintained or ()),
+            maintain_all=maintained is None,
+            defaults=defaults,
+        )
+        return _put_entry(current, details)
+
+    return retried(snapshot, attempt, policy or RetryPolicy())[0]
+
+
+def initialized(snapshot: Snapshot) -> MemWalDetails:
+    """Return what a version says of its shards.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It has none.
+    ShardError
+        It has none, and its folder has rows of logs that an overwrite or a restore ended.
+    """
+    details = details_of(snapshot.indices)
+    if details is None:
+        dropped_logs(snapshot)  # else the hint of this error leads to that one
+        raise InvalidArgumentError(
+            f"{snapshot.called} of {snapshot.line.uri} has no MemWAL: "
+            "it takes no rows into shards yet.",
+            hint="Initialize it first: ds.initialize_mem_wal(). All rows go to one shard unless "
+            "arguments say otherwise.",
+            uri=snapshot.line.uri,
+        )
+    return details
+
+
+def details_beside(snapshot: Snapshot, shards: Sequence[Shard]) -> MemWalDetails:
+    """Return what a version says of its logs; nothing if it has none, and no shards either.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It has shards, and no logs: nobody can tell which of their rows the table has.
+    """
+    if shards:
+        return initialized(snapshot)
+    return details_of(snapshot.indices) or MemWalDetails()
+
+
+def _put_entry(snapshot: Snapshot, details: MemWalDetails) -> Snapshot:
+    now = datetime.now(UTC)
+    entry = IndexMetadata(
+        uuid=uuid.uuid4(),
+        name=MEM_WAL,
+        dataset_version=snapshot.version,
+        index_version=0,
+        created_at=now.replace(microsecond=now.microsecond // 1000 * 1000),
+        index_details=encode_details(details),
+    )
+    operation = CreateIndex(new_indices=(entry,))
+    pending = Pending(operation=operation, uuid=str(uuid.uuid4()), doing="initialize_mem_wal")
+    return commit(snapshot, pending)
+
+
+def _check_maintained(maintained: Iterable[str], table: Snapshot) -> None:
+    top = {(field.id,) for field in table.manifest.schema.fields}
+    for name in maintained:
+        found = [one for one in table.indices if one.name == name and not one.is_system]
+        if not found:
+            raise IndexNotFoundError(
+                f"maintained_indexes has {name!r}, and there is no such index.",
+                hint="Make the index first, or leave its name out.",
+                index=name,
+            )
+        kind = found[0].type_url.rpartition(".")[2].removesuffix("IndexDetails")
+        if kind not in _MAINTAINED:
+            raise InvalidArgumentError(
+                f"maintained_indexes has {name!r}, an index of kind {found[0].kind}.",
+                hint=f"Generations have indices of the kinds {', '.join(_MAINTAINED)}.",
+                index=name,
+            )
+        if found[0].fields not in top:
+            raise InvalidArgumentError(
+                f"maintained_indexes has {name!r}, an index of a nested column.",
+                hint="Generations have indices of top-level columns. Leave its name out.",
+                index=name,
+            )
+
+
+# ---- how rows are given to shards
+
+
+def _specs(sharding: Sharding, schema: LanceSchema) -> tuple[ShardingSpec, ...]:
+    """Return the specs as the reference writes them."""
+    made = _field(sharding, schema)
+    return (ShardingSpec(_SPEC, (made,)),) if made else ()
+
+
+def _shard_count(specs: Sequence[ShardingSpec]) -> int:
+    """Return how many shards specs give rows to; 0 if that is open."""
+    fields = [field for spec in specs for field in spec.fields]
+    if not fields or fields[-1].transform == "unsharded":
+        return len(fields[-1:])
+    return int(fields[-1].parameters.get("num_buckets", "0"))
+
+
+def _check_as_before(
+    specs: Sequence[ShardingSpec], dropped: DroppedLogs, current: Snapshot
+) -> None:
+    """Refuse other shards while rows wait: a key would be in two shards, and neither the newer."""
+    before = spec_of(dropped.details) or ONE_SHARD
+    (now,) = specs
+    if _rule(now) == _rule(before):
+        return
+    names = {field.id: field.name for field in current.manifest.schema.fields}
+    raise InvalidArgumentError(
+        f"{current.line.uri} has rows that wait in other shards: {_words(before, names)}. "
+        "Newer rows of the same keys would go to new shards, and nothing tells which are newer.",
+        hint="Call ds.initialize_mem_wal() without a sharding, which takes these shards up. Then "
+        f"call ds.merge_mem_wal(flush=True), ds.drop_index({MEM_WAL!r}) and this again.",
+        uri=current.line.uri,
+    )
+
+
+def _rule(spec: ShardingSpec) -> list[tuple[Any, ...]]:
+    return [(one.transform, one.source_ids, dict(one.parameters)) for one in spec.fields]
+
+
+def _words(spec: ShardingSpec, names: Mapping[int, str]) -> str:
+    if spec == ONE_SHARD or not spec.fields:
+        return "one shard has all rows"
+    field = spec.fields[0]
+    sources = " and ".join(names.get(id_, "a dropped column") for id_ in field.source_ids)
+    buckets = field.parameters.get("num_buckets")
+    return f"{field.transform} of {sources}" + (f", num_buckets={buckets}" if buckets else "")
+
+
+def _field(sharding: Sharding, schema: LanceSchema) -> ShardingField | None:
+    if sharding.bucket_column is not None:
+        column = _source(schema, sharding.bucket_column, "bucket_column", _has_buckets)
+        buckets = {"num_buckets": str(sharding.num_buckets)}
+        return ShardingField(FIELD, (column.id,), "bucket", None, "int32", buckets)
+    if sharding.identity_column is not None:
+        column = _source(schema, sharding.identity_column, "identity_column", _has_identity)
+        return ShardingField(FIELD, (column.id,), "identity", None, _type_name(column))
+    return ONE_SHARD.fields[0] if sharding.unsharded else None
+
+
+def _has_buckets(kind: pa.DataType) -> bool:
+    try:
+        bucket_numbers(pa.array([], kind), 1)
+    except UnsupportedTypeError:
+        return False
+    return True
+
+
+def _has_identity(kind: pa.DataType) -> bool:
+    tests = (pt.is_boolean, pt.is_integer, pt.is_string, pt.is_large_string)
+    return any(test(kind) for test in tests)
+
+
+def _type_name(column: LanceField) -> str:
+    """Return what the reference calls the type of a column."""
+    name = str(column.to_arrow().type)
+    return {"bool": "boolean", "string": "utf8", "large_string": "large_utf8"}.get(name, name)
+
+
+def _source(
+    schema: LanceSchema, name: str, argument: str, usable: Callable[[pa.DataType], bool]
+) -> LanceField:
+    column = schema.field(name)
+    if not usable(column.to_arrow().type):
+        raise UnsupportedTypeError(
+            f"{argument} is {name!r}, of type {column.to_arrow().type}: it cannot tell the shard.",
+            hint="Choose a column of integers, bool or text; buckets may be of times, dates and "
+            "floats, too.",
+            argument=argument,
+            column=name,
+        )
+    keys = [key.name for key in schema.primary_key]
+    if keys and name not in keys:
+        warn(
+            f"{argument} is {name!r}, which is not in the primary key: rows of one key whose "
+            f"{name!r} changes go to two shards, and nothing tells which of them is the newer one."
+        )
+    return column

@@ -1,0 +1,406 @@
+"""One commit of a merge: the rows of some generations, and the marks that they are merged.
+
+See docs/format/memwal.md, 7.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit import _arrow_compute as pc
+from lancekit import _arrow_kernels as ak
+from lancekit._commit.protocol import check_writable
+from lancekit._file.columns.split_leaves import columns_of_20
+from lancekit._format.mem_wal.shard_manifest import SsTable
+from lancekit._format.operation_parts import CompactedSsTable
+from lancekit._format.schema import LanceSchema
+from lancekit._legible import cut, literals, plural, warn
+from lancekit._operations.constraints.of_rows import RowConstraints
+from lancekit._operations.constraints.stored import Constraint
+from lancekit._operations.mem_wal.generation import open_generation
+from lancekit._operations.mem_wal.initialize import initialized
+from lancekit._operations.mem_wal.merge_work import land, work_out
+from lancekit._operations.mem_wal.newest_rows import GenerationRows, NewestRows
+from lancekit._operations.mem_wal.quarantine import (
+    kept_in_quarantine,
+    keys_in,
+    read_quarantine,
+    with_facts,
+)
+from lancekit._operations.unmerged.quarantined import quarantine_ids
+from lancekit._pipeline.casts.batches import cast_all
+from lancekit._pipeline.casts.plan import plan_cast
+from lancekit._pipeline.engine.engine import (
+    Choice,
+    EngineName,
+    LocalRunner,
+    choose_engine,
+    spark_engine,
+)
+from lancekit._pipeline.engine.inputs import ScannedRows
+from lancekit._pipeline.merge.plan import MergeWork
+from lancekit._pipeline.source import LocalSource, Source
+from lancekit._scan.expressions.condition import Condition
+from lancekit._shards.shard import Shard
+from lancekit._versions.listing import latest_snapshot
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import (
+    CommitUnknownError,
+    ConstraintViolationError,
+    LancekitError,
+    NullKeyError,
+    PredicateError,
+    RetryableConflictError,
+    SchemaMismatchError,
+    ShardError,
+    UnsupportedTypeError,
+)
+from lancekit.options import options
+
+__all__ = ["OF_ROWS", "Landed", "OnError", "Step", "WaitingGeneration", "engine_of"]
+
+#: what becomes of a row that cannot be merged
+OnError = Literal["raise", "quarantine"]
+
+#: how many rows an error shows, and how much of the key of each
+_SHOWN = 5
+_KEY_CHARACTERS = 100
+
+Mask = npt.NDArray[np.bool_]
+
+
+class MixedColumnsError(ShardError):
+    """Generations that one commit cannot merge, because they have different columns."""
+
+
+class WaitingGeneration(NamedTuple):
+    """A generation that is to be merged."""
+
+    shard: Shard
+    table: SsTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed:
+    """What came of a step."""
+
+    merged: tuple[WaitingGeneration, ...] = ()
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    quarantined: int = 0
+    engine: EngineName = "local"
+
+
+def engine_of(current: Snapshot, step: Iterable[WaitingGeneration]) -> Choice:
+    """Return where a step is worked out."""
+    rows = sum(each.table.physical_rows or 0 for each in step)
+    return choose_engine(current.manifest.num_rows + rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Generations that one commit merges; called with the version that they come on top of."""
+
+    waiting: tuple[WaitingGeneration, ...]
+    on_error: OnError = "raise"
+
+    def __call__(self, current: Snapshot) -> tuple[Snapshot, Landed]:
+        """Merge the generations.
+
+        Raises
+        ------
+        RetryableConflictError
+            Others landed first.
+        LancekitError
+            A generation cannot be read or merged; ``context`` has ``shard`` and ``generation``.
+        """
+        left = self._left(current)
+        if not left:
+            return current, Landed()
+        try:
+            return self._merged(current, left)
+        except (CommitUnknownError, RetryableConflictError):
+            raise
+        except LancekitError as error:
+            # another merger may have been first: then a mark excludes mine, or files are gone
+            newest = latest_snapshot(current.line)
+            if self._left(newest) == left:
+                raise
+            raise RetryableConflictError(
+                f"Generations of shard {left[0].shard.id} were merged by another merger: "
+                f"{error.message}",
+                read_version=current.version,
+            ) from error
+
+    def _left(self, current: Snapshot) -> tuple[WaitingGeneration, ...]:
+        merged = initialized(current).merged
+        return tuple(w for w in self.waiting if w.table.generation > merged.get(w.shard.id, 0))
+
+    def _merged(
+        self, current: Snapshot, left: tuple[WaitingGeneration, ...]
+    ) -> tuple[Snapshot, Landed]:
+        """Merge generations; rows that the table refuses are set aside, if that is wanted."""
+        refused: dict[int, str] = {}
+        while True:
+            rows = _read(current, left)
+            if len(set(rows.lacking)) > 1:
+                raise MixedColumnsError("Generations of one commit have different columns.")
+            held = {**_followers(current, rows), **refused}
+            chosen = rows.newest(_mask(rows, held) if held else None)
+            try:
+                return _land(current, left, rows, chosen, held)
+            except OF_ROWS as error:
+                # a constraint may have landed meanwhile
+                current = latest_snapshot(current.line)
+                if self._left(current) != left:
+                    raise
+                found = _refused_rows(current, chosen)
+                if not found:
+                    raise
+                if self.on_error == "raise":
+                    raise _cannot_be_merged(error, left, rows, found) from error
+                refused |= found
+
+
+def _read(current: Snapshot, waiting: Sequence[WaitingGeneration]) -> GenerationRows:
+    schema = current.manifest.schema
+    return GenerationRows.read(LocalRunner().map(partial(_opened, schema), waiting), schema)
+
+
+def _opened(schema: LanceSchema, generation: WaitingGeneration) -> Snapshot:
+    return open_generation(generation.shard, generation.table, schema)
+
+
+# ---- rows that are set aside
+
+
+def _mask(rows: GenerationRows, held: Mapping[int, str]) -> Mask:
+    mask = np.zeros(rows.keys.num_rows, bool)
+    mask[list(held)] = True
+    return mask
+
+
+def _followers(current: Snapshot, rows: GenerationRows) -> dict[int, str]:
+    """Return the rows whose key has a row in quarantine, which came before them."""
+    schema = current.manifest.schema
+    if not (schema.primary_key and quarantine_ids(current)):
+        return {}
+    keys, known = keys_in(rows.keys, schema), keys_in(read_quarantine(current).rows, schema)
+    places = np.flatnonzero(pc.is_in(keys, value_set=known))
+    return dict.fromkeys(places.tolist(), "follows a row of the same key into quarantine")
+
+
+def _set_aside(
+    waiting: Sequence[WaitingGeneration], rows: GenerationRows, held: Mapping[int, str]
+) -> pa.Table | None:
+    """Return held rows with where they come from and why, as a quarantine keeps them."""
+    if not held:
+        return None
+    mask = _mask(rows, held)
+    places = np.flatnonzero(mask)
+    origins = [waiting[number] for number in rows.generation[places]]
+    return with_facts(
+        rows.rows(mask),
+        [one.shard.id for one in origins],
+        [one.table.generation for one in origins],
+        [held[place] for place in places.tolist()],
+    )
+
+
+def _cannot_be_merged(
+    error: LancekitError,
+    waiting: Sequence[WaitingGeneration],
+    rows: GenerationRows,
+    found: Mapping[int, str],
+) -> LancekitError:
+    """Return the error for rows that a table refuses: the same kind, with shard, key and reason."""
+    at = rows.generation[min(found)]
+    same = {place: why for place, why in sorted(found.items()) if rows.generation[place] == at}
+    shown = dict(list(same.items())[:_SHOWN])
+    names = [field.name for field in rows.schema.primary_key] or rows.schema.names
+    keys = rows.rows(_mask(rows, shown)).select(names).to_pylist()
+    shard, generation = str(waiting[at].shard.id), waiting[at].table.generation
+    return type(error)(
+        f"Generation {generation} of shard {shard} cannot be merged: the table refuses "
+        f"{plural(len(same), 'row')}.",
+        details=[
+            *(
+                f"  the row with {cut(literals(key), _KEY_CHARACTERS)}: {why}"
+                for key, why in zip(keys, shown.values(), strict=True)
+            ),
+            *([f"  and {len(same) - _SHOWN} more"] if len(same) > _SHOWN else []),
+            "",
+        ],
+        hint="To merge all other rows and keep these rows for correction, pass "
+        'on_error="quarantine".',
+        **{
+            **error.context,
+            "shard": shard,
+            "generation": generation,
+            "keys": keys,
+            "reasons": list(shown.values()),
+        },
+    )
+
+
+# ---- one commit
+
+
+def _land(
+    current: Snapshot,
+    waiting: Sequence[WaitingGeneration],
+    rows: GenerationRows,
+    chosen: NewestRows,
+    held: Mapping[int, str],
+) -> tuple[Snapshot, Landed]:
+    check_writable(current)
+    engine = engine_of(current, waiting).engine
+    highest = {each.shard.id: each.table.generation for each in waiting}
+    marks = tuple(CompactedSsTable(*mark) for mark in highest.items())
+    with kept_in_quarantine(current, _set_aside(waiting, rows, held)) as kept:
+        work = _work_out(current, chosen, engine)
+        landed = land(current, work, (*marks, *kept), doing="merge_mem_wal")
+    for each, columns in zip(waiting, rows.replaced, strict=True):
+        if columns:
+            warn(
+                f"Generation {each.table.generation} of shard {each.shard.id} has other columns "
+                f"of the names {', '.join(map(repr, sorted(columns)))}: the table's were cast, or "
+                "dropped and added. The values of the generation were not merged."
+            )
+    return landed, Landed(
+        merged=tuple(waiting),
+        inserted=work.inserted,
+        updated=work.updated,
+        deleted=work.deleted,
+        quarantined=len(held),
+        engine=engine,
+    )
+
+
+def _work_out(current: Snapshot, rows: NewestRows, engine: EngineName) -> MergeWork:
+    live = partial(_source, rows.given, engine)
+    return work_out(current, live, rows.deleted, engine, lacking=rows.lacking)
+
+
+def _source(rows: NewestRows, engine: EngineName) -> Source:
+    if engine == "spark":  # the tasks read the generations
+        source: Source = spark_engine().source(ScannedRows(rows.scan(), rows.reader), None)
+        return source
+    return LocalSource(rows.reader(), options.source_memory_bytes)
+
+
+# ---- rows of generations that a table does not take, and why
+
+#: errors of a merge that a row may be the reason of
+OF_ROWS = (
+    ConstraintViolationError,
+    NullKeyError,
+    PredicateError,
+    SchemaMismatchError,
+    UnsupportedTypeError,
+)
+
+Check = Callable[[pa.RecordBatch], object]
+Refused = tuple[int, str]
+
+
+def _refused_rows(table: Snapshot, rows: NewestRows) -> dict[int, str]:
+    """Return the rows that a version does not take, by their places, and the reason for each.
+
+    Conditions of the whole table name no row.
+    """
+    checks, found = _Checks.of(table), dict[int, str]()
+    first = 0
+    for batch in rows.reader():
+        for row, reason in checks.refused(batch):
+            found.setdefault(int(rows.places[first + row]), reason)
+        first += batch.num_rows
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Checks:
+    """The checks of rows that a merge makes."""
+
+    schema: LanceSchema
+    constraints: RowConstraints
+    is_20: bool
+
+    @classmethod
+    def of(cls, table: Snapshot) -> _Checks:
+        manifest = table.manifest
+        is_20 = manifest.new_file_version == "2.0"
+        return cls(manifest.schema, RowConstraints.of(table), is_20)
+
+    def refused(self, batch: pa.RecordBatch) -> Iterator[Refused]:
+        """Yield the rows of a batch that fail a check; a row may come several times."""
+        for constraint, condition, _ in self.constraints.conditions:
+            try:
+                yield from _all(condition.broken.mask(batch), _breaks(constraint))
+            except PredicateError:
+                yield from _apart(batch, _single(constraint, condition))
+        sound = np.ones(batch.num_rows, bool)
+        for field in batch.schema:
+            if not field.nullable and ak.null_count(nulls := batch.column(field.name)):
+                sound &= ~nulls.is_null().to_numpy(zero_copy_only=False)
+                yield from _all(nulls.is_null(), f"column {field.name!r} takes no nulls")
+        left = ak.filter(batch, sound)
+        places = np.flatnonzero(sound)
+        yield from ((int(places[row]), reason) for row, reason in _apart(left, self._store))
+
+    def _store(self, batch: pa.RecordBatch) -> None:
+        """Bring rows into the form that files have."""
+        form = self.schema.to_arrow()
+        for rows in cast_all(plan_cast(form, form), [batch]):
+            for field in self.schema.fields:
+                if self.is_20 and field.children:
+                    deque(columns_of_20(rows.column(field.name), field), maxlen=0)
+
+
+def _all(mask: pa.Array, reason: str) -> Iterator[Refused]:
+    return ((int(row), reason) for row in np.flatnonzero(pc.fill_null(mask, False)))
+
+
+def _breaks(constraint: Constraint) -> str:
+    return f"breaks the constraint {constraint.name!r} ({constraint.condition})"
+
+
+def _single(constraint: Constraint, condition: Condition) -> Check:
+    def check(batch: pa.RecordBatch) -> None:
+        try:
+            broken = pc.any(condition.broken.mask(batch)).as_py()
+        except PredicateError as error:
+            cannot = f"the constraint {constraint.name!r} cannot be computed: {error.message}"
+            raise PredicateError(cannot) from error
+        if broken:
+            raise ConstraintViolationError(_breaks(constraint))
+
+    return check
+
+
+def _apart(batch: pa.RecordBatch, check: Check, first: int = 0) -> Iterator[Refused]:
+    """Yield the rows that fail a check which names none: halves of the rows are tried in turn."""
+    if not batch.num_rows:
+        return
+    try:
+        check(batch)
+    except OF_ROWS as error:
+        if batch.num_rows == 1:
+            yield first, _in_a_line(error)
+            return
+        half = batch.num_rows // 2
+        yield from _apart(batch.slice(0, half), check, first)
+        yield from _apart(batch.slice(half), check, first + half)
+
+
+def _in_a_line(error: LancekitError) -> str:
+    return " ".join(error.message.split())

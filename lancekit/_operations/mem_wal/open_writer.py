@@ -1,0 +1,105 @@
+"""Open the writer of a shard."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from lancekit._commit.protocol import check_writable
+from lancekit._operations.constraints.of_rows import RowConstraints
+from lancekit._operations.mem_wal.claim import claim
+from lancekit._operations.mem_wal.flush import Flushes
+from lancekit._operations.mem_wal.initialize import initialized
+from lancekit._operations.mem_wal.log_watch import LogWatch
+from lancekit._operations.mem_wal.log_writer import LogWriter
+from lancekit._operations.mem_wal.settings import WriterSettings
+from lancekit._operations.mem_wal.shard_rows import ShardRows
+from lancekit._operations.mem_wal.shares import Share, share_of, spec_of
+from lancekit._operations.mem_wal.table_watch import TableWatch
+from lancekit._operations.mem_wal.writer import Writer
+from lancekit._operations.unmerged.lost import check_shards
+from lancekit._shards.manifests import latest
+from lancekit._shards.shard import shard_of
+from lancekit._versions.snapshot import Snapshot
+
+__all__ = ["open_writer"]
+
+
+def open_writer(
+    snapshot: Snapshot,
+    shard_id: UUID,
+    settings: WriterSettings,
+    share: Share | None = None,
+    *,
+    sealed: bool = False,
+    after: int | None = None,
+    seen: Snapshot | None = None,
+) -> tuple[Writer, ShardRows]:
+    """Take a shard from whoever has it; return its writer, and what brings rows into its form.
+
+    Parameters
+    ----------
+    snapshot
+        The table's newest version: rows have its columns, until the writer is opened anew.
+    shard_id
+        The shard, which need not be there.
+    settings
+        What the writer keeps to.
+    share
+        What the shard's rows have in common, if who asks knows.
+    sealed
+        Take a sealed shard, too: its log can have rows that are in no generation.
+    after
+        The epoch that the caller saw, as `claim` takes it.
+    seen
+        A later version of the same table, as `TableWatch` takes it.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The table has no shards.
+    FencedError, ShardError, CorruptFileError
+        As `claim` has them.
+    """
+    details = initialized(snapshot)
+    check_writable(snapshot)
+    manifest = snapshot.manifest
+    shard, spec = shard_of(snapshot.store, shard_id), spec_of(details)
+    newest = latest(shard)
+    if newest is None and shard_id in details.merged:
+        every = details.merged.keys() - {shard_id}
+        check_shards(snapshot, every)
+    share = share or share_of(shard_id, spec, newest)
+    constraints, version = RowConstraints.of(snapshot), manifest.new_file_version
+    rows = ShardRows(manifest.schema, shard_id, share, constraints, version)
+    watch = TableWatch(snapshot, shard, seen)
+    watch.check()
+    claimed = claim(
+        shard,
+        rows.schema,
+        merged=details.merged.get(shard_id, 0),
+        spec_id=spec.spec_id if spec else 0,
+        values=share.values if spec and share else (),
+        sealed=sealed,
+        after=after,
+    )
+    last = claimed.position - 1
+    watch.log = LogWatch(shard, claimed.epoch, claimed.manifest_version, last)
+    log = LogWriter(
+        shard,
+        rows.schema,
+        epoch=claimed.epoch,
+        position=claimed.position,
+        table=watch,
+        retries=settings.max_wal_persist_retries,
+        base_delay=settings.wal_persist_retry_base_delay_ms / 1000,
+    )
+    flushes = Flushes(
+        shard=shard,
+        epoch=claimed.epoch,
+        schema=manifest.schema,
+        # files of 2.0 have no null structs, which are what deleted rows have
+        storage_version="2.1" if version == "2.0" else version,
+        table=snapshot.line,
+        watch=watch,
+    )
+    return Writer(log, flushes, claimed, settings), rows

@@ -1,0 +1,317 @@
+"""Rows that leave a quarantine: they are put back into the table, or discarded.
+
+One commit has the rows, the marks of the tables that are emptied, and the mark of a new table with
+the rows that stay.  See docs/format/memwal.md, 10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit import _arrow_compute as pc
+from lancekit import _arrow_kernels as ak
+from lancekit._commit.protocol import check_writable
+from lancekit._format.extensions import resolved_schema
+from lancekit._format.operation_parts import CompactedSsTable
+from lancekit._format.schema import LanceSchema
+from lancekit._legible import literals
+from lancekit._operations.common.retry import RetryPolicy, retried
+from lancekit._operations.mem_wal.merge_work import land, work_out
+from lancekit._operations.mem_wal.quarantine import (
+    OWN,
+    ROW,
+    Quarantined,
+    kept_in_quarantine,
+    keys_in,
+)
+from lancekit._operations.mem_wal.shard_rows import cast_columns, opened_rows
+from lancekit._operations.unmerged.quarantined import EMPTIED, quarantine_ids
+from lancekit._pipeline.casts.batches import cast_all
+from lancekit._pipeline.casts.plan import plan_cast
+from lancekit._pipeline.merge.plan import MergeWork
+from lancekit._pipeline.source import LocalSource
+from lancekit._shards.schema import TOMBSTONE, primary_key
+from lancekit._versions.listing import latest_snapshot
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import IncompatibleConflictError, InvalidArgumentError
+from lancekit.options import options
+
+__all__ = ["Leaving", "discarded", "given_back", "leave_quarantine"]
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Leaving(NamedTuple):
+    """Rows that are to leave a quarantine.
+
+    Attributes
+    ----------
+    quarantine
+        The quarantine as it was read.
+    leave
+        Which of its rows leave.
+    rows
+        What comes into the table for them, with the columns of the table; ``None`` for nothing.
+    deleted
+        The keys that are deleted in the table for them.
+    """
+
+    quarantine: Quarantined
+    leave: Mask
+    rows: pa.Table | None
+    deleted: pa.Table | None
+
+
+def given_back(quarantine: Quarantined, given: Any = None) -> Leaving:
+    """Return what is put back.
+
+    Parameters
+    ----------
+    quarantine
+        The quarantine.
+    given
+        Corrected rows of any kind, all rows as they are by default.  Rows with the column `ROW`
+        stand for the rows of these numbers; other rows stand for the rows of the same key.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A row is not in the quarantine, or does not say for which row it stands; or it has a number,
+        and the newest row of its key is not among the rows; or rows of several keys were corrected
+        to one key.
+    InvalidTypeError, SchemaMismatchError
+        The rows cannot be read, or do not fit the table.
+    """
+    schema = quarantine.snapshot.manifest.schema
+    rows = quarantine.rows if given is None else _opened(quarantine, given)
+    leave = _named(quarantine, rows)
+    if given is not None and ROW in rows.column_names and schema.primary_key:
+        _check_apart(quarantine, rows)
+    marks = _marks(rows)
+    newest = _last_of_each_key(rows, schema)
+    form = schema.to_arrow()
+    columns = [name for name in rows.column_names if name not in (*OWN, ROW)]
+    live = ak.filter(rows.select(columns), newest & ~marks)
+    cast = cast_all(plan_cast(live.schema, form), live.to_batches())
+    keys = [field.name for field in primary_key(schema)]
+    deleted = ak.filter(rows.select(keys), newest & marks) if keys else None
+    return Leaving(quarantine, leave, pa.Table.from_batches(cast, form), deleted)
+
+
+def discarded(quarantine: Quarantined, given: Any) -> Leaving:
+    """Return what is discarded: rows are named as for `given_back`, by key or number."""
+    rows = _opened(quarantine, given, only_names=True)
+    return Leaving(quarantine, _named(quarantine, rows), None, None)
+
+
+def _opened(quarantine: Quarantined, given: Any, *, only_names: bool = False) -> pa.Table:
+    """Read rows of any kind; keys and numbers get the types that the quarantine has."""
+    schema, known = quarantine.snapshot.manifest.schema, quarantine.rows.schema
+    reader = opened_rows(given, None, resolved_schema(known))
+    names = reader.schema.names
+    keys = [field.name for field in primary_key(schema)]
+    wanted = [name for name in known.names if name in names]
+    if only_names:
+        wanted = [ROW] if ROW in names else keys
+    elif unknown := [name for name in names if name not in known.names]:
+        raise InvalidArgumentError(
+            f"The rows have a column {unknown[0]!r}, which the table does not have.",
+            hint="Leave the column out.",
+            column=unknown[0],
+        )
+    if ROW not in names and not (keys and set(keys) <= set(names)):
+        raise InvalidArgumentError(
+            "The rows do not say for which rows in quarantine they stand.",
+            hint=f"Pass rows of to_table(), with their column {ROW!r}"
+            + (f", or with the key {', '.join(map(repr, keys))}." if keys else "."),
+        )
+    rows = cast_columns(reader, wanted, known)
+    if ROW in names:  # a user may have sorted them otherwise, and the newest row of a key counts
+        rows = ak.take(rows, np.argsort(rows.column(ROW).to_numpy(), kind="stable"))
+    return rows
+
+
+def _named(quarantine: Quarantined, rows: pa.Table) -> Mask:
+    """Return the rows of a quarantine that rows stand for, with all other rows of their keys."""
+    schema, kept = quarantine.snapshot.manifest.schema, quarantine.rows
+    leave = np.zeros(kept.num_rows, bool)
+    if ROW in rows.column_names:
+        leave[_places(rows, kept)] = True
+        if not schema.primary_key:
+            return leave
+        _check_newest(kept, leave, schema)
+        keys = keys_in(ak.filter(kept, leave), schema)
+    else:
+        keys = keys_in(rows, schema)
+        _check_known(rows, keys, keys_in(kept, schema), schema)
+    return leave | _among(keys_in(kept, schema), keys)
+
+
+def _places(rows: pa.Table, kept: pa.Table) -> npt.NDArray[np.int64]:
+    numbers = rows.column(ROW).to_numpy()
+    first = kept.column(ROW)[0].as_py() if kept.num_rows else 0
+    places: npt.NDArray[np.int64] = numbers - first
+    lost = numbers[~((places >= 0) & (places < kept.num_rows))]
+    if len(lost):
+        raise InvalidArgumentError(
+            f"The quarantine has no row {lost[0]}.",
+            hint=f"Pass numbers of the column {ROW!r} of this quarantine's to_table(): numbers "
+            "of an earlier reading do not count.",
+            row=float(lost[0]),
+        )
+    return places
+
+
+def _check_newest(kept: pa.Table, leave: Mask, schema: LanceSchema) -> None:
+    """Refuse an older row of a key without the newest one: that would leave unseen."""
+    keys = keys_in(kept, schema).to_pylist()
+    newest = {key: place for place, key in enumerate(keys)}
+    for place in np.flatnonzero(leave):
+        last = newest[keys[place]]
+        if not leave[last]:
+            key = _key_at(kept, last, schema)
+            numbers = kept.column(ROW)
+            raise InvalidArgumentError(
+                f"The row with {ROW} {numbers[place]} is not the newest row of {literals(key)} in "
+                f"quarantine: the row with {ROW} {numbers[last]} is, and it was not passed.",
+                hint="All rows of a key leave together. Pass the newest row of the key, too.",
+                key=key,
+            )
+
+
+def _check_apart(quarantine: Quarantined, rows: pa.Table) -> None:
+    """Refuse rows of several keys that were corrected to one key: only one of them would count."""
+    schema, kept = quarantine.snapshot.manifest.schema, quarantine.rows
+    before = ak.take(keys_in(kept, schema), _places(rows, kept)).to_pylist()
+    first: dict[object, int] = {}
+    for place, key in enumerate(keys_in(rows, schema).to_pylist()):
+        other = first.setdefault(key, place)
+        if before[other] != before[place]:
+            same = _key_at(rows, place, schema)
+            numbers = rows.column(ROW)
+            raise InvalidArgumentError(
+                f"The rows with {ROW} {numbers[other]} and {numbers[place]} were corrected to one "
+                f"key, {literals(same)}.",
+                hint="Give each row a key of its own, or discard all but one of them.",
+                key=same,
+            )
+
+
+def _check_known(rows: pa.Table, keys: pa.Array, known: pa.Array, schema: LanceSchema) -> None:
+    lost = np.flatnonzero(~_among(keys, known))
+    if len(lost):
+        key = _key_at(rows, int(lost[0]), schema)
+        raise InvalidArgumentError(
+            f"The quarantine has no row with {literals(key)}.",
+            hint="Write rows that are not in the quarantine with merge_insert.",
+            key=key,
+        )
+
+
+def _key_at(rows: pa.Table, place: int, schema: LanceSchema) -> dict[str, Any]:
+    names = [field.name for field in primary_key(schema)]
+    (key,) = rows.select(names).slice(place, 1).to_pylist()
+    found: dict[str, Any] = key
+    return found
+
+
+def _among(values: pa.Array, known: pa.Array) -> Mask:
+    found: Mask = pc.is_in(values, value_set=known).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _marks(rows: pa.Table) -> Mask:
+    if TOMBSTONE not in rows.column_names:
+        return np.zeros(rows.num_rows, bool)
+    marks: Mask = pc.fill_null(rows.column(TOMBSTONE), False).to_numpy()
+    return marks
+
+
+def _last_of_each_key(rows: pa.Table, schema: LanceSchema) -> Mask:
+    if not schema.primary_key:
+        return np.ones(rows.num_rows, bool)
+    last = {key: place for place, key in enumerate(keys_in(rows, schema).to_pylist())}
+    newest = np.zeros(rows.num_rows, bool)
+    newest[list(last.values())] = True
+    return newest
+
+
+def leave_quarantine(
+    snapshot: Snapshot, leaving: Leaving, policy: RetryPolicy
+) -> tuple[Snapshot, int]:
+    """Take rows out of a quarantine, and bring what stands for them into the table: one commit.
+
+    Returns
+    -------
+    tuple
+        The version that has landed, and the number of rows that left the quarantine.
+
+    Raises
+    ------
+    IncompatibleConflictError
+        The quarantine changed since it was read.
+    ConstraintViolationError
+        A row still breaks a constraint.  Nothing is changed.
+    RetriesExhaustedError
+        Others changed the same rows before every attempt.
+    """
+    if not leaving.leave.any():
+        return snapshot, 0
+    emptied = [leaving.quarantine.ids[place] for place in np.unique(_tables(leaving))]
+
+    def attempt(current: Snapshot) -> Snapshot:
+        _check_unchanged(leaving, current, emptied)
+        check_writable(current)
+        try:
+            return _land(current, leaving, emptied)
+        except IncompatibleConflictError:
+            _check_unchanged(leaving, latest_snapshot(current.line), emptied)
+            raise
+
+    landed, _ = retried(latest_snapshot(snapshot.line), attempt, policy)
+    return landed, int(leaving.leave.sum())
+
+
+def _tables(leaving: Leaving) -> npt.NDArray[np.int64]:
+    return leaving.quarantine.table[leaving.leave]
+
+
+def _check_unchanged(leaving: Leaving, current: Snapshot, emptied: Sequence[UUID]) -> None:
+    """Raise if the rows left meanwhile, or if the table has other columns now."""
+    same_columns = leaving.quarantine.snapshot.manifest.schema == current.manifest.schema
+    if same_columns and quarantine_ids(current) >= set(emptied):
+        return
+    what = "rows were put back or discarded" if same_columns else "the table has other columns"
+    raise IncompatibleConflictError(
+        f"The quarantine of {current.line.uri} changed since it was read: {what}.",
+        hint="Read the quarantine again: ds.mem_wal_quarantine().",
+        uri=current.line.uri,
+    )
+
+
+def _land(current: Snapshot, leaving: Leaving, emptied: Sequence[UUID]) -> Snapshot:
+    quarantine, leave = leaving.quarantine, leaving.leave
+    stay = np.isin(quarantine.table, np.unique(_tables(leaving))) & ~leave
+    kept = ak.filter(quarantine.rows.drop_columns([ROW]), stay)
+    marks = tuple(CompactedSsTable(one, EMPTIED) for one in emptied)
+    with kept_in_quarantine(current, kept) as rest:
+        work = _work_out(current, leaving)
+        return land(current, work, (*marks, *rest), doing="mem_wal_quarantine")
+
+
+def _work_out(current: Snapshot, leaving: Leaving) -> MergeWork:
+    rows, deleted = leaving.rows, leaving.deleted
+    if rows is None:
+        return MergeWork()
+    none = pa.table({})
+    return work_out(
+        current,
+        lambda: LocalSource(rows.to_reader(), options.source_memory_bytes),
+        none if deleted is None else deleted,
+    )

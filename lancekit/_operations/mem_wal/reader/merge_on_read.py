@@ -1,0 +1,213 @@
+"""A scan of a table and its shards, as one scan.
+
+What shards hold are further fragments, and a filter lets of each key only the newest row pass.  So
+columns, filters, limits and searches are those of any scan, and so is how it is run on Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit import _arrow_compute as pc
+from lancekit import _arrow_kernels as ak
+from lancekit._arrow_values import arrow_of, booleans_of, numbers_of, scalar_of
+from lancekit._format import row_address
+from lancekit._format.column_names import ROW_ADDRESS
+from lancekit._format.schema import LanceSchema
+from lancekit._operations.mem_wal.reader.newest import newest_only
+from lancekit._operations.mem_wal.reader.parts import FIRST_ID
+from lancekit._operations.mem_wal.reader.sources import ReadSet
+from lancekit._scan.expressions.nodes import Apply, Expr, FieldRef, columns_of
+from lancekit._scan.expressions.predicate import ComputedColumn, Predicate
+from lancekit._scan.external_table import ExternalTable
+from lancekit._scan.fragments.blobs import blob_view
+from lancekit._scan.fragments.reader import META_COLUMNS
+from lancekit._scan.fragments.source import FragmentSource
+from lancekit._scan.fulltext.search import FullTextSearch
+from lancekit._scan.index_lookup import IndexLookup, lookup_of
+from lancekit._scan.nearest.search import NearestSearch
+from lancekit._scan.outputs import Output
+from lancekit._scan.read import Read
+from lancekit._scan.scan import Scan
+from lancekit.errors import InvalidArgumentError, LancekitError, UnsupportedFeatureError
+
+__all__ = ["GENERATION", "generation_output", "merged_scan", "parts_for"]
+
+#: the column that tells which generation a row is from; 0 is the table itself
+GENERATION = pa.field("_memtable_gen", pa.uint64(), nullable=False)
+
+
+#: the column of rows' addresses, which tell what a row is from
+_ADDRESS = FieldRef(pa.uint64(), ROW_ADDRESS)
+
+
+def _of_table(values: pa.Array, addresses: pa.Array) -> pa.Array:
+    """Return values of the table's own rows; rows of shards have none."""
+    outside = booleans_of(_fragment_ids(addresses) >= FIRST_ID)
+    return pc.if_else(outside, scalar_of(None, values.type), values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Generations:
+    """Tells of addresses the generations that the rows are from."""
+
+    generations: tuple[int, ...]
+
+    def __call__(self, addresses: pa.Array) -> pa.Array:
+        """Return the generation of each row, 0 for rows of the table."""
+        ids = _fragment_ids(addresses).astype(np.int64)
+        numbers = np.array([*self.generations, 0], np.uint64)
+        return arrow_of(numbers[np.where(ids >= FIRST_ID, ids - FIRST_ID, len(numbers) - 1)])
+
+
+def _fragment_ids(addresses: pa.Array) -> np.ndarray:
+    return row_address.fragment_ids(numbers_of(addresses))
+
+
+def generation_output(of: ReadSet) -> Output:
+    """Return the column that tells which generation a row is from."""
+    made = Apply(GENERATION.type, _Generations(of.generations), (_ADDRESS,))
+    return Output(GENERATION, _column(GENERATION.name, made))
+
+
+def _column(name: str, expr: Expr) -> ComputedColumn:
+    return ComputedColumn(sql=name, expr=expr, columns=columns_of(expr))
+
+
+def _with_tables(
+    lookup: IndexLookup, tables: Iterable[ExternalTable], schema: LanceSchema
+) -> IndexLookup:
+    """Return a lookup that queries the indices of generations, too, for the same columns.
+
+    What is found is filtered again: it may not be the newest row of its key.
+    """
+    others = {}
+    for table in tables:
+        found = lookup_of(
+            table.snapshot,
+            lookup.segments,
+            lookup.asked,
+            indexed_only=lookup.indexed_only,
+            schema=schema,
+        )
+        if found is not None:
+            others[table.fragment_id] = found
+    return replace(lookup, others=others, filtered=True)
+
+
+def merged_scan(scan: Scan, of: ReadSet, blob_handling: str | None = None) -> Scan:
+    """Return a scan of a table and its shards, from one of the table alone.
+
+    Rows of shards come first, the newest of them before the others.
+
+    Parameters
+    ----------
+    scan
+        A scan of the version that `of` has.
+    of
+        The version, and what is not merged into it.
+    blob_handling
+        How the scan shows blobs, as `blob_view` takes it.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A filter or an expression names a hidden column, which rows of shards do not have.
+    UnsupportedFeatureError
+        The table has fragments whose numbers are those of shards.
+    """
+    request = scan.request
+    search = cast("FullTextSearch | NearestSearch | None", scan.search)
+    if request.predicate is not None:
+        _check_stored("The filter", request.predicate.columns, of)
+    outputs = tuple(_output(output, of) for output in request.outputs)
+    predicate = request.predicate
+    early = search is None or search.prefilter
+    if early:  # else rows that the filter does not want take their places among the nearest
+        of = parts_for(of, predicate)
+    if not of.parts:
+        return replace(scan, request=replace(request, outputs=outputs))
+    _check_ids(of)
+    if of.newest is not None and search is None:
+        predicate = newest_only(of.newest, of.base.row_schema, predicate)
+    elif of.newest is not None and search is not None:
+        search = replace(search, among=partial(newest_only, of.newest, of.base.row_schema))
+    fragments = [
+        replace(source, schema=blob_view(source.schema, blob_handling)) for source in of.fragments
+    ]
+    tables, lookup = tuple(_indexed_parts(of, fragments)), scan.read.lookup
+    return replace(
+        scan,
+        read=Read(
+            (*fragments, *scan.sources),
+            lookup=lookup and _with_tables(lookup, tables, of.base.manifest.schema),
+            tables=tables,
+        ),
+        request=replace(request, outputs=outputs, predicate=predicate),
+        search=search,
+    )
+
+
+def _indexed_parts(of: ReadSet, fragments: Iterable[FragmentSource]) -> Iterator[ExternalTable]:
+    """Yield the generations that have indices of their own."""
+    for part, source in zip(of.parts, fragments, strict=True):
+        with suppress(LancekitError, OSError):  # its rows are read, and tell what is wrong
+            if part.table is not None and part.table.indices:
+                yield ExternalTable(source, part.table)
+
+
+def _check_ids(of: ReadSet) -> None:
+    if int(max(of.base.manifest.fragments.ids, default=0)) >= FIRST_ID:
+        raise UnsupportedFeatureError(
+            f"{of.base.called} has fragments whose ids are above {FIRST_ID}.",
+            hint="Write its rows to a new dataset.",
+        )
+
+
+def _check_stored(what: str, columns: Collection[str], of: ReadSet) -> None:
+    hidden = sorted(set(columns) & META_COLUMNS.keys() - set(of.base.manifest.schema.names))
+    if hidden:
+        raise InvalidArgumentError(
+            f"{what} names {hidden[0]}, which rows of shards do not have.",
+            hint="Leave it out, or read the table without its shards.",
+            column=hidden[0],
+        )
+
+
+def _output(output: Output, of: ReadSet) -> Output:
+    """Return an output of which rows of shards are null if it is hidden."""
+    if output.field is GENERATION:
+        return output
+    if output.expression is not None:
+        _check_stored(f"Column {output.field.name!r}", output.inputs, of)
+        return output
+    if output.column not in META_COLUMNS or output.column in of.base.manifest.schema:
+        return output
+    values = FieldRef(output.field.type, output.column)
+    hidden = Apply(values.type, _of_table, (values, _ADDRESS))
+    return replace(output, expression=_column(output.column, hidden))
+
+
+def parts_for(of: ReadSet, predicate: Predicate | None) -> ReadSet:
+    """Return what is left if parts are left out none of whose keys a filter wants.
+
+    These have no row that is wanted, and none that is newer than such a row.
+    """
+    if not of.parts or len(of.keys) != 1 or predicate is None:
+        return of
+    from lancekit._scan.expressions.bounds import comparisons  # loads all kernels
+
+    (key,) = of.keys
+    if key not in predicate.schema.names or not comparisons(predicate.expr, key):
+        return of
+    ends = zip(*(part.range_of_keys() for part in of.parts), strict=True)
+    least, greatest = map(ak.concat_arrays, ends)
+    may = predicate.may_want(key, least, greatest)
+    return replace(of, parts=tuple(part for part, kept in zip(of.parts, may, strict=True) if kept))

@@ -1,0 +1,300 @@
+"""Damaged and missing files of write-ahead logs: moved aside, so that the logs can be used again.
+
+See docs/format/memwal.md, 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from lancekit._format.mem_wal.names import (
+    ASIDE,
+    MANIFESTS,
+    entry_name,
+    generation_number,
+    manifest_name,
+    mem_wal_entry,
+    position,
+)
+from lancekit._format.mem_wal.shard_manifest import ShardManifest, parse_shard_manifest
+from lancekit._operations.mem_wal.claim import fence
+from lancekit._operations.mem_wal.damaged_generations import (
+    UNLISTED,
+    fault_of_generation,
+    listed_again,
+    of_entry,
+    of_generation,
+    replaced,
+)
+from lancekit._operations.mem_wal.initialize import initialized
+from lancekit._operations.mem_wal.set_aside import SetAside
+from lancekit._shards.aside import Note, put_note
+from lancekit._shards.by_id import entry_rows
+from lancekit._shards.entry import read_entry
+from lancekit._shards.log import contradiction, copy_aside, lost_end, positions, set_aside
+from lancekit._shards.manifests import change, latest, lost_manifests, put_next
+from lancekit._shards.schema import wal_schema
+from lancekit._shards.shard import Shard
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import CorruptFileError, RetriesExhaustedError, UnsupportedFeatureError
+
+__all__ = ["repair_logs"]
+
+
+def repair_logs(snapshot: Snapshot, shards: Iterable[Shard]) -> list[SetAside]:
+    """Move aside what is damaged in shards; shards without damage keep their writers.
+
+    Parameters
+    ----------
+    snapshot
+        The newest version of the table, which says what it has of each shard.
+    shards
+        The shards.
+    """
+    return [
+        _noted(snapshot, shard, found) for shard in shards for found in _repaired(snapshot, shard)
+    ]
+
+
+def _noted(snapshot: Snapshot, shard: Shard, found: SetAside) -> SetAside:
+    """Put a note beside a file that was moved: what the table had tells later which rows are newer.
+
+    A repair that is stopped before leaves a file without a note, whose rows go back if asked for.
+    """
+    entry = mem_wal_entry(snapshot.indices)
+    if found.file is not None and found.manifest is None and entry is not None:
+        note = Note(
+            version=snapshot.version,
+            logs=str(entry.uuid),
+            created=str(entry.created_at),
+            merged=initialized(snapshot).merged.get(shard.id, 0),
+            whole=found.reason in (lost_manifests(shard).message, UNLISTED),
+            done=found.rows == 0 and found.position is None,  # it was written again
+        )
+        put_note(shard, found.file.removeprefix(f"{shard.store.uri}/"), note)
+    return found
+
+
+def _repaired(snapshot: Snapshot, shard: Shard) -> Iterator[SetAside]:
+    merged = initialized(snapshot).merged.get(shard.id, 0)
+    found = _standing(shard)
+    if found.manifest is None:
+        if found.faulty or _lost_all(shard, merged):
+            yield from _begun_again(snapshot, shard, merged, found)
+        return
+    manifest, schema = found.manifest, snapshot.manifest.schema
+    form = wal_schema(schema)
+    damaged = [
+        (table, reason)
+        for table in manifest.sstables
+        if table.generation > merged and (reason := fault_of_generation(shard, table, schema))
+    ]
+    end = lost_end(shard, manifest, positions(shard))
+    stray: list[SetAside] = []
+    if not found.is_newest:
+        manifest = _put_over(shard, manifest, found.newest, merged)
+        if any(_faults(shard, manifest, form)):
+            manifest, stray = listed_again(snapshot, shard, manifest)
+    elif damaged or end or any(_faults(shard, manifest, form)):
+        # who writes to the shard has to stop: the place of its next entry is taken
+        manifest = change(shard, None, lambda now: replace(now, writer_epoch=now.writer_epoch + 1))
+    yield from _moved_manifests(shard, found)
+    if manifest is found.manifest:
+        return
+    for number, reason in list(_faults(shard, manifest, form)):
+        aside = set_aside(shard, number, manifest.writer_epoch)
+        yield of_entry(shard, number, reason, aside)
+    yield from stray
+    if end:
+        reason = f"The log ends before entry {end[-1]}, which a manifest tells of."
+        yield SetAside(
+            shard_id=str(shard.id),
+            position=end[0],
+            last_position=end[-1],
+            file=None,
+            reason=reason,
+        )
+    last = fence(shard, manifest)
+    change(shard, None, lambda now: replace(now, last_seen=last))
+    for table, reason in damaged:
+        yield from replaced(snapshot, shard, table, reason)
+
+
+def _lost_all(shard: Shard, merged: int) -> bool:
+    """Tell whether a shard without manifests had some."""
+    try:
+        return latest(shard) is None and merged > 0
+    except CorruptFileError:
+        return True
+
+
+def _moved_manifests(shard: Shard, found: _Standing) -> Iterator[SetAside]:
+    """Move faulty manifests aside; the log has what they said of rows."""
+    for version, reason in found.faulty.items():
+        with suppress(FileNotFoundError):  # a cleanup was first
+            file = f"{shard.store.uri}/{_moved_aside(shard, version)}"
+            yield SetAside(
+                shard_id=str(shard.id), manifest=version, file=file, reason=reason, rows=0
+            )
+
+
+# ---- the log
+
+
+def _faults(shard: Shard, manifest: ShardManifest, form: pa.Schema) -> Iterator[tuple[int, str]]:
+    """Yield the positions of entries that are to be replayed and cannot be, and why."""
+    numbers = positions(shard)
+    for number in range(manifest.replay_after + 1, max(numbers, default=0) + 1):
+        try:
+            entry_rows(read_entry(shard, number), form)
+        except FileNotFoundError:
+            yield number, f"{shard.store.uri}/{entry_name(number)} is missing."
+        except CorruptFileError as error:
+            yield number, error.message
+        except UnsupportedFeatureError:
+            continue
+
+
+# ---- a shard without a manifest that can be used
+
+
+def _begun_again(
+    snapshot: Snapshot, shard: Shard, merged: int, found: _Standing
+) -> Iterator[SetAside]:
+    """Begin a shard without manifests again, behind all that is left of it.
+
+    Files are copied before the manifest is put: nobody needs them after it, and a cleanup removes
+    them.
+    """
+    reason = lost_manifests(shard).message
+    numbers, epoch, generation = positions(shard), found.newest, merged
+    for number in numbers:
+        with suppress(CorruptFileError, UnsupportedFeatureError, FileNotFoundError):
+            entry = read_entry(shard, number)
+            epoch, generation = max(epoch, entry.epoch), max(generation, entry.generation or 0)
+            if entry.sentinel:
+                continue
+        yield of_entry(shard, number, reason, copy_aside(shard, number))
+    for folder in shard.store.list_folders(""):
+        own = generation_number(folder)
+        if own:
+            generation = max(generation, own)
+            yield of_generation(snapshot, shard, folder, reason)
+    before = ShardManifest(
+        shard=shard.id,
+        version=found.newest,
+        writer_epoch=epoch + 1,
+        current_generation=generation + 1,
+    )
+    last = fence(shard, before)
+    first = replace(before, version=found.newest + 1, replay_after=last, last_seen=last)
+    if put_next(shard, first) and not numbers:
+        yield SetAside(shard_id=str(shard.id), file=None, reason=reason)
+    yield from _moved_manifests(shard, found)
+
+
+# ---- manifests of a shard that are damaged, or that the log contradicts, and the one that stands
+# in
+#
+# See docs/format/memwal.md, 2.
+
+
+class _Standing(NamedTuple):
+    """The newest manifest of a shard that can be used.
+
+    Attributes
+    ----------
+    manifest
+        The manifest; ``None`` if there is none.
+    newest
+        The version of the newest manifest that is there, whatever its state; 0 if there is none.
+    faulty
+        Why each manifest that cannot be used is none: by version, newer ones first.
+    """
+
+    manifest: ShardManifest | None
+    newest: int
+    faulty: Mapping[int, str]
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether it is the newest one that is there."""
+        return self.manifest is not None and self.manifest.version == self.newest
+
+
+def _standing(shard: Shard) -> _Standing:
+    """Look for the newest manifest that is whole and that no entry of the log contradicts.
+
+    Older manifests need to be whole: a cleanup reads them.
+    """
+    names = shard.store.list_names(MANIFESTS)
+    versions = {position(name) for name in names if name.endswith(".binpb")} - {0}
+    found, faulty = None, dict[int, str]()
+    for version in sorted(versions, reverse=True):
+        where = f"{shard.store.uri}/{manifest_name(version)}"
+        try:
+            manifest = parse_shard_manifest(bytes(shard.store.read(manifest_name(version))), where)
+        except FileNotFoundError:  # a cleanup removed it
+            continue
+        except CorruptFileError as error:
+            faulty[version] = error.message
+            continue
+        if (manifest.version, manifest.shard) != (version, shard.id):
+            said = f"version {manifest.version} of shard {manifest.shard}"
+            faulty[version] = f"{where} is damaged: it says that it is {said}."
+        elif found is None:
+            if told := contradiction(shard, manifest):
+                faulty[version] = f"{where} and the write-ahead log contradict each other: {told}."
+            else:
+                found = manifest
+    return _Standing(found, max(versions, default=0), faulty)
+
+
+def _put_over(shard: Shard, manifest: ShardManifest, newest: int, merged: int) -> ShardManifest:
+    """Put a manifest on top of newer ones that are faulty; its epoch is above all that were.
+
+    What the manifest does not say of later generations, the log says, and the marks of the table.
+
+    Raises
+    ------
+    RetriesExhaustedError
+        Another writer was first.
+    """
+    epoch, done = manifest.writer_epoch + newest - manifest.version, manifest.replay_after
+    for number in positions(shard):
+        try:
+            entry = read_entry(shard, number)
+        except (CorruptFileError, UnsupportedFeatureError, FileNotFoundError):
+            continue
+        epoch = max(epoch, entry.epoch)
+        if entry.generation is not None and entry.generation <= merged:
+            done = max(done, number)
+    following = replace(
+        manifest,
+        version=newest + 1,
+        writer_epoch=epoch + 1,
+        replay_after=done,
+        current_generation=max(manifest.current_generation, merged + 1),
+        sstables=tuple(table for table in manifest.sstables if table.generation > merged),
+    )
+    if put_next(shard, following):
+        return following
+    raise RetriesExhaustedError(
+        f"Shard {shard.id} was changed by another writer while it was repaired.",
+        hint="Try again.",
+        shard=str(shard.id),
+    )
+
+
+def _moved_aside(shard: Shard, version: int) -> str:
+    """Move a manifest aside, durably; return its name there."""
+    name = manifest_name(version)
+    aside = f"{ASIDE}/{name}"
+    shard.store.put(aside, shard.store.read(name))
+    shard.store.delete(name)
+    return aside

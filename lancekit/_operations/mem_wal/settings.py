@@ -1,0 +1,195 @@
+"""Settings of writers of shards: their defaults, those of a table, and those that were given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from lancekit._checked import is_whole
+from lancekit._legible import shown
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+
+__all__ = ["WriterSettings", "given_settings", "settings_as_text", "writer_settings"]
+
+_MOST = (1 << 63) - 1
+#: what may be said of the graph of an index, and the reference's defaults
+_GRAPH: Mapping[str, int] = {"num_edges": 20, "ef_construction": 150, "max_level": 7}
+_GRAPHS, _GRAPHS_ARGUMENT = "hnsw.", "hnsw_params"
+
+
+def _at_least(least: int, default: int) -> Any:
+    return field(default=default, metadata={"least": least})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterSettings:
+    """How a writer of a shard works; names and defaults are the reference's.
+
+    Attributes
+    ----------
+    durable_write
+        Whether a put returns only once its rows are in the log.
+    max_wal_buffer_size, max_wal_flush_interval_ms
+        How many bytes, and how long, rows wait for the log at most.
+    max_wal_persist_retries, wal_persist_retry_base_delay_ms
+        How often an entry is put again that failed, and how long the first pause is.
+    max_memtable_size, max_memtable_rows, max_memtable_batches
+        With how many bytes, rows or batches a memtable becomes a generation.
+    max_unflushed_memtable_bytes
+        With how many bytes in memory puts wait.
+    manifest_scan_batch_size
+        Accepted: newest manifests are found in another way.
+    backpressure_log_interval_ms, stats_log_interval_ms
+        How often a writer tells of itself; 0 for never.
+    enable_memtable
+        Whether rows are kept in memory for readers.
+    graphs
+        Of indices of vectors, how the graphs of generations are made, by the index's name.
+    """
+
+    durable_write: bool = True
+    max_wal_buffer_size: int = _at_least(0, 10 << 20)
+    max_wal_flush_interval_ms: int = _at_least(0, 100)
+    max_wal_persist_retries: int = _at_least(0, 3)
+    wal_persist_retry_base_delay_ms: int = _at_least(0, 50)
+    max_memtable_size: int = _at_least(1, 256 << 20)
+    max_memtable_rows: int = _at_least(1, 100_000)
+    max_memtable_batches: int = _at_least(1, 8000)
+    max_unflushed_memtable_bytes: int = _at_least(1, 1 << 30)
+    manifest_scan_batch_size: int = _at_least(0, 2)
+    backpressure_log_interval_ms: int = _at_least(0, 30_000)
+    stats_log_interval_ms: int = _at_least(0, 60_000)
+    enable_memtable: bool = True
+    graphs: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            if "least" in one.metadata:
+                _check_number(one.name, getattr(self, one.name), one.metadata["least"])
+        if self.durable_write and not self.max_wal_flush_interval_ms:
+            raise InvalidArgumentError(
+                "durable_write is set, and max_wal_flush_interval_ms is 0.",
+                hint="Give an interval of 1 or more, or durable_write=False.",
+                argument="max_wal_flush_interval_ms",
+            )
+
+
+def _check_number(name: str, value: int, least: int) -> None:
+    if not least <= value <= _MOST:
+        raise InvalidArgumentError(
+            f"{name} is {value}.", hint=f"Give a number of {least} or more.", argument=name
+        )
+
+
+def _boolean(name: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value in ("true", "false"):  # as a table stores it
+        return bool(value == "true")
+    raise InvalidTypeError(f"{name} is {shown(value)}.", hint="Pass True or False.", argument=name)
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    if not is_whole(value):
+        raise InvalidTypeError(
+            f"{name} is {shown(value)}.", hint="Pass a whole number.", argument=name
+        )
+    return int(value)
+
+
+_PARSERS: Mapping[str, Callable[[str, Any], Any]] = {
+    one.name: _whole if "least" in one.metadata else _boolean
+    for one in fields(WriterSettings)
+    if one.name != "graphs"
+}
+
+
+def given_settings(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return which settings of a writer a call was given, of all of its arguments."""
+    names = {*_PARSERS, _GRAPHS_ARGUMENT}
+    return {name: said for name, said in arguments.items() if name in names and said is not None}
+
+
+def writer_settings(
+    defaults: Mapping[str, str], given: Mapping[str, Any] | None = None
+) -> WriterSettings:
+    """Return the settings of a writer.
+
+    Parameters
+    ----------
+    defaults
+        Those of the table, as text.  Names that are not known are left out.
+    given
+        Those of the call (`given_settings`), by the names of its arguments.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A value cannot be used, or there is no such setting of a graph.
+    InvalidTypeError
+        A value is of the wrong type.
+
+    Examples
+    --------
+    >>> writer_settings({"max_memtable_rows": "7"}, {"durable_write": True}).max_memtable_rows
+    7
+    """
+    said = dict(given or {})
+    graphs = {**_stored_graphs(defaults), **_graphs(said.pop(_GRAPHS_ARGUMENT, {}))}
+    known = {name: value for name, value in defaults.items() if name in _PARSERS}
+    values = {name: _PARSERS[name](name, value) for name, value in {**known, **said}.items()}
+    return WriterSettings(**values, graphs=graphs)
+
+
+def _stored_graphs(defaults: Mapping[str, str]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for name, value in defaults.items():
+        index, _, setting = name.removeprefix(_GRAPHS).rpartition(".")
+        if name.startswith(_GRAPHS) and setting in _GRAPH:
+            found.setdefault(index, dict(_GRAPH))[setting] = _whole(name, value)
+    return found
+
+
+def _graphs(given: Any) -> dict[str, dict[str, int]]:
+    if not isinstance(given, Mapping) or not all(
+        isinstance(one, Mapping) for one in given.values()
+    ):
+        raise InvalidTypeError(
+            f"hnsw_params is {shown(given)}.",
+            hint='Pass a dictionary for each index: {"vectors": {"num_edges": 20}}.',
+            argument="hnsw_params",
+        )
+    unknown = [(index, name) for index, one in given.items() for name in one if name not in _GRAPH]
+    if unknown:
+        index, name = unknown[0]
+        raise InvalidArgumentError(
+            f"hnsw_params has {shown(name)} for index {shown(index)}.",
+            hint=f"Known are {', '.join(_GRAPH)}.",
+            argument="hnsw_params",
+        )
+    return {
+        str(index): {
+            **_GRAPH,
+            **{name: _whole(f"{name} of hnsw_params", value) for name, value in one.items()},
+        }
+        for index, one in given.items()
+    }
+
+
+def settings_as_text(settings: WriterSettings) -> dict[str, str]:
+    """Return settings as a table stores them: all of them.
+
+    Examples
+    --------
+    >>> settings_as_text(WriterSettings())["durable_write"]
+    'true'
+    """
+    text = {name: str(getattr(settings, name)).lower() for name in _PARSERS}
+    if not settings.stats_log_interval_ms:  # what never happens has no interval
+        del text["stats_log_interval_ms"]
+    for index, graph in settings.graphs.items():
+        text.update({f"{_GRAPHS}{index}.{name}": str(value) for name, value in graph.items()})
+    return text

@@ -1,0 +1,185 @@
+"""What shards a table has, and how far they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from lancekit._display import Displayed
+from lancekit._format.mem_wal.shard_manifest import ShardManifest
+from lancekit._legible import shown
+from lancekit._operations.unmerged.lost import check_shards, lost_shards
+from lancekit._operations.unmerged.marks import Marks
+from lancekit._operations.unmerged.waiting_rows import WaitingRows
+from lancekit._shards.entry import count_entry_rows
+from lancekit._shards.log import positions
+from lancekit._shards.manifests import latest
+from lancekit._shards.shard import Shard, shards_of
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError
+
+__all__ = ["Generation", "ShardInfo", "Shards", "shard_infos"]
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A generation that a shard lists.
+
+    `merged` tells whether the version has its rows already; `rows` and `bytes` are those that its
+    writer told, hidden rows and tombstones included.
+    """
+
+    number: int
+    path: str
+    merged: bool
+    rows: int | None = None
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardInfo:
+    """A shard, as its newest manifest and the version tell of it.
+
+    Attributes
+    ----------
+    shard_id
+        Its UUID.
+    spec_id, values
+        The sharding spec that gives it rows, 0 if none does, and what the spec's fields are for
+        them, by the ids of the fields: bytes.
+    version, epoch, sealed
+        Of the newest manifest, of the writer who has it, and whether nobody may write to it.
+    current_generation
+        The number of the next generation.
+    merged_generation
+        Up to which generation the version has its rows.
+    generations
+        Those that are written and listed.
+    log_entries
+        How many entries of the log no generation has, up to the last one with rows; sentinels of
+        writers among them.
+    """
+
+    shard_id: str
+    spec_id: int
+    values: Mapping[str, Any] = field(default_factory=dict)
+    version: int
+    epoch: int
+    sealed: bool
+    current_generation: int
+    merged_generation: int
+    generations: tuple[Generation, ...]
+    log_entries: int
+
+    @property
+    def unmerged_generations(self) -> tuple[Generation, ...]:
+        """The generations whose rows the version does not have."""
+        return tuple(one for one in self.generations if not one.merged)
+
+
+class Shards(Displayed, list[ShardInfo]):
+    """The shards of a table, by their ids: a list with a card."""
+
+    #: the rows that wait, for the card
+    waiting: WaitingRows = WaitingRows()
+
+    def _plain(self) -> str:
+        return ", ".join(one.shard_id for one in self) or "no shards"
+
+
+def shard_infos(snapshot: Snapshot) -> Shards:
+    """Return what is known of each shard of a version's branch, by their ids.
+
+    Raises
+    ------
+    CorruptFileError
+        The newest manifest of a shard is damaged, or a shard is gone.
+    """
+    marks = Marks(snapshot)
+    manifests = {s: m for s in shards_of(snapshot.store) if (m := latest(s)) is not None}
+    check_shards(snapshot, {shard.id for shard in manifests})
+    return Shards(_info(shard, manifest, marks) for shard, manifest in manifests.items())
+
+
+def _info(shard: Shard, manifest: ShardManifest, marks: Marks) -> ShardInfo:
+    return ShardInfo(
+        shard_id=str(shard.id),
+        spec_id=manifest.spec_id,
+        values=manifest.values,
+        version=manifest.version,
+        epoch=manifest.writer_epoch,
+        sealed=manifest.sealed,
+        current_generation=manifest.current_generation,
+        merged_generation=marks.merged.get(shard.id, 0),
+        generations=tuple(
+            Generation(
+                one.generation,
+                one.path,
+                marks.has(shard.id, one.generation),
+                one.physical_rows,
+                one.in_memory_bytes,
+            )
+            for one in manifest.sstables
+        ),
+        log_entries=_entries(shard, manifest),
+    )
+
+
+def _entries(shard: Shard, manifest: ShardManifest) -> int:
+    """Count the entries up to the last one with rows: mostly one entry is read."""
+    numbers = [number for number in positions(shard) if number > manifest.replay_after]
+    while numbers and not _has_rows(shard, numbers[-1]):
+        numbers.pop()
+    return len(numbers)
+
+
+def _has_rows(shard: Shard, number: int) -> bool:
+    try:
+        return count_entry_rows(shard, number) > 0
+    except FileNotFoundError:  # a cleanup removed it
+        return False
+    except CorruptFileError:
+        return True
+
+
+def chosen_shards(snapshot: Snapshot, ids: Any = None, *, lost: bool = False) -> list[Shard]:
+    """Return the shards of a version's branch that a caller names, all by default.
+
+    With `lost` all are also those that are gone, and no error.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is no such shard, or it is no id of one.
+    CorruptFileError
+        A shard is gone.
+    """
+    every = shards_of(snapshot.store)
+    if ids is None:
+        if lost:
+            listed = {shard.id for shard in every}
+            return every + [one for one in lost_shards(snapshot) if one.id not in listed]
+        check_shards(snapshot)
+        return every
+    if isinstance(ids, str | UUID) or not isinstance(ids, Iterable):
+        raise InvalidTypeError(f"shards is {shown(ids)}.", hint="Pass a list of the ids of shards.")
+    by_id = {shard.id: shard for shard in every}
+    wanted = [_id_of(one) for one in ids]
+    if unknown := [one for one in wanted if one not in by_id]:
+        raise InvalidArgumentError(
+            f"{snapshot.line.uri} has no shard {unknown[0]}.",
+            hint="ds.mem_wal_shards() lists those that there are.",
+            shard=str(unknown[0]),
+        )
+    return [by_id[one] for one in dict.fromkeys(wanted)]
+
+
+def _id_of(shard: Any) -> UUID:
+    try:
+        return shard if isinstance(shard, UUID) else UUID(shard)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InvalidArgumentError(
+            f"{shown(shard)} is no id of a shard.", hint="Ids of shards are UUIDs."
+        ) from error

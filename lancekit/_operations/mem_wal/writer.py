@@ -1,0 +1,468 @@
+"""The writer of a shard: rows are in the log, and then in memory, until they are a generation.
+
+See docs/format/memwal.md, 9.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from copy import copy
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from time import monotonic, perf_counter
+from typing import Protocol
+from weakref import WeakSet
+
+import pyarrow as pa
+
+from lancekit._defaults import PUT_TIMEOUT
+from lancekit._interrupts import LOOK_SECONDS, Postponed, attempting, heed
+from lancekit._operations.mem_wal import writer_messages as messages
+from lancekit._operations.mem_wal.claim import Claim
+from lancekit._operations.mem_wal.flush import Flushes, FlushQueue
+from lancekit._operations.mem_wal.group_commit import GroupCommit, Ticket
+from lancekit._operations.mem_wal.log_writer import LogWriter
+from lancekit._operations.mem_wal.memtable import Memtable
+from lancekit._operations.mem_wal.settings import WriterSettings
+from lancekit._operations.mem_wal.stats import Memory, WriterStats
+from lancekit._shards.shard import Shard
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import LancekitError
+from lancekit.progress import context_of_its_own
+
+__all__ = ["OpenWriter", "Writer", "writers_of"]
+
+LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """An entry of the log: its bytes, its rows, and when the writer began to make it."""
+
+    data: bytes
+    batches: list[pa.RecordBatch]
+    started: float
+
+
+class Writer:
+    """Takes rows for one shard, from any number of threads.
+
+    Parameters
+    ----------
+    log, flushes
+        Where entries and generations go.
+    claimed
+        What taking the shard gave.
+    settings
+        What the writer keeps to.
+    """
+
+    def __init__(
+        self, log: LogWriter, flushes: Flushes, claimed: Claim, settings: WriterSettings
+    ) -> None:
+        *frozen, self._active = claimed.memtables
+        self._log = log
+        self._flushes = flushes
+        self._settings = settings
+        self._lock = threading.Lock()
+        # told when memory is free again, and when a flush failed
+        self._changed = threading.Condition(self._lock)
+        self.stats: WriterStats = WriterStats()
+        self._waiting = FlushQueue(
+            frozen, flushes, settings, self.stats, self._changed, self._in_background
+        )
+        self._queue = GroupCommit(self._lock, self)
+        # the entry that is being written: an interrupt leaves it for the next leader
+        self._unfinished: _Entry | None = None
+        self._ticking = self._closing = self._closed = self._freezes = False
+        self.process: int = os.getpid()
+        # the options of who opened the writer, not of the thread that leads, and no operation:
+        # that may be stopped long before the writer is closed
+        self._context = context_of_its_own()
+        self._told = monotonic()
+        with self._lock:
+            self._freeze() if self._active.lacking else self._full()
+        _remember_writer(self)
+
+    # ---- what users ask for
+
+    def put(self, batches: list[pa.RecordBatch], timeout: timedelta = PUT_TIMEOUT) -> None:
+        """Write rows in the form of the log, all of them or none.
+
+        They are durable and shown when this returns; only shown if the settings say so.
+
+        An interrupt is raised when this thread has written an entry, or while it waits for memory,
+        for another thread, or to try again.  The rows are in the log or not; the writer goes on.
+
+        Raises
+        ------
+        InvalidArgumentError
+            They are more than a memtable may have.
+        FencedError
+            Another writer has the shard.
+        SchemaMismatchError
+            The table has other columns than when the writer was opened.
+        CorruptFileError
+            The last entry of the log is missing.
+        CommitUnknownError
+            The storage failed: they may be in the log or not.
+        ShardError
+            The writer is closed, or failed before, or memory did not get free in time.
+        """
+        self.check_rows()
+        started, settings = perf_counter(), self._settings
+        ticket = Ticket(batches, waits=settings.durable_write)
+        if ticket.rows > settings.max_memtable_rows:
+            raise messages.too_many(ticket.rows, settings.max_memtable_rows)
+        with Postponed():
+            self._put(ticket, timeout, started)
+
+    def _put(self, ticket: Ticket, timeout: timedelta, started: float) -> None:
+        settings = self._settings
+        log, shard, fate = self._log, self.shard.id, ticket.fate  # a note keeps no memtable alive
+        say = partial(messages.told, shard, lambda: log.position - 1)
+        with attempting(say, lambda: fate.written, shard, messages.AFTER_PUT):
+            with self._own_lock():
+                self._wait_for_room(timeout)
+                full = self._queue.pending_bytes + ticket.bytes > settings.max_wal_buffer_size
+                ticket.waits = ticket.waits or full
+            if ticket.rows:
+                self._queue.put(ticket)
+        with self._lock:
+            if self._closed and ticket in self._queue.pending:
+                raise messages.closed()  # it came too late, and nobody writes it any more
+            self.stats.add("put", started)
+            if ticket.waits:
+                return
+            if not self._ticking and settings.max_wal_flush_interval_ms:
+                self._in_background(self._tick)
+                self._ticking = True
+
+    def close(self) -> None:
+        """Write what waits, make a generation of what is in memory, and take nothing more.
+
+        An interrupt leaves the writer open.
+
+        Raises
+        ------
+        FencedError
+            Another writer has the shard, and this one had rows that are in no generation: they are
+            in the log, and the other one has them.
+        LancekitError
+            They are in the log, and could not be made a generation; the next writer does it.
+        """
+        with Postponed():
+            with self._own_lock():
+                if self._closing:
+                    return
+                self._closing = True
+            try:
+                self._close()
+            except Exception:
+                self._forget()
+                raise
+            except BaseException:
+                self._closing = self._closed = False
+                raise
+            self._forget()
+
+    def _close(self) -> None:
+        self._stop_taking()
+        with self._lock:
+            self._freeze()
+            self._waiting.wait()
+
+    def _forget(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._waiting.tables.clear()
+            self._active = Memtable(self._active.generation)
+
+    def flush(self) -> None:
+        """Make a generation of all rows that were put before; the writer stays open.
+
+        Raises
+        ------
+        FencedError, LancekitError
+            As of `close`, or of an earlier put.
+        """
+        with self._own_lock():
+            self._check_open()
+            self._freezes = True
+        self.write_waiting()  # whoever leads freezes the memtable when no entry is written
+        with Postponed(), self._lock:
+            self._waiting.wait()
+
+    def write_waiting(self) -> None:
+        """Return when all rows that were put before are in the log."""
+        with Postponed():
+            self._queue.put(Ticket([]))
+
+    def _stop_taking(self) -> None:
+        """Write what waits, and then take nothing more."""
+        # an entry that was written later would name the generation that `close` freezes, and be
+        # behind those that this has: no replay would look at it
+        while not self._closed:
+            self._queue.put(Ticket([]))  # written when all before it are
+            with self._lock:
+                self._closed = not self._queue.pending
+
+    def memtables(self) -> list[tuple[int, list[pa.RecordBatch]]]:
+        """Return what is in no generation yet: numbers and rows in write order, newest first."""
+        with self._own_lock():
+            self._check_open()
+            active = self._active.given
+            if not self._settings.durable_write:  # acknowledged already
+                active += [batch for ticket in self._queue.pending for batch in ticket.batches]
+            frozen = reversed(self._waiting.tables)
+            older = [(table.generation, table.given) for table in frozen]
+            return [(self._active.generation, active), *older]
+
+    def check_rows(self, *, look: bool = False) -> None:
+        """Raise if rows could not be put at the last look; `look` looks now."""
+        self._log.check_rows(look=look)
+
+    def is_sealed(self) -> bool:
+        """Look whether the shard was sealed since the writer was opened; the writer goes on."""
+        return self._log.is_sealed()
+
+    def memory(self) -> Memory:
+        """Return how much is in memory."""
+        with self._own_lock():
+            pending, entries = self._queue.pending, self.stats.wal_flush_count
+            return Memory.of(self._active, self._waiting.tables, pending, entries)
+
+    @property
+    def shard(self) -> Shard:
+        """The shard that it writes to."""
+        return self._flushes.shard
+
+    @property
+    def seen(self) -> Snapshot:
+        """The newest version of the table that was looked at."""
+        return self._log.seen
+
+    @property
+    def epoch(self) -> int:
+        """The number of the claim that the writer writes under."""
+        return self._log.epoch
+
+    @property
+    def position(self) -> int:
+        """The last position of the log that is written."""
+        return self._log.position - 1
+
+    @property
+    def settings(self) -> WriterSettings:
+        """What the writer keeps to."""
+        return self._settings
+
+    @property
+    def state(self) -> str:
+        """``"open"``, ``"closed"`` or, with what happened, ``"failed: ..."``."""
+        if self._waiting.ended is not None:
+            return f"failed: {self._waiting.ended.message}"
+        return "closed" if self._closing else "open"
+
+    # ---- what the queue asks for
+
+    def room(self, first: Ticket) -> tuple[int, int]:
+        """Freeze the memtable if a put does not fit; return what an entry may have."""
+        if self._waiting.ended is not None:
+            raise self._waiting.ended
+        if self._closed:
+            raise messages.closed()
+        most = self._settings.max_memtable_rows
+        if self._active.rows + first.rows > most:
+            self._freeze()
+        return most - self._active.rows, self._settings.max_wal_buffer_size
+
+    def write(self, group: list[Ticket]) -> _Entry | None:
+        """Put the rows of a group into the log, as one entry."""
+        try:
+            entry, again = self._unfinished, self._unfinished is not None
+            if entry is None:
+                entry = self._unfinished = self._encoded(group)
+            if entry is not None:
+                owed = again or any(ticket.rows and not ticket.waits for ticket in group)
+                self._context.copy().run(self._log.put, entry.data, again=again, owed=owed)
+        except Exception as error:
+            known = error if isinstance(error, LancekitError) else messages.stopped(error)
+            if known.context.get("unwritten"):  # the memtable can be a generation
+                self._unfinished = None
+            else:
+                self._waiting.ended = known
+            raise
+        return entry
+
+    def _encoded(self, group: list[Ticket]) -> _Entry | None:
+        started = perf_counter()
+        batches = [batch for ticket in group for batch in ticket.batches]
+        if not batches:
+            return None
+        size = sum(ticket.bytes for ticket in group)
+        data = self._log.encode(batches, size, self._active.generation)
+        return _Entry(data, self._log.decode(data), started)
+
+    def landed(self, written: _Entry | None) -> None:
+        """Show rows that are in the log, and freeze the memtable if a flush waits for that."""
+        if written is not None:
+            self._show(written)
+        if self._freezes:
+            self._freezes = False
+            self._freeze()
+
+    def _show(self, written: _Entry) -> None:
+        self._unfinished = None
+        size = len(written.data)
+        self._active.add(written.batches, size, self.position)
+        self.stats.add("wal_flush", written.started)
+        self.stats.wal_flush_bytes += size
+        self._full()
+        interval, now = self._settings.stats_log_interval_ms / 1000, monotonic()
+        if interval and now - self._told >= interval:
+            self._told = now
+            LOGGER.info("shard %s: %s", self.shard.id, self.stats.shown())
+
+    # ---- memory, with the lock held
+
+    def _unflushed(self) -> int:
+        return self._active.bytes + self._waiting.bytes
+
+    def _full(self) -> None:
+        """Freeze the memtable if it has as much as the settings allow."""
+        settings, active = self._settings, self._active
+        if (
+            active.rows >= settings.max_memtable_rows
+            or len(active.batches) >= settings.max_memtable_batches
+            or active.bytes >= settings.max_memtable_size
+            or self._unflushed() >= settings.max_unflushed_memtable_bytes
+        ):
+            self._freeze()
+        else:
+            self._waiting.start()
+
+    def _freeze(self) -> None:
+        if self._active.rows:
+            self._waiting.tables.append(self._active)
+            self._active = Memtable(self._active.generation + 1)
+        self._waiting.start()
+
+    def _wait_for_room(self, timeout: timedelta) -> None:
+        most, started = self._settings.max_unflushed_memtable_bytes, monotonic()
+        interval = self._settings.backpressure_log_interval_ms / 1000
+        told = started
+        self._check_open()
+        waiting = self._waiting
+        while waiting.tables and self._unflushed() >= most:
+            waiting.start()
+            waited = monotonic() - started
+            left = timeout.total_seconds() - waited
+            if left <= 0:
+                held = self._unflushed(), len(waiting.tables)
+                raise messages.no_room(self.shard.id, timeout, held, most, waiting.error)
+            self._changed.wait(min(left, LOOK_SECONDS))
+            heed()
+            if interval and monotonic() - told >= interval:
+                told = monotonic()
+                LOGGER.warning(
+                    "shard %s: a put has waited %d s for %d memtables to be written",
+                    self.shard.id,
+                    monotonic() - started,
+                    len(waiting.tables),
+                )
+            self._check_open()
+
+    def _own_lock(self) -> threading.Lock:
+        """Return the lock, in the process that may take it."""
+        if os.getpid() != self.process:
+            raise messages.forked(self.shard.id)
+        return self._lock
+
+    def _check_open(self) -> None:
+        if self._waiting.ended is not None:
+            raise copy(self._waiting.ended)
+        if self._closing:
+            raise messages.closed()
+
+    # ---- threads that live as long as they have work
+
+    def _in_background(self, work: Callable[[], None]) -> None:
+        run = self._context.copy().run
+        threading.Thread(target=run, args=(work,), name="lancekit-mem-wal", daemon=True).start()
+
+    def _tick(self) -> None:
+        """Write what waits, every so often, until nothing does."""
+        while True:
+            time.sleep(self._settings.max_wal_flush_interval_ms / 1000)
+            if self._closed:  # which wrote what waited
+                return
+            try:
+                self._queue.put(Ticket([]))
+            except Exception:  # the writer knows, and the next put says so
+                LOGGER.exception("shard %s: rows were not written", self.shard.id)
+            with self._lock:
+                if self._waiting.ended is not None or not self._queue.pending:
+                    self._ticking = False
+                    return
+
+
+# ---- the open writers of this process, which can be flushed without being fenced
+
+
+class OpenWriter(Protocol):
+    """What is asked of a writer here."""
+
+    process: int
+
+    @property
+    def shard(self) -> Shard:
+        """The shard that it writes to."""
+
+    @property
+    def epoch(self) -> int:
+        """The number of the claim that it writes under."""
+
+    @property
+    def state(self) -> str:
+        """``"open"``, or why it takes no rows."""
+
+    def flush(self) -> None:
+        """Make a generation of all rows that were put before."""
+
+    def write_waiting(self) -> None:
+        """Return when all rows that were put before are in the log."""
+
+
+_writers: WeakSet[OpenWriter] = WeakSet()
+
+
+def _remember_writer(writer: OpenWriter) -> None:
+    """Add a writer, which leaves when it is closed or gone."""
+    _writers.add(writer)
+
+
+def _open_here() -> list[OpenWriter]:
+    return [one for one in list(_writers) if one.state == "open" and one.process == os.getpid()]
+
+
+def writers_of(shards: Iterable[Shard]) -> list[OpenWriter]:
+    """Return the open writers of shards that this process has."""
+    places = {shard.store.uri for shard in shards}
+    return [one for one in _open_here() if one.shard.store.uri in places]
+
+
+@atexit.register
+def _write_what_waits() -> None:
+    """Write the rows of puts that did not wait for the log; a killed process loses them."""
+    for writer in _open_here():
+        try:
+            writer.write_waiting()
+        except Exception:
+            LOGGER.exception("rows were not written when Python ended")

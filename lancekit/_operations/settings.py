@@ -1,0 +1,89 @@
+"""Change a table's config and metadata, or add base paths: one commit that touches no row."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+
+from lancekit._commit.rules.pending import Pending
+from lancekit._format.column_names import column_not_found
+from lancekit._format.manifest import BasePath
+from lancekit._format.operation_parts import UpdateMap
+from lancekit._format.operations import UpdateBases, UpdateConfig
+from lancekit._format.paths import parse_path
+from lancekit._format.schema import LanceField, LanceSchema
+from lancekit._legible import shown
+from lancekit._operations.cleanup.auto import commit
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import ColumnNotFoundError, InvalidTypeError
+
+__all__ = ["add_base_paths", "field_updates", "update_settings"]
+
+#: changes of one map; a value of ``None`` removes the key
+Changes = Mapping[str, str | None]
+
+
+def update_settings(snapshot: Snapshot, operation: UpdateConfig) -> Snapshot:
+    """Commit a change of config or metadata; return the new version.
+
+    Raises
+    ------
+    IncompatibleConflictError
+        Somebody else changed the same keys since.
+    """
+    return commit(snapshot, Pending(operation=operation, uuid=str(uuid.uuid4())))
+
+
+def field_updates(
+    schema: LanceSchema, changes: Mapping[str | int, Changes], *, replace: bool
+) -> dict[int, UpdateMap]:
+    """Return changes of fields, which are named by path or id, by their ids.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such field.
+    """
+    if not isinstance(changes, Mapping):
+        raise InvalidTypeError(
+            f"The changes of field metadata are {shown(changes)}.",
+            hint='Pass a dictionary for each field: {"column": {"key": "value"}}.',
+        )
+    return {
+        _field(schema, name).id: UpdateMap(entries, replace) for name, entries in changes.items()
+    }
+
+
+def _field(schema: LanceSchema, name: str | int) -> LanceField:
+    if isinstance(name, int):
+        found = next((field for field in schema.walk() if field.id == name), None)
+        if found is None:
+            raise ColumnNotFoundError(
+                f"Field with id {name} does not exist.",
+                hint=f"The schema's fields have the ids {sorted(f.id for f in schema.walk())}.",
+                field=name,
+            )
+        return found
+    top, *rest = parse_path(name)
+    field = schema.field(top)
+    for part in rest:
+        children = {child.name: child for child in field.children}
+        if part not in children:
+            raise column_not_found(name, children)
+        field = children[part]
+    return field
+
+
+def add_base_paths(
+    snapshot: Snapshot, bases: Iterable[BasePath], properties: Mapping[str, str]
+) -> Snapshot:
+    """Commit further places for files; return the new version.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A name, a path or an id is taken.
+    """
+    operation = UpdateBases(tuple(bases))
+    pending = Pending(operation=operation, uuid=str(uuid.uuid4()), properties=properties)
+    return commit(snapshot, pending)

@@ -1,0 +1,140 @@
+"""Changes that would orphan rows of shards, told from the versions before and after.
+
+Some are refused while a shard has rows that no version has, or lists generations that are merged.
+Others are refused as long as the table has shards at all, as they are by the reference: a writer
+may be open, whose next rows follow the columns that it knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from lancekit._format import operations as ops
+from lancekit._format.manifest import Manifest
+from lancekit._format.mem_wal.names import MEM_WAL, mem_wal_entry
+from lancekit._format.schema import LanceField
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError
+
+__all__ = ["check_new_values", "check_shards"]
+
+
+def check_shards(latest: Snapshot, manifest: Manifest, operation: ops.Operation) -> None:
+    """Raise ``InvalidArgumentError`` if the version that would follow orphans rows of shards.
+
+    Parameters
+    ----------
+    latest
+        The version that it would follow.
+    manifest
+        That version.
+    operation
+        What makes it.
+    """
+    if mem_wal_entry(latest.indices) is None:
+        return
+    if isinstance(operation, ops.Overwrite | ops.Restore):
+        _check_merged(latest, _REPLACES[type(operation)])
+    elif isinstance(operation, ops.CreateIndex):
+        if _drops_entry(operation):
+            _check_merged(latest, f"To drop {MEM_WAL}")
+    elif manifest.schema is not latest.manifest.schema:
+        _check_columns(latest, manifest)
+
+
+_REPLACES: Mapping[type, str] = {
+    ops.Overwrite: "To overwrite the table",
+    ops.Restore: "To go back to an older version",
+}
+
+
+def _check_merged(latest: Snapshot, action: str) -> None:
+    from lancekit._operations.unmerged.waiting import check_merged  # most tables have no shards
+
+    check_merged(latest, action)
+
+
+def _drops_entry(operation: ops.CreateIndex) -> bool:
+    gone = mem_wal_entry(operation.removed_indices)
+    return gone is not None and mem_wal_entry(operation.new_indices) is None
+
+
+def _check_columns(latest: Snapshot, manifest: Manifest) -> None:
+    before = {f.id: f for f in latest.manifest.schema.walk()}
+    after = {f.id: f for f in manifest.schema.walk()}
+    for what, find in _COLUMNS.items():
+        found = find(before, after, manifest)
+        if found is not None:
+            raise _refused(what, found.name)
+    if not _keys(before) <= _keys(after):
+        _check_merged(latest, "To drop the primary key")
+
+
+def check_new_values(current: Snapshot, name: str, *, cast: bool = False) -> None:
+    """Raise ``InvalidArgumentError`` before values of a column are computed in vain.
+
+    Parameters
+    ----------
+    current
+        The version to change.
+    name
+        The column that is new, or of which the type changes.
+    cast
+        Whether the type changes.
+    """
+    if mem_wal_entry(current.indices) is not None:
+        raise _refused(_CAST if cast else _GIVEN, name)
+
+
+def _refused(what: str, name: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"A table with shards cannot {what.format(name)}: rows of a writer that is open, and of "
+        "the log, follow the columns as they were.",
+        hint="Close the writers. Then call ds.merge_mem_wal(flush=True) and "
+        f"ds.drop_index({MEM_WAL!r}), change the columns, and call ds.initialize_mem_wal() with "
+        "the arguments that it had before.",
+        column=name,
+    )
+
+
+_Fields: TypeAlias = Mapping[int, LanceField]
+
+
+def _keys(fields: _Fields) -> set[int]:
+    return {f.id for f in fields.values() if f.key_position is not None}
+
+
+def _renamed_key(before: _Fields, after: _Fields, _: Manifest) -> LanceField | None:
+    kept = sorted(_keys(before) & after.keys())
+    return next((before[id_] for id_ in kept if after[id_].name != before[id_].name), None)
+
+
+def _cast(before: _Fields, after: _Fields, _: Manifest) -> LanceField | None:
+    """Return a column whose place in the table one of another id has taken."""
+    gone = {(f.parent_id, f.name): f for id_, f in before.items() if id_ not in after}
+    new = ((f.parent_id, f.name) for id_, f in after.items() if id_ not in before)
+    return next((gone[place] for place in new if place in gone), None)
+
+
+def _stricter(before: _Fields, after: _Fields, _: Manifest) -> LanceField | None:
+    kept = sorted(before.keys() & after.keys())
+    return next((before[id_] for id_ in kept if before[id_].nullable > after[id_].nullable), None)
+
+
+def _computed(before: _Fields, after: _Fields, manifest: Manifest) -> LanceField | None:
+    """Return a new column that has values, for it is in a file."""
+    new = after.keys() - before.keys()
+    stored = (id_ for f in manifest.fragments for file in f.files for id_ in file.fields)
+    return next((after[id_] for id_ in stored if id_ in new), None) if new else None
+
+
+_CAST = "cast {!r}"
+_GIVEN = "be given column {!r} with values"
+#: what is refused of columns, and how it is told
+_COLUMNS: Mapping[str, Callable[[_Fields, _Fields, Manifest], LanceField | None]] = {
+    "rename {!r} of its primary key": _renamed_key,
+    _CAST: _cast,
+    "make {!r} not nullable": _stricter,
+    _GIVEN: _computed,
+}

@@ -1,0 +1,229 @@
+"""Update: new values for columns of the rows that a predicate selects.
+
+See docs/format/operations.md, 6.1.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lancekit._commit.protocol import check_writable
+from lancekit._commit.rules.pending import Pending
+from lancekit._defaults import MAX_ROWS_PER_FILE
+from lancekit._format.field_marks import holds_blobs
+from lancekit._format.schema import LanceField, LanceSchema
+from lancekit._format.transaction import Update
+from lancekit._legible import shown
+from lancekit._machine import processors
+from lancekit._operations.cleanup.auto import commit
+from lancekit._operations.common.results import UpdateResult
+from lancekit._operations.common.retry import RetryPolicy, retried
+from lancekit._operations.common.staged_files import removed_unless_landed, write_task
+from lancekit._operations.delete import apply_deletions
+from lancekit._pipeline.engine.engine import Choice, Runner, choose_engine, runner_of
+from lancekit._pipeline.join_files import join_small_files
+from lancekit._pipeline.rows.update import UpdateTask, update_rows
+from lancekit._scan.expressions.assignment import Assignment, compile_assignment
+from lancekit._scan.expressions.predicate import Predicate
+from lancekit._scan.fragments.blobs import blob_view
+from lancekit._scan.fragments.source import FragmentSource
+from lancekit._scan.read import Read, reading
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+
+__all__ = ["UpdatePlan", "check_updates", "check_where", "plan_update", "update_columns"]
+
+
+def check_updates(updates: Any) -> dict[str, str]:
+    """Return columns and SQL expressions as they were passed.
+
+    Raises
+    ------
+    InvalidTypeError
+        Not a dictionary of strings.
+    InvalidArgumentError
+        It is empty.
+    """
+    if not isinstance(updates, Mapping) or not all(
+        isinstance(part, str) for pair in updates.items() for part in pair
+    ):
+        raise InvalidTypeError(
+            f"The updates are {shown(updates)}.",
+            hint="Pass columns and SQL expressions, such as {'price': 'price * 2'}; "
+            "a constant text has quotes of its own: {'name': \"'new'\"}.",
+        )
+    if not updates:
+        raise InvalidArgumentError("No updates were given.", hint="Name a column to change.")
+    return dict(updates)
+
+
+def check_where(where: Any) -> Any:
+    """Return a condition; ``InvalidTypeError`` if it is neither text nor an expression."""
+    if where is not None and not isinstance(where, str) and type(where).__name__ != "Expression":
+        raise InvalidTypeError(
+            f"The condition of an update is {shown(where)}.",
+            hint='Pass SQL text such as "x > 3", or a pyarrow expression.',
+        )
+    return where
+
+
+@dataclass(frozen=True)
+class UpdatePlan:
+    """What an update of a version looks at, and does: it is run, or explained.
+
+    Attributes
+    ----------
+    snapshot
+        The version to change.
+    predicate
+        Selects the rows; ``None`` for all.
+    assignments
+        The new values, for rows as they were.
+    read
+        The rows that it looks at.
+    """
+
+    snapshot: Snapshot
+    predicate: Predicate | None
+    assignments: tuple[Assignment, ...]
+    read: Read
+
+    @property
+    def choice(self) -> Choice:
+        """Where it runs, and why."""
+        return choose_engine(self.read.num_rows)
+
+    def run(self, storage_version: str | None = None) -> tuple[Snapshot, int, Runner]:
+        """Write the rows and commit; return the new version, how many changed, and by what."""
+        snapshot = self.snapshot
+        runner = runner_of(self.choice, snapshot.store)
+        write = write_task(snapshot, storage_version)
+        tasks = [
+            UpdateTask(
+                read=self.read.only(group),
+                predicate=self.predicate,
+                assignments=self.assignments,
+                write=write,
+            )
+            for group in _groups(self.read, runner)
+        ]
+        done = runner.map(update_rows, tasks)
+        marked = [found for part in done for found in part.marked]
+        written = (fragment for part in done for fragment in part.new_fragments)
+        new = tuple(join_small_files(write, written))
+        with removed_unless_landed(snapshot.store, new):
+            updated, removed = apply_deletions(snapshot, marked)
+            names = [assignment.field.name for assignment in self.assignments]
+            operation = Update(
+                removed_fragment_ids=removed,
+                updated_fragments=updated,
+                new_fragments=new,
+                fields_for_preserving_frag_bitmap=_ids(snapshot.manifest.schema, names),
+            )
+            pending = Pending(
+                operation=operation,
+                uuid=str(uuid.uuid4()),
+                affected_rows={found.fragment_id: found.rows for found in marked},
+            )
+            return commit(snapshot, pending), sum(len(found.rows) for found in marked), runner
+
+
+def plan_update(snapshot: Snapshot, updates: Mapping[str, str], where: Any) -> UpdatePlan:
+    """Plan an update; nothing but the manifest is read.
+
+    Raises
+    ------
+    PredicateError
+        An expression or the condition does not fit the schema.
+    """
+    schema = snapshot.manifest.schema
+    predicate = None if where is None else Predicate.parse(where, blob_view(schema).to_arrow())
+    assignments = tuple(_assignments(schema, updates))
+    return UpdatePlan(snapshot, predicate, assignments, reading(snapshot, predicate))
+
+
+def update_columns(
+    snapshot: Snapshot,
+    updates: Mapping[str, str],
+    where: Any,
+    policy: RetryPolicy,
+    storage_version: str | None = None,
+) -> tuple[Snapshot, UpdateResult]:
+    """Change rows; none that the condition selects still makes a version, as in the reference.
+
+    Parameters
+    ----------
+    snapshot
+        The version to change; others may have landed since.
+    updates
+        An SQL expression for each column.  All see the row as it was, so two columns can be
+        swapped.
+    where
+        SQL text, a pyarrow expression, or ``None`` for all rows.
+    policy
+        How often to do it again when the same rows were changed by others.
+    storage_version
+        The format of the new files, that of the dataset by default.
+
+    Raises
+    ------
+    PredicateError
+        An expression or the condition does not fit the schema, or a value does not fit its column.
+    """
+    started = time.monotonic()
+
+    def attempt(current: Snapshot) -> tuple[Snapshot, int, Runner]:
+        check_writable(current)
+        return plan_update(current, updates, where).run(storage_version)
+
+    (landed, rows, runner), attempts = retried(snapshot, attempt, policy)
+    return landed, UpdateResult(
+        num_rows_updated=rows,
+        columns=tuple(updates),
+        version=landed.version,
+        branch=landed.branch,
+        line=landed.line,
+        attempts=attempts,
+        duration=time.monotonic() - started,
+        engine=runner.name,
+    )
+
+
+def _assignments(schema: LanceSchema, updates: Mapping[str, str]) -> list[Assignment]:
+    arrow = schema.to_arrow()
+    found = []
+    for name, sql in updates.items():
+        field = schema.field(name)
+        _check_assignable(field)
+        found.append(compile_assignment(field.to_arrow(), sql, arrow))
+    return found
+
+
+def _check_assignable(field: LanceField) -> None:
+    if holds_blobs(field.metadata) or field.logical_type == "json":
+        kind = "blobs" if holds_blobs(field.metadata) else "JSON"
+        raise InvalidArgumentError(
+            f"Column {field.name!r} holds {kind}, which no SQL expression gives.",
+            hint="Use merge_insert() with the new rows.",
+            column=field.name,
+        )
+
+
+def _ids(schema: LanceSchema, names: Iterable[str]) -> tuple[int, ...]:
+    return tuple(field.id for name in names for field in schema.field(name).walk())
+
+
+def _groups(read: Read, runner: Runner) -> list[tuple[FragmentSource, ...]]:
+    """Divide fragments among tasks: each writes a file at least, so not into many."""
+    most = processors() if runner.name == "local" else len(read.fragments)
+    number = max(min(most, read.num_rows // MAX_ROWS_PER_FILE), 1)
+    groups: list[list[FragmentSource]] = [[] for _ in range(number)]
+    seen = 0
+    for source in read.fragments:
+        groups[min(seen * number // max(read.num_rows, 1), number - 1)].append(source)
+        seen += read.rows_in(source)
+    return [tuple(group) for group in groups if group]

@@ -1,0 +1,330 @@
+"""Write rows: create a dataset, append to it, overwrite it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, assert_never, cast
+
+import pyarrow as pa
+
+from lancekit._commit.protocol import check_writable
+from lancekit._commit.rules.exactly_once import BatchMarker
+from lancekit._commit.rules.pending import Pending
+from lancekit._defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
+from lancekit._file.columns.limits import check_new_marks
+from lancekit._format.fragment import Fragment
+from lancekit._format.manifest import BasePath
+from lancekit._format.names import ManifestNaming
+from lancekit._format.schema import LanceSchema, check_key_type
+from lancekit._format.storage_version import DEFAULT_VERSION
+from lancekit._format.transaction import COMMIT_MESSAGE, Append, Overwrite, Transaction
+from lancekit._legible import warn
+from lancekit._operations.cleanup.auto import commit, create
+from lancekit._operations.common.new_keys import KeyCheck, check_new_keys
+from lancekit._operations.common.staged_files import removed_unless_landed
+from lancekit._operations.common.write_targets import bases_of, chosen_places
+from lancekit._pipeline.casts.plan import CastPlan, normalise_new_schema, plan_cast, with_new_blobs
+from lancekit._pipeline.rows.write import WriteTask
+from lancekit._pipeline.source import Source, open_source
+from lancekit._storage.places import begun_anew, is_in_memory
+from lancekit._versions.line import Line, check_new_place
+from lancekit._versions.listing import latest_snapshot
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import (
+    ColumnNotFoundError,
+    DatasetExistsError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+)
+from lancekit.options import options
+from lancekit.progress import FragmentWriteProgress
+
+__all__ = [
+    "WriteMode",
+    "WritePlan",
+    "WriteSettings",
+    "commit_rows",
+    "open_rows",
+    "plan_write",
+    "vacated",
+    "write_rows",
+]
+
+#: what a write makes of the dataset that may be there
+WriteMode = Literal["create", "append", "overwrite"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteSettings:
+    """How to write; the defaults are pylance's."""
+
+    mode: WriteMode = "create"
+    #: ``None`` keeps the key of a dataset that is there
+    primary_key: tuple[str, ...] | None = None
+    primary_key_check: KeyCheck = "warn"
+    max_rows_per_file: int = MAX_ROWS_PER_FILE
+    max_bytes_per_file: int = MAX_BYTES_PER_FILE
+    max_page_bytes: int | None = None
+    storage_version: str | None = None
+    stable_row_ids: bool = False
+    naming: ManifestNaming = ManifestNaming.V2
+    checksums: bool | None = None
+    optimize_for: str | None = None
+    external_blobs: bool = False
+    message: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    mark: BatchMarker | None = None
+    #: config of a dataset that is created; one that is there keeps its own
+    config: Mapping[str, str] = field(default_factory=dict)
+    #: base paths of a dataset that is created, and those (by name or path) that files go to
+    new_bases: tuple[BasePath, ...] = ()
+    target_bases: tuple[str, ...] = ()
+    target_all_bases: bool = False
+    #: is told of each fragment that is written
+    progress: FragmentWriteProgress | None = None
+
+    def all_properties(self) -> dict[str, str]:
+        """Return the transaction's properties, the commit message among them."""
+        message = {} if self.message is None else {COMMIT_MESSAGE: self.message}
+        return {**self.properties, **message}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePlan:
+    """How rows of one schema are to be written: checked, and nothing is done yet.
+
+    `casts` and `task` are what a worker needs.  `current` is the version that the rows are written
+    for, ``None`` for a dataset to be created, and `new_bases` are the base paths of that.
+    """
+
+    line: Line
+    current: Snapshot | None
+    casts: CastPlan
+    task: WriteTask
+    settings: WriteSettings
+    new_bases: tuple[BasePath, ...] = ()
+
+    def transaction(self, fragments: Iterable[Fragment]) -> Transaction:
+        """Return what would commit the rows, which are written to these fragments."""
+        read_version = self.current.version if self.current else 0
+        properties = self.settings.all_properties()
+        return Transaction(
+            read_version, self.operation(fragments), transaction_properties=properties
+        )
+
+    def operation(self, fragments: Iterable[Fragment]) -> Append | Overwrite:
+        """Return the change that the rows are, which are written to these fragments."""
+        new = tuple(fragments)
+        if self.current is not None and self.settings.mode == "append":
+            return Append(new)
+        config = self.settings.config if self.current is None else {}
+        return Overwrite(self.task.schema, new, self.new_bases, config_upsert_values=config)
+
+
+def open_rows(
+    data: Any, schema: pa.Schema | None, target: Line | Snapshot, mode: WriteMode
+) -> tuple[Source, Line | Snapshot]:
+    """Open rows that are to be written; return them, and the version that they are written for.
+
+    Python's values get the types of the dataset that they are appended to.
+    """
+    if mode == "append" and isinstance(target, Line):
+        target = _current(target) or target
+    appended = mode == "append" and isinstance(target, Snapshot)
+    like = target.row_schema if appended and isinstance(target, Snapshot) else None
+    return open_source(data, schema, like), target
+
+
+def write_rows(source: Source, target: Line | Snapshot, settings: WriteSettings) -> Snapshot:
+    """Write rows and commit them; return the new version.
+
+    Parameters
+    ----------
+    source
+        The rows.
+    target
+        Where the dataset is or will be; a snapshot for what a handle is at.
+
+    Raises
+    ------
+    DatasetExistsError
+        The mode is ``"create"`` and there is a dataset.
+    SchemaMismatchError
+        The rows do not fit the dataset they are appended to.
+    NullKeyError
+        A primary-key column holds a null.
+    """
+    plan = plan_write(source.schema, target, settings)
+    return commit_rows(plan, source.write(plan.casts, plan.task, settings.progress))
+
+
+def commit_rows(plan: WritePlan, fragments: Iterable[Fragment]) -> Snapshot:
+    """Commit rows that are written; if they do not land, their files are removed."""
+    settings, task = plan.settings, plan.task
+    operation = plan.operation(fragments)
+    pending = Pending(
+        operation=operation,
+        uuid=str(uuid.uuid4()),
+        properties=settings.all_properties(),
+        mark=settings.mark,
+    )
+    with removed_unless_landed(task.store, operation.fragments, task.places):
+        check_new_keys(task, operation.fragments, settings.primary_key_check)
+        if plan.current is not None:
+            return commit(plan.current, pending, storage_version=task.storage_version)
+        first = cast("Overwrite", operation)  # nothing is appended to what is not there
+        return create(
+            plan.line,
+            first,
+            pending,
+            task.storage_version,
+            stable_row_ids=settings.stable_row_ids,
+            naming=settings.naming,
+        )
+
+
+def plan_write(schema: pa.Schema, target: Line | Snapshot, settings: WriteSettings) -> WritePlan:
+    """Plan to write rows of a schema; errors as in `write_rows`, but for those of values."""
+    line = target.line if isinstance(target, Snapshot) else target
+    current = target if isinstance(target, Snapshot) else _current(line)
+    if current is None:
+        check_new_place(line)
+        return _overwrite(schema, line, current, settings)
+    match settings.mode:
+        case "create":
+            raise DatasetExistsError(
+                f"There is a dataset at {line.uri} already.",
+                hint='Write with mode="append" or mode="overwrite", or to another place.',
+                uri=line.uri,
+            )
+        case "append":
+            check_writable(current)
+            return _append(schema, current, settings)
+        case "overwrite":
+            from lancekit._operations.unmerged.waiting import check_merged
+
+            check_writable(current)
+            # the commit would say so, too, but only when all is written
+            check_merged(current, "To overwrite the table")
+            return _overwrite(schema, line, current, settings)
+        case _:
+            assert_never(settings.mode)
+
+
+def vacated(line: Line) -> Line:
+    """Return a place at which a dataset is to be created: one in memory is begun anew."""
+    if not is_in_memory(line.root) or _current(line) is None:
+        return line
+    return replace(line, root=begun_anew(line.root))
+
+
+def _current(line: Line) -> Snapshot | None:
+    try:
+        return latest_snapshot(line)
+    except DatasetNotFoundError:
+        return None
+
+
+def _new_schema(rows: pa.Schema, version: str) -> LanceSchema:
+    new = normalise_new_schema(rows)
+    schema = LanceSchema.from_arrow(with_new_blobs(new) if version == "2.2" else new)
+    check_new_marks(schema)
+    return schema
+
+
+def _with_key(
+    schema: LanceSchema, current: Snapshot | None, key: tuple[str, ...] | None
+) -> LanceSchema:
+    """Return a new schema with its primary key; an overwrite keeps the key where it can."""
+    if key is None:
+        return schema if current is None else _with_kept_key(schema, current.manifest.schema)
+    for name in key:
+        check_key_type(schema.field(name))
+    if len(set(key)) != len(key):
+        raise InvalidArgumentError(f"primary_key names a column twice: {list(key)!r}.")
+    return schema.with_primary_key(key) if key else schema
+
+
+def _with_kept_key(schema: LanceSchema, old: LanceSchema) -> LanceSchema:
+    key = old.primary_key
+    if not key or schema.primary_key:
+        return schema
+    tops = {field.id: field.name for field in old.fields}
+    names = [tops.get(field.id, f"...{field.name}") for field in key]  # no field of a struct
+    try:
+        for name in names:
+            check_key_type(schema.field(name))
+    except (ColumnNotFoundError, InvalidArgumentError) as error:
+        warn(
+            f"The overwrite drops the primary key {names!r}: {error.message} Later merges do not "
+            "guard their keys against concurrent merges. Pass primary_key= to set a key, or "
+            "primary_key=[] to drop it without this warning."
+        )
+        return schema
+    return schema.with_primary_key(names)
+
+
+def _task(
+    line: Line,
+    schema: LanceSchema,
+    version: str,
+    settings: WriteSettings,
+    bases: Sequence[BasePath],
+) -> WriteTask:
+    every = settings.target_all_bases
+    return WriteTask(
+        store=line.store,
+        places=chosen_places(line, bases, settings.target_bases, every=every),
+        schema=schema,
+        storage_version=version,
+        max_rows_per_file=settings.max_rows_per_file,
+        max_bytes_per_file=settings.max_bytes_per_file,
+        max_page_bytes=settings.max_page_bytes,
+        checksums=options.checksums if settings.checksums is None else settings.checksums,
+        optimize_for=settings.optimize_for or options.optimize_for,
+        external_blobs=settings.external_blobs,
+    )
+
+
+def _append(schema: pa.Schema, current: Snapshot, settings: WriteSettings) -> WritePlan:
+    if settings.primary_key:
+        _check_same_key(current, settings.primary_key)
+    manifest = current.manifest
+    bases = bases_of(current, settings.new_bases)
+    return WritePlan(
+        line=current.line,
+        current=current,
+        casts=plan_cast(schema, manifest.schema.to_arrow(), allow_missing=True),
+        task=_task(current.line, manifest.schema, manifest.new_file_version, settings, bases),
+        settings=settings,
+    )
+
+
+def _overwrite(
+    rows: pa.Schema, line: Line, current: Snapshot | None, settings: WriteSettings
+) -> WritePlan:
+    known = current.manifest.new_file_version if current else DEFAULT_VERSION
+    version = settings.storage_version or known
+    schema = _with_key(_new_schema(rows, version), current, settings.primary_key)
+    bases = bases_of(current, settings.new_bases)
+    return WritePlan(
+        line=line,
+        current=current,
+        casts=plan_cast(rows, schema.to_arrow(), allow_missing=False),
+        task=_task(line, schema, version, settings, bases),
+        settings=settings,
+        new_bases=bases if current is None else (),
+    )
+
+
+def _check_same_key(current: Snapshot, key: tuple[str, ...]) -> None:
+    known = tuple(f.name for f in current.manifest.schema.primary_key)
+    if key != known:
+        raise InvalidArgumentError(
+            f"The dataset's primary key is {list(known)!r}, not {list(key)!r}.",
+            hint="The key is set when a dataset is created or overwritten; "
+            "leave primary_key out of an append.",
+            primary_key=known,
+        )

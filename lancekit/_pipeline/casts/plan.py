@@ -1,0 +1,469 @@
+"""Rows of any maker to the dataset's own schema, without losing anything.
+
+pandas, Polars and Spark each make their own of one type: ``large_string``, other units of time,
+other names of list elements, everything nullable.  ``plan_cast`` compares two schemas once;
+``CastPlan.apply`` brings each batch to exactly the dataset's schema, and refuses a value that
+would change.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from lancekit import _arrow_compute as pc
+from lancekit import _arrow_kernels as ak
+from lancekit._casts.rules import family_of
+from lancekit._format.arrow_parts import item_field
+from lancekit._format.extensions import EXTENSION_NAME
+from lancekit._format.field_marks import BLOB, BLOB_V2
+from lancekit._pipeline.casts.rules import BLOB_STRUCT, LossError, cast_array, find_rule
+from lancekit._scan.fragments.split_fields import nulls_of
+from lancekit.errors import SchemaMismatchError
+
+__all__ = ["CastPlan", "normalise_new_schema", "plan_cast", "spelled", "with_new_blobs"]
+
+
+def _show(field: pa.Field) -> str:
+    return f"{field.type}{'' if field.nullable else ' not null'}"
+
+
+#: whose schema rows are cast to, and what an error calls it
+_CALLED = {"the dataset": "the dataset's schema", "schema=": "schema="}
+
+
+def _mismatch(lines: list[str], hint: str, whose: str, **context: Any) -> SchemaMismatchError:
+    listed = [f"  {line}." for line in lines]
+    return SchemaMismatchError(
+        f"the rows do not fit {_CALLED[whose]}:", details=listed, hint=hint, **context
+    )
+
+
+def _cast_hint(field: pa.Field, source: pa.DataType, whose: str) -> str:
+    """Write what the user has to decide on, as Arrow spells it: a cast that it can do."""
+    target = field.type
+    if (
+        pt.is_timestamp(source)
+        and pt.is_timestamp(target)
+        and (source.tz is None) != (target.tz is None)
+    ):
+        if source.tz is None:
+            return f"Say which zone {field.name!r} is in: pc.assume_timezone(column, 'UTC')."
+        return f"Drop the zone of {field.name!r}: pc.local_timestamp(column)."
+    for path, kind in _untyped(source, target, field.name):
+        return _type_hint(path, kind, field, whose)
+    if lacking := list(_lacking(source, target, field.name)):
+        # no cast: its nulls would take the place of what is stored
+        return f"Bring all fields of {field.name!r}: the rows lack {', '.join(lacking)}."
+    if not _is_castable(source, field):
+        return f"Bring {field.name!r} as {target}: Arrow does not cast {source} to it."
+    if (field.metadata or {}).get(EXTENSION_NAME) == b"arrow.uuid" and family_of(source) == "text":
+        # Arrow's cast would take the 36 characters for the 16 bytes
+        made = "pa.array([text and uuid.UUID(text).bytes for text in column.to_pylist()])"
+        return f"Make the bytes of {field.name!r} first: {made}."
+    return f"Cast {field.name!r} to {target} first: column.cast({_spelled(field, whose)})."
+
+
+def _untyped(source: Any, target: Any, path: str) -> Iterator[tuple[str, pa.DataType]]:
+    """Yield the parts of a column that had no value so far, by their paths and their new types."""
+    if pt.is_struct(source) and pt.is_struct(target):
+        given = {field.name: field.type for field in source}
+        for field in target:
+            if field.name in given:
+                yield from _untyped(given[field.name], field.type, f"{path}.{field.name}")
+    elif _is_untyped(target) and not _is_untyped(source):
+        yield path, _stored(source)
+
+
+def _is_untyped(kind: Any) -> bool:
+    """Return True for null, and for lists whose items are null: types of rows without values."""
+    return _is_untyped(item_field(kind).type) if family_of(kind) == "list" else pt.is_null(kind)
+
+
+def _type_hint(path: str, kind: pa.DataType, field: pa.Field, whose: str) -> str:
+    if whose != "the dataset":
+        return f"Name the type of {path!r} in schema=: it holds no value there but null."
+    code = spelled(kind, f"rows.schema.field({field.name!r}).type")
+    return (
+        f"{path!r} has had no value so far, and so no type. Give it one, then write the rows: "
+        f"ds.alter_columns({{'path': {path!r}, 'data_type': {code}}})."
+    )
+
+
+def _has_alias(kind: pa.DataType) -> bool:
+    try:
+        return bool(pa.type_for_alias(str(kind)).equals(kind))
+    except ValueError:
+        return False
+
+
+def _is_castable(source: pa.DataType, target: pa.Field) -> bool:
+    try:
+        pa.nulls(1, source).cast(target.type)  # of no rows, Arrow casts anything
+    except (pa.ArrowException, TypeError, ValueError):
+        return False
+    return True
+
+
+def _spelled(field: pa.Field, whose: str) -> str:
+    """Return Python for a type: its alias if it has one, else where the dataset has it."""
+    if _has_alias(field.type):
+        return repr(str(field.type))
+    schema = "ds.schema" if whose == "the dataset" else "schema"
+    return f"{schema}.field({field.name!r}).type"
+
+
+def _lacking(source: pa.DataType, target: pa.DataType, path: str) -> Iterator[str]:
+    """Yield the paths of the target's fields in structs, at any depth, that the source has not."""
+    if not (pt.is_struct(source) and pt.is_struct(target)):
+        return
+    given = {field.name: field.type for field in source}
+    for field in target:
+        below = f"{path}.{field.name}"
+        if field.name in given:
+            yield from _lacking(given[field.name], field.type, below)
+        else:
+            yield below
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CastPlan:
+    """How batches of one schema become batches of another.  Can be pickled.
+
+    Attributes
+    ----------
+    source
+        The schema of the batches that come in.
+    target
+        The schema of the batches that go out.
+    whose
+        Whose schema that is, for messages: ``"the dataset"``, or ``"schema="`` for an argument.
+    first
+        A plan for the same columns that is followed before this one.
+    """
+
+    source: pa.Schema
+    target: pa.Schema
+    whose: str = "the dataset"
+    first: CastPlan | None = None
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether batches already have the target's types, in order (nulls are checked anyway)."""
+        return bool(
+            self.first is None
+            and self.source.names == self.target.names
+            and self.source.types == self.target.types
+        )
+
+    def apply(self, batch: pa.RecordBatch, first_row: int = 0) -> pa.RecordBatch:
+        """Cast one batch.
+
+        Parameters
+        ----------
+        batch
+            Rows of the source schema.
+        first_row
+            The position of the batch's first row in the whole input, for messages.
+
+        Raises
+        ------
+        SchemaMismatchError
+            A value that the target's type cannot hold as it is, or a null in a column that takes
+            none; ``context`` has its column, row and value.
+        """
+        columns = [self._column(batch, field, first_row) for field in self.target]
+        if not columns:
+            return batch.select([]).replace_schema_metadata(self.target.metadata)
+        return pa.RecordBatch.from_arrays(columns, schema=self.target)
+
+    def pieces(self, batch: pa.RecordBatch, first_row: int = 0) -> Iterator[pa.RecordBatch]:
+        """Cast one batch, in several pieces if its categories are too many for one dictionary.
+
+        Arguments and errors are those of `apply`.
+        """
+        try:
+            yield self.apply(batch, first_row)
+        except SchemaMismatchError as error:
+            loss = error.__cause__
+            crowded = isinstance(loss, LossError) and loss.crowded
+            if not crowded or batch.num_rows < 2:
+                raise
+            half = batch.num_rows // 2
+            yield from self.pieces(batch.slice(0, half), first_row)
+            yield from self.pieces(batch.slice(half), first_row + half)
+
+    def _column(self, batch: pa.RecordBatch, field: pa.Field, first_row: int) -> pa.Array:
+        at = batch.schema.get_field_index(field.name)
+        values = nulls_of(field, batch.num_rows) if at < 0 else batch.column(at)
+        if self.first is not None and at >= 0:
+            values = self.first._cast(values, self.first.target.field(field.name), first_row)
+        return self._cast(values, field, first_row)
+
+    def _cast(self, values: pa.Array, field: pa.Field, first_row: int) -> pa.Array:
+        try:
+            result = cast_array(values, field.type)
+        except LossError as loss:
+            row = first_row + loss.index
+            raise _mismatch(
+                [f"{field.name}: the value {loss.value!r} in row {row} {loss.reason}"],
+                # no cast is offered: one that does not refuse the value changes it
+                f"Change the value, or leave the row out; or make {field.name!r} of a type that "
+                "holds it.",
+                self.whose,
+                column=field.name,
+                row=row,
+                value=loss.value,
+                type=str(values.type),
+                expected=str(field.type),
+            ) from loss
+        if not field.nullable and ak.null_count(result):
+            row = first_row + pc.index(result.is_null(), True).as_py()
+            raise _mismatch(
+                [f"{field.name}: row {row} is null, and the column takes no nulls"],
+                f"Fill or drop the nulls of {field.name!r}.",
+                self.whose,
+                column=field.name,
+                row=row,
+                value=None,
+            )
+        return result
+
+
+def plan_cast(
+    source: pa.Schema,
+    target: pa.Schema,
+    *,
+    allow_missing: bool = False,
+    optional: Collection[str] = (),
+    whose: str = "the dataset",
+) -> CastPlan:
+    """Compare the schema of incoming rows with the dataset's, and plan the casts.
+
+    Parameters
+    ----------
+    source
+        The schema of the rows; its columns are found by name, in any order.
+    target
+        The dataset's schema.
+    allow_missing
+        Whether nullable columns of the target may be left out; they become null.
+    optional
+        Columns beside those of the target, which the rows need not have: hints name them.
+    whose
+        Whose schema the target is, as in `CastPlan`.
+
+    Raises
+    ------
+    SchemaMismatchError
+        Columns that are unknown or missing, or of a type that cannot be cast without loss.  Only
+        the differences are listed; ``context`` has them as ``unexpected``, ``missing`` (names),
+        ``types`` (name to both types) and ``renames`` (likely spellings).
+
+    Examples
+    --------
+    >>> plan = plan_cast(pa.schema({"x": pa.int64()}), pa.schema({"x": pa.int8()}))
+    >>> plan.apply(pa.record_batch({"x": [1, 2]})).schema.field("x").type
+    DataType(int8)
+    """
+    repeated = [name for name, times in Counter(source.names).items() if times > 1]
+    if repeated:
+        raise _mismatch(
+            [f"{name}: there are several columns of this name" for name in repeated],
+            "Rename all but one.",
+            whose,
+            repeated=repeated,
+        )
+    given = {field.name: field for field in source}
+    wanted = {field.name: field for field in target}
+    unexpected = [field for name, field in given.items() if name not in wanted]
+    missing = [
+        field
+        for name, field in wanted.items()
+        if name not in given and not (allow_missing and field.nullable)
+    ]
+    clashes = {
+        name: (given[name].type, field.type)
+        for name, field in wanted.items()
+        if name in given and find_rule(given[name].type, field.type) is None
+    }
+    if not (unexpected or missing or clashes):
+        return CastPlan(source=source, target=target, whose=whose)
+
+    renames = _likely_renames(unexpected, (set(wanted) | set(optional)) - set(given))
+    lines = [
+        *(f"+ {f.name}: {_show(f)}, not in {whose}{_guess(renames, f)}" for f in unexpected),
+        *(f"- {f.name}: {_show(f)}, missing in the rows" for f in missing),
+        *(f"~ {name}: {s} in the rows, {t} in {whose}" for name, (s, t) in clashes.items()),
+    ]
+    raise _mismatch(
+        lines,
+        _hint(target, unexpected, missing, clashes, renames, whose),
+        whose,
+        unexpected=[f.name for f in unexpected],
+        missing=[f.name for f in missing],
+        types={name: (str(s), str(t)) for name, (s, t) in clashes.items()},
+        renames=renames,
+    )
+
+
+def _plain_name(name: str) -> str:
+    return "".join(c for c in name.casefold() if c.isalnum())
+
+
+def _likely_renames(unexpected: list[pa.Field], absent: set[str]) -> dict[str, str]:
+    """Pair unknown columns with absent ones that are spelled alike but for case and signs."""
+    alike = {_plain_name(name): name for name in sorted(absent)}
+    pairs = {field.name: alike.get(_plain_name(field.name)) for field in unexpected}
+    return {name: other for name, other in pairs.items() if other is not None}
+
+
+def _guess(renames: Mapping[str, str], field: pa.Field) -> str:
+    other = renames.get(field.name)
+    return f" (is it {other!r}?)" if other else ""
+
+
+def _hint(
+    target: pa.Schema,
+    unexpected: list[pa.Field],
+    missing: list[pa.Field],
+    clashes: Mapping[str, tuple[pa.DataType, pa.DataType]],
+    renames: Mapping[str, str],
+    whose: str,
+) -> str:
+    if renames:
+        return "Rename " + ", ".join(f"{a!r} to {b!r}" for a, b in renames.items()) + "."
+    if clashes:
+        name, (source, _) = next(iter(clashes.items()))
+        return _cast_hint(target.field(name), source, whose)
+    if unexpected:
+        return f"Drop {', '.join(repr(f.name) for f in unexpected)}, or add them to {whose}."
+    return f"Add {', '.join(repr(f.name) for f in missing)} to the rows."
+
+
+# ---- new datasets
+
+
+def _item(field: pa.Field) -> pa.Field:
+    return _stored_field(field).with_name("item").with_nullable(True)
+
+
+def _stored_list(make: Callable[..., pa.DataType]) -> Callable[[Any], pa.DataType]:
+    return lambda kind: make(_stored_field(kind.value_field))
+
+
+# What is stored for a type that has no place of its own in a data file; parts of nested types
+# are brought along.
+_STORED: tuple[tuple[Callable[[Any], bool], Callable[[Any], pa.DataType]], ...] = (
+    (pt.is_string_view, lambda _: pa.string()),
+    (pt.is_binary_view, lambda _: pa.binary()),
+    (pt.is_decimal32, lambda t: pa.decimal128(t.precision, t.scale)),
+    (pt.is_decimal64, lambda t: pa.decimal128(t.precision, t.scale)),
+    (
+        pt.is_dictionary,
+        lambda t: pa.dictionary(t.index_type, _stored(t.value_type)),
+    ),
+    (pt.is_list, _stored_list(pa.list_)),
+    (pt.is_list_view, _stored_list(pa.list_)),
+    (pt.is_large_list, _stored_list(pa.large_list)),
+    (pt.is_large_list_view, _stored_list(pa.large_list)),
+    (pt.is_fixed_size_list, lambda t: pa.list_(_item(t.value_field), t.list_size)),
+    (pt.is_struct, lambda t: pa.struct([_stored_field(f) for f in t])),
+    (
+        pt.is_map,
+        lambda t: pa.map_(_stored_field(t.key_field), _stored_field(t.item_field)),
+    ),
+)
+
+
+def _stored(kind: pa.DataType) -> pa.DataType:
+    return next((make(kind) for test, make in _STORED if test(kind)), kind)
+
+
+#: metadata by which Polars knows the categories of one frame: with them, it shows null for others
+_OF_POLARS = b"_PL_"
+
+
+def _stored_field(field: pa.Field) -> pa.Field:
+    stored = field.with_type(_stored(field.type))
+    notes = field.metadata or {}
+    kept = {key: value for key, value in notes.items() if not key.startswith(_OF_POLARS)}
+    return stored if len(kept) == len(notes) else stored.with_metadata(kept or None)
+
+
+def normalise_new_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema that a new dataset gets for rows of this schema.
+
+    As in the reference: views become plain strings and binary, the elements of fixed-size lists
+    lose their name, ``large_string`` stays.  Small decimals and list views, which the reference
+    refuses, become ``decimal128`` and lists.  The metadata that pandas and Polars add is left
+    out: it describes one frame, not the rows that come later.
+
+    Examples
+    --------
+    >>> normalise_new_schema(pa.schema({"s": pa.string_view()})).field("s").type
+    DataType(string)
+    """
+    metadata = {k: v for k, v in (schema.metadata or {}).items() if k != b"pandas"}
+    return pa.schema([_stored_field(field) for field in schema], metadata=metadata or None)
+
+
+def with_new_blobs(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with legacy blobs as those of 2.2, as in the reference."""
+    return pa.schema([_new_blob(field) for field in schema], schema.metadata)
+
+
+def _new_blob(field: pa.Field) -> pa.Field:
+    metadata = dict(field.metadata or {})
+    if pt.is_large_binary(field.type) and metadata.pop(BLOB.encode(), None) is not None:
+        metadata[EXTENSION_NAME] = BLOB_V2.encode()
+        return field.with_type(BLOB_STRUCT).with_metadata(metadata)
+    if pt.is_struct(field.type):
+        return field.with_type(pa.struct([_new_blob(child) for child in field.type]))
+    return field
+
+
+# ---- types as Python that makes them, for hints that can be run
+
+#: types whose text is not the name of the function that makes them
+_NAMES = {
+    "bool": "bool_",
+    "date32[day]": "date32",
+    "date64[ms]": "date64",
+    "double": "float64",
+    "float": "float32",
+    "halffloat": "float16",
+}
+
+
+def spelled(kind: Any, otherwise: str) -> str:
+    """Return the code for a type, or `otherwise` for a type that has no short one.
+
+    Examples
+    --------
+    >>> spelled(pa.list_(pa.timestamp("us", "UTC")), "?")
+    "pa.list_(pa.timestamp('us', 'UTC'))"
+    >>> spelled(pa.map_(pa.int8(), pa.int8()), "?")
+    '?'
+    """
+    if pt.is_timestamp(kind):
+        return f"pa.timestamp({kind.unit!r}{'' if kind.tz is None else f', {kind.tz!r}'})"
+    if pt.is_time(kind) or pt.is_duration(kind):
+        return f"pa.{str(kind).partition('[')[0]}({kind.unit!r})"
+    if pt.is_decimal(kind):
+        return f"pa.{str(kind).partition('(')[0]}({kind.precision}, {kind.scale})"
+    if pt.is_list(kind) or pt.is_large_list(kind):
+        items = spelled(item_field(kind).type, "")
+        make = "list_" if pt.is_list(kind) else "large_list"
+        return f"pa.{make}({items})" if items else otherwise
+    if pt.is_struct(kind):
+        fields = [(field.name, spelled(field.type, "")) for field in kind]
+        listed = ", ".join(f"({name!r}, {code})" for name, code in fields)
+        return f"pa.struct([{listed}])" if all(code for _, code in fields) else otherwise
+    name = _NAMES.get(str(kind), str(kind))
+    return f"pa.{name}()" if name.isidentifier() and hasattr(pa, name) else otherwise

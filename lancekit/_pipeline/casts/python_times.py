@@ -1,0 +1,204 @@
+"""Dates, times and spans of Python's, NumPy's and pandas' to Arrow arrays, without loss.
+
+Python counts microseconds, Arrow reads no more of pandas' objects unless it is told to, and NumPy
+has units of its own.  Here each value is microseconds and what is left: nanoseconds.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit import _arrow_compute as pc
+from lancekit._format.arrow_parts import unit_and_zone
+from lancekit._pipeline.casts.values import LossError
+from lancekit.errors import InvalidTypeError
+
+__all__ = ["date_array", "in_arrow_units", "moment_array", "span_array", "time_array"]
+
+#: NumPy's units that are whole seconds, or parts of one down to nanoseconds
+_UNITS = {"W", "D", "h", "m", "s", "ms", "us", "ns"}
+#: those that are whole days, but not always as many
+_OF_DATES = {"Y", "M"}
+
+
+def date_array(values: Sequence[Any]) -> pa.Array:
+    """Return dates as ``date32``."""
+    return pa.array(values, pa.date32())
+
+
+def time_array(values: Sequence[Any]) -> pa.Array:
+    """Return times of day as ``time64``; one in a time zone is refused."""
+    for at, value in enumerate(values):
+        if value is not None and value.tzinfo is not None:
+            raise LossError(at, value, "has a time zone, which no column of times keeps")
+    return pa.array(values, pa.time64("us"))
+
+
+def moment_array(values: Sequence[Any]) -> pa.Array:
+    """Return datetimes, and dates among them, as timestamps of one zone or of none.
+
+    In microseconds, or in nanoseconds where there are some; of NumPy's days alone as ``date32``.
+    """
+    if _have_unit(values, "D"):
+        return pa.array(in_arrow_units(np.array(_filled(values, np.datetime64("NaT", "D")))))
+    wholes, rests = _taken_apart(values, _moment)
+    zone = _zone(wholes, values)
+    return _put_together(wholes, rests, lambda unit: pa.timestamp(unit, zone))
+
+
+def span_array(values: Sequence[Any]) -> pa.Array:
+    """Return spans of time as durations in microseconds, or in nanoseconds where there are some."""
+    wholes, rests = _taken_apart(values, _span)
+    return _put_together(wholes, rests, pa.duration)
+
+
+def _have_unit(values: Sequence[Any], unit: str) -> bool:
+    return all(
+        value is None
+        or (isinstance(value, np.datetime64) and (np.isnat(value) or _unit(value) == unit))
+        for value in values
+    )
+
+
+def _filled(values: Sequence[Any], blank: Any) -> list[Any]:
+    return [blank if value is None else value for value in values]
+
+
+def _unit(value: Any) -> str:
+    unit, count = np.datetime_data(value.dtype)
+    return unit if count == 1 else f"{count}{unit}"
+
+
+def _taken_apart(
+    values: Sequence[Any], split: Callable[[Any], tuple[Any, int]]
+) -> tuple[list[Any], list[int] | None]:
+    """Return each value in microseconds, and its nanoseconds beyond them if any has some."""
+    plain = {dt.datetime, dt.timedelta, type(None)}
+    if set(map(type, values)) <= plain:
+        return list(values), None
+    parts = [(None, 0) if value is None else split(value) for value in values]
+    rests = [rest for _, rest in parts]
+    return [whole for whole, _ in parts], rests if any(rests) else None
+
+
+def _moment(value: Any) -> tuple[Any, int]:
+    if isinstance(value, np.datetime64):
+        return _of_numpy(value, "M8[us]", _UNITS | _OF_DATES)
+    if not isinstance(value, dt.datetime):
+        return dt.datetime(value.year, value.month, value.day), 0
+    return value, getattr(value, "nanosecond", 0)
+
+
+def _span(value: Any) -> tuple[Any, int]:
+    if isinstance(value, np.timedelta64):
+        return _of_numpy(value, "m8[us]", _UNITS)
+    return value, getattr(value, "nanoseconds", 0)
+
+
+def _of_numpy(value: Any, micros: str, units: set[str]) -> tuple[Any, int]:
+    if np.isnat(value):
+        return None, 0
+    if _unit(value) not in units:
+        raise TypeError(f"its unit is {_unit(value)}")
+    whole = value.astype(micros)
+    rest = 0
+    if _unit(value) == "ns":
+        rest = int((value - whole.astype(value.dtype)).astype(np.int64))
+    elif whole.astype(value.dtype) != value:
+        raise OverflowError("it is beyond the range of microseconds")
+    if rest < 0:  # NumPy cuts spans towards zero
+        whole, rest = whole - np.timedelta64(1, "us"), rest + 1000
+    return whole.item(), rest
+
+
+def _zone(moments: Sequence[Any], values: Sequence[Any]) -> str | None:
+    """Return the zone of the first moment; all have one, or none has."""
+    known = [moment for moment in moments if moment is not None]
+    if not known:
+        return None
+    aware = known[0].tzinfo is not None
+    if len({moment.tzinfo is None for moment in known}) > 1:
+        both = enumerate(moments)
+        at = next(at for at, m in both if m is not None and (m.tzinfo is not None) != aware)
+        has, others = ("no", "have one") if aware else ("a", "have none")
+        raise LossError(at, values[at], f"has {has} time zone, and others {others}")
+    if not aware:
+        return None
+    try:
+        kind = pa.array([known[0].replace(tzinfo=known[0].tzinfo)]).type
+        zone = str(unit_and_zone(kind)[1])
+    except (pa.ArrowException, ValueError, TypeError):
+        return "UTC"  # a zone without a name; the instants are the same
+    return zone
+
+
+def _put_together(
+    wholes: Sequence[Any], rests: Sequence[int] | None, kind: Callable[[Any], pa.DataType]
+) -> pa.Array:
+    micros = pa.array(wholes, kind("us"))
+    if rests is None:
+        return micros
+    # the cast refuses what is beyond the range of nanoseconds
+    nanos = pc.add_checked(micros.cast(kind("ns")).cast(pa.int64()), pa.array(rests, pa.int64()))
+    return nanos.cast(kind("ns"))
+
+
+# ---- moments and spans of NumPy in units that Arrow has
+
+#: the unit that holds another one, by the kind of the type, and how many of it at most
+_NUMPY_UNITS: dict[str, dict[str, tuple[str, int]]] = {
+    "M": {
+        "Y": ("D", 366),
+        "M": ("D", 31),
+        "W": ("D", 7),
+        "D": ("D", 1),
+        "h": ("s", 3600),
+        "m": ("s", 60),
+    },
+    "m": {"W": ("s", 604800), "D": ("s", 86400), "h": ("s", 3600), "m": ("s", 60)},
+}
+for _units in _NUMPY_UNITS.values():
+    _units |= {unit: (unit, 1) for unit in ("s", "ms", "us", "ns")}
+
+#: days since 1970, of which Arrow keeps 32 bits, and of all else 64
+_MOST = {"D": 1 << 31}
+
+
+def in_arrow_units(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return ``datetime64`` or ``timedelta64`` values in a unit that Arrow has, unchanged.
+
+    Examples
+    --------
+    >>> in_arrow_units(np.array([5], "M8[10s]"))
+    array(['1970-01-01T00:00:50'], dtype='datetime64[s]')
+
+    Raises
+    ------
+    InvalidTypeError
+        No unit of Arrow holds them, such as picoseconds.
+    LossError
+        The first value that is beyond the range of the unit.
+    """
+    kind = values.dtype.kind
+    unit, count = np.datetime_data(values.dtype)
+    if unit not in _NUMPY_UNITS[kind]:
+        what = "moments" if kind == "M" else "spans"
+        raise InvalidTypeError(
+            f"Arrow has no {what} in units of {unit}.",
+            hint=f"Round them to a unit that it has: values.astype('{kind}8[us]').",
+        )
+    new, each = _NUMPY_UNITS[kind][unit]
+    most = _MOST.get(new, 1 << 63) // (each * count) - 1
+    plain = np.ma.getdata(values)
+    numbers = plain.astype(np.int64)
+    beyond = np.argwhere(((numbers > most) | (numbers < -most)) & ~np.isnat(plain))
+    if len(beyond):
+        place = tuple(beyond[0].tolist())
+        width = "days of 32 bits" if new == "D" else f"{new} of 64 bits"
+        raise LossError(place[0], plain[place], f"is beyond the range of {width}")
+    return values if (unit, count) == (new, 1) else values.astype(f"{kind}8[{new}]")

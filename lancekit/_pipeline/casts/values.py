@@ -1,0 +1,170 @@
+"""Casts of values that are not nested, and what tells that a value would change."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from lancekit import _arrow_compute as pc
+from lancekit import _arrow_kernels as ak
+from lancekit._casts.kernels import changed_by_float, cut
+from lancekit._format.extensions import BLOB_INPUT
+
+__all__ = [
+    "BLOB_STRUCT",
+    "LossError",
+    "bytes_to_blobs",
+    "cast_blobs",
+    "exact",
+    "first",
+    "float_to_integer",
+    "integer_to_decimal",
+    "is_blob_struct",
+    "plain_cast",
+    "to_fixed_binary",
+    "to_midnight",
+    "value_at",
+]
+
+
+class LossError(Exception):
+    """A value that a cast would change: where it is in the array, what it is, why not.
+
+    ``crowded`` if the cast fails only because the array has too many different values.
+    """
+
+    def __init__(self, index: int, value: Any, reason: str, *, crowded: bool = False) -> None:
+        super().__init__(index, value, reason)
+        self.index = index
+        self.value = value
+        self.reason = reason
+        self.crowded = crowded
+
+
+def first(condition: Any) -> int | None:
+    """Return the position of the first true value; null counts as false."""
+    position = pc.index(pc.fill_null(condition, False), True).as_py()
+    return position if position >= 0 else None
+
+
+def value_at(values: pa.Array, index: int) -> Any:
+    """Return a value for an error; a moment beyond Python's as the count of its unit."""
+    value: Any = values[index]
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        return getattr(value, "value", str(value.type))
+
+
+def plain_cast(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Cast as Arrow does, which refuses what it cannot."""
+    try:
+        return ak.cast(values, target)
+    except pa.ArrowInvalid as error:
+        raise LossError(0, None, str(error).splitlines()[0]) from error
+
+
+def exact(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Cast and cast back: every value has to come back as it was."""
+    try:
+        result = ak.cast(values, target)
+        if not pt.is_floating(target) or _widens(values.type, target):
+            return result
+    except pa.ArrowInvalid as error:
+        at = _first_that_fails(values, target)
+        raise LossError(at, value_at(values, at), f"does not fit {target} exactly") from error
+    index = first(changed_by_float(values, result))
+    if index is not None:
+        raise LossError(index, value_at(values, index), f"does not fit {target} exactly")
+    return result
+
+
+def _widens(source: pa.DataType, target: pa.DataType) -> bool:
+    return bool(pt.is_floating(source) and source.bit_width <= target.bit_width)
+
+
+def _first_that_fails(values: pa.Array, target: pa.DataType) -> int:
+    """Find the first value that a checked cast refuses, by halving."""
+    low, high = 0, len(values)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            ak.cast(values.slice(low, middle - low), target)
+        except pa.ArrowInvalid:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def integer_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Cast integers to decimals that hold them."""
+    # Arrow refuses a narrow decimal by the integer's type alone, whatever the values are.
+    return exact(values.cast(pa.decimal128(20)), target)
+
+
+def float_to_integer(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Cast floats that are whole numbers."""
+    index = first(pc.invert(pc.is_finite(values)))
+    if index is not None:
+        raise LossError(index, value_at(values, index), f"does not fit {target} exactly")
+    return exact(values, target)
+
+
+def to_midnight(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Cast times of midnight to dates."""
+    days: pa.Array = cut(values, pa.date32())
+    index = first(pc.not_equal(days.cast(values.type), values))
+    if index is not None:
+        raise LossError(index, value_at(values, index), "is not at midnight")
+    return days.cast(target)
+
+
+def to_fixed_binary(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Cast bytes that have the length asked for."""
+    plain = values.cast(pa.large_binary())
+    index = first(pc.not_equal(pc.binary_length(plain), target.byte_width))
+    if index is not None:
+        raise LossError(index, value_at(values, index), f"is not of {target.byte_width} bytes")
+    return plain.cast(target)
+
+
+# ---- blobs
+
+#: what a blob is written as without the range of a file that may be meant
+BLOB_STRUCT = pa.struct(list(BLOB_INPUT)[:2])
+_BLOB_RANGE = list(BLOB_INPUT)[2:]
+
+
+def is_blob_struct(kind: Any) -> bool:
+    """Return whether a type is what blobs are written as."""
+    return bool(kind in (BLOB_STRUCT, BLOB_INPUT))
+
+
+def bytes_to_blobs(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Make blobs of bytes."""
+    parts = {"data": plain_cast(values, pa.large_binary())}
+    return _blob_parts(parts, values, target)
+
+
+def cast_blobs(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Give blobs the parts that the target has."""
+    parts = {
+        field.name: pc.struct_field(values, [field.name])
+        for field in cast("pa.StructType", values.type)
+    }
+    kept = cast("pa.StructType", target)
+    for field in _BLOB_RANGE:
+        index = first(parts[field.name].is_valid()) if field.name in parts else None
+        if index is not None and kept.get_field_index(field.name) < 0:
+            raise LossError(index, value_at(values, index), "is a part of a file, not all of it")
+    return _blob_parts(parts, values, target)
+
+
+def _blob_parts(parts: dict[str, pa.Array], values: pa.Array, target: pa.DataType) -> pa.Array:
+    fields = list(cast("pa.StructType", target))
+    children = [parts.get(f.name, pa.nulls(len(values), f.type)) for f in fields]
+    mask = values.is_null() if ak.null_count(values) else None
+    return pa.StructArray.from_arrays(children, fields=fields, mask=mask)

@@ -1,0 +1,269 @@
+"""The rows that a write or a merge gets, and where the work on them runs.
+
+A `Source` is what an engine makes of the user's data.  Operations ask it to write its rows, or to
+work out a merge; both give metadata, never rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import pyarrow as pa
+
+from lancekit import _arrow_kernels as ak
+from lancekit._format.fragment import Fragment
+from lancekit._pipeline.casts.batches import cast_all
+from lancekit._pipeline.casts.plan import CastPlan, plan_cast
+from lancekit._pipeline.engine.engine import EngineName, LocalRunner, choose_source, spark_engine
+from lancekit._pipeline.engine.held_rows import in_memory
+from lancekit._pipeline.engine.inputs import as_reader, checked_schema, is_spark_dataframe, scan_of
+from lancekit._pipeline.rows.write import WriteTask, write_fragments
+from lancekit.options import options
+from lancekit.progress import FragmentWriteProgress, step, tracking, users_code
+
+if TYPE_CHECKING:
+    from lancekit._pipeline.columns.write import ColumnsTask
+    from lancekit._pipeline.keys.source_keys import SourceKeys
+    from lancekit._pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
+    from lancekit._pipeline.merge.spooled_source import KeptRows
+    from lancekit._pipeline.merge.strategy import MatchPlan
+    from lancekit._scan.index_lookup import IndexLookup
+    from lancekit._versions.snapshot import Snapshot
+
+__all__ = ["LocalSource", "Source", "open_source"]
+
+
+class Source(Protocol):
+    """Rows of the schema `schema`, on one engine; close it when the work is done.
+
+    What can be read only once, or need not be the same twice, is kept from the first look at its
+    keys until then.
+    """
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the rows as they come."""
+
+    @property
+    def engine(self) -> EngineName:
+        """``local`` or ``spark``, as results show it."""
+
+    def write(
+        self, plan: CastPlan, task: WriteTask, progress: FragmentWriteProgress | None = None
+    ) -> list[Fragment]:
+        """Cast the rows and write them to new fragments, of which ``progress`` is told."""
+
+    def check_keys(
+        self, plan: CastPlan, clauses: MergeClauses, on: tuple[str, ...] | None = None
+    ) -> None:
+        """Raise ``DuplicateKeysError`` if a key, without a null, occurs more than once.
+
+        Unless the clauses say which row to keep.  Other columns than theirs may be checked, ``on``:
+        then only the rows that they keep count.
+        """
+
+    def match(self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot) -> MatchPlan:
+        """Return how a merge of the cast rows into a version would find its keys."""
+
+    def indices(
+        self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot
+    ) -> IndexLookup | None:
+        """Return what asks the indices of a version for the keys, if there are any to ask."""
+
+    def merge(self, job: MergeJob) -> MergeWork:
+        """Work out a merge of the cast rows; may be called again on a newer target.
+
+        A dry one writes nothing: its counts, marked rows and examples are those of the real one.
+        """
+
+    def join_columns(
+        self, plan: CastPlan, tasks: Sequence[ColumnsTask], left_on: str, right_on: str
+    ) -> list[Fragment]:
+        """Write columns of the cast rows beside the fragments whose rows have their keys.
+
+        Parameters
+        ----------
+        plan
+            Casts the key ``right_on`` and the new columns.
+        tasks
+            What to write beside each fragment; their makers are not used.
+        left_on
+            The dataset's key column.
+        """
+
+    def close(self) -> None:
+        """Let go of the rows that were kept."""
+
+    def __enter__(self) -> Self:
+        """Return the source itself."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the source."""
+
+
+class LocalSource:
+    """Rows that are worked on in this process.
+
+    Parameters
+    ----------
+    reader
+        The rows.
+    memory_bytes
+        What may be held of them in memory; ``None`` if all of them are there anyway.
+    """
+
+    engine: EngineName = "local"
+
+    def __init__(self, reader: pa.RecordBatchReader, memory_bytes: int | None = None) -> None:
+        self.schema: pa.Schema = reader.schema
+        self._reader = reader
+        self._memory_bytes = memory_bytes
+        self._kept: KeptRows | None = None
+        self._keys: dict[tuple[object, ...], SourceKeys] = {}
+
+    def write(
+        self, plan: CastPlan, task: WriteTask, progress: FragmentWriteProgress | None = None
+    ) -> list[Fragment]:
+        """Cast the rows batch by batch and write them; memory is bounded by pages."""
+        with tracking("writing"):
+            return write_fragments(_counted(cast_all(plan, self._reader)), task, progress=progress)
+
+    def check_keys(
+        self, plan: CastPlan, clauses: MergeClauses, on: tuple[str, ...] | None = None
+    ) -> None:
+        """Raise ``DuplicateKeysError`` if a key, without a null, occurs more than once."""
+        from lancekit._pipeline.keys.source_keys import SourceKeys, key_columns
+
+        keys = self._keys_of(plan, clauses)
+        if on is not None:
+            columns = key_columns(self._rows(plan), on)
+            if keys.kept is not None:
+                at = pa.array(keys.kept)
+                columns = [ak.take(column, at) for column in columns]
+            SourceKeys.choose(on, columns)
+
+    def match(self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot) -> MatchPlan:
+        """Return how a merge of the cast rows into a version would find its keys."""
+        from lancekit._pipeline.merge.strategy import choose_match
+
+        keys = self._keys_of(plan, clauses)
+        return choose_match(
+            engine=self.engine,
+            source_rows=keys.rows,
+            key_bytes=sum(column.nbytes for column in keys.table.columns),
+            target_rows=snapshot.manifest.num_rows,
+            lookup=self.indices(plan, clauses, snapshot),
+            by_address=clauses.by_address,
+        )
+
+    def indices(
+        self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot
+    ) -> IndexLookup | None:
+        """Return what asks the indices of a version for the keys, if there are any to ask."""
+        from lancekit._pipeline.keys.indexed import key_lookup
+
+        keys = self._keys_of(plan, clauses)
+        asked = clauses.use_index and not clauses.by_address
+        return key_lookup(snapshot, keys.table) if asked else None
+
+    def merge(self, job: MergeJob) -> MergeWork:
+        """Work out a merge; the keys are held in memory, the rows as `keep_rows` keeps them."""
+        from lancekit._pipeline.merge.local import merge_locally
+        from lancekit._pipeline.merge.rewrite_columns import rewrite_locally
+
+        rows, keys = self._rows(job.casts), self._keys_of(job.casts, job.clauses)
+        match = self.match(job.casts, job.clauses, job.snapshot)
+        work = rewrite_locally if job.patches else merge_locally
+        return work(rows, keys, job, LocalRunner(rows=match.target_rows).map, match)
+
+    def join_columns(
+        self, plan: CastPlan, tasks: Sequence[ColumnsTask], left_on: str, right_on: str
+    ) -> list[Fragment]:
+        """Write columns beside the fragments; of several rows with one key the last counts."""
+        from lancekit._pipeline.columns.write import Joined, write_beside
+
+        maker = Joined.by(self._rows(plan), left_on, right_on)
+        return write_beside([replace(task, maker=maker) for task in tasks], LocalRunner())
+
+    def close(self) -> None:
+        """Let go of the rows that were kept."""
+        if self._kept is not None:
+            self._kept.close()
+        self._keys.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _rows(self, plan: CastPlan) -> pa.Table:
+        from lancekit._pipeline.merge.spooled_source import keep_rows
+
+        if self._kept is None:
+            cast = cast_all(plan, self._reader)
+            self._kept = keep_rows(cast, plan.target, self._memory_bytes)
+        table = self._kept.table
+        if table.schema.equals(plan.target):
+            return table
+        # over a cast that landed meanwhile the dataset has other types
+        again = plan_cast(table.schema, plan.target)
+        return pa.Table.from_batches(cast_all(again, table.to_batches()), plan.target)
+
+    def _keys_of(self, plan: CastPlan, clauses: MergeClauses) -> SourceKeys:
+        from lancekit._pipeline.keys.source_keys import SourceKeys, key_columns
+
+        about = (clauses.on, clauses.dedupe, clauses.dedupe_by, *plan.target.types)
+        if about not in self._keys:
+            rows = self._rows(plan)
+            self._keys.clear()
+            self._keys[about] = SourceKeys.choose(
+                clauses.on,
+                key_columns(rows, clauses.on),
+                dedupe=clauses.dedupe,
+                order=rows.column(clauses.dedupe_by) if clauses.dedupe_by else None,
+            )
+        return self._keys[about]
+
+
+def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Report the rows of batches, and none that are read to make them."""
+    rest, theirs = iter(batches), users_code()
+    while (batch := theirs.within(lambda: next(rest, None))) is not None:
+        yield batch
+        step(batch.num_rows)
+
+
+def open_source(
+    data: Any, schema: pa.Schema | None = None, like: pa.Schema | None = None
+) -> Source:
+    """Return the user's data as a source, on the engine that fits it.
+
+    Parameters
+    ----------
+    data, schema, like
+        As in `as_reader`; or a Spark DataFrame, and the schema that it is cast to.
+
+    Raises
+    ------
+    InvalidTypeError
+        The data is of no kind that can be read as rows.
+    SchemaMismatchError
+        They do not fit the schema, or their values make no columns.
+    """
+    schema, is_frame = checked_schema(schema), is_spark_dataframe(data)
+    if choose_source(data, is_frame=is_frame).engine == "spark":
+        if not is_frame and (schema is not None or scan_of(data) is None):
+            data, schema = as_reader(data, schema, like), None
+        source: Source = spark_engine().source(data, schema)
+        return source
+    bound = None if in_memory(data) else options.source_memory_bytes
+    return LocalSource(as_reader(data, schema, like), bound)

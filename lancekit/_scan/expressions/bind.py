@@ -1,0 +1,442 @@
+"""Syntax to an expression that is bound to a schema.
+
+Each kind of piece has one entry in ``_RULES``.  The type of an expression is found by running it
+on no rows, so that types are never derived twice.  Imported only when text has to be bound.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from lancekit import _arrow_kernels as ak
+from lancekit._arrow_values import scalar_of
+from lancekit._format.arrow_parts import unit_and_zone
+from lancekit._scan.expressions.columns import COLUMN_RULES
+from lancekit._scan.expressions.evaluate import FAILURES, value_of
+from lancekit._scan.expressions.kernels.casts import DIGITS, cast, decimal
+from lancekit._scan.expressions.kernels.operators import COMPARISONS, Value, family
+from lancekit._scan.expressions.literals import at_once, exact_moment, moment, natural, negated
+from lancekit._scan.expressions.nodes import InList, Place
+from lancekit._scan.expressions.scope import Bound, Scope, cast_number, constant
+from lancekit._scan.expressions.syntax import Syntax
+from lancekit.errors import PredicateError
+
+__all__ = ["bind"]
+
+# ---- literals
+
+
+def _literal(tree: Syntax, _scope: Scope) -> Bound:
+    return constant(natural(tree.value), tree.value)
+
+
+def _negate(tree: Syntax, scope: Scope) -> Bound:
+    node = scope.compile(tree.parts[0])
+    if node.literal and type(node.literal[0]) in (int, Decimal):
+        value = negated(node.literal[0])
+        return constant(natural(value), value)
+    return scope.call("NEGATE", [node], label="-")
+
+
+# ---- casts
+
+_TYPES: Mapping[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "tinyint unsigned": pa.uint8(),
+    "smallint unsigned": pa.uint16(),
+    "int unsigned": pa.uint32(),
+    "uint": pa.uint32(),
+    "bigint unsigned": pa.uint64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "time": pa.time64("us"),
+    "timestamp": pa.timestamp("us"),
+}
+
+
+_SIZE = re.compile(r"-?[0-9]{1,9}")
+
+#: units of timestamps by the digits of their seconds' fraction
+_FRACTIONS: Mapping[str, str] = {"0": "s", "3": "ms", "6": "us", "9": "ns"}
+
+
+def _target(tree: Syntax, scope: Scope) -> pa.DataType:
+    name, sizes, text = tree.value
+    if name == "decimal" and not sizes:
+        return pa.decimal128(38, 10)
+    if name == "decimal" and all(map(_SIZE.fullmatch, sizes)):
+        kind = decimal(*map(int, sizes)) if len(sizes) <= 2 else None
+        if kind is None:
+            hint = f"decimal(p, s) has at most {DIGITS} digits in all, p, and s behind the point."
+            raise scope.fail(tree, f"there is no {text}.", hint)
+        return kind
+    if len(sizes) == 1 and name == "timestamp" and sizes[0] in _FRACTIONS:
+        return pa.timestamp(_FRACTIONS[sizes[0]])
+    if sizes or name not in _TYPES:
+        raise scope.fail(tree, f"there is no cast to {text}.")
+    return _TYPES[name]
+
+
+def _has_offset(text: str, kind: pa.DataType) -> bool:
+    """Tell whether a timestamp's text ends in ``Z`` or in an offset such as ``-05:00``."""
+    return (
+        pt.is_timestamp(kind) and re.search(r":\d\d.*(Z|z|[+-]\d\d(:?\d\d)?)\s*$", text) is not None
+    )
+
+
+def _cast(tree: Syntax, scope: Scope) -> Bound:
+    node, kind = scope.compile(tree.parts[0]), _target(tree, scope)
+    tries = tree.kind == "TRY_CAST"
+    if (exact := cast_number(node, kind, tree, scope, tries=tries)) is not None:
+        return exact
+    if tries:
+        return scope.call("TRY_CAST", [node], tree, options=(kind,))
+    if node.literal and isinstance(node.literal[0], str):
+        return constant(_read(tree, node.literal[0], kind, scope))
+    done = scope.call("CAST", [node], tree, options=(kind,), label=f"CAST to {kind}")
+    return replace(done, cast_of=node)
+
+
+def _read(tree: Syntax, text: str, kind: pa.DataType, scope: Scope) -> pa.Scalar:
+    """Read the text of a literal such as DATE '2020-01-31'."""
+    try:
+        if family(kind) != "moment":
+            return cast(scalar_of(text), kind)
+        zoned = pa.timestamp(unit_and_zone(kind)[0], "UTC") if _has_offset(text, kind) else kind
+        # CAST(... AS timestamp(6)) cuts finer digits off, TIMESTAMP '...' keeps them
+        return (moment if tree.value.sizes else exact_moment)(text, zoned)
+    except FAILURES as error:
+        name = "date" if pt.is_date(kind) else "timestamp" if pt.is_timestamp(kind) else str(kind)
+        hint = "Write DATE '2020-01-31' or TIMESTAMP '2020-01-31 12:00:00'."
+        is_moment = family(kind) == "moment"
+        raise scope.fail(tree, f"{text!r} is not a {name}.", hint if is_moment else "") from error
+
+
+# ---- operators
+
+
+def _compare(scope: Scope, label: str, left: Bound, right: Bound, *, plain: bool = False) -> Bound:
+    if left.literal and right.literal:
+        for node in (left, right):
+            (value,) = node.literal
+            if isinstance(value, str) and value in scope.fields:
+                raise scope.fail(
+                    node,
+                    f"{value!r} in quotes is text, not the column of that name.",
+                    f"Write `{value}` in backticks.",
+                )
+        if {type(left.literal[0]), type(right.literal[0])} > {str}:
+            left, right = _beside_text(scope, left, right), _beside_text(scope, right, left)
+    left, right = _before_cast(left, right), _before_cast(right, left)
+    if label in ("=", "<>"):
+        left, right = _before_written(left, right)
+        right, left = _before_written(right, left)
+    left, right = scope.pair(left, right, plain=plain)
+    scope.same_family(label, [left, right])
+    return scope.call(label, [left, right])
+
+
+def _beside_text(scope: Scope, node: Bound, other: Bound) -> Bound:
+    """Read a literal in quotes as what the literal beside it is."""
+    if not isinstance(node.literal[0], str):
+        return node
+    return scope.beside(node, replace(other, literal=()))
+
+
+#: how a cast writes whole numbers of at most 64 bits
+_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,19}")
+
+
+def _before_cast(node: Bound, other: Bound) -> Bound:
+    """Take the integers that were cast to be compared with a whole number, if it is one of them.
+
+    So does the reference: a number that the cast would refuse is none that is asked for.
+    """
+    inner, literal = node.cast_of, other.literal
+    if inner is None or not literal or type(literal[0]) is not int:
+        return node
+    whole = pt.is_integer(inner.type) and (pt.is_integer(node.type) or pt.is_decimal(node.type))
+    held = whole and all(_holds(kind, literal[0]) for kind in (inner.type, node.type))
+    return inner if held else node
+
+
+def _before_written(node: Bound, other: Bound) -> tuple[Bound, Bound]:
+    """Compare integers that were written out with the one number that is written like the text."""
+    inner, literal = node.cast_of, other.literal
+    if inner is None or not literal or not isinstance(literal[0], str):
+        return node, other
+    if not (
+        pt.is_integer(inner.type) and pt.is_string(node.type) and _NUMBER.fullmatch(literal[0])
+    ):
+        return node, other
+    number = int(literal[0])
+    if not _holds(inner.type, number):
+        return node, other
+    return inner, replace(constant(natural(number), number), position=other.position)
+
+
+def _holds(kind: pa.DataType, number: int) -> bool:
+    try:
+        cast(natural(number), kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _comparison(tree: Syntax, scope: Scope) -> Bound:
+    left, right = map(scope.compile, tree.parts)
+    return _compare(scope, tree.kind, left, right, plain=id(tree) in scope.plain)
+
+
+def _is_fraction(node: Bound, other: Bound) -> bool:
+    """Tell whether a fraction stands beside an integer: they compute as doubles."""
+    is_fraction = bool(node.literal) and isinstance(node.literal[0], Decimal)
+    return is_fraction and pt.is_integer(other.type)
+
+
+def _adds(node: Bound) -> bool:
+    """Tell whether values are of a kind that only its own can be added to."""
+    return family(node.type) not in ("moment", "duration") and not pt.is_date32(node.type)
+
+
+_Rule: TypeAlias = Callable[[Syntax, Scope], Bound]
+
+
+def _arithmetic(tree: Syntax, scope: Scope) -> Bound:
+    left, right = map(scope.compile, tree.parts)
+    dated = pt.is_date(left.type) or pt.is_date(right.type)
+    if not (dated or _is_fraction(left, right) or _is_fraction(right, left)):
+        left, right = scope.pair(left, right, plain=id(tree) in scope.plain)
+    if _adds(left) and _adds(right):
+        scope.same_family(tree.kind, [left, right])
+    return scope.call(tree.kind, [left, right])
+
+
+def _shift(tree: Syntax, scope: Scope) -> Bound:
+    left, right = map(scope.compile, tree.parts)
+    return scope.call(tree.kind, scope.pair(left, right, plain=id(tree) in scope.plain), tree)
+
+
+def _logical(tree: Syntax, scope: Scope) -> Bound:
+    return scope.call(tree.kind, [scope.boolean(part, tree.kind) for part in tree.parts])
+
+
+def _is_null(tree: Syntax, scope: Scope) -> Bound:
+    return scope.call("IS NULL", [scope.compile(tree.parts[0]).as_stored])
+
+
+def _is(tree: Syntax, scope: Scope) -> Bound:
+    return scope.call(tree.kind, [scope.boolean(tree.parts[0], "IS TRUE")], label="IS TRUE")
+
+
+def _in(tree: Syntax, scope: Scope) -> Bound:
+    node = scope.compile(tree.parts[0])
+    plain = id(tree) in scope.plain and tree.parts[0].is_column
+    members, others = _items_of(scope, tree)
+    parts = []
+    if node.literal or (node.cast_of and (others or members.folded)):  # literals matter one by one
+        parts = [_compare(scope, "=", node, item, plain=plain) for item in members.nodes()]
+    elif members:
+        parts = [_among(scope, node, members, tree, plain=plain)]
+    parts += [_compare(scope, "=", node, item, plain=plain) for item in others]
+    return scope.call("OR", parts, label="IN") if len(parts) > 1 else parts[0]
+
+
+def _not_in(tree: Syntax, scope: Scope) -> Bound:
+    return scope.call("NOT", [_in(tree, scope)])
+
+
+def _between(tree: Syntax, scope: Scope) -> Bound:
+    node, low, high = map(scope.compile, tree.parts)
+    plain = id(tree) in scope.plain and bool(node.field)
+    low = _compare(scope, ">=", node, low, plain=plain)
+    high = _compare(scope, "<=", node, high, plain=plain)
+    return scope.call("AND", [low, high], tree, label="BETWEEN")
+
+
+def _like(tree: Syntax, scope: Scope) -> Bound:
+    args = scope.pair(*map(scope.compile, tree.parts))
+    for node in args:
+        if family(node.type) not in ("text", "null"):
+            raise scope.fail(node, f"LIKE needs text, but {node.field or 'a side'} is {node.type}.")
+    return scope.call("LIKE", args, options=(tree.kind == "ILIKE", tree.value))
+
+
+def _concat(tree: Syntax, scope: Scope) -> Bound:
+    return scope.call("||", [*map(scope.compile, tree.parts)])
+
+
+def _call(tree: Syntax, scope: Scope) -> Bound:
+    from lancekit._scan.expressions.calls import call_function  # loads all functions
+
+    return call_function(tree, scope)
+
+
+def _list(tree: Syntax, scope: Scope) -> Bound:
+    from lancekit._scan.expressions.calls import array  # loads all functions
+
+    return array(tree, scope)
+
+
+_RULES: Mapping[str, _Rule] = {
+    **COLUMN_RULES,
+    "literal": _literal,
+    "list": _list,
+    "NEGATE": _negate,
+    "CAST": _cast,
+    "TRY_CAST": _cast,
+    **dict.fromkeys(("AND", "OR", "NOT"), _logical),
+    **dict.fromkeys(COMPARISONS, _comparison),
+    "IS NULL": _is_null,
+    "IS TRUE": _is,
+    "IS FALSE": _is,
+    "IN": _in,
+    "NOT IN": _not_in,
+    "BETWEEN": _between,
+    "LIKE": _like,
+    "ILIKE": _like,
+    **dict.fromkeys(("+", "-", "*", "/", "%"), _arithmetic),
+    **dict.fromkeys(("<<", ">>"), _shift),
+    "||": _concat,
+    "call": _call,
+}
+
+
+def _plain_conditions(tree: Syntax) -> frozenset[int]:
+    """Return the ids of conditions that only AND, OR and parentheses are around."""
+    waiting, found = [tree], list[int]()
+    while waiting:
+        piece = waiting.pop()
+        if piece.kind in ("AND", "OR"):
+            waiting += piece.parts
+        else:
+            found.append(id(piece))
+    return frozenset(found)
+
+
+def bind(tree: Syntax, sql: str, schema: pa.Schema, now: int) -> Bound:
+    """Bind a piece of a text to a schema, at a time in nanoseconds since 1970."""
+    fields = {field.name: field.type for field in schema}
+    scope = Scope(sql, fields, _RULES, _plain_conditions(tree), now)
+    found = scope.compile(tree)
+    return found if found.field else found.as_stored
+
+
+# ---- which values are among many: ``IN`` a list of literals, looked up as sets
+
+#: fewer values that are computed are compared one by one
+_FEW = 16
+
+
+@dataclass(slots=True)
+class _Members:
+    """What is in a list: literals, which have places in the text, and values that are computed."""
+
+    values: list[Any] = field(default_factory=list)
+    places: Iterable[int] = ()
+    folded: list[pa.Array] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.values or self.folded)
+
+    @property
+    def has_null(self) -> bool:
+        """Whether a null is among them."""
+        return None in self.values or any(ak.null_count(array) for array in self.folded)
+
+    def nodes(self) -> Iterator[Bound]:
+        """Yield each as a constant of its own."""
+        for value, place in zip(self.values, self.places, strict=True):
+            yield replace(constant(natural(value), value), position=place)
+        for array in self.folded:
+            yield from map(constant, array)
+
+
+def _items_of(scope: Scope, tree: Syntax) -> tuple[_Members, list[Bound]]:
+    """Return what stands in a list: members that are values, and others, one by one."""
+    if tree.value is not None:
+        return _Members(tree.value.values, tree.value.places), []
+    nodes = [scope.compile(item) for item in tree.parts[1:]]
+    literals = [node for node in nodes if node.literal]
+    members = _Members([node.literal[0] for node in literals], [node.position for node in literals])
+    others = [node for node in nodes if not node.literal]
+    return members, others if len(others) < _FEW else _folded(members, others)
+
+
+def _folded(members: _Members, nodes: Sequence[Bound]) -> list[Bound]:
+    """Put values that depend on no row among the members, and return what is left."""
+    others = list[Bound]()
+    by_type: dict[pa.DataType, list[pa.Scalar]] = {}
+    for node in nodes:
+        value = None if node.columns else _computed(node)
+        if value is None:
+            others.append(node)
+        else:
+            by_type.setdefault(value.type, []).append(value)
+    members.folded += [pa.array(values, kind) for kind, values in by_type.items()]
+    return others
+
+
+def _computed(node: Bound) -> pa.Scalar | None:
+    try:
+        value = value_of(node.expr, _never)
+    except PredicateError:  # told when rows are looked at
+        return None
+    return value if isinstance(value, pa.Scalar) and value.type == node.type else None
+
+
+def _among(scope: Scope, node: Bound, members: _Members, tree: Syntax, *, plain: bool) -> Bound:
+    """Tell where an expression is one of many.
+
+    As ``=`` with each of them, joined by ``OR``, tells it.
+    """
+    sets = tuple(_sets_of(scope, node, members, plain=plain))
+    at = Place(scope.sql, tree.at)
+    expr = InList(pa.bool_(), node.expr, sets, members.has_null, at=at)
+    return scope.tried(expr, [node], "IN")
+
+
+def _sets_of(scope: Scope, node: Bound, members: _Members, *, plain: bool) -> list[pa.Array]:
+    """Return the members that are not null, as arrays of what they are beside an expression."""
+    for array in members.folded:
+        scope.same_family("=", [node, constant(array[0])])
+    sets = [some for array in members.folded if len(some := ak.drop_null(array))]
+    if any(value is not None for value in members.values):
+        sets += _sets(scope, node, members.values, members.places, plain=plain)
+    for some in sets:
+        scope.same_family("=", [node, constant(some[0])])
+    return sets
+
+
+def _sets(
+    scope: Scope, node: Bound, values: Sequence[Any], places: Iterable[int], *, plain: bool
+) -> list[pa.Array]:
+    """Return the literals as arrays, one for each type that they take beside the expression."""
+    whole = at_once([value for value in values if value is not None], node.type, plain=plain)
+    if whole is not None:
+        return [whole]
+    by_type: dict[pa.DataType, list[Value]] = {}
+    for value, place in zip(values, places, strict=True):
+        if value is not None:
+            literal = replace(constant(natural(value), value), position=place)
+            given = scope.beside(literal, node, plain=plain).example
+            by_type.setdefault(given.type, []).append(given)
+    return [pa.array(scalars, kind) for kind, scalars in by_type.items()]
+
+
+def _never(_argument: object) -> Any:
+    raise AssertionError("what stands in a list reads no column")

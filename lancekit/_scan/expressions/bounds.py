@@ -1,0 +1,127 @@
+"""Which blocks of rows may have a row that a filter wants, by a column's bounds in each block.
+
+Only filters are looked at in which nothing but comparisons of columns with literals, and functions
+of lancekit's own, is joined by ``AND``: these fail for no row, so that it makes no difference which
+are looked at.  Whether a value can be among those of a block is asked of the filter's own
+comparison, on the block's bounds in the place of its values: ``x > 5`` can only hold in a block of
+whose greatest value it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import types as pt
+
+from lancekit._arrow_values import flags_of
+from lancekit._scan.expressions.evaluate import mask
+from lancekit._scan.expressions.nodes import Apply, Call, Expr, FieldRef, Literal
+from lancekit.errors import LancekitError
+
+__all__ = ["Comparison", "comparisons", "may_hold"]
+
+#: what holds of a block's least and greatest value if a comparison holds of any of its values
+_ASKED: Mapping[str, tuple[str, str]] = {
+    "<": ("<", ""),
+    "<=": ("<=", ""),
+    ">": ("", ">"),
+    ">=": ("", ">="),
+    "=": ("<=", ">="),
+}
+#: the same with the column on the right
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
+
+
+def may_hold(expr: Expr, column: str, least: pa.Array, greatest: pa.Array) -> npt.NDArray[np.bool_]:
+    """Return which of some blocks may have a row for which a condition is true.
+
+    Parameters
+    ----------
+    column
+        The path of the column whose bounds these are.
+    least, greatest
+        The least and the greatest value of the column in each block; of nulls alone both are null.
+
+    Examples
+    --------
+    >>> from lancekit._scan.expressions.predicate import Predicate
+    >>> wanted = Predicate.parse("x > 5 AND y = 'a'", pa.schema({"x": pa.int8(), "y": pa.string()}))
+    >>> ends = pa.array([0, 3], pa.int8()), pa.array([5, 9], pa.int8())
+    >>> may_hold(wanted.expr, "x", *ends).tolist()
+    [False, True]
+    """
+    may = np.ones(len(least), bool)
+    for applied in _applied(expr):
+        for place, arg in enumerate(applied.args):
+            if isinstance(arg, FieldRef) and arg.path == column:
+                may &= applied.function.may_hold(place, least, greatest)  # type: ignore[attr-defined]
+    for comparison in comparisons(expr, column):
+        for asked, values in zip(comparison.asked(), (least, greatest), strict=True):
+            if asked is not None:
+                try:
+                    may &= flags_of(mask(asked, pa.table({column: values})))
+                except LancekitError:  # the values say so themselves, where they are read
+                    return np.ones(len(least), bool)
+    return may
+
+
+@lru_cache(maxsize=64)  # each fragment asks
+def comparisons(expr: Expr, column: str) -> tuple[Comparison, ...]:
+    """Return the comparisons of a column in a filter that is looked at; none in any other."""
+    found = [_comparison(part) for part in _conditions(expr) if not isinstance(part, Apply)]
+    if None in found:
+        return ()
+    return tuple(one for one in found if one is not None and one.column == column)
+
+
+class Comparison(NamedTuple):
+    """A comparison of a column with a literal, which stands on the right."""
+
+    column: str
+    expr: Call
+
+    def asked(self) -> list[Call | None]:
+        """Return what must hold of the least and of the greatest value, if anything."""
+        names = _ASKED[self.expr.function]
+        return [replace(self.expr, function=name) if name else None for name in names]
+
+
+def _applied(expr: Expr) -> Iterator[Apply]:
+    """Yield the functions that a condition asks, of those that can tell of blocks."""
+    for part in _conditions(expr):
+        if isinstance(part, Apply) and hasattr(part.function, "may_hold"):
+            yield part
+
+
+def _conditions(expr: Expr) -> Iterator[Expr]:
+    if isinstance(expr, Call) and expr.function == "AND":
+        for part in expr.args:
+            yield from _conditions(part)
+    else:
+        yield expr
+
+
+def _comparison(expr: Expr) -> Comparison | None:
+    match expr:
+        case Call(function=name, args=(FieldRef() as column, Literal() as value)):
+            pass
+        case Call(function=name, args=(Literal() as value, FieldRef() as column)):
+            name = _TURNED.get(name, "")
+        case _:
+            return None
+    if name not in _ASKED or not _fits(value.type, column.type):
+        return None
+    return Comparison(column.path, replace(expr, function=name, args=(column, value)))
+
+
+def _fits(value: pa.DataType, column: pa.DataType) -> bool:
+    """Tell whether values of a column's type are compared with a literal, and none fails."""
+    if pt.is_integer(column) or pt.is_floating(column):
+        return bool(pt.is_integer(value) or pt.is_floating(value))
+    return bool(pt.is_string(column) and pt.is_string(value))

@@ -1,0 +1,42 @@
+"""The list of functions in `docs/filters.md`, from the tables that the language is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lancekit._scan.expressions.calls import BY_SYNTAX
+from lancekit._scan.expressions.kernels.function import ANY_NUMBER, Function
+from lancekit._scan.expressions.kernels.functions import CHOICES
+from lancekit._scan.expressions.kernels.lists import LIST_FUNCTIONS
+from lancekit._scan.expressions.kernels.numeric import NUMBER_FUNCTIONS
+from lancekit._scan.expressions.kernels.temporal import TIME_FUNCTIONS
+from lancekit._scan.expressions.kernels.text import TEXT_FUNCTIONS
+
+__all__ = ["function_list"]
+
+_GROUPS: Mapping[str, Mapping[str, Function]] = {
+    "Choices": CHOICES,
+    "Text": TEXT_FUNCTIONS,
+    "Numbers": NUMBER_FUNCTIONS,
+    "Dates and times": TIME_FUNCTIONS,
+    "Lists": LIST_FUNCTIONS,
+}
+
+
+def _usage(name: str, function: Function) -> str:
+    """Write a function with what it takes, in brackets what may be left out."""
+    families, most = function.families, min(function.most, max(function.least, 1) + 2)
+    args = [(families[min(i, len(families) - 1)] or "value") for i in range(most)]
+    needed = ", ".join(args[: function.least])
+    more = "".join(f"[, {arg}]" for arg in args[function.least :])
+    return f"`{name}({needed}{', ...' if function.most == ANY_NUMBER else more})`"
+
+
+def function_list() -> str:
+    """Return the functions, a line for each group."""
+    lines = [
+        f"- {title}: {', '.join(_usage(*item) for item in table.items())}."
+        for title, table in _GROUPS.items()
+    ]
+    others = ", ".join(f"`{name}`" for name in BY_SYNTAX)
+    return "\n".join([*lines, f"- Written like functions: {others}."])

@@ -1,0 +1,310 @@
+"""The values of a bound expression: each of its parts is a call of an Arrow kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, reduce
+from typing import TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types as pt
+
+from lancekit import _arrow_compute as pc
+from lancekit import _arrow_kernels as ak
+from lancekit._arrow_values import numbers_of, scalar_of
+from lancekit._file.kernels.bits import pack
+from lancekit._format.arrow_parts import decimal_size
+from lancekit._format.paths import parse_path, pick
+from lancekit._scan.expressions.error_position import TooLargeError, as_class, failure
+from lancekit._scan.expressions.kernels.casts import cast as cast_values
+from lancekit._scan.expressions.kernels.casts import try_cast
+from lancekit._scan.expressions.kernels.function import Function, Refused, TooLarge
+from lancekit._scan.expressions.kernels.moments import members_in_unit
+from lancekit._scan.expressions.kernels.operators import (
+    COMPARISONS,
+    Value,
+    add,
+    align,
+    as_array,
+    concat,
+    divide,
+    family,
+    modulo,
+    multiply,
+    plain,
+    subtract,
+)
+from lancekit._scan.expressions.nodes import Apply, ArrowExpr, Call, Expr, FieldRef, InList, Literal
+from lancekit.errors import PredicateError
+
+__all__ = ["FAILURES", "KERNELS", "Rows", "evaluate", "kernel_of", "mask", "reason", "value_of"]
+
+#: a column by its path
+Rows: TypeAlias = Callable[[str], pa.Array]
+
+#: What Arrow raises, and NumPy and Python beside it, for values that a kernel does not take.
+FAILURES = (
+    pa.ArrowException,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    TypeError,
+    ValueError,
+)
+
+
+def evaluate(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.Array:
+    """Compute one value per row.
+
+    Raises
+    ------
+    PredicateError
+        A value that cannot be computed: a number out of range, a division by zero, a text that is
+        no number.
+    """
+    batches = data.to_batches() if isinstance(data, pa.Table) else [data]
+    parts = [_of_batch(expr, batch) for batch in batches]
+    return parts[0] if len(parts) == 1 else _joined(parts or [pa.nulls(0, expr.type)])
+
+
+def mask(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
+    """Tell for each row whether a condition is true; where it is null, it is not.
+
+    Raises
+    ------
+    PredicateError
+        A value that cannot be computed, such as a division by zero.
+    """
+    return cast("pa.BooleanArray", pc.fill_null(evaluate(expr, data), scalar_of(False)))
+
+
+def value_of(expr: Expr, rows: Rows) -> Value:
+    """Compute an expression of columns that are given by their paths."""
+    if not isinstance(expr, Call | InList | Apply):
+        return _by_itself(expr, rows)
+    values = [*map(partial(value_of, rows=rows), expr.parts)]  # one frame for each level of a tree
+    if isinstance(expr, Apply):
+        return cast("Value", expr.function(*values))
+    text, position = expr.at
+    try:
+        return kernel_of(expr)(*values)
+    except TooLarge as error:
+        raise as_class(TooLargeError, failure(text, f"{error}.", position)) from error
+    except Refused as error:
+        raise failure(text, f"{error}.", position) from error
+    except FAILURES as error:
+        message = f"{text[:60]!r} cannot be computed: {reason(error)}."
+        raise failure(text, message, position) from error
+
+
+def _by_itself(expr: Expr, rows: Rows) -> Value:
+    match expr:
+        case FieldRef():
+            return rows(expr.path)
+        case Literal():
+            return expr.value
+        case ArrowExpr():
+            return _by_arrow(expr, rows)
+    raise TypeError(f"{type(expr).__name__} is no expression")
+
+
+def kernel_of(expr: Call | InList) -> Callable[..., Value]:
+    """Return what computes an expression from the values of its parts."""
+    if isinstance(expr, InList):
+        return partial(_is_among, sets=expr.sets, has_null=expr.has_null)
+    kernel = KERNELS.get(expr.function)
+    if kernel is None:
+        from lancekit._scan.expressions.kernels.functions import FUNCTIONS
+
+        return partial(FUNCTIONS[expr.function].run, expr.function)
+    return partial(kernel, *expr.options) if expr.options else kernel
+
+
+def reason(error: BaseException) -> str:
+    """Return why a kernel failed, in a line."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0].rstrip(".")
+
+
+# ---- batches
+
+
+def _of_batch(expr: Expr, batch: pa.RecordBatch) -> pa.Array:
+    try:
+        value = value_of(expr, partial(_column, batch))
+    except TooLargeError as error:
+        if batch.num_rows < 2:
+            raise as_class(PredicateError, error) from error
+        # what is too large for all rows together may be none for each half
+        half = batch.num_rows // 2
+        return _joined([_of_batch(expr, batch.slice(0, half)), _of_batch(expr, batch.slice(half))])
+    return pa.repeat(value, batch.num_rows) if isinstance(value, pa.Scalar) else value
+
+
+def _joined(parts: list[pa.Array]) -> pa.Array:
+    try:
+        return ak.concat_arrays(parts)
+    except pa.ArrowInvalid as error:
+        raise PredicateError(
+            f"the texts of {sum(map(len, parts))} rows are larger than a column can hold at once, "
+            "2 GiB.",
+            hint="Compute them for fewer rows, or shorter.",
+        ) from error
+
+
+def _column(batch: pa.RecordBatch, path: str) -> pa.Array:
+    """Return a column that was read by its path, or a part of one that was read as a whole."""
+    if path in batch.schema.names:
+        return batch.column(path)
+    top, *rest = parse_path(path)
+    return pick(batch.column(top), rest)
+
+
+def _by_arrow(expr: ArrowExpr, rows: Rows) -> pa.Array:
+    try:
+        return project(expr.expression, pa.table([rows(name) for name in expr.reads], expr.reads))
+    except pa.ArrowException as error:
+        raise PredicateError(f"{expr.expression} cannot be computed: {reason(error)}.") from error
+
+
+def project(expression: pc.Expression, table: pa.Table) -> pa.Array:
+    """Compute an expression of Arrow's over the columns of a table."""
+    from pyarrow import acero  # loads pyarrow.dataset, and with it pandas
+
+    plan = acero.Declaration.from_sequence(
+        [
+            acero.Declaration("table_source", acero.TableSourceNodeOptions(table)),
+            acero.Declaration("project", acero.ProjectNodeOptions([expression], ["x"])),
+        ]
+    )
+    return ak.combine_chunks(plan.to_table(use_threads=False).column(0))
+
+
+# ---- kernels: those of functions are loaded by the first call of one, which `bind` makes
+
+
+def _aligned(kernel: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
+    return lambda left, right: kernel(*align(left, right))
+
+
+def _every(kernel: Callable[[Value, Value], Value]) -> Callable[..., Value]:
+    return lambda *values: reduce(kernel, values)
+
+
+def _plain(value: Value) -> Value:
+    return plain(value) if isinstance(value, pa.Array) else value
+
+
+def _like(ignore_case: bool, escape: str, value: Value, pattern: Value) -> Value:
+    from lancekit._scan.expressions.kernels.text import like
+
+    return like(value, pattern, ignore_case=ignore_case, escape=escape)
+
+
+def _element(lists: pa.Array, place: Value) -> Value:
+    from lancekit._scan.expressions.kernels.lists import array_element
+
+    return array_element(lists, place)
+
+
+def _concat(left: Value, right: Value) -> Value:
+    from lancekit._scan.expressions.kernels.sizes import joined
+
+    return Function(concat, ("",), 2, 2, size=joined).run("||", left, right)
+
+
+#: operators, and what is written in a form of its own, by name: options come first
+KERNELS: Mapping[str, Callable[..., Value]] = {
+    **COMPARISONS,
+    "AND": _every(pc.and_kleene),
+    "OR": _every(pc.or_kleene),
+    "NOT": pc.invert,
+    "IS NULL": pc.is_null,
+    "IS TRUE": lambda value: pc.fill_null(value, False),
+    "IS FALSE": lambda value: pc.fill_null(pc.invert(value), False),
+    "LIKE": _like,
+    "NEGATE": pc.negate_checked,
+    "+": _aligned(add),
+    "-": _aligned(subtract),
+    "*": _aligned(multiply),
+    "/": _aligned(divide),
+    "%": _aligned(modulo),
+    "<<": pc.shift_left,
+    ">>": pc.shift_right,
+    "||": _concat,
+    "CAST": lambda kind, value: cast_values(value, kind),
+    "TRY_CAST": lambda kind, value: try_cast(value, kind),
+    "FIELD": lambda name, value: pc.struct_field(value, [name]),
+    "ELEMENT": _element,
+    "PLAIN": _plain,
+}
+
+# ---- which values are among many, looked up as sets
+
+
+def _is_among(value: Value, sets: Sequence[pa.Array], has_null: bool) -> Value:
+    """Tell where a value is in one of some sets; where it is in none, a null makes that unknown."""
+    none: Value = scalar_of(False)
+    found = reduce(pc.or_, [_is_in(value, some) for some in sets], none)
+    missing = scalar_of(None if has_null else False, pa.bool_())
+    told = pc.if_else(found, scalar_of(True), missing)
+    return pc.if_else(pc.is_valid(value), told, scalar_of(None, pa.bool_()))
+
+
+def _is_in(value: Value, some: pa.Array) -> Value:
+    """Tell where a value equals one of some others."""
+    if value.type != some.type and family(value.type) == family(some.type) == "moment":
+        value, some = members_in_unit(value, some)
+    left, right = align(value, some)
+    left, right = _alike(left, as_array(right, len(some)))
+    if left.type != right.type:  # what Arrow compares, and has no sets of
+        return reduce(pc.or_, [COMPARISONS["="](value, other) for other in some])
+    if pt.is_floating(left.type):
+        left, right = pc.add(left, 0.0), pc.add(right, 0.0)  # one zero
+    if isinstance(left, pa.Scalar) or not pt.is_integer(left.type) or left.type.bit_width < 16:
+        return pc.is_in(left, value_set=right)
+    # what is found for nulls does not matter
+    return _among_integers(pc.fill_null(left, scalar_of(0, left.type)), right)
+
+
+#: bytes of a table for each number that is looked up in it, at most
+_TABLE_BYTES = 64
+#: of fewer members, one after the other is looked for
+_FEW_MEMBERS = 48
+
+
+def _among_integers(left: pa.Array, right: pa.Array) -> pa.Array:
+    """Look whole numbers up in a table where they lie close enough, else by their hashes."""
+    numbers, members = numbers_of(left), numbers_of(right)
+    span = int(members.max()) - int(members.min())
+    most = min(_TABLE_BYTES * (len(left) + len(right)), np.iinfo(members.dtype).max)
+    few = len(members) < _FEW_MEMBERS
+    if span > most and not few:
+        return pc.is_in(left, value_set=right)
+    found = np.isin(numbers, members, kind=None if few else "table")
+    return pa.BooleanArray.from_buffers(pa.bool_(), len(left), [None, pa.py_buffer(pack(found))])
+
+
+def _alike(left: Value, right: pa.Array) -> tuple[Value, pa.Array]:
+    """Bring both to one type, where one holds the values of both."""
+    kinds = left.type, right.type
+    if kinds[0] == kinds[1]:
+        return left, right
+    for test, common in ((pt.is_integer, pa.int64()), (pt.is_floating, pa.float64())):
+        if all(map(test, kinds)):
+            return pc.cast(left, common), right.cast(common)
+    if all(map(pt.is_decimal, kinds)):
+        sizes = [decimal_size(kind) for kind in kinds]
+        scale = max(places for _, places in sizes)
+        whole = max(digits - places for digits, places in sizes)
+        wide = pa.decimal256(whole + scale, scale)
+        return pc.cast(left, wide), right.cast(wide)
+    if pt.is_string(kinds[1]) and pt.is_large_string(kinds[0]):
+        return left, pc.cast(right, kinds[0])
+    if pt.is_timestamp(kinds[1]) and pt.is_date(kinds[0]):
+        return pc.cast(left, kinds[1]), right
+    if pt.is_date(kinds[1]) and pt.is_timestamp(kinds[0]):
+        return left, pc.cast(right, kinds[0])
+    return left, right

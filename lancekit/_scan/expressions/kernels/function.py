@@ -1,0 +1,179 @@
+"""What a function of the filter language is, and the ways to make one from a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lancekit import _arrow_compute as pc
+from lancekit import _arrow_kernels as ak
+from lancekit._arrow_values import scalar_of
+from lancekit._scan.expressions.kernels.operators import Value
+
+__all__ = [
+    "ANY_NUMBER",
+    "Function",
+    "Refused",
+    "TooLarge",
+    "constant_of",
+    "per_option",
+    "per_value",
+    "unary",
+    "with_constant",
+]
+
+#: as many arguments as are written
+ANY_NUMBER = 99
+
+
+class Refused(ValueError):  # noqa: N818  # what is wrong stands in the text
+    """A function does not take its arguments; the text says all that there is to say."""
+
+
+class TooLarge(Refused):
+    """The texts of so many rows would take too much memory."""
+
+
+#: bytes of text that a function gives for many rows at once, and that it gives for one
+_AT_ONCE, _LARGEST = 1 << 28, 1 << 29
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of the filter language.
+
+    ``families`` are those that each argument may be of, the last one standing for all further
+    arguments; an empty string allows any.  ``same`` marks arguments that share one type.
+    ``size`` bounds the bytes of the result by the arguments, where it may be many times as large.
+    """
+
+    kernel: Callable[..., Value]
+    families: tuple[str, ...]
+    least: int
+    most: int
+    same: bool = False
+    size: Callable[..., float] | None = None
+
+    def run(self, name: str, *args: Value) -> Value:
+        """Compute the function, unless its result would be too large."""
+        if self.size is not None:
+            rows = max((len(arg) for arg in args if isinstance(arg, pa.Array)), default=1)
+            size = self.size(*args)
+            if size > (_LARGEST if rows == 1 else _AT_ONCE):
+                raise TooLarge(
+                    f"{name} would give up to {size:,.0f} bytes of text in one row, and no more "
+                    f"than {_LARGEST:,} are made"
+                )
+        return self.kernel(*args)
+
+
+def unary(kernel: Callable[..., Value], wanted: str) -> Function:
+    """Make a function of one argument."""
+    return Function(kernel, (wanted,), 1, 1)
+
+
+def constant_of(value: Value) -> Any:
+    """Return the value of an argument that has to be the same for all rows."""
+    if not isinstance(value, pa.Scalar):
+        raise pa.ArrowNotImplementedError("the last arguments have to be constants")
+    return value.as_py()
+
+
+def with_constant(kernel: Callable[..., Value]) -> Callable[..., Value]:
+    """Wrap a kernel whose second argument is an option: null there makes everything null."""
+
+    def call(value: Value, pattern: Value, **options: Any) -> Value:
+        text = constant_of(pattern)
+        if text is None:
+            return pc.and_(pc.is_null(value), scalar_of(None, pa.bool_()))
+        return kernel(value, str(text), **options)
+
+    return call
+
+
+def _groups(columns: Sequence[pa.Array]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the first row of each distinct set of values, and for each row which set it has."""
+    code = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        distinct = pc.unique(column)
+        places = pc.index_in(column, value_set=distinct).to_numpy(zero_copy_only=False)
+        # numbered anew after each column, so that the numbers stay small
+        code = np.unique(code * len(distinct) + places, return_inverse=True)[1]
+    _, first, each = np.unique(code, return_index=True, return_inverse=True)
+    return first, each
+
+
+def _sets(args: Sequence[Value], first: NDArray[Any]) -> Iterator[tuple[Any, ...]]:
+    rows = pa.array(first)
+    values = [
+        [arg.as_py()] * len(first) if isinstance(arg, pa.Scalar) else ak.take(arg, rows).to_pylist()
+        for arg in args
+    ]
+    return zip(*values, strict=True)
+
+
+def per_value(function: Callable[..., Any], kind: pa.DataType) -> Callable[..., Value]:
+    """Make a kernel of what Arrow has none for: called once for each distinct set of arguments.
+
+    It gives null where an argument is null.
+    """
+
+    def call(*args: Value) -> Value:
+        columns = [arg for arg in args if isinstance(arg, pa.Array)]
+        if not columns:
+            return scalar_of(_call(function, [constant_of(arg) for arg in args]), kind)
+        first, each = _groups(columns)
+        results = [_call(function, values) for values in _sets(args, first)]
+        return ak.take(pa.array(results, kind), each)
+
+    return call
+
+
+def _call(function: Callable[..., Any], values: Any) -> Any:
+    return None if any(value is None for value in values) else function(*values)
+
+
+def per_option(kernel: Callable[..., pa.Array], kind: pa.DataType | None) -> Callable[..., Value]:
+    """Make a function of a kernel whose arguments behind the first are the same for all rows.
+
+    Where they are columns, it is called once for each distinct set of them.  It gives null where
+    one is null, or the first argument is, whatever the others are.  Without a ``kind``, it gives
+    the type of the first argument.
+    """
+
+    def one(values: pa.Array, options: Sequence[Any], given: pa.DataType) -> pa.Array:
+        if any(option is None for option in options):
+            return pa.nulls(len(values), given)
+        return kernel(values, *options)
+
+    def call(value: Value, *options: Value) -> Value:
+        given = kind or value.type
+        columns = [option for option in options if isinstance(option, pa.Array)]
+        if not columns:
+            constants = [constant_of(option) for option in options]
+            if isinstance(value, pa.Scalar):
+                return one(pa.array([value.as_py()], value.type), constants, given)[0]
+            return one(value, constants, given)
+        values = pa.repeat(value, len(columns[0])) if isinstance(value, pa.Scalar) else value
+        if ak.null_count(values):  # a bad option beside a null is none
+            known = pc.is_valid(values)
+            rest = [o if isinstance(o, pa.Scalar) else ak.filter(o, known) for o in options]
+            found = call(ak.filter(values, known), *rest)
+            return pc.replace_with_mask(pa.nulls(len(values), given), known, found)
+        first, each = _groups(columns)
+        order = np.argsort(each, kind="stable")
+        rows = np.split(order, np.cumsum(np.bincount(each))[:-1]) if len(first) else []
+        parts = [
+            one(ak.take(values, some), constants, given)
+            for some, constants in zip(rows, _sets(options, first), strict=True)
+        ]
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return ak.take(ak.concat_arrays([pa.nulls(0, given), *parts]), back)
+
+    return call

@@ -1,0 +1,84 @@
+"""The functions of the filter language, by name, over Arrow arrays and scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from lancekit import _arrow_compute as pc
+from lancekit import _arrow_kernels as ak
+from lancekit._arrow_values import scalar_of
+from lancekit._casts.kernels import nearest
+from lancekit._format.arrow_parts import decimal_size
+from lancekit._scan.expressions.kernels import sizes
+from lancekit._scan.expressions.kernels.function import ANY_NUMBER, Function
+from lancekit._scan.expressions.kernels.lists import LIST_FUNCTIONS
+from lancekit._scan.expressions.kernels.numeric import NUMBER_FUNCTIONS
+from lancekit._scan.expressions.kernels.operators import COMPARISONS, Value
+from lancekit._scan.expressions.kernels.temporal import TIME_FUNCTIONS
+from lancekit._scan.expressions.kernels.text import TEXT_FUNCTIONS
+
+__all__ = ["CHOICES", "FUNCTIONS"]
+
+
+def _alike(values: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Bring numbers to one type that holds them all: Arrow's own ways refuse large ones."""
+    kinds = [value.type for value in values]
+    if any(map(pt.is_floating, kinds)):
+        return tuple(v if pt.is_floating(v.type) else nearest(v, pa.float64()) for v in values)
+    if not any(map(pt.is_decimal128, kinds)):
+        return values
+    values = tuple(pc.cast(v, pa.decimal128(20)) if pt.is_integer(v.type) else v for v in values)
+    sizes_of = [decimal_size(v.type) for v in values]
+    scale = max(places for _, places in sizes_of)
+    digits = max(precision - places for precision, places in sizes_of)
+    kind = pa.decimal128(min(38, digits + scale), scale)
+    return tuple(ak.cast_decimals(v, kind) for v in values)
+
+
+def _of_one_type(kernel: Callable[..., Value], most: int = ANY_NUMBER) -> Function:
+    least = 2 if most == 2 else 1
+    return Function(
+        lambda *values: kernel(*_alike(values)), ("",), least, most, same=True, size=sizes.joined
+    )
+
+
+def _greatest(*values: Value) -> Value:
+    found: Value = ak.max_element_wise(*values)
+    if pt.is_floating(found.type):
+        for value in values:
+            # NaN is greater than every number, and Arrow passes over it
+            found = pc.if_else(pc.fill_null(pc.is_nan(value), False), value, found)
+    return found
+
+
+def _nullif(value: Value, other: Value) -> Value:
+    same = pc.fill_null(COMPARISONS["="](value, other), False)
+    return pc.if_else(same, scalar_of(None, value.type), value)
+
+
+def _nvl2(value: Value, given: Value, missing: Value) -> Value:
+    return pc.if_else(pc.is_valid(value), given, missing)
+
+
+_COALESCE_TWO = _of_one_type(pc.coalesce, 2)
+
+CHOICES: Mapping[str, Function] = {
+    "coalesce": _of_one_type(pc.coalesce),
+    "ifnull": _COALESCE_TWO,
+    "nvl": _COALESCE_TWO,
+    "nvl2": Function(_nvl2, ("",), 3, 3, size=sizes.joined),
+    "nullif": Function(_nullif, ("",), 2, 2, same=True),
+    "greatest": _of_one_type(_greatest),
+    "least": _of_one_type(ak.min_element_wise),
+}
+
+FUNCTIONS: Mapping[str, Function] = {
+    **CHOICES,
+    **TEXT_FUNCTIONS,
+    **NUMBER_FUNCTIONS,
+    **TIME_FUNCTIONS,
+    **LIST_FUNCTIONS,
+}

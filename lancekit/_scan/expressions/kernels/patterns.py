@@ -1,0 +1,251 @@
+"""What regular expressions do with columns of texts: one engine, in linear time.
+
+``translate`` writes an expression for Arrow's engine, whose borders of words are ASCII's.  Where
+those of Unicode are asked for, in texts with letters beyond, the texts are rewritten: each
+character becomes an ASCII one that stands for all that the expression does not tell from it.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from time import perf_counter
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit import _arrow_compute as pc
+from lancekit import _arrow_kernels as ak
+from lancekit._arrow_values import scalar_of
+from lancekit._format.arrow_parts import viewed
+from lancekit._scan.expressions.kernels.function import Refused
+from lancekit._scan.expressions.kernels.regex import Atom, Regex, translate
+from lancekit._scan.expressions.kernels.regex_sets import WORD
+
+__all__ = ["count", "in_pieces", "matches", "place", "replaced"]
+
+#: from the texts and an expression of the engine's
+Kernel: TypeAlias = Callable[[pa.Array, str], pa.Array]
+
+#: of text that the engine is given at once, in bytes, to begin with
+_PIECE = 1 << 16
+
+#: seconds that a piece may take, so that an interrupt is soon seen
+_SHORT, _LONG = 0.02, 0.2
+#: seconds after which an interrupt is seen at the latest
+_HEARD = 0.5
+
+_NONE = r"[^\x{0}-\x{10FFFF}]"
+_WORD_CHARACTERS = string.digits + string.ascii_letters + "_"
+_OTHER_CHARACTERS = "".join(
+    c for c in map(chr, range(0x80)) if c not in _WORD_CHARACTERS and c != "\n"
+)
+
+
+def in_pieces(kernel: Callable[[pa.Array], pa.Array], texts: pa.Array) -> pa.Array:
+    """Run a kernel on pieces of a column, so long as each takes a moment."""
+    kind = np.int64 if pa.types.is_large_string(texts.type) else np.int32
+    if len(texts) < 2 or texts.nbytes <= _PIECE:
+        return _beside(kernel, texts)
+    ends = viewed(texts.buffers()[1], kind)[texts.offset :][: len(texts) + 1]
+    parts, begin, size = [], 0, _PIECE
+    while begin < len(texts):
+        end = max(begin + 1, int(np.searchsorted(ends, ends[begin] + size, "right")) - 1)
+        started = perf_counter()
+        parts.append(_beside(kernel, texts.slice(begin, end - begin)))
+        took = perf_counter() - started
+        begin, size = end, size * 4 if took < _SHORT else size // 4 if took > _LONG else size
+    return ak.concat_arrays(parts)
+
+
+def _beside(kernel: Callable[[pa.Array], pa.Array], texts: pa.Array) -> pa.Array:
+    """Run a kernel in a thread of its own if it may take long: an interrupt ends only waiting."""
+    if texts.nbytes <= _PIECE or threading.current_thread() is not threading.main_thread():
+        return kernel(texts)
+    outcome: Future[pa.Array] = Future()
+
+    def work() -> None:
+        try:
+            outcome.set_result(kernel(texts))
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    # an interrupt that comes just before a wait begins does not end it
+    while not wait([outcome], _HEARD).done:
+        pass
+    return outcome.result()
+
+
+def _run(regex: Regex, texts: pa.Array, kernel: Kernel) -> pa.Array:
+    def call(piece: pa.Array, text: str) -> pa.Array:
+        try:
+            return in_pieces(lambda some: kernel(some, text), piece)
+        except pa.ArrowInvalid as error:
+            raise Refused(
+                f"the regular expression {regex.source[:80]!r} is too large for the engine, or "
+                f"repeats repetitions too often: {str(error).splitlines()[0]}"
+            ) from error
+
+    found = call(texts, regex.text)
+    strange = _beyond_ascii(texts) if regex.words else None
+    if strange is None:
+        return found
+    return pc.replace_with_mask(found, strange, call(*_as_ascii(regex, ak.filter(texts, strange))))
+
+
+def _beyond_ascii(texts: pa.Array) -> pa.Array | None:
+    """Tell which texts are more than ASCII, ``None`` if none is."""
+    found = pc.invert(pc.fill_null(pc.string_is_ascii(texts), True))
+    return found if pc.any(found).as_py() else None
+
+
+def _as_ascii(regex: Regex, texts: pa.Array) -> tuple[pa.Array, str]:
+    """Rewrite texts and expression, so that what matches where, and each border, stays."""
+    whole = "".join(texts.to_pylist())
+    codes = np.frombuffer(whole.encode("utf-32-le"), "<u4")
+    distinct, each = np.unique(codes, return_inverse=True)
+    characters = pa.array(list(map(chr, distinct)))
+
+    def among(text: str) -> Any:
+        found = pc.match_substring_regex(characters, rf"\A(?:{text})\z")
+        return found.to_numpy(zero_copy_only=False).astype(bool)
+
+    atoms = list(dict.fromkeys(p.text for p in regex.pieces if isinstance(p, Atom)))
+    told = np.array([among(text) for text in (f"[{WORD}]", r"\n", *atoms)])
+    kinds, kind_of = np.unique(told, axis=1, return_inverse=True)
+    words, others = iter(_WORD_CHARACTERS), iter(_OTHER_CHARACTERS)
+    try:
+        stand = ["\n" if n else next(words if w else others) for w, n in kinds[:2].T]
+    except StopIteration:
+        raise Refused(
+            f"the regular expression {regex.source[:80]!r} tells too many characters apart for "
+            r"borders of words beyond ASCII; borders of ASCII's words are (?-u:\b)"
+        ) from None
+    sets = {
+        text: "".join(rf"\x{{{ord(s):X}}}" for s, in_it in zip(stand, row, strict=True) if in_it)
+        for text, row in zip(atoms, kinds[2:], strict=True)
+    }
+    pieces = [
+        p if isinstance(p, str) else f"[{sets[p.text]}]" if sets[p.text] else _NONE
+        for p in regex.pieces
+    ]
+    table = np.array([ord(s) for s in stand], np.uint8)
+    lengths = pc.utf8_length(texts).to_numpy()
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    data = table[kind_of.ravel()][each.ravel()]
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.large_string(), len(texts), buffers), "".join(pieces)
+
+
+def matches(texts: pa.Array, pattern: str, flags: str = "") -> pa.Array:
+    r"""Tell which texts an expression occurs in; null for null.
+
+    Examples
+    --------
+    >>> matches(pa.array(["été", "ete", None]), r"^\w+é$").to_pylist()
+    [True, False, None]
+    """
+    return _run(translate(pattern, flags), texts, pc.match_substring_regex)
+
+
+def _marked(texts: pa.Array, text: str) -> pa.Array:
+    """Count matches by what a mark behind each of them adds: matches see what is around them."""
+    wide = pc.cast(texts, pa.large_string())
+    marked = pc.replace_substring_regex(wide, pattern=text, replacement="\\0\x01")
+    return pc.subtract(pc.binary_length(marked), pc.binary_length(wide))
+
+
+def count(texts: pa.Array, pattern: str, flags: str = "") -> pa.Array:
+    """Count the matches, none of which overlap.
+
+    Examples
+    --------
+    >>> count(pa.array(["aab", "", None]), "^a|b").to_pylist()
+    [2, 0, None]
+    """
+    return pc.cast(_run(translate(pattern, flags), texts, _marked), pa.int64())
+
+
+def _first(texts: pa.Array, text: str) -> pa.Array:
+    """Return the number of characters before the first match, -1 if there is none."""
+    found = pc.cast(pc.find_substring_regex(texts, text), pa.int64())
+    wide = pc.cast(texts, pa.large_string())
+    ends = viewed(wide.buffers()[1], np.int64)[wide.offset :][: len(wide) + 1]
+    data = viewed(wide.buffers()[2])[ends[0] : ends[-1]]
+    # the second and further bytes of characters begin with the bits 10
+    before = np.concatenate([[0], np.cumsum(data & 0xC0 != 0x80)])
+    starts = ends[:-1] - ends[0]
+    places = pc.fill_null(found, -1).to_numpy()
+    characters = before[starts + np.maximum(places, 0)] - before[starts]
+    return pc.if_else(pc.is_valid(found), pa.array(np.where(places < 0, -1, characters)), found)
+
+
+def place(texts: pa.Array, pattern: str) -> pa.Array:
+    """Return the place of the first match, from 1 on; 0 if there is none.
+
+    So it is in empty texts, and of an empty expression.
+
+    Examples
+    --------
+    >>> place(pa.array(["äab", "b", None]), "a|$").to_pylist()
+    [2, 2, None]
+    """
+    regex = translate(pattern)
+    if not pattern:
+        return pc.if_else(pc.is_valid(texts), 0, scalar_of(None, pa.int64()))
+    found = pc.add(_run(regex, texts, _first), 1)
+    return pc.if_else(pc.equal(pc.binary_length(texts), 0), 0, found)
+
+
+_GROUP = re.compile(r"\$(?:(\$)|(\w+)|\{([^}]*)\})", re.ASCII)
+_POSIX_GROUP = re.compile(r"\\{1,2}([0-9]+)")
+
+
+def _template(new: str, regex: Regex, shift: int) -> str:
+    r"""Write ``$1``, ``${name}`` and ``\1`` as the engine does; groups that are not are empty."""
+
+    def piece(found: re.Match[str]) -> str:
+        if found[1]:
+            return "$"
+        name = found[2] or found[3] or ""
+        number = int(name) if name.isdigit() else regex.names.get(name, -1)
+        if not 0 <= number <= regex.groups:
+            return ""
+        if number + shift > 9:
+            raise Refused(f"regexp_replace knows groups up to {9 - shift} in its new text")
+        return f"\\{number + shift}"
+
+    unified = _POSIX_GROUP.sub(r"${\1}", new)
+    escaped = re.sub(r"\\", r"\\\\", unified)
+    return _GROUP.sub(piece, escaped)
+
+
+def replaced(texts: pa.Array, pattern: str, new: str, flags: str = "") -> pa.Array:
+    """Replace the first match, or with the flag ``g`` every one.
+
+    Examples
+    --------
+    >>> replaced(pa.array(["aab"]), "(a)", "[$1]", "g").to_pylist()
+    ['[a][a]b']
+    """
+    regex = translate(pattern, flags.replace("g", "", 1))
+    if regex.words and _beyond_ascii(texts) is not None:
+        raise Refused(
+            r"regexp_replace finds borders of words (\b) only in texts of nothing but ASCII; "
+            r"borders of ASCII's words are (?-u:\b)"
+        )
+    every = "g" in flags
+    template = _template(new, regex, 0 if every else 2)
+
+    def kernel(some: pa.Array, text: str) -> pa.Array:
+        # Arrow's own way to replace no more than the first loses sight of what is around it
+        whole = text if every else rf"\A((?s:.)*?)({text})"
+        into = template if every else r"\1" + template
+        return pc.replace_substring_regex(some, pattern=whole, replacement=into)
+
+    return _run(regex, texts, kernel)

@@ -1,0 +1,248 @@
+"""Reading a regular expression from left to right: escapes, and classes of characters."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancekit._scan.expressions.kernels.function import Refused
+from lancekit._scan.expressions.kernels.regex_sets import (
+    DIGIT,
+    SPACE,
+    WORD,
+    complement,
+    members,
+    of_property,
+)
+
+__all__ = ["CharacterSet", "Flags", "Reader", "literal"]
+
+#: classes in classes
+_DEEPEST = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What ``(?imsUux)`` switches; of these only ``m`` and ``U`` are left to the engine."""
+
+    i: bool = False
+    m: bool = False
+    s: bool = False
+    U: bool = False
+    u: bool = True
+    x: bool = False
+
+
+@dataclass(slots=True)
+class CharacterSet:
+    """A class with classes in it: operands, each a union of parts, and the operators between."""
+
+    negated: bool
+    operands: list[list[str | CharacterSet]] = field(default_factory=lambda: [[]])
+    operators: list[str] = field(default_factory=list)
+
+
+def literal(character: str) -> str:
+    """Return a character as itself, and nothing else, in an expression."""
+    plain = character.isalnum() or not character.isascii()
+    return character if plain else rf"\x{{{ord(character):X}}}"
+
+
+_SPECIAL = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
+_HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
+_PERL = {"d": (DIGIT, "0-9"), "s": (SPACE, r"\x{9}-\x{D}\x{20}"), "w": (WORD, "0-9A-Za-z_")}
+_POSIX = re.compile(
+    r"\[:\^?(alnum|alpha|ascii|blank|cntrl|digit|graph|lower|print|punct|space|upper|word|xdigit):\]"
+)
+_OPERATORS = ("&&", "--", "~~")
+
+
+class Reader:
+    """A place in an expression, and the flags that are on there."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self.at = 0
+        self.flags = Flags()
+
+    def fail(self, what: str, at: int | None = None) -> Refused:
+        """Return the error of what stands at a place."""
+        place = self.at if at is None else at
+        shown = self.pattern if len(self.pattern) <= 80 else self.pattern[:77] + "..."
+        return Refused(f"the regular expression {shown!r} has, from character {place + 1}, {what}")
+
+    def peek(self, length: int = 1) -> str:
+        """Return the next characters, without going on."""
+        return self.pattern[self.at : self.at + length]
+
+    def take(self) -> str:
+        """Return the next character, and go on."""
+        if self.at >= len(self.pattern):
+            raise self.fail("an escape or class that does not end")
+        self.at += 1
+        return self.pattern[self.at - 1]
+
+    def skip_space(self) -> None:
+        """In verbose mode, pass over white space and comments."""
+        while self.flags.x and self.at < len(self.pattern):
+            if self.peek() == "#":
+                end = self.pattern.find("\n", self.at)
+                self.at = len(self.pattern) if end < 0 else end + 1
+            elif self.peek().isspace():
+                self.at += 1
+            else:
+                return
+
+    # ---- escapes
+
+    def read_escape(self) -> tuple[str, str]:
+        """Read an escape; return the fragment of its class, and the character that it is."""
+        start = self.at
+        self.at += 1
+        letter = self.take()
+        if letter.lower() in _PERL:
+            fragment = _PERL[letter.lower()][0 if self.flags.u else 1]
+            if letter.islower():
+                return fragment, ""
+            if not self.flags.u:
+                raise self.fail("a class beyond ASCII where (?-u) switched Unicode off", start)
+            return complement(fragment), ""
+        if letter in "pP":
+            return self._property(letter, start), ""
+        if letter in _HEX_DIGITS:
+            return "", self._hex(_HEX_DIGITS[letter], start)
+        if letter.isdigit():
+            raise self.fail("a back reference, which no engine of linear time has", start)
+        if letter in _SPECIAL:
+            return "", _SPECIAL[letter]
+        if not letter.isascii() or letter.isalnum():
+            raise self.fail(f"the escape \\{letter}, which means nothing", start)
+        return "", letter
+
+    def _property(self, letter: str, start: int) -> str:
+        name = self.take()
+        if name == "{":
+            end = self.pattern.find("}", self.at)
+            if end < 0:
+                raise self.fail("a Unicode property that does not end", start)
+            name, self.at = self.pattern[self.at : end], end + 1
+        fragment = of_property(name) if self.flags.u else None
+        if fragment is None:
+            raise self.fail(
+                f"the property {name!r}; general categories (Lu) and scripts (Greek) are offered",
+                start,
+            )
+        return fragment if letter == "p" else complement(fragment, ignore_case=self.flags.i)
+
+    def _hex(self, count: int, start: int) -> str:
+        if self.peek() == "{":
+            end = self.pattern.find("}", self.at)
+            digits, self.at = self.pattern[self.at + 1 : end], end + 1
+        else:
+            digits = self.peek(count)
+            self.at += count
+            end = -1 if len(digits) < count else 0
+        if end < 0 or not re.fullmatch(r"[0-9a-fA-F]{1,8}", digits):
+            raise self.fail("a character in hex that is none", start)
+        number = int(digits, 16)
+        if number > 0x10FFFF or 0xD800 <= number < 0xE000 or not (self.flags.u or number < 0x80):
+            raise self.fail(f"U+{digits}, which is no character here", start)
+        return chr(number)
+
+    # ---- classes
+
+    def read_set(self, depth: int = 0) -> CharacterSet:
+        """Read a class in brackets, others inside of it included."""
+        start = self.at
+        if depth > _DEEPEST:
+            raise self.fail("classes in each other too deeply")
+        self.at += 1
+        self.skip_space()
+        found = CharacterSet(negated=self.peek() == "^")
+        self.at += found.negated
+        self.skip_space()
+        while self.peek() == "-":
+            found.operands[-1].append(r"\x{2D}")
+            self.at += 1
+            self.skip_space()
+        if self.peek() == "]" and not found.operands[-1]:
+            found.operands[-1].append(r"\x{5D}")
+            self.at += 1
+        while True:
+            self.skip_space()
+            if self.at >= len(self.pattern):
+                raise self.fail("a class that is not closed", start)
+            posix = _POSIX.match(self.pattern, self.at)
+            if self.peek() == "]":
+                self.at += 1
+                return found
+            if posix:
+                self.at = posix.end()
+                found.operands[-1].append(posix[0])
+            elif self.peek() == "[":
+                found.operands[-1].append(self.read_set(depth + 1))
+            elif self.peek(2) in _OPERATORS:
+                found.operators.append(self.peek(2))
+                found.operands.append([])
+                self.at += 2
+            else:
+                found.operands[-1].append(self._range())
+
+    def _range(self) -> str:
+        start = self.at
+        fragment, first = self._item()
+        self.skip_space()
+        following = self.pattern[self.at + 1 :].lstrip() if self.flags.x else self.peek(2)[1:]
+        if self.peek() != "-" or following[:1] in ("]", "-"):
+            return literal(first) if first else fragment
+        self.at += 1
+        self.skip_space()
+        _, last = self._item()
+        if not first or not last or first > last:
+            raise self.fail("a range that is none", start)
+        return rf"\x{{{ord(first):X}}}-\x{{{ord(last):X}}}"
+
+    def _item(self) -> tuple[str, str]:
+        if self.peek() != "\\":
+            return "", self.take()
+        if self.peek(2)[1:] in tuple("bBAz<>"):
+            raise self.fail("a place in a class, where only characters are")
+        return self.read_escape()
+
+    def plain_union(self, found: CharacterSet) -> str | None:
+        """Return the fragment of a set that is a plain union, negated as a whole or not."""
+        if found.operators:
+            return None
+        parts = []
+        for part in found.operands[0]:
+            inner = part if isinstance(part, str) else None
+            if isinstance(part, CharacterSet) and not part.negated:
+                inner = self.plain_union(part)
+            if inner is None:
+                return None
+            parts.append(inner)
+        return "".join(parts)
+
+    def members_of(self, found: CharacterSet) -> NDArray[np.bool_]:
+        """Count out the characters of a set; without regard to case, its parts are first."""
+        unions = []
+        for operand in found.operands:
+            fragment = "".join(part for part in operand if isinstance(part, str))
+            union = members(fragment, ignore_case=self.flags.i).copy()
+            for part in operand:
+                if isinstance(part, CharacterSet):
+                    union |= self.members_of(part)
+            unions.append(union)
+        result, *others = unions
+        for operator, other in zip(found.operators, others, strict=True):
+            match operator:
+                case "&&":
+                    result &= other
+                case "--":
+                    result &= ~other
+                case "~~":
+                    result ^= other
+        return ~result if found.negated else result

@@ -1,0 +1,222 @@
+"""Functions of dates, times and timestamps."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from lancekit import _arrow_compute as pc
+from lancekit._arrow_values import scalar_of
+from lancekit._casts.kernels import nearest
+from lancekit._format.arrow_parts import unit_and_zone
+from lancekit._scan.expressions.kernels.casts import cast
+from lancekit._scan.expressions.kernels.function import Function, constant_of, per_value, unary
+from lancekit._scan.expressions.kernels.operators import Value, family
+
+__all__ = ["CLOCK", "TIME_FUNCTIONS"]
+
+_TO_SECOND: Mapping[str, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def _fraction(value: Value) -> Value:
+    """Return the nanoseconds of the second."""
+    parts = pc.millisecond(value), pc.microsecond(value), pc.nanosecond(value)
+    scaled = [pc.multiply(p, f) for p, f in zip(parts, (10**6, 10**3, 1), strict=True)]
+    return pc.add(pc.add(scaled[0], scaled[1]), scaled[2])
+
+
+def _within_second(per_second: int) -> Callable[[Value], Value]:
+    """Return how much of a second has passed since the minute began, the seconds included."""
+
+    def call(value: Value) -> Value:
+        of_seconds = pc.multiply(pc.second(value), per_second)
+        return pc.add(of_seconds, pc.divide(_fraction(value), 10**9 // per_second))
+
+    return call
+
+
+def _epoch(value: Value) -> Value:
+    if pt.is_date(value.type):
+        value = pc.cast(value, pa.timestamp("s"))
+    counts = nearest(pc.cast(value, pa.int64()), pa.float64())
+    return pc.divide(counts, float(_TO_SECOND[unit_and_zone(value.type)[0]]))
+
+
+_PARTS: Mapping[str, Callable[[Value], Value]] = {
+    "year": pc.year,
+    "isoyear": pc.iso_year,
+    "quarter": pc.quarter,
+    "month": pc.month,
+    "week": pc.iso_week,
+    "day": pc.day,
+    "hour": pc.hour,
+    "minute": pc.minute,
+    "second": pc.second,
+    "millisecond": _within_second(10**3),
+    "microsecond": _within_second(10**6),
+    "nanosecond": _within_second(10**9),
+    "dow": partial(pc.day_of_week, week_start=7),
+    "isodow": partial(pc.day_of_week, count_from_zero=False),
+    "doy": pc.day_of_year,
+}
+
+
+def _read(text: Value) -> Value:
+    """Read texts of moments, those of far years without nanoseconds."""
+    try:
+        return cast(text, pa.timestamp("ns"))
+    except pa.ArrowInvalid:
+        return cast(text, pa.timestamp("us"))
+
+
+def _date_part(part: Value, value: Value) -> Value:
+    name = constant_of(part).lower()
+    if pt.is_time(value.type):
+        unit = value.type.unit
+        counts = pc.cast(value, pa.int32() if pt.is_time32(value.type) else pa.int64())
+        value = pc.cast(pc.cast(counts, pa.int64()), pa.timestamp(unit))
+    elif family(value.type) == "text":
+        value = _read(value)
+    if name == "epoch":
+        return _epoch(value)
+    if pt.is_date(value.type):
+        value = pc.cast(value, pa.timestamp("ms"))
+    return pc.cast(_PARTS[name](value), pa.int32())
+
+
+_UNITS = ("nanosecond", "microsecond", "millisecond", "second", "minute", "hour")
+_LONG_UNITS = ("day", "week", "month", "quarter", "year")
+
+
+def _date_trunc(part: Value, value: Value) -> Value:
+    unit = constant_of(part).lower()
+    if unit not in (*_UNITS, *_LONG_UNITS):
+        raise ValueError(f"there is no unit {unit!r}")
+    if pt.is_date(value.type):
+        value = pc.cast(value, pa.timestamp("ns"))
+    zone = unit_and_zone(value.type)[1]
+    return _floor(value, unit) if zone is None else _floor_in_zone(value, unit, zone)
+
+
+def _floor(value: Value, unit: str) -> Value:
+    floor: Value = pc.floor_temporal(value, unit=unit)
+    return floor
+
+
+def _floor_in_zone(value: Value, unit: str, zone: str) -> Value:
+    """Return the beginning of the hour or day that it is in a zone, as an instant.
+
+    Arrow goes back from local time, which is another instant where an hour comes twice.
+    """
+    if unit in _UNITS[:-1]:
+        instant = pc.cast(value, pa.timestamp(unit_and_zone(value.type)[0]))
+        return pc.cast(_floor(instant, unit), value.type)
+    local = pc.local_timestamp(value)
+    if unit == "hour":
+        start: Value = pc.subtract(value, pc.subtract(local, _floor(local, unit)))
+        return start
+    # a day begins at the first of its moments, which is not midnight where clocks skip it
+    first: Value = pc.assume_timezone(
+        _floor(local, unit), zone, ambiguous="earliest", nonexistent="latest"
+    )
+    return first
+
+
+# ---- to and from text and numbers
+
+
+def _to_timestamp(unit: str, of_number: str) -> Function:
+    """Make a function that reads text, or numbers that count ``of_number``."""
+
+    def call(value: Value) -> Value:
+        if pt.is_floating(value.type):
+            value = pc.multiply(value, float(_TO_SECOND[unit] // _TO_SECOND[of_number]))
+        elif family(value.type) == "number":
+            return cast(cast(value, pa.timestamp(of_number)), pa.timestamp(unit))
+        return cast(value, pa.timestamp(unit))
+
+    return unary(call, "")
+
+
+def _to_date(value: Value) -> Value:
+    return cast(value, pa.date32())
+
+
+def _make_date(year: int, month: int, day: int) -> dt.date:
+    return dt.date(year, month, day)
+
+
+def _to_unixtime(value: Value) -> Value:
+    if pt.is_integer(value.type):
+        return pc.cast(value, pa.int64())
+    if not pt.is_timestamp(value.type):
+        value = cast(value, pa.timestamp("s" if pt.is_date32(value.type) else "us"))
+    unit, zone = unit_and_zone(value.type)
+    instant = pc.cast(value, pa.timestamp(unit)) if zone else value
+    whole = _floor(instant, "second")
+    return pc.cast(pc.cast(whole, pa.timestamp("s")), pa.int64())
+
+
+def _from_unixtime(value: Value) -> Value:
+    return pc.cast(pc.cast(value, pa.int64()), pa.timestamp("s"))
+
+
+def _to_char(value: Value, form: Value) -> Value:
+    text = constant_of(form)
+    if unknown := re.search(r"%(?![YmdHMSyjaAbBeFTDRuwUVGCIp%])", text):
+        raise pa.ArrowNotImplementedError(f"the format {text[unknown.start() :]!r} is not known")
+    # Arrow's seconds have a fraction, the language's have none
+    if pt.is_timestamp(value.type) and value.type.unit != "s":
+        unit, zone = unit_and_zone(value.type)
+        whole = _floor(pc.cast(value, pa.timestamp(unit)), "second")  # local time comes twice
+        value = pc.cast(pc.cast(whole, pa.timestamp("s")), pa.timestamp("s", zone))
+    return pc.strftime(value, format=text)
+
+
+def _at(kind: pa.DataType) -> Callable[[int], pa.Scalar]:
+    def call(now: int) -> pa.Scalar:
+        instant = scalar_of(now, pa.int64()).cast(pa.timestamp("ns"))
+        if pt.is_time(kind):
+            return scalar_of(now % (86_400 * 10**9), pa.int64()).cast(kind)
+        return cast(instant, kind)
+
+    return call
+
+
+_NOW, _TODAY = _at(pa.timestamp("ns")), _at(pa.date32())
+
+#: what is said by the clock, from the nanoseconds since 1970; ``current_...`` also stands bare
+CLOCK: Mapping[str, Callable[[int], pa.Scalar]] = {
+    "now": _NOW,
+    "current_timestamp": _NOW,
+    "current_date": _TODAY,
+    "today": _TODAY,
+    "current_time": _at(pa.time64("ns")),
+}
+
+_DATE_PART = Function(_date_part, ("text", ""), 2, 2)
+_DATE_TRUNC = Function(_date_trunc, ("text", "moment"), 2, 2)
+_TO_CHAR = Function(_to_char, ("moment", "text"), 2, 2)
+
+TIME_FUNCTIONS: Mapping[str, Function] = {
+    "date_part": _DATE_PART,
+    "datepart": _DATE_PART,
+    "date_trunc": _DATE_TRUNC,
+    "datetrunc": _DATE_TRUNC,
+    "to_timestamp": _to_timestamp("ns", "s"),
+    "to_timestamp_seconds": _to_timestamp("s", "s"),
+    "to_timestamp_millis": _to_timestamp("ms", "ms"),
+    "to_timestamp_micros": _to_timestamp("us", "us"),
+    "to_timestamp_nanos": _to_timestamp("ns", "ns"),
+    "to_date": unary(_to_date, ""),
+    "make_date": Function(per_value(_make_date, pa.date32()), ("number",), 3, 3),
+    "to_unixtime": unary(_to_unixtime, ""),
+    "from_unixtime": unary(_from_unixtime, "number"),
+    "to_char": _TO_CHAR,
+    "date_format": _TO_CHAR,
+}

@@ -1,0 +1,137 @@
+"""The text of an expression as tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from lancekit._scan.expressions.error_position import failure
+from lancekit._scan.expressions.literals import number
+from lancekit._scan.expressions.syntax import Listed
+
+__all__ = ["Token", "listed", "tokens", "value_of"]
+
+_DIGITS = r"[0-9]++"
+_QUOTED = "{0}[^{0}]*+(?:{0}{0}[^{0}]*+)*+{0}"
+_TEXT = _QUOTED.format("'")
+# A name has no spaces, and none of the characters of ASCII that mean something else.
+_FIRST, _REST = r"(?:[A-Za-z_]|[^\x00-\x7f\s])", r"(?:\w|[^\x00-\x7f\s])*+"
+
+_GAP = r"\s*+(?:(?:--[^\r\n]*+|/\*.*?\*/)\s*+)*+"
+_TOKEN = re.compile(
+    rf"{_GAP}(?:"
+    rf"(?P<bytes>[xX]{_TEXT}|0[xX]\w*+)"
+    rf"|(?P<number>(?:{_DIGITS}(?:\.[0-9]*+)?+|\.{_DIGITS})(?:[eE][+-]?+{_DIGITS})?+)"
+    rf"|(?P<word>{_FIRST}{_REST})"
+    rf"|(?P<text>{_TEXT}|{_QUOTED.format(chr(34))})"
+    rf"|(?P<name>{_QUOTED.format('`')})"
+    r"|(?P<open>/\*|['\"`])"
+    r"|(?P<mark><=>|<=|>=|<>|!=|==|<<|>>|\|\||::|~~\*?|[-+*/%<>=(),.;\[\]])"
+    r"|(?P<other>.)"
+    r")",
+    re.DOTALL,
+)
+
+_NUMBER = rf"-?+{_DIGITS}(?:\.{_DIGITS})?+"
+_ITEM = rf"(?:{_NUMBER}|{_TEXT}|NULL\b)"
+#: a list of nothing but literals is one token, however long it is
+_LIST = re.compile(rf"\s*+\(\s*+{_ITEM}(?:\s*+,\s*+{_ITEM})*+\s*+\)", re.IGNORECASE)
+_WHOLE_NUMBERS = re.compile(r"[\s(]*+-?+[0-9]{1,18}+(?:\s*+,\s*+-?+[0-9]{1,18}+)*+[\s)]*+")
+_LITERAL = re.compile(rf"({_NUMBER})|({_TEXT})|NULL\b", re.IGNORECASE)
+
+
+class Token(NamedTuple):
+    """A token: what kind it is, its text, from where to where it goes.
+
+    ``key`` is the text of a mark, or a word in capitals; empty for all else.
+    """
+
+    kind: str
+    text: str
+    start: int
+    end: int
+    key: str
+
+
+def tokens(sql: str) -> list[Token]:
+    """Return the tokens of a text, without spaces and comments; the last one is empty.
+
+    Examples
+    --------
+    >>> [token.text for token in tokens("x>=1 AND name IN ('a', 'b') -- some")]
+    ['x', '>=', '1', 'AND', 'name', 'IN', "('a', 'b')", '']
+
+    Raises
+    ------
+    PredicateError
+        A quote or a comment is not closed.
+    """
+    found: list[Token] = []
+    position, last, match = 0, "", _TOKEN.match
+    while True:
+        if last == "IN" and (one := _LIST.match(sql, position)):
+            start, position = one.start() + one[0].index("("), one.end()
+            found.append(Token("literals", sql[start:position], start, position, ""))
+            last = ""
+        one = match(sql, position)
+        if one is None:
+            found.append(Token("end", "", len(sql), len(sql), ""))
+            return found
+        kind = one.lastgroup or ""
+        start, position = one.span(kind)
+        text = one[kind]
+        if kind == "open":
+            what = "the expression does not parse, a quote or comment is not closed:"
+            raise failure(sql, what, start)
+        last = text.upper() if kind == "word" else text if kind == "mark" else ""
+        found.append(Token(kind, text, start, position, last))
+
+
+def value_of(sql: str, token: Token) -> int | Decimal | str | bytes:
+    """Return the value of a number, a text, some bytes or a quoted name."""
+    text = token.text
+    match token.kind:
+        case "number":
+            return number(text)
+        case "bytes":
+            digits = text[2:-1] if text.endswith("'") else text[2:]
+            try:
+                return bytes.fromhex(digits)
+            except ValueError as error:
+                what = f"X'{digits}' is not a sequence of bytes in hex."
+                raise failure(sql, what, token.start) from error
+    return _unquoted(text)
+
+
+def _unquoted(text: str) -> str:
+    quote = text[0]
+    return text[1:-1].replace(quote + quote, quote)
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where the literals of a list begin: looked for when it is asked, which is seldom."""
+
+    sql: str
+    start: int
+    end: int
+
+    def __iter__(self) -> Iterator[int]:
+        return (found.start() for found in _LITERAL.finditer(self.sql, self.start, self.end))
+
+
+def listed(sql: str, token: Token) -> Listed:
+    """Return the literals of a list that is one token."""
+    start, end = token.start, token.end
+    places = _Places(sql, start, end)
+    if _WHOLE_NUMBERS.fullmatch(token.text):
+        return Listed(list(map(int, token.text[1:-1].split(","))), places)
+    return Listed(list(_literals(sql, start, end)), places)
+
+
+def _literals(sql: str, start: int, end: int) -> Iterator[Any]:
+    for digits, text in _LITERAL.findall(sql[start:end]):
+        yield number(digits) if digits else _unquoted(text) if text else None

@@ -1,0 +1,356 @@
+"""Literals of the filter language, and the types that they can take beside a column."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from lancekit import _arrow_compute as pc
+from lancekit import _arrow_kernels as ak
+from lancekit._arrow_values import array_of, scalar_of
+from lancekit._format.arrow_parts import decimal_size, unit_and_zone
+from lancekit._scan.expressions.kernels.casts import cast
+from lancekit._scan.expressions.kernels.operators import family
+from lancekit.errors import PredicateError
+
+__all__ = [
+    "as_type",
+    "at_once",
+    "exact_decimal",
+    "exact_moment",
+    "loosely",
+    "moment",
+    "moments",
+    "natural",
+    "negated",
+    "number",
+]
+
+#: of the fraction of a second
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_INT64_MAX = (1 << 63) - 1
+
+
+#: digits from which on a number is none of any integer type
+_LONG_NUMBER = 100
+
+
+def number(text: str) -> int | Decimal:
+    """Read a literal; Python refuses to read integers of thousands of digits."""
+    whole = text.lstrip("-").isdigit() and len(text) < _LONG_NUMBER
+    return int(text) if whole else Decimal(text)
+
+
+def negated(value: int | Decimal) -> int | Decimal:
+    """Return a number with the other sign: ``-`` would round decimals, and take it off a zero."""
+    return value.copy_negate() if isinstance(value, Decimal) else -value
+
+
+def natural(value: Any) -> pa.Scalar:
+    """Return a literal that stands beside no column: the type is its own."""
+    match value:
+        case Decimal():
+            return scalar_of(_double(value))
+        case bool() | None | str() | bytes():
+            return scalar_of(value)
+        case _ if -(1 << 63) <= value <= _INT64_MAX:
+            return scalar_of(value, pa.int64())
+        case _ if 0 < value < 1 << 64:
+            return scalar_of(value, pa.uint64())
+    return scalar_of(_double(value))
+
+
+def _double(value: int | Decimal) -> float:
+    """Return the nearest double, which is infinite for what is beyond all of them."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def moment(text: str, kind: pa.DataType) -> pa.Scalar:
+    """Parse the text of a date or timestamp for a column of this type.
+
+    With an offset it is an instant; without, it is the local time of the column's zone.
+    """
+    if pt.is_date(kind):
+        return pc.cast(scalar_of(text[:10]) if _is_midnight(text[10:]) else scalar_of(text), kind)
+    unit, zone = unit_and_zone(kind)
+    if finer := re.search(r"(\.\d{3,9})", text):
+        # more digits than the unit has are cut off
+        text = text.replace(finer[1], finer[1][: 1 + _DIGITS[unit]].rstrip("."))
+    try:
+        naive = pc.cast(scalar_of(text), pa.timestamp(unit))
+    except pa.ArrowInvalid:
+        instant = pc.cast(scalar_of(text), pa.timestamp(unit, "UTC"))
+        return pc.cast(instant, pa.timestamp(unit, zone or "UTC"))
+    if zone:
+        return pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="earliest")
+    return naive
+
+
+#: units of a timestamp that does not fit the column's unit
+_OWN_UNITS = ("us", "ns")
+
+
+def exact_moment(text: str, kind: pa.DataType) -> pa.Scalar:
+    """Parse the text of a date or timestamp as a value of a type, or as one beside its values.
+
+    A timestamp that has more digits than the type's unit, or is out of its range, is of a unit
+    that holds it: compared with a column it is never cut off.
+    """
+    if pt.is_date(kind):
+        return moment(text, kind)
+    unit, zone = unit_and_zone(kind)
+    fraction = re.search(r"\.(\d*?)0*(?!\d)", text)
+    digits = len(fraction[1]) if fraction else 0
+    units = [u for u in (unit, *_OWN_UNITS) if _DIGITS[u] >= digits]
+    for one in units[:-1]:
+        with contextlib.suppress(pa.ArrowInvalid):  # out of the range of that unit
+            return moment(text, pa.timestamp(one, zone))
+    return moment(text, pa.timestamp(units[-1] if units else "ns", zone))
+
+
+_DAY, _TIME = r"^\d{4}-\d\d-\d\d", r"([ T]\d\d:\d\d:\d\d%s)?"
+
+
+def moments(texts: Sequence[str], kind: pa.DataType) -> pa.Array | None:
+    """Parse texts as ``moment`` does, if all are written as most are."""
+    array = array_of(texts, pa.string())
+    unit, zone, rest = "", None, ""
+    if not pt.is_date(kind):
+        unit, zone = unit_and_zone(kind)
+        digits = _DIGITS[unit]
+        rest = _TIME % (rf"(\.\d{{1,{digits}}})?" if digits else "")
+    if not pc.all(pc.match_substring_regex(array, f"{_DAY}{rest}$")).as_py():
+        return None
+    if not zone:
+        return pc.cast(array, kind)
+    naive = pc.cast(array, pa.timestamp(unit))
+    return pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="earliest")
+
+
+def _is_midnight(rest: str) -> bool:
+    return rest.strip("T :0.Z") == ""
+
+
+def _integer(value: Any, kind: pa.DataType) -> pa.Scalar:
+    return scalar_of(value, kind)
+
+
+def _floating(value: Any, kind: pa.DataType) -> pa.Scalar:
+    return pc.cast(scalar_of(_double(value), pa.float64()), kind)
+
+
+def _decimal(value: Any, kind: pa.DataType) -> pa.Scalar:
+    """Keep a decimal's own scale, so that 1.105 is not cut to fit a column of two places."""
+    exact = scalar_of(Decimal(value))
+    if decimal_size(exact.type)[1] <= decimal_size(kind)[1] and not pt.is_decimal256(kind):
+        try:
+            found: pa.Scalar = ak.cast_decimals(exact, kind)
+        except pa.ArrowInvalid:  # beyond all values of the column
+            return exact
+        return found
+    return exact
+
+
+#: digits of the widest decimals, before and behind the point
+_ROOM = Context(prec=160, rounding=ROUND_HALF_UP)
+
+
+def exact_decimal(value: int | Decimal, kind: pa.DataType) -> pa.Scalar:
+    """Return a number as a decimal of a type; halves are rounded away from zero.
+
+    More digits before the point than the type has are an ``ArrowInvalid``.
+
+    >>> exact_decimal(Decimal("-0.125"), pa.decimal128(38, 2))
+    <pyarrow.Decimal128Scalar: Decimal('-0.13')>
+    """
+    last = Decimal(1).scaleb(-decimal_size(kind)[1])
+    try:
+        return scalar_of(_ROOM.quantize(Decimal(value), last), kind)
+    except (InvalidOperation, pa.ArrowInvalid) as error:
+        raise pa.ArrowInvalid(f"{value} is not a value of type {kind}") from error
+
+
+def _verbatim(value: Any, kind: pa.DataType) -> pa.Scalar:
+    return scalar_of(value, kind)
+
+
+def _text_as(value: str, kind: pa.DataType) -> pa.Scalar:
+    return cast(scalar_of(value), kind)
+
+
+# (Python type of the literal) -> {family of the column: how it takes that type}
+_RULES: Mapping[type, Mapping[str, Callable[[Any, pa.DataType], pa.Scalar]]] = {
+    int: {"integer": _integer, "floating": _floating, "decimal": _decimal},
+    Decimal: {"floating": _floating, "decimal": _decimal},
+    str: {"text": _verbatim, "moment": exact_moment, "time": _text_as},
+    bool: {"boolean": _verbatim},
+    bytes: {"bytes": _verbatim},
+}
+
+
+def _day(value: Any, kind: pa.DataType) -> pa.Scalar:
+    return pc.cast(scalar_of(value, pa.int32()), kind)
+
+
+def _text_as_bytes(value: str, kind: pa.DataType) -> pa.Scalar:
+    return scalar_of(value.encode(), kind)
+
+
+# (Python type of the literal, family beside it): how it is read where the types need not be equal
+_LOOSE: Mapping[tuple[type, str], Callable[[Any, pa.DataType], pa.Scalar]] = {
+    (Decimal, "decimal"): _decimal,
+    (int, "decimal"): _decimal,
+    (int, "day"): _day,
+    (str, "integer"): _text_as,
+    (str, "floating"): _text_as,
+    (str, "decimal"): _text_as,
+    (str, "boolean"): _text_as,
+    (str, "time"): _text_as,
+    (str, "moment"): exact_moment,
+    (str, "day"): moment,
+    (str, "bytes"): _text_as_bytes,
+}
+
+
+def loosely(value: Any, kind: pa.DataType, beside: str) -> pa.Scalar:
+    """Give a literal a type that meets with that of what stands beside it.
+
+    Raises
+    ------
+    PredicateError
+        Text that cannot be read as such a value.
+    """
+    if value is None:
+        return scalar_of(None, kind)
+    take = _LOOSE.get((type(value), "day" if pt.is_date32(kind) else _taker(kind)))
+    if take is None:
+        return natural(value)
+    try:
+        return take(value, kind)
+    except (pa.ArrowException, OverflowError, ValueError) as error:
+        raise PredicateError(f"{show(value)} cannot be read as {kind}, as {beside} is.") from error
+
+
+def _taker(kind: pa.DataType) -> str:
+    for name, test in (
+        ("integer", pt.is_integer),
+        ("floating", pt.is_floating),
+        ("decimal", pt.is_decimal),
+    ):
+        if test(kind):
+            return name
+    return family(kind)
+
+
+def show(value: Any) -> str:
+    """Write a literal as it stands in a filter."""
+    match value:
+        case bool():
+            return str(value).upper()
+        case bytes():
+            return f"X'{value.hex()}'"
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+    return str(value)
+
+
+def as_type(value: Any, kind: pa.DataType, column: str) -> pa.Scalar:
+    """Give a literal the type of the column that it is compared or computed with.
+
+    Raises
+    ------
+    PredicateError
+        The column's type cannot hold it: another kind of value, or out of range.
+    """
+    if value is None:
+        return scalar_of(None, kind)
+    take = _RULES[type(value)].get(_taker(kind))
+    try:
+        if take is not None:
+            return take(value, kind)
+    except (pa.ArrowInvalid, OverflowError, ValueError):
+        pass
+    wider = "double" if isinstance(value, Decimal) else "bigint"
+    number = family(natural(value).type) == "number"
+    hint = (
+        f"To compare with such a number: CAST({column} AS {wider})."
+        if number and pt.is_integer(kind) and abs(value) <= _INT64_MAX
+        else ""
+    )
+    raise PredicateError(
+        f"{show(value)} is not a value of the column {column!r}, which is {kind}.",
+        hint=hint,
+        column=column,
+        type=str(kind),
+        value=value,
+    )
+
+
+# ---- many literals
+
+
+def at_once(values: Sequence[Any], beside: pa.DataType, *, plain: bool) -> pa.Array | None:
+    """Return what literals of a common sort are beside a common type, as if taken one by one."""
+    kinds = set(map(type, values))
+    if len(kinds) != 1:
+        return None
+    make = _AT_ONCE.get((kinds.pop(), _sort(beside), plain))
+    try:
+        return make(values, beside) if make is not None else None
+    except (pa.ArrowInvalid, OverflowError):
+        return None  # one of them does not fit: which, is told when each is looked at
+
+
+def _sort(kind: pa.DataType) -> str:
+    if pt.is_large_string(kind) or pt.is_decimal256(kind):
+        return ""
+    return _taker(kind)
+
+
+def _as_given(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    return array_of(values, kind)
+
+
+def _as_doubles(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    return pc.cast(pa.array(list(map(float, values)), pa.float64()), kind)
+
+
+def _as_bigint(values: Sequence[Any], _kind: pa.DataType) -> pa.Array:
+    return array_of(values, pa.int64())
+
+
+def _as_decimals(values: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
+    exact = list(map(Decimal, values))
+    if max(-int(value.as_tuple().exponent) for value in exact) > decimal_size(kind)[1]:
+        return None
+    return pa.array(exact, kind)
+
+
+# (type of the literals, sort beside them, whether they have to be of its type): how they are read
+_AT_ONCE: Mapping[
+    tuple[type, str, bool], Callable[[Sequence[Any], pa.DataType], pa.Array | None]
+] = {
+    (int, "integer", True): _as_given,
+    (int, "integer", False): _as_bigint,
+    (int, "floating", True): _as_doubles,
+    (int, "floating", False): _as_bigint,
+    (Decimal, "floating", True): _as_doubles,
+    (Decimal, "floating", False): lambda values, _kind: _as_doubles(values, pa.float64()),
+    (bytes, "bytes", True): _as_given,
+    (bytes, "bytes", False): lambda values, _kind: pa.array(values, pa.binary()),
+    **{
+        (kind, "decimal", plain): _as_decimals for kind in (int, Decimal) for plain in (True, False)
+    },
+    **{(str, "text", plain): _as_given for plain in (True, False)},
+    **{(str, "moment", plain): moments for plain in (True, False)},
+}

@@ -1,0 +1,303 @@
+"""Filters and computed columns: SQL text, or a pyarrow expression, bound to a schema.
+
+The language is the one that Lance readers accept: comparisons, ``AND``/``OR``/
+``NOT`` with SQL's three values, ``IS NULL``, ``IN``, ``BETWEEN``, ``LIKE``, arithmetic, ``CAST``,
+and functions.  Column names go bare or in backticks, text in single (or double) quotes.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit import _arrow_compute as pc
+from lancekit._format.column_names import RESERVED_NAMES
+from lancekit._format.paths import top_of
+from lancekit._scan.expressions.error_position import failure, not_too_deep
+from lancekit._scan.expressions.nodes import ArrowExpr, Expr, Literal, all_of, columns_of
+from lancekit._scan.expressions.unbound import Unbound
+from lancekit.errors import InvalidTypeError, PredicateError
+
+if TYPE_CHECKING:
+    from lancekit._format.schema import LanceSchema
+    from lancekit._scan.expressions.scope import Bound
+
+__all__ = [
+    "ComputedColumn",
+    "Predicate",
+    "compile_expression",
+    "time_of",
+    "with_hidden",
+]
+
+# Columns that every row has without being in the schema; the scanner supplies them.
+_HIDDEN: dict[str, pa.DataType] = dict.fromkeys(RESERVED_NAMES, pa.uint64())
+
+
+def with_hidden(schema: pa.Schema) -> pa.Schema:
+    """Return a schema with the hidden columns behind its own."""
+    own = set(schema.names)
+    extra = [pa.field(n, t) for n, t in _HIDDEN.items() if n not in own]
+    return pa.schema([*schema, *extra])
+
+
+def _only(schema: pa.Schema, columns: frozenset[str]) -> pa.Schema:
+    """Keep the fields that are read, which makes a worker's copy small and the cache quick."""
+    tops = {top_of(column) for column in columns}
+    return pa.schema([field for field in schema if field.name in tops])
+
+
+# Functions of the time: one query has one time, whatever its parts are computed.
+_OF_TIME = re.compile(r"\b(now|today|current_(date|time|timestamp))\b", re.IGNORECASE)
+
+
+def time_of(sql: str) -> int:
+    """Return the time of a query in nanoseconds since 1970; 0 if the text does not ask for it."""
+    return time.time_ns() if _OF_TIME.search(sql) else 0
+
+
+#: characters from which on few texts are kept, as each may hold a long list
+_LONG = 1 << 14
+
+
+def _bind(sql: str, schema: pa.Schema, now: int) -> ComputedColumn:
+    from lancekit._scan.expressions.bind import bind  # loads all kernels
+
+    with not_too_deep(sql):
+        return ComputedColumn.of(sql, bind(Unbound(sql).tree, sql, with_hidden(schema), now))
+
+
+# what was bound not long ago
+_SHORT_TEXTS, _LONG_TEXTS = lru_cache(maxsize=256)(_bind), lru_cache(maxsize=8)(_bind)
+
+
+def _columns_of(expression: pc.Expression, schema: pa.Schema) -> frozenset[str]:
+    """Find the columns that an expression reads: those that it cannot be bound without."""
+    from lancekit._scan.expressions.evaluate import project  # loads all kernels
+
+    text = str(expression)
+    needed = [field for field in with_hidden(schema) if field.name in text]
+    try:
+        project(expression, _no_rows(needed))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError) as error:
+        raise PredicateError(
+            f"the filter {text} does not fit the schema: {str(error).splitlines()[0]}.",
+            sql=text,
+        ) from error
+    for one in list(needed):
+        fewer = [other for other in needed if other is not one]
+        try:
+            project(expression, _no_rows(fewer))
+        except (pa.ArrowInvalid, KeyError):
+            continue
+        needed = fewer
+    return frozenset(field.name for field in needed)
+
+
+def _no_rows(fields: list[pa.Field]) -> pa.Table:
+    return pa.schema(fields).empty_table()
+
+
+def _of_arrow(expression: pc.Expression, schema: pa.Schema) -> Expr:
+    """Return an expression of Arrow's; one that reads no column is the value that it has."""
+    from lancekit._scan.expressions.evaluate import project  # loads all kernels
+
+    columns = _columns_of(expression, schema)
+    if not columns:
+        value = project(expression, pa.table({"_": pa.nulls(1)}))[0]
+        return Literal(value.type, value)
+    read = _no_rows([field for field in with_hidden(schema) if field.name in columns])
+    return ArrowExpr(project(expression, read).type, expression, tuple(read.column_names))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputedColumn:
+    """A computed column: an expression that is bound to a schema.  Can be pickled.
+
+    Attributes
+    ----------
+    sql
+        The text.
+    expr
+        What is computed.
+    columns
+        The columns that it reads, nested ones by their paths.
+    number
+        The number that the text is, as it is written, ``None`` if it is anything else.
+    """
+
+    sql: str
+    expr: Expr = field(repr=False, compare=False)
+    columns: frozenset[str]
+    number: int | Decimal | None = None
+
+    @classmethod
+    def of(cls, sql: str, found: Bound) -> ComputedColumn:
+        """Return the column that a text is."""
+        return cls(sql=sql, expr=found.expr, columns=found.columns, number=found.number)
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type that it gives."""
+        return self.expr.type
+
+    def evaluate(self, data: pa.RecordBatch | pa.Table) -> pa.Array:
+        """Compute one value per row.
+
+        Raises
+        ------
+        PredicateError
+            A value that cannot be computed: a number out of range, a division by zero, a text
+            that is no number.
+        """
+        from lancekit._scan.expressions.evaluate import evaluate  # loads all kernels
+
+        return evaluate(self.expr, data)
+
+
+def compile_expression(sql: str, schema: pa.Schema) -> ComputedColumn:
+    """Bind the text of a computed column to a schema.
+
+    Parameters
+    ----------
+    sql
+        An expression such as ``"x * 2"``.
+    schema
+        The dataset's schema; hidden columns such as ``_rowid`` come along.
+
+    Raises
+    ------
+    PredicateError
+        The text does not parse, names no column of the schema, or does not fit the types.
+
+    Examples
+    --------
+    >>> twice = compile_expression("x * 2", pa.schema({"x": pa.int64()}))
+    >>> twice.evaluate(pa.record_batch({"x": [1, None]})).to_pylist()
+    [2, None]
+    """
+    return (_SHORT_TEXTS if len(sql) < _LONG else _LONG_TEXTS)(sql, schema, time_of(sql))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predicate:
+    """A filter: a condition that is bound to a schema.  Can be pickled.
+
+    Attributes
+    ----------
+    source
+        The SQL text, or the pyarrow expression, as it was given.
+    expr
+        The condition.
+    schema
+        The fields of the dataset's schema that it reads.
+    columns
+        The columns that it reads, nested ones by their paths.
+    """
+
+    source: str | pc.Expression
+    expr: Expr = field(repr=False, compare=False)
+    schema: pa.Schema
+    columns: frozenset[str]
+
+    @classmethod
+    def parse(cls, source: str | pc.Expression, schema: pa.Schema) -> Predicate:
+        """Bind a filter to a schema.
+
+        Parameters
+        ----------
+        source
+            SQL text such as ``"dep_delay > 60 AND origin = 'JFK'"``, or a pyarrow expression.
+        schema
+            The dataset's schema; hidden columns such as ``_rowid`` come along.
+
+        Raises
+        ------
+        PredicateError
+            The text does not parse, names no column of the schema, compares what cannot be
+            compared, or is not a condition.
+
+        Examples
+        --------
+        >>> schema = pa.schema({"x": pa.int8(), "y": pa.int8()})
+        >>> wanted = Predicate.parse("x > 1 AND y IS NULL", schema)
+        >>> sorted(wanted.columns)
+        ['x', 'y']
+        """
+        if isinstance(source, pc.Expression):
+            expr = _of_arrow(source, schema)
+            found = ComputedColumn(sql=str(source), expr=expr, columns=columns_of(expr))
+        elif isinstance(source, str):
+            found = compile_expression(source, schema)
+        else:
+            raise InvalidTypeError(
+                f"a filter is SQL text or a pyarrow expression, not {type(source).__name__}."
+            )
+        return cls.of(source, found, schema)
+
+    @classmethod
+    def of(cls, source: str | pc.Expression, found: ComputedColumn, schema: pa.Schema) -> Predicate:
+        """Return the filter that an expression is; ``PredicateError`` if it is no condition."""
+        if found.type != pa.bool_():
+            what = f"the filter gives {found.type}, not true or false"
+            hint = "Compare it with something: `x > 0`."
+            if isinstance(source, str):
+                raise failure(source, f"{what}:", 0, hint)
+            raise PredicateError(f"{what}: {source}.", hint=hint)
+        needed = _only(schema, found.columns)
+        return cls(source=source, expr=found.expr, schema=needed, columns=found.columns)
+
+    def stored_in(self, schema: LanceSchema) -> list[str]:
+        """Return the columns that are a dataset's: all but the hidden ones."""
+        return [name for name in self.columns if name in schema or name not in _HIDDEN]
+
+    def also(self, other: Predicate) -> Predicate:
+        """Return the filter for the rows that both filters want."""
+        return Predicate(
+            source=f"({self.source}) AND {other.source}",
+            expr=all_of(self.expr, other.expr),
+            schema=pa.schema(list(dict.fromkeys([*self.schema, *other.schema]))),
+            columns=self.columns | other.columns,
+        )
+
+    def points(self, column: str) -> frozenset[int] | None:
+        """Return the numbers of which wanted rows have one in a hidden column, if that is certain.
+
+        ``None`` if rows with any number may be wanted.
+        """
+        if column not in self.columns or column in self.schema.names:
+            return None
+        from lancekit._scan.expressions.row_points import row_points  # few filters have points
+
+        return row_points(self.expr, column)
+
+    def may_want(self, column: str, least: pa.Array, greatest: pa.Array) -> npt.NDArray[np.bool_]:
+        """Tell of blocks of rows whether one may be wanted, by the bounds of a column."""
+        from lancekit._scan.expressions.bounds import may_hold  # loads all kernels
+
+        return may_hold(self.expr, column, least, greatest)
+
+    def mask(self, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
+        """Tell for each row whether it is wanted; where the condition is null, it is not.
+
+        Parameters
+        ----------
+        data
+            Rows with at least the predicate's ``columns``.
+
+        Raises
+        ------
+        PredicateError
+            A value that cannot be computed, such as a division by zero.
+        """
+        from lancekit._scan.expressions.evaluate import mask  # loads all kernels
+
+        return mask(self.expr, data)

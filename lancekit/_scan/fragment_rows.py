@@ -1,0 +1,299 @@
+"""The rows of a fragment that a scan asks for, in blocks.
+
+`ScanRequest` is what is asked of every fragment, and can be sent to a worker; `scan_fragment`
+answers it for one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit import _arrow_kernels as ak
+from lancekit._arrow_values import array_of, flags_of
+from lancekit._file.columns.blocks import BlockBounds
+from lancekit._file.kernels.widths import value_bytes
+from lancekit._format.schema import LanceSchema
+from lancekit._legible import shown, warn
+from lancekit._scan.expressions.predicate import Predicate
+from lancekit._scan.fragments.joint_reader import open_together, rows_together, together
+from lancekit._scan.fragments.reader import (
+    FragmentReader,
+    Offsets,
+    as_offsets,
+    column_field,
+    rows_without_columns,
+)
+from lancekit._scan.fragments.rebatch import no_rows
+from lancekit._scan.fragments.source import FragmentSource
+from lancekit._scan.outputs import Output
+from lancekit.progress import step
+
+__all__ = [
+    "BATCH_ROWS",
+    "ScanRequest",
+    "block_rows",
+    "computed",
+    "default_batch_rows",
+    "filter_rows",
+    "project",
+    "read_block",
+    "read_together",
+    "row_bytes",
+    "scan_fragment",
+    "scan_together",
+    "select_among",
+    "select_rows",
+    "selected_rows",
+    "trimmed",
+]
+
+#: rows of a batch, as in the reference
+BATCH_ROWS = 8192
+#: where the rows of a batch can be set for a whole process, as in the reference
+_BATCH_VARIABLE = "LANCE_DEFAULT_BATCH_SIZE"
+#: physical rows that `selected_rows` looks at together
+_LOOKED_AT = 1 << 18
+#: decoded bytes held at a time for one fragment
+_BLOCK_BYTES = 64 << 20
+#: the same, of columns that only a filter looks at
+_FILTER_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanRequest:
+    """What to read of each fragment, and how much of it to hold at a time."""
+
+    outputs: tuple[Output, ...]
+    predicate: Predicate | None = None
+    batch_rows: int = BATCH_ROWS
+    block_bytes: int = _BLOCK_BYTES
+    metadata: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the result."""
+        return pa.schema([output.field for output in self.outputs], dict(self.metadata) or None)
+
+
+def default_batch_rows() -> int:
+    """Return the rows of a batch where nothing is asked for: what the environment says, or 8192."""
+    text = os.environ.get(_BATCH_VARIABLE)
+    if text is None:
+        return BATCH_ROWS
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    warn(
+        f"{_BATCH_VARIABLE} is {shown(text)}, which is no whole number above 0: batches have "
+        f"{BATCH_ROWS} rows."
+    )
+    return BATCH_ROWS
+
+
+def scan_fragment(source: FragmentSource, request: ScanRequest) -> Iterator[pa.Table]:
+    """Yield the selected rows of one fragment, in order, in blocks of bounded size."""
+    reader = FragmentReader(source)
+    rows = block_rows(reader.source.schema, request)
+    for start in range(0, reader.physical_rows, rows):
+        yield read_block(reader, request, start, min(start + rows, reader.physical_rows))
+
+
+def scan_together(sources: Sequence[FragmentSource], request: ScanRequest) -> Iterator[pa.Table]:
+    """Do the same with fragments that `together` has put together: one block for all of them."""
+    if len(sources) == 1:
+        yield from scan_fragment(sources[0], request)
+        return
+    reader = open_together(sources)
+    yield read_block(reader, request, 0, reader.physical_rows)
+
+
+def read_together(
+    sources: Sequence[FragmentSource], request: ScanRequest
+) -> Iterator[tuple[FragmentSource, ...]]:
+    """Yield all fragments, in order, those in one tuple that are to be read together.
+
+    They make a block at most, and there is one for each thread if there are rows enough.
+    """
+    if sources:
+        most_rows = min(rows_together(sources), block_rows(sources[0].schema, request))
+        yield from together(sources, most_rows)
+
+
+def block_rows(schema: LanceSchema, request: ScanRequest) -> int:
+    """Return how many rows of a fragment are read at a time: whole batches."""
+    batches = request.block_bytes // row_bytes(schema, request) // request.batch_rows
+    return max(batches, 1) * request.batch_rows
+
+
+def read_block(reader: FragmentReader, request: ScanRequest, start: int, stop: int) -> pa.Table:
+    """Read the selected rows among the physical rows ``start`` to ``stop`` of a fragment."""
+    if request.predicate is None:
+        rows_read = project(reader, request.outputs, reader.live_between(start, stop))
+        step(stop - start)
+        return rows_read
+    if not request.outputs:  # it is their number that is wanted
+        _, _, mask = _masked(reader, request.predicate, reader.live_between(start, stop))
+        return rows_without_columns(mask.true_count)
+    inputs = set[str]().union(*(output.inputs for output in request.outputs))
+    rows, known = select_rows(reader, request.predicate, start, stop, inputs)
+    if not len(rows):
+        return no_rows(pa.schema([output.field for output in request.outputs]))
+    return project(reader, request.outputs, rows, known)
+
+
+def select_rows(
+    reader: FragmentReader,
+    predicate: Predicate,
+    start: int,
+    stop: int,
+    keep: Collection[str] = (),
+) -> tuple[Offsets | range, pa.Table | None]:
+    """Return which of the physical rows ``start`` to ``stop`` a filter selects.
+
+    With them come those columns to ``keep`` that the filter has read.
+    """
+    return select_among(reader, predicate, reader.live_between(start, stop), keep)
+
+
+def select_among(
+    reader: FragmentReader,
+    predicate: Predicate,
+    among: Offsets | range,
+    keep: Collection[str] = (),
+) -> tuple[Offsets | range, pa.Table | None]:
+    """Do the same among some rows of a fragment, which ascend."""
+    rows, known, mask = _masked(reader, predicate, among)
+    known = known.select([name for name in known.column_names if name in keep])
+    if mask.true_count < len(rows):
+        chosen = np.flatnonzero(flags_of(mask))
+        rows = chosen + rows.start if isinstance(rows, range) else rows[chosen]
+        known = ak.filter(known, mask)  # chunk by chunk, where `take` would join them first
+    return rows, known if known.column_names else None
+
+
+def selected_rows(reader: FragmentReader, predicate: Predicate) -> Offsets:
+    """Return which rows of a fragment a filter selects, ascending; it looks at some at a time."""
+    rows = reader.physical_rows
+    found = [
+        as_offsets(select_rows(reader, predicate, start, min(start + _LOOKED_AT, rows))[0])
+        for start in range(0, rows, _LOOKED_AT)
+    ]
+    return np.concatenate(found) if found else np.empty(0, np.int64)
+
+
+def _masked(
+    reader: FragmentReader, predicate: Predicate, among: Offsets | range
+) -> tuple[Offsets | range, pa.Table, pa.BooleanArray]:
+    """Return rows, the columns that a filter looks at, and which of the rows it selects."""
+    rows, names = trimmed(reader, predicate, among), sorted(predicate.columns)
+    if not len(rows):
+        nothing = no_rows(pa.schema([column_field(reader.source.schema, name) for name in names]))
+        step(len(among))
+        return rows, nothing, cast("pa.BooleanArray", pa.array([], pa.bool_()))
+    known = reader.read(names, rows)
+    mask = predicate.mask(known)
+    step(len(among))
+    return rows, known, mask
+
+
+def project(
+    reader: FragmentReader,
+    outputs: Sequence[Output],
+    rows: Offsets | range,
+    known: pa.Table | None = None,
+) -> pa.Table:
+    """Read and compute the outputs for physical rows; ``known`` holds columns already read."""
+    inputs = set[str]().union(*(output.inputs for output in outputs))
+    if outputs and not inputs:
+        inputs = {"_rowaddr"}  # constants alone do not say how many rows there are
+    arrays = dict(zip(known.column_names, known.columns, strict=True)) if known else {}
+    fresh = reader.read(sorted(inputs - arrays.keys()), rows)
+    arrays.update(zip(fresh.column_names, fresh.columns, strict=True))
+    return computed(outputs, arrays, fresh.num_rows)
+
+
+#: what is computed of where nothing is computed
+_NOTHING = pa.table({})
+
+
+def computed(
+    outputs: Sequence[Output], arrays: Mapping[str, pa.ChunkedArray], num_rows: int
+) -> pa.Table:
+    """Return the outputs, given the columns that they are made of."""
+    if not outputs:
+        return rows_without_columns(num_rows)
+    batch = pa.table(dict(arrays)) if any(output.expression for output in outputs) else _NOTHING
+    columns = [
+        arrays[output.column] if output.expression is None else output.expression.evaluate(batch)
+        for output in outputs
+    ]
+    return pa.table(columns, schema=pa.schema([output.field for output in outputs]))
+
+
+def filter_rows(schema: LanceSchema, request: ScanRequest) -> int:
+    """Return of how many rows of a fragment a filter is asked at a time; 0 if there is none."""
+    if request.predicate is None:
+        return 0
+    return block_rows(schema, replace(request, outputs=(), block_bytes=_FILTER_BYTES))
+
+
+def row_bytes(schema: LanceSchema, request: ScanRequest) -> int:
+    """Estimate the decoded bytes of one row of what a request reads."""
+    plain = {o.column: o.field.type for o in request.outputs if o.expression is None}
+    names = set[str]().union(*(o.expression.columns for o in request.outputs if o.expression))
+    if request.predicate is not None:
+        names |= request.predicate.columns
+    others = (column_field(schema, name).type for name in names - plain.keys())
+    return max(sum(map(value_bytes, chain(plain.values(), others))), 1)
+
+
+# ---- rows of a fragment without those of which is remembered that a filter does not want them
+
+
+def trimmed(reader: FragmentReader, predicate: Predicate, rows: Offsets | range) -> Offsets | range:
+    """Return rows without blocks at both ends in which no row is wanted; nothing is read for it.
+
+    What is left follows each other, as it did: rows from here and there take longer to read.
+    """
+    schema = predicate.schema
+    for name in sorted(predicate.columns):
+        # hidden columns and parts of nested ones have no bounds
+        if name.isidentifier() and name in schema.names and len(rows):
+            around = range(int(rows[0]), int(rows[-1]) + 1)
+            kind, found = reader.bounds(name, around)
+            if any(known for _, known in found) and kind == schema.field(name).type:
+                first, last = _wanted(predicate, name, kind, found)
+                rows = _between(rows, first, last)
+    return rows
+
+
+def _wanted(
+    predicate: Predicate,
+    name: str,
+    kind: pa.DataType,
+    found: list[tuple[range, BlockBounds | None]],
+) -> tuple[int, int]:
+    """Return where the first block begins that may have a wanted row, and where the last ends."""
+    least, greatest = (
+        array_of([None if known is None else known[side] for _, known in found], kind)
+        for side in (0, 1)
+    )
+    may = predicate.may_want(name, least, greatest)
+    places = np.flatnonzero(may | np.array([known is None for _, known in found]))
+    if not len(places):
+        return 0, 0
+    return found[places[0]][0].start, found[places[-1]][0].stop
+
+
+def _between(rows: Offsets | range, first: int, last: int) -> Offsets | range:
+    if isinstance(rows, range):
+        start = max(rows.start, first)
+        return range(start, max(start, min(rows.stop, last)))
+    begin, end = np.searchsorted(rows, (first, last))
+    return rows[begin:end]

@@ -1,0 +1,82 @@
+"""Blobs that no data file owns: which objects the data files of a fragment name.
+
+See docs/format/data-files.md, 10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit._format.arrow_parts import child_of, flattened
+from lancekit._format.field_marks import is_blob
+from lancekit._format.fragment import columns_of_files
+from lancekit._format.schema import LanceField
+from lancekit._scan.fragments.blobs import MANAGED_KINDS, blob_view, is_stored_v2
+from lancekit._scan.fragments.reader import FragmentReader
+from lancekit._scan.fragments.source import FragmentSource
+
+__all__ = ["ManagedBlob", "managed_blobs"]
+
+#: rows whose descriptors are in memory at once
+_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedBlob:
+    """The object of a blob: its path below a base.
+
+    The base is that of a data file, by its place in the fragment, or one with an id of its own.
+    """
+
+    path: str
+    file_index: int
+    base_id: int | None
+
+
+def managed_blobs(source: FragmentSource) -> set[ManagedBlob]:
+    """Return the objects that hold the blobs of a fragment's rows, of those that a scan sees."""
+    source = replace(source, schema=blob_view(source.schema))
+    fields = [f for f in source.schema.fields if any(map(is_stored_v2, f.walk()))]
+    reader = FragmentReader(source)
+    files = columns_of_files(source.fragment)
+    found: set[ManagedBlob] = set()
+    for start in range(0, reader.physical_rows if fields else 0, _ROWS):
+        rows = reader.live_between(start, min(start + _ROWS, reader.physical_rows))
+        table = reader.read([field.name for field in fields], rows)
+        for field in fields:
+            for chunk in table.column(field.name).chunks:
+                for blob, descriptors in _descriptors(field, chunk):
+                    places = [place for place, ids in enumerate(files) if blob.id in ids]
+                    if places:
+                        found.update(_managed(descriptors, places[0]))
+    return found
+
+
+def _managed(descriptors: pa.Array, file_index: int) -> Iterator[ManagedBlob]:
+    kinds = child_of(descriptors, "kind").to_numpy(zero_copy_only=False)
+    valid = descriptors.is_valid().to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(np.isin(kinds, MANAGED_KINDS) & valid).tolist()
+    if not rows:
+        return
+    paths = child_of(descriptors, "blob_uri").to_pylist()
+    ids = child_of(descriptors, "blob_id").to_pylist()
+    for row in rows:
+        elsewhere = kinds[row] == MANAGED_KINDS[1]
+        yield ManagedBlob(paths[row], file_index, ids[row] if elsewhere else None)
+
+
+def _descriptors(field: LanceField, values: pa.Array) -> Iterator[tuple[LanceField, pa.Array]]:
+    """Yield the blob v2 fields in a field, each with its descriptors."""
+    if is_blob(field.metadata):
+        if is_stored_v2(field):
+            yield field, values
+    elif isinstance(values, pa.StructArray):
+        for child in field.children:
+            yield from _descriptors(child, child_of(values, child.name))
+    else:
+        for child in field.children:
+            yield from _descriptors(child, flattened(values))

@@ -1,0 +1,438 @@
+"""A filter as questions of single columns, joined by AND and OR.
+
+``NOT`` is taken down to the conditions, which changes nothing of which rows a filter is true for:
+so what is null never has to be known.  Of the conditions those become questions that relate one
+column with constants; conditions of one column that are joined become one question, so that
+``x >= 1 AND x < 3`` asks for what lies between.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache, partial, reduce
+from math import ceil, floor
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types as pt
+
+from lancekit import _arrow_kernels as ak
+from lancekit._arrow_values import array_of, flags_of, numbers_of, scalar_of
+from lancekit._index.search.order import INFINITIES, float_ranks, ranks_of
+from lancekit._index.search.question import Flags, Holds, Joint, Question, Questions
+from lancekit._index.search.reach import Interval, Reach, common, either
+from lancekit._scan.expressions.evaluate import value_of
+from lancekit._scan.expressions.kernels.operators import Value, as_array, plain
+from lancekit._scan.expressions.nodes import Call, Expr, InList, Literal, columns_of, field_of
+from lancekit._scan.expressions.predicate import Predicate
+from lancekit.errors import LancekitError
+
+__all__ = ["questions_of"]
+
+
+@lru_cache(maxsize=64)
+def _questions(expr: Expr) -> Questions | None:
+    try:
+        return _asked(expr, negated=False)
+    except LancekitError:
+        return None
+
+
+def questions_of(predicate: Predicate) -> Questions | None:
+    """Return what a filter asks of single columns, ``None`` if rows with any values may be wanted.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> schema = pa.schema({"x": pa.int8(), "y": pa.int8()})
+    >>> asked = questions_of(Predicate.parse("NOT (x < 3 OR x > 5) AND x + y > 4", schema))
+    >>> [part.column for part in asked.parts], asked.parts[0].reach.intervals, asked.whole
+    (['x'], ((3, 5),), False)
+    """
+    return _questions(predicate.expr)
+
+
+# ---- AND, OR and NOT
+
+
+def _asked(expr: Expr, *, negated: bool) -> Questions | None:
+    while isinstance(expr, Call) and expr.function == "NOT":
+        negated = not negated
+        (expr,) = expr.args
+    if isinstance(expr, Call) and expr.function in ("AND", "OR"):
+        all_of = (expr.function == "AND") is not negated
+        return _joint([_asked(part, negated=negated) for part in expr.args], all_of)
+    return _condition(expr, negated)
+
+
+def _joint(parts: Sequence[Questions | None], all_of: bool) -> Questions | None:
+    known = [part for part in parts if part is not None]
+    if not known or (len(known) < len(parts) and not all_of):
+        return None
+    by_column: dict[object, list[Question]] = {}
+    joints: list[Joint] = []
+    for part in known:
+        if isinstance(part, Question):
+            # what is asked in a form of its own stays a question of its own
+            key = part.column if not (part.runs or part.items) else (part.column, id(part))
+            by_column.setdefault(key, []).append(part)
+        else:
+            joints.append(part)
+    merged = [_merged(questions, all_of) for questions in by_column.values()]
+    whole = len(known) == len(parts) and all(one.whole for one in joints)
+    joined = Joint((*merged, *joints), all_of, whole)
+    return joined.parts[0] if len(joined.parts) == 1 and joined.whole else joined
+
+
+def _merged(questions: Sequence[Question], all_of: bool) -> Question:
+    if len(questions) == 1:
+        return questions[0]
+    holds = tuple(question.holds for question in questions)
+    reaches = [question.reach for question in questions]
+    known = [reach for reach in reaches if reach is not None]
+    reach = None
+    if all_of and known:
+        reach = reduce(common, known)
+    elif known and len(known) == len(reaches):
+        reach = reduce(either, known)
+    join = np.logical_and if all_of else np.logical_or
+    return replace(
+        questions[0], holds=lambda values: join.reduce([one(values) for one in holds]), reach=reach
+    )
+
+
+# ---- conditions that relate one column with constants, as questions: what holds, and of which
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Column:
+    """A stored column: its path, and the type that its values are computed with."""
+
+    path: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Place:
+    """The column of a condition, and where its values lie; as in `Question`."""
+
+    column: _Column
+    reach: Reach | None = None
+    runs: tuple[str, ...] = ()
+    items: tuple[Holds, ...] = ()
+
+
+def _condition(expr: Expr, negated: bool) -> Question | None:
+    """Return what a condition, or its contrary, asks of a column; ``None`` if it asks of none."""
+    found = _place(expr, negated)
+    if found is None:
+        return None
+    column, reach = found.column, found.reach
+    if columns_of(expr) != {column.path}:
+        return None
+    holds = _holds(expr, negated)
+    if reach is not None and pt.is_floating(column.type):
+        reach = _with_nans(reach, holds, column.type)
+    return Question(
+        column=column.path,
+        type=column.type,
+        holds=holds,
+        reach=reach,
+        runs=found.runs,
+        items=found.items,
+    )
+
+
+def _place(expr: Expr, negated: bool) -> _Place | None:
+    match expr:
+        case InList():
+            return _in(expr, negated)
+        case Call(function=name) if (rule := _RULES.get(name)) is not None:
+            return rule(expr, negated)
+    return _flag(expr, negated)
+
+
+def _holds(expr: Expr, negated: bool) -> Holds:
+    return partial(_true_for, lambda values: value_of(expr, lambda _path: values), negated)
+
+
+def _true_for(run: Callable[[pa.Array], Value], negated: bool, values: pa.Array) -> Flags:
+    """Tell for which values a condition is true; if it is negated, for which it is false."""
+    found = as_array(run(values), len(values))
+    flags: Flags = flags_of(found.fill_null(scalar_of(negated)) if ak.null_count(found) else found)
+    return ~flags if negated else flags
+
+
+def _column(expr: Expr) -> _Column | None:
+    """Return the stored column that an expression is."""
+    column = field_of(expr)
+    return None if column is None else _Column(column.path, _computed_type(column.type))
+
+
+@lru_cache(maxsize=256)
+def _computed_type(kind: pa.DataType) -> pa.DataType:
+    return plain(pa.nulls(0, kind)).type
+
+
+def _constant(expr: Expr) -> pa.Array | None:
+    """Return the value of what reads no column, as an array."""
+    return None if columns_of(expr) else as_array(value_of(expr, _never), 1)
+
+
+def _never(path: str) -> pa.Array:
+    raise AssertionError(f"a constant reads {path}")
+
+
+_FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_NEGATED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "<>", "<>": "="}
+
+
+def _comparison(expr: Call, negated: bool) -> _Place | None:
+    name, (left, right) = expr.function, expr.args
+    column = _column(left)
+    if column is None:
+        column, right, name = _column(right), left, _FLIPPED.get(name, name)
+    value = _constant(right)
+    if column is None or value is None:
+        return None
+    name = _NEGATED[name] if negated else name
+    if name == "<>":
+        return _Place(column)
+    ends = _ends(column, value)
+    if ends is None:
+        return _Place(column)
+    low, high = ends
+    intervals = {
+        "=": [(low, high)],
+        "<": [(None, high)],
+        "<=": [(None, high)],
+        ">": [(low, None)],
+        ">=": [(low, None)],
+    }[name]
+    return _Place(column, Reach.of(intervals))
+
+
+def _in(expr: InList, negated: bool) -> _Place | None:
+    column = _column(expr.arg)
+    if column is None:
+        return None
+    if negated:
+        return _Place(column)
+    intervals: list[Interval] = []
+    for values in expr.sets:
+        found = _intervals(column, values)
+        if found is None:
+            return _Place(column)
+        intervals += found
+    return _Place(column, Reach.of(intervals))
+
+
+def _is_null(expr: Call, negated: bool) -> _Place | None:
+    column = _column(expr.args[0])
+    return None if column is None else _Place(column, None if negated else Reach(()))
+
+
+def _is(expr: Call, negated: bool) -> _Place | None:
+    column = _column(expr.args[0])
+    return None if column is None else _Place(column, _of_flags(column, expr, negated))
+
+
+def _flag(expr: Expr, negated: bool) -> _Place | None:
+    column = _column(expr)
+    if column is None or not pt.is_boolean(column.type):
+        return None
+    return _Place(column, _of_flags(column, expr, negated))
+
+
+def _of_flags(column: _Column, expr: Expr, negated: bool) -> Reach | None:
+    """Return which of the two booleans a condition holds of."""
+    if not pt.is_boolean(column.type):
+        return None
+    held = _holds(expr, negated)(pa.array([False, True]))
+    return Reach.of((place, place) for place in np.flatnonzero(held).tolist())
+
+
+def _like(expr: Call, negated: bool) -> _Place | None:
+    column, pattern = _column(expr.args[0]), _text(expr.args[1])
+    if column is None or pattern is None or expr.options != (False, "\\"):
+        return None
+    if negated:
+        return _Place(column)
+    begin, *runs = _runs(pattern)
+    reach = _equal_to(column, begin) if not runs and begin == pattern else _beginning(column, begin)
+    return _Place(column, reach, tuple(filter(None, [begin, *runs])))
+
+
+def _text(expr: Expr) -> str | None:
+    """Return the text that an expression is."""
+    text = expr.value.as_py() if isinstance(expr, Literal) else None
+    return text if isinstance(text, str) else None
+
+
+def _runs(pattern: str) -> Iterator[str]:
+    """Yield the texts between what stands for any; the first one begins the values."""
+    run = ""
+    for piece in re.findall(r"\\.|.", pattern, re.DOTALL):
+        if piece in ("%", "_"):
+            yield run
+            run = ""
+        else:
+            run += piece[-1]
+    yield run
+
+
+def _call(expr: Call, negated: bool) -> _Place | None:
+    column, value = _column(expr.args[0]), _constant(expr.args[1])
+    if column is None or value is None:
+        return None
+    if negated:
+        return _Place(column)
+    items = _OF_LISTS.get(expr.function)
+    if items is not None:
+        return _Place(column, items=items(expr, value))
+    text = _text(expr.args[1])
+    if text is None:
+        return None
+    begins = expr.function == "starts_with"
+    return _Place(column, _beginning(column, text) if begins else None, (text,))
+
+
+def _equal_to(column: _Column, text: str) -> Reach | None:
+    ends = _ends(column, array_of([text], column.type))
+    return None if ends is None else Reach.of([ends])
+
+
+def _beginning(column: _Column, text: str) -> Reach | None:
+    """Return the reach of texts that begin with some text, up to the next that does not."""
+    if not text or not (pt.is_string(column.type) or pt.is_large_string(column.type)):
+        return None
+    low = text.encode()
+    return Reach.of([(low, low[:-1] + bytes([low[-1] + 1]))])  # no byte of a text is the last
+
+
+def _one_condition(expr: Call, _value: pa.Array) -> tuple[Holds, ...]:
+    return (_holds(expr, negated=False),)
+
+
+def _one_for_each(_expr: Call, value: pa.Array) -> tuple[Holds, ...]:
+    """Return for each wanted item that a list has it."""
+    wanted = value[0].values if isinstance(value[0], pa.ListScalar) else None
+    return tuple(partial(_true_for, partial(_has, item), False) for item in wanted or ())
+
+
+def _has(item: pa.Scalar, lists: pa.Array) -> Value:
+    from lancekit._scan.expressions.kernels.functions import FUNCTIONS  # of lists alone
+
+    return FUNCTIONS["array_has"].run("array_has", lists, item)
+
+
+_OF_TEXTS = ("contains", "starts_with", "ends_with")
+_OF_LISTS: Mapping[str, Callable[[Call, pa.Array], tuple[Holds, ...]]] = {
+    **dict.fromkeys(("array_has", "array_contains", "list_has", "list_contains"), _one_condition),
+    **dict.fromkeys(("array_has_any", "list_has_any", "arrays_overlap"), _one_condition),
+    **dict.fromkeys(("array_has_all", "list_has_all"), _one_for_each),
+}
+
+_RULES: Mapping[str, Callable[[Call, bool], _Place | None]] = {
+    **dict.fromkeys(_NEGATED, _comparison),
+    "IS NULL": _is_null,
+    **dict.fromkeys(("IS TRUE", "IS FALSE"), _is),
+    "LIKE": _like,
+    **dict.fromkeys((*_OF_TEXTS, *_OF_LISTS), _call),
+}
+
+
+# ---- where values lie
+
+
+def _ends(column: _Column, value: pa.Array) -> Interval | None:
+    """Return the least and the greatest rank that may equal a value, if that can be told."""
+    found = _intervals(column, value)
+    return found[0] if found else None
+
+
+def _intervals(column: _Column, values: pa.Array) -> list[Interval] | None:
+    """Return for each value the ranks that may equal it; ``None`` if that cannot be told."""
+    rules = (rule for mine, theirs, rule in _INTERVALS if mine(column.type) and theirs(values.type))
+    rule = next(rules, _equal_ranks)
+    return None if ak.null_count(values) else rule(column.type, values)
+
+
+def _equal_ranks(kind: pa.DataType, values: pa.Array) -> list[Interval] | None:
+    ranks = ranks_of(values) if values.type == kind else None
+    return None if ranks is None else [(rank, rank) for rank in ranks.tolist()]
+
+
+def _integers(kind: pa.DataType, values: pa.Array) -> list[Interval] | None:
+    return _within(kind, [(value, value) for value in values.to_pylist()])
+
+
+def _near_integers(kind: pa.DataType, values: pa.Array) -> list[Interval] | None:
+    """Return what is beside fractions, unless they are so large that integers are rounded."""
+    found = values.to_pylist()
+    exact = all(-_EXACT_FLOATS < value < _EXACT_FLOATS for value in found)
+    return _within(kind, [(floor(value), ceil(value)) for value in found]) if exact else None
+
+
+def _within(kind: pa.DataType, intervals: list[Interval]) -> list[Interval] | None:
+    """Return intervals of integers if a type holds all of them."""
+    bits = kind.bit_width - pt.is_signed_integer(kind)
+    least, most = (-(1 << bits) if pt.is_signed_integer(kind) else 0), (1 << bits) - 1
+    return intervals if all(least <= low and high <= most for low, high in intervals) else None
+
+
+def _floats(_kind: pa.DataType, values: pa.Array) -> list[Interval]:
+    zeros = tuple(float_ranks([-0.0, 0.0]).tolist())
+    found = np.array(values.to_pylist(), np.float64)
+    ranks = np.where(np.isnan(found), _NAN, float_ranks(found)).tolist()
+    return [zeros if rank in zeros else (rank, rank) for rank in ranks]
+
+
+def _decimals(kind: Any, values: pa.Array) -> list[Interval]:
+    found = [Fraction(value) * 10**kind.scale for value in values.to_pylist()]
+    return [(floor(value), ceil(value)) for value in found]
+
+
+def _timestamps(kind: Any, values: Any) -> list[Interval] | None:
+    """Return what is near: a value of another unit may lie between two of the column's."""
+    if (kind.tz is None) != (values.type.tz is None):
+        return None
+    mine, theirs = _SECOND[kind.unit], _SECOND[values.type.unit]
+    near = 0 if mine == theirs else max(mine // theirs, 1)
+    found = [value * mine // theirs for value in numbers_of(values.view(pa.int64())).tolist()]
+    return [
+        tuple(min(max(end, -_RANKS), _RANKS - 1) for end in (v - near, v + near)) for v in found
+    ]
+
+
+#: ranks are of 64 bits
+_RANKS = 1 << 63
+_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+#: by the type of the column and that of the value
+_INTERVALS: tuple[tuple[Callable[[Any], bool], Callable[[Any], bool], Any], ...] = (
+    (pt.is_integer, pt.is_integer, _integers),
+    (pt.is_integer, pt.is_floating, _near_integers),
+    (pt.is_floating, pt.is_integer, _floats),
+    (pt.is_floating, pt.is_floating, _floats),
+    (pt.is_decimal, pt.is_decimal, _decimals),
+    (pt.is_timestamp, pt.is_timestamp, _timestamps),
+)
+
+#: integers below this are floats, each
+_EXACT_FLOATS = 1 << 52
+#: the rank of a NaN, of those that come behind all numbers
+_NAN = INFINITIES[1] + 1
+
+
+def _with_nans(reach: Reach, holds: Holds, kind: pa.DataType) -> Reach:
+    """Put the NaNs where they are in an index, at both ends: a condition takes all for one."""
+    reach = common(reach, Reach((INFINITIES,)))
+    if not holds(array_of([math.nan], kind))[0]:
+        return reach
+    below, above = INFINITIES
+    return either(reach, Reach(((None, below - 1), (above + 1, None))))

@@ -1,0 +1,88 @@
+"""Sorting a result: nulls first or last per column, NaN above all numbers, as in SQL engines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit import _arrow_compute as pc
+from lancekit import _arrow_kernels as ak
+from lancekit._legible import shown
+from lancekit._scan.fragments.rebatch import taken
+from lancekit.errors import InvalidTypeError
+
+__all__ = ["ColumnOrdering", "parse_orderings", "sorted_table"]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnOrdering:
+    """One column to sort by.
+
+    Examples
+    --------
+    >>> ColumnOrdering("x", ascending=False)
+    ColumnOrdering(column_name='x', ascending=False, nulls_first=False)
+    """
+
+    column_name: str
+    ascending: bool = True
+    nulls_first: bool = False
+
+
+def parse_orderings(order_by: Any) -> tuple[ColumnOrdering, ...]:
+    """Return what to sort by, from names and from objects like `ColumnOrdering`.
+
+    Raises
+    ------
+    InvalidTypeError
+        Something else was passed.
+    """
+    if order_by is None:
+        return ()
+    if isinstance(order_by, str) or not isinstance(order_by, Iterable):
+        raise InvalidTypeError(
+            f"order_by is {shown(order_by)}.",
+            hint="Pass a list of column names or ColumnOrdering objects.",
+        )
+    return tuple(map(_parse, order_by))
+
+
+def _parse(ordering: Any) -> ColumnOrdering:
+    if isinstance(ordering, str):
+        return ColumnOrdering(ordering)
+    name = getattr(ordering, "column_name", None)
+    if not isinstance(name, str):
+        raise InvalidTypeError(
+            f"order_by holds {shown(ordering)}.",
+            hint="Pass column names, or ColumnOrdering objects.",
+        )
+    return ColumnOrdering(
+        name,
+        bool(getattr(ordering, "ascending", True)),
+        bool(getattr(ordering, "nulls_first", False)),
+    )
+
+
+def sorted_table(table: pa.Table, orderings: Sequence[ColumnOrdering]) -> pa.Table:
+    """Return the rows in order; equal ones stay as they came."""
+    columns: list[pa.ChunkedArray] = []
+    directions: list[tuple[str, str]] = []
+
+    def key(values: pa.ChunkedArray, *, ascending: bool) -> None:
+        columns.append(values)
+        directions.append((str(len(directions)), "ascending" if ascending else "descending"))
+
+    for ordering in orderings:
+        values = ak.sortable(table.column(ordering.column_name))
+        # Arrow has one rule for the nulls of all columns, and puts NaN beside them
+        key(values.is_null(), ascending=not ordering.nulls_first)
+        if pa.types.is_floating(values.type):
+            key(pc.is_nan(values).fill_null(False), ascending=ordering.ascending)
+        key(values, ascending=ordering.ascending)
+    keys = pa.table(columns, names=[name for name, _ in directions])
+    order = ak.sort_indices(keys, sort_keys=directions)
+    return taken(table, order.to_numpy().view(np.int64))

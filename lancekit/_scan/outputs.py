@@ -1,0 +1,154 @@
+"""The columns of a result: stored or hidden ones, and expressions over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pyarrow as pa
+
+from lancekit._format.extensions import EXTENSION_NAME
+from lancekit._format.paths import canonical, parse_path, show_path
+from lancekit._format.schema import LanceSchema
+from lancekit._legible import shown
+from lancekit._scan.expressions.kernels.operators import plain
+from lancekit._scan.expressions.nodes import field_of
+from lancekit._scan.expressions.predicate import ComputedColumn, compile_expression
+from lancekit._scan.fragments.reader import column_field
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+
+__all__ = ["Output", "column_names", "converted", "plan_columns"]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One column of the result: a stored or hidden one, or an expression over such.
+
+    `path` is how a stored one is read, if that is not by the name of the field.
+    """
+
+    field: pa.Field
+    expression: ComputedColumn | None = None
+    path: str = ""
+
+    @property
+    def column(self) -> str:
+        """The stored or hidden column that this is."""
+        return self.path or self.field.name
+
+    @property
+    def inputs(self) -> frozenset[str]:
+        """The columns that have to be read."""
+        return self.expression.columns if self.expression else frozenset([self.column])
+
+
+def plan_columns(
+    schema: LanceSchema,
+    columns: Sequence[str] | dict[str, str] | None,
+    hidden: Sequence[str] = (),
+    made: Sequence[pa.Field] = (),
+) -> tuple[Output, ...]:
+    """Return the outputs of a projection; ``None`` means every stored column.
+
+    Parameters
+    ----------
+    schema
+        The dataset's schema.
+    columns
+        Names and paths of nested fields, or SQL expressions by the names of their results.
+    hidden
+        Hidden columns that come last, also if they are named among the columns.
+    made
+        Columns beside the stored ones, that a search makes.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        A name is neither a stored nor a hidden column.
+    PredicateError
+        An expression does not fit the schema.
+    """
+    own = {field.name: Output(field) for field in made}
+    if isinstance(columns, dict):
+        arrow = pa.schema([*schema.to_arrow(), *made])
+        for pair in columns.items():
+            if not all(isinstance(one, str) for one in pair):
+                raise InvalidTypeError(
+                    f"columns holds {shown(pair)}.",
+                    hint="Pass SQL expressions by the names of their results.",
+                )
+        outputs = [
+            own[name] if name == sql and name in own else _computed(arrow, name, sql)
+            for name, sql in columns.items()
+        ]
+    else:
+        names = schema.names if columns is None else _names(columns)
+        outputs = [
+            own.get(name) or Output(column_field(schema, name), path=_path(schema, name))
+            for name in names
+        ]
+    first = [output for output in outputs if output.field.name not in hidden]
+    named = {output.field.name: output for output in outputs}
+    last = [named.get(name) or Output(column_field(schema, name)) for name in hidden]
+    return (*first, *last)
+
+
+def _path(schema: LanceSchema, name: str) -> str:
+    """Return the path of a column; one that is called like a path into another is still itself."""
+    return show_path([name]) if name in schema else canonical(name)
+
+
+def column_names(columns: object) -> list[str]:
+    """Return names of columns; ``InvalidTypeError`` for anything else."""
+    names: list[Any] = list(columns) if isinstance(columns, Iterable) else [columns]
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidTypeError(
+                f"columns holds {shown(name)}.",
+                hint="Pass a list of column names, or a dictionary.",
+            )
+    return names
+
+
+def _names(columns: Sequence[str]) -> list[str]:
+    names = column_names(columns)
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InvalidArgumentError(f"columns names {name!r} twice.", column=name)
+        seen.add(name)
+    return names
+
+
+def _computed(schema: pa.Schema, name: str, sql: str) -> Output:
+    expression = compile_expression(sql, schema)
+    column = field_of(expression.expr)
+    if column is not None and (stored := converted(expression, schema)) is not None:
+        return Output(stored.with_name(name), path=column.path)
+    return Output(pa.field(name, expression.type), expression)
+
+
+def converted(expression: ComputedColumn, schema: pa.Schema) -> pa.Field | None:
+    """Return the field of the column that an expression is, if it is computed with in another type.
+
+    So are categories, half floats and UUIDs, and lists and structs of them.  ``None`` for anything
+    else.
+    """
+    column = field_of(expression.expr)
+    top, *rest = parse_path(column.path) if column is not None else [""]
+    if top not in schema.names:
+        return None  # computed, or a hidden column
+    field = schema.field(top)
+    for name in rest:
+        field = cast("pa.StructType", field.type).field(name)
+    marks = {k: v for k, v in (field.metadata or {}).items() if k == EXTENSION_NAME}
+    is_uuid = b"arrow.uuid" in marks.values()
+    kind = field.type
+    if pa.types.is_nested(kind):
+        is_converted = plain(pa.nulls(0, kind)).type != kind
+    else:
+        is_converted = pa.types.is_dictionary(kind) or pa.types.is_float16(kind)
+    if not (is_uuid or is_converted):
+        return None
+    return pa.field(field.name, field.type, metadata=marks if is_uuid else None)

@@ -1,0 +1,310 @@
+"""Which rows of which fragments a scan, a delete, an update or a merge reads.
+
+A `Read` says so, and is cut into parts whose fragments are read together.  Explanations show the
+same `Read`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit._file.kernels.memory import starts_of
+from lancekit._format.deletions import to_offsets
+from lancekit._format.paths import find_field
+from lancekit._format.schema import LanceSchema
+from lancekit._lazy import cached_property
+from lancekit._scan.expressions.nodes import ArrowExpr
+from lancekit._scan.expressions.predicate import Predicate
+from lancekit._scan.fragment_rows import ScanRequest, block_rows, project, select_among
+from lancekit._scan.fragments.joint_reader import open_together, together
+from lancekit._scan.fragments.reader import FragmentReader, Offsets, as_offsets
+from lancekit._scan.fragments.row_set import RowSet
+from lancekit._scan.fragments.source import (
+    FragmentSource,
+    FragmentSources,
+    fragment_sources,
+    sources_for,
+)
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import LancekitError
+
+if TYPE_CHECKING:
+    from lancekit._scan.external_table import ExternalTable
+    from lancekit._scan.index_lookup import IndexLookup
+
+__all__ = ["Read", "Selection", "projected", "projections", "reading", "select_known"]
+
+#: rows of several fragments that are read together, which may be large
+_FEW_ROWS, _MOST_ROWS = 1 << 16, 1 << 31
+_ALL_ROWS = RowSet()
+
+
+@dataclass(frozen=True)
+class Read:
+    """Fragments, and which of their rows are looked at; a filter chooses among these.
+
+    Attributes
+    ----------
+    sources
+        The fragments, in the order of the rows.
+    rows
+        The rows to look at, if no index is queried for them; those of a part are always here.
+    lookup
+        Queries indices for the rows, when the rows are first needed.
+    tables
+        Those of the fragments that are tables with indices of their own, which searches use.
+    """
+
+    sources: Sequence[FragmentSource]
+    rows: RowSet = _ALL_ROWS
+    lookup: IndexLookup | None = None
+    tables: tuple[ExternalTable, ...] = ()
+
+    @property
+    def row_set(self) -> RowSet:
+        """The rows to look at; the first access queries the indices."""
+        return self.rows if self.lookup is None else self.lookup.rows
+
+    def parts(self) -> Iterator[Read]:
+        """Yield parts whose fragments are read together, in order: with all rows, or with some.
+
+        Fragments without a row to look at are left out.
+        """
+        rows = self.row_set
+        if not rows.known:
+            yield Read(self.fragments)
+            return
+        for some, run in groupby(self.fragments, lambda source: source.fragment.id in rows.rows):
+            if some:
+                yield from _few_together(list(run), rows)
+            else:
+                yield Read(tuple(run))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether indices know all rows exactly: each is wanted, and no filter has to be asked."""
+        exact = self.row_set.exact
+        return bool(exact) and all(source.fragment.id in exact for source in self.fragments)
+
+    @property
+    def is_of_all_rows(self) -> bool:
+        """Whether all rows of a part's fragments are looked at; only a part can tell."""
+        return not self.rows.known
+
+    def only(self, sources: Sequence[FragmentSource]) -> Read:
+        """Return what is looked at in some of the fragments; can be sent to a worker."""
+        return Read(sources, self.row_set.only(source.fragment.id for source in sources))
+
+    @cached_property
+    def fragments(self) -> tuple[FragmentSource, ...]:
+        """The fragments that have rows to look at."""
+        skipped, sources = self.row_set.skipped, self.sources
+        if not skipped:
+            return tuple(sources)
+        if isinstance(sources, FragmentSources):
+            return tuple(sources.without(skipped))
+        return tuple(source for source in sources if source.fragment.id not in skipped)
+
+    @cached_property
+    def num_rows(self) -> int:
+        """How many rows are looked at."""
+        if not self.row_set.known and isinstance(self.sources, FragmentSources):
+            return int(self.sources.num_rows.sum())
+        return sum(self.rows_in(source) for source in self.fragments)
+
+    def rows_in(self, source: FragmentSource) -> int:
+        """Return how many rows of one of the fragments are looked at."""
+        offsets = self.row_set.of(source.fragment.id)
+        return source.fragment.num_rows if offsets is None else len(offsets)
+
+    def read(self, request: ScanRequest) -> Iterator[pa.Table]:
+        """Yield the result for the wanted rows of a part, in blocks."""
+        inputs = set[str]().union(*(output.inputs for output in request.outputs))
+        found = self.select(request.predicate, inputs)
+        if len(found.rows) <= request.batch_rows:  # a block has no fewer
+            if len(found.rows):
+                yield projected(request, found)
+            return
+        for part in found.parts(block_rows(self.sources[0].schema, request)):
+            yield projected(request, part)
+
+    def select(self, predicate: Predicate | None, keep: Collection[str] = ()) -> Selection:
+        """Return the rows of a part that a filter wants, and columns to `keep` that it has read.
+
+        Without a filter, or if indices know the rows exactly, all rows that are not deleted.
+        """
+        reader = open_together(self.sources)
+        starts = starts_of(np.array([source.fragment.physical_rows for source in self.sources]))
+        parts = zip(self._offsets(), starts.tolist(), strict=False)
+        rows = BitMap.union(BitMap(), *(offsets.shift(first) for offsets, first in parts))
+        asked = None if self.is_exact else predicate
+        return Selection(reader, *select_known(reader, asked, rows, keep))
+
+    def _offsets(self) -> list[BitMap]:
+        return [self.rows.of(source.fragment.id) or BitMap() for source in self.sources]
+
+
+def reading(
+    snapshot: Snapshot,
+    predicate: Predicate | None,
+    schema: LanceSchema | None = None,
+    *,
+    indexed: bool = True,
+    indexed_only: bool = False,
+) -> Read:
+    """Return the rows of a version to look at for a filter, as row ids and indices tell.
+
+    Parameters
+    ----------
+    schema
+        The version's schema, or one that shows its blobs in another form.
+    indexed
+        Whether to query indices.
+    indexed_only
+        Whether to leave out rows that no index covers.
+    """
+    sources = sources_for(fragment_sources(snapshot, schema), predicate)
+    lookup = _lookup(snapshot, predicate, indexed_only=indexed_only) if indexed else None
+    return Read(sources, lookup=lookup)
+
+
+def _lookup(
+    snapshot: Snapshot, predicate: Predicate | None, *, indexed_only: bool
+) -> IndexLookup | None:
+    """Return what asks the indices of columns that a filter reads; ``None`` if there are none."""
+    if predicate is None or isinstance(predicate.expr, ArrowExpr) or not snapshot.indexed_fields:
+        return None
+    schema = snapshot.manifest.schema
+    read = {find_field(schema, name)[-1].id for name in predicate.stored_in(schema)}
+    if not read & snapshot.indexed_fields:
+        return None
+    from lancekit._scan.index_lookup import row_lookup  # loads what indices are asked by
+
+    return row_lookup(snapshot, predicate, indexed_only=indexed_only)
+
+
+def select_known(
+    reader: FragmentReader,
+    predicate: Predicate | None,
+    offsets: BitMap,
+    keep: Collection[str] = (),
+) -> tuple[Offsets | range, pa.Table | None]:
+    """Do for some rows of one reader what `select_rows` does; without a filter, return all."""
+    rows = to_offsets(offsets - reader.deleted).astype(np.int64)
+    return (rows, None) if predicate is None else select_among(reader, predicate, rows, keep)
+
+
+def projected(request: ScanRequest, wanted: Selection) -> pa.Table:
+    """Return the outputs of some rows."""
+    return project(wanted.reader, request.outputs, wanted.rows, wanted.known)
+
+
+def _few_together(sources: Sequence[FragmentSource], rows: RowSet) -> Iterator[Read]:
+    """Put fragments together that have few rows each: to begin with one takes longer."""
+    if len(sources) == 1:
+        yield Read(tuple(sources), rows.only([sources[0].fragment.id]))
+        return
+    seen = np.cumsum([len(rows.rows[source.fragment.id]) for source in sources]) // _FEW_ROWS
+    for _, some in groupby(zip(sources, seen.tolist(), strict=True), itemgetter(1)):
+        for group in together((source for source, _ in some), _MOST_ROWS):
+            yield Read(group, rows.only(source.fragment.id for source in group))
+
+
+# ---- rows that a filter has selected, before the other columns are read: few are read together
+#
+# A column that is read for a thousand rows takes as long for each of a dozen that lie about.
+
+#: what a fragment gives: rows to be read, or all that is wanted of it
+Found: TypeAlias = "Selection | list[pa.Table]"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Physical rows of a fragment, ascending, and columns of theirs that are read already."""
+
+    reader: FragmentReader
+    rows: Offsets | range
+    known: pa.Table | None
+
+    def parts(self, most: int) -> Iterator[Selection]:
+        """Yield the rows in parts of so many at most."""
+        for start in range(0, len(self.rows), most):
+            known = None if self.known is None else self.known.slice(start, most)
+            yield Selection(self.reader, self.rows[start : start + most], known)
+
+
+def projections(
+    found: Iterator[Found], most: int, read: Callable[[Selection], pa.Table]
+) -> Iterator[Callable[[], list[pa.Table]]]:
+    """Yield how to make tables of all that was found, in order; an error comes in its turn.
+
+    Rows selected in one fragment are read together, up to `most` of them.
+    """
+    failed: list[LancekitError] = []
+
+    def until_it_fails() -> Iterator[Found]:
+        try:
+            yield from found
+        except LancekitError as error:
+            failed.append(error)
+
+    for item in _put_together(until_it_fails(), most):
+        yield partial(_read, item, read)
+    for error in failed:
+        yield partial(_fail, error)
+
+
+def _read(item: Found, read: Callable[[Selection], pa.Table]) -> list[pa.Table]:
+    return [read(item)] if isinstance(item, Selection) else item
+
+
+def _fail(error: LancekitError) -> list[pa.Table]:
+    raise error
+
+
+def _put_together(found: Iterable[Found], most: int) -> Iterator[Found]:
+    waiting: list[Selection] = []
+    for item in found:
+        selected = item if isinstance(item, Selection) else None
+        if waiting and (selected is None or selected.reader is not waiting[0].reader):
+            yield from _joined(waiting).parts(most)
+            waiting = []
+        if selected is None:
+            yield item
+        elif len(selected.rows):
+            waiting.append(selected)
+            if sum(len(one.rows) for one in waiting) >= most:
+                *whole, last = _joined(waiting).parts(most)
+                yield from whole
+                waiting = [last]
+    if waiting:
+        yield from _joined(waiting).parts(most)
+
+
+def _joined(selections: list[Selection]) -> Selection:
+    first = selections[0]
+    if len(selections) == 1:
+        return first
+    known = [one.known for one in selections if one.known is not None]
+    return Selection(
+        first.reader,
+        _rows(selections),
+        pa.concat_tables(known) if known else None,
+    )
+
+
+def _rows(selections: list[Selection]) -> Offsets | range:
+    rows = [one.rows for one in selections]
+    begin, count = int(rows[0][0]), sum(map(len, rows))
+    if all(isinstance(one, range) for one in rows) and int(rows[-1][-1]) - begin + 1 == count:
+        return range(begin, begin + count)
+    return np.concatenate([as_offsets(one) for one in rows])

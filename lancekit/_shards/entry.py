@@ -1,0 +1,276 @@
+"""An entry of a shard's log: an Arrow stream with a checksum behind its end.
+
+See docs/format/memwal.md, 3.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit._cache import remembered
+from lancekit._format.mem_wal.names import entry_name
+from lancekit._shards.schema import FIELD_ID, TOMBSTONE
+from lancekit._shards.shard import Shard
+from lancekit.errors import CorruptFileError, UnsupportedFeatureError
+
+__all__ = [
+    "WAY_OUT",
+    "Entry",
+    "count_entry_rows",
+    "damaged",
+    "decoded",
+    "encode_entry",
+    "encode_sentinel",
+    "read_entry",
+]
+
+_EPOCH, _GENERATION, _SENTINEL = b"writer_epoch", b"generation", b"fence_sentinel"
+#: what entries of tables with blobs of the second form have
+_TARGET = b"mem_wal_target_"
+
+#: what an entry takes besides its rows, about: its schema
+_HELD_BYTES = 4000
+
+#: what a count of rows takes, about
+_COUNT_BYTES = 200
+
+#: how an Arrow stream ends
+_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+#: after it, where other readers do not look: a mark, and the checksum of all before
+_TRAILER = struct.Struct("<8sI")
+_MARK = b"lk-crc32"
+
+#: all logs are little-endian: a flag that says anything else is damaged, and no byte is swapped
+_AS_IT_IS = pa.ipc.IpcReadOptions(ensure_native_endian=False)
+
+WAY_OUT = (
+    "Restore the file from a copy: rows that were acknowledged are in it. To go on without them, "
+    "ds.repair_mem_wal() moves what is damaged aside."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What was written to a log at once.
+
+    Attributes
+    ----------
+    position
+        Its place in the log.
+    epoch
+        That of its writer.
+    generation
+        The one that its rows were to be in; ``None`` if it does not say.
+    batches
+        Its rows, with `_tombstone` and the ids of fields; none of a sentinel.
+    sentinel
+        Whether it only takes the place from an earlier writer.
+    torn
+        Whether the file ends before the end marker of its stream, and nothing but sentinels come
+        after it: no writer that flushes to disk acknowledged it.  Then there are no batches, and
+        the epoch is 0.
+    checked
+        Whether it has a checksum: then a writer of ours wrote it, which flushes to disk.
+    file
+        Where it is.
+    """
+
+    position: int
+    epoch: int
+    generation: int | None = None
+    batches: list[pa.RecordBatch] = field(default_factory=list, compare=False)
+    sentinel: bool = False
+    torn: bool = False
+    checked: bool = False
+    file: str = field(default="", compare=False)
+
+    @property
+    def rows(self) -> int:
+        """The number of its rows, those that only delete their keys included."""
+        return sum(batch.num_rows for batch in self.batches)
+
+
+def encode_entry(
+    schema: pa.Schema, batches: Sequence[pa.RecordBatch], epoch: int, generation: int
+) -> bytes:
+    """Encode rows as an entry; `schema` is that of `wal_schema`, which the batches have."""
+    said = {_EPOCH: str(epoch).encode(), _GENERATION: str(generation).encode()}
+    return _encoded(schema.with_metadata({**(schema.metadata or {}), **said}), batches)
+
+
+def encode_sentinel(epoch: int) -> bytes:
+    """Encode an entry that only takes a position."""
+    return _encoded(pa.schema([], {_EPOCH: str(epoch).encode(), _SENTINEL: b"true"}), ())
+
+
+def _encoded(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(
+                batch if batch.schema.metadata is None else batch.replace_schema_metadata(None)
+            )
+    data = sink.getvalue()
+    return b"".join([data, _TRAILER.pack(_MARK, zlib.crc32(data))])
+
+
+def read_entry(shard: Shard, number: int) -> Entry:
+    """Read the entry at a position.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is none.
+    CorruptFileError
+        It is damaged or cut off.
+    UnsupportedFeatureError
+        It is of a table with blobs of the second form.
+    """
+    known = shard.store.identity(entry_name(number))
+    return remembered(
+        "logs",
+        None if known is None else (known, number),
+        lambda: _read_entry(shard, number),
+        lambda entry: sum(batch.nbytes for batch in entry.batches) + _HELD_BYTES,
+    )
+
+
+def count_entry_rows(shard: Shard, number: int) -> int:
+    """Count the rows of an entry, whose values are not checked: much cheaper than `read_entry`.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such entry.
+    CorruptFileError
+        The entry cannot be decoded, or is cut off.
+    """
+    name = entry_name(number)
+    known = shard.store.identity(name)
+    return remembered(
+        "logs",
+        None if known is None else (known, "rows"),
+        lambda: _entry_rows(shard, number),
+        lambda _: _COUNT_BYTES,
+    )
+
+
+def _entry_rows(shard: Shard, number: int) -> int:
+    data = shard.store.read(entry_name(number))
+    _is_checked(data, number, f"{shard.store.uri}/{entry_name(number)}")
+    source = pa.BufferReader(data)
+    try:
+        with pa.ipc.open_stream(source, options=_AS_IT_IS) as reader:
+            rows = sum(batch.num_rows for batch in reader)
+    except (pa.ArrowException, OSError, ValueError, KeyError, UnicodeDecodeError) as error:
+        raise damaged(number, f"{shard.store.uri}/{entry_name(number)}", str(error)) from error
+    end = source.tell()
+    if bytes(data[end - len(_END) : end]) != _END:
+        raise damaged(number, f"{shard.store.uri}/{entry_name(number)}", "it has no end marker")
+    return rows
+
+
+def _read_entry(shard: Shard, number: int) -> Entry:
+    name = entry_name(number)
+    where = f"{shard.store.uri}/{name}"
+    schema, batches, checked = decoded(shard.store.read(name), number, where)
+    said = schema.metadata or {}
+    if any(key.startswith(_TARGET) for key in said):
+        raise UnsupportedFeatureError(
+            f"{where} is of a table with blobs, which lancekit does not take from logs.",
+            hint="Have its writer flush it to a generation.",
+            file=where,
+        )
+    epoch, generation = _number(said, _EPOCH, where), _number(said, _GENERATION, where)
+    if epoch is None:
+        raise damaged(number, where, "it says no epoch")
+    sentinel = said.get(_SENTINEL) == b"true"
+    if not checked and (why := _contradiction(schema)):
+        raise damaged(number, where, why)
+    rows = [] if sentinel else batches
+    return Entry(number, epoch, generation, rows, sentinel, checked=checked, file=where)
+
+
+def decoded(
+    data: pa.Buffer, number: int, where: str
+) -> tuple[pa.Schema, list[pa.RecordBatch], bool]:
+    """Return the schema and rows of an entry, and whether it has a checksum.
+
+    Raises
+    ------
+    CorruptFileError
+        It is damaged or cut off; ``context`` has ``cut_off``.
+    """
+    checked = _is_checked(data, number, where)
+    ends = checked or _is_nearly(bytes(data[max(0, len(data) - len(_END)) :]), _END)
+    source = pa.BufferReader(data)
+    try:
+        with pa.ipc.open_stream(source, options=_AS_IT_IS) as reader:
+            schema, batches = reader.schema, list(reader)
+        _ = schema.names  # which may be no text
+        for batch in batches:
+            batch.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, KeyError, UnicodeDecodeError) as error:
+        raise damaged(number, where, str(error), cut_off=not ends) from error
+    end = source.tell()
+    if bytes(data[end - len(_END) : end]) != _END:  # a cut may fall between two batches
+        raise damaged(number, where, "it has no end marker", cut_off=not ends)
+    return schema, batches, checked
+
+
+def _contradiction(schema: pa.Schema) -> str:
+    """Return what is wrong with the ids of the columns of an entry; empty if nothing is.
+
+    An entry of another library has no checksum, and a column under another id is another column.
+    """
+    columns = [field for field in schema if field.name != TOMBSTONE]
+    ids = [(field.metadata or {}).get(FIELD_ID.encode()) for field in columns]
+    lacking = [field.name for field, id_ in zip(columns, ids, strict=True) if id_ is None]
+    if 0 < len(lacking) < len(columns):
+        return f"column {lacking[0]!r} has no field id, and others have one"
+    if not lacking and len(set(ids)) < len(ids):
+        return "two of its columns have one field id"
+    if not lacking and len(columns) == len(schema) > 0:
+        return f"it has no column {TOMBSTONE!r}"
+    return ""
+
+
+def _is_checked(data: pa.Buffer, number: int, where: str) -> bool:
+    """Tell whether an entry has a checksum, which is compared."""
+    trailer = bytes(data[max(0, len(data) - _TRAILER.size) :])
+    if not _is_nearly(trailer[: len(_MARK)], _MARK):
+        return False
+    if trailer != _TRAILER.pack(_MARK, zlib.crc32(data[: len(data) - _TRAILER.size])):
+        raise damaged(number, where, "its checksum is another")
+    return True
+
+
+def _is_nearly(found: bytes, wanted: bytes) -> bool:
+    """Tell whether a marker is there, one byte of which may be damaged."""
+    return len(found) == len(wanted) and sum(a != b for a, b in zip(found, wanted, strict=True)) < 2
+
+
+def _number(said: Any, key: bytes, where: str) -> int | None:
+    text = said.get(key)
+    if text is None:
+        return None
+    if not text.isdigit():
+        raise CorruptFileError(f"{where} is damaged: its {key.decode()} is {text!r}.", file=where)
+    return int(text)
+
+
+def damaged(number: int, where: str, why: str, *, cut_off: bool = False) -> CorruptFileError:
+    """Return the error for an entry that cannot be used, at a place and in a file."""
+    return CorruptFileError(
+        f"Entry {number} of a write-ahead log, {where}, is damaged: {why}.",
+        hint=WAY_OUT,
+        file=where,
+        position=number,
+        cut_off=cut_off,
+    )

@@ -1,0 +1,279 @@
+"""The log of a shard: entries at positions from 1, each an Arrow stream.
+
+See docs/format/memwal.md, 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lancekit._format.mem_wal.names import (
+    WAL,
+    aside_name,
+    entry_name,
+    manifest_name,
+    position,
+)
+from lancekit._format.mem_wal.shard_manifest import ShardManifest
+from lancekit._shards.entry import WAY_OUT, Entry, encode_sentinel, read_entry
+from lancekit._shards.shard import Shard
+from lancekit._storage.base import Bytes
+from lancekit.errors import CorruptFileError, UnsupportedFeatureError
+
+__all__ = [
+    "check_reach",
+    "contradiction",
+    "copy_aside",
+    "flushed_up_to",
+    "lost_end",
+    "positions",
+    "put_entry",
+    "readable_entry",
+    "replayable",
+    "set_aside",
+    "tip",
+    "told_torn",
+]
+
+#: so many bytes of zeros at the end of a file are no end of a stream
+_ZEROS = bytes(8)
+
+
+def positions(shard: Shard) -> list[int]:
+    """Return the positions of all entries, ascending; files that are called otherwise are none."""
+    names = shard.store.list_names(WAL)
+    return sorted(filter(None, (position(name) for name in names if name.endswith(".arrow"))))
+
+
+def tip(shard: Shard, known: int) -> int:
+    """Return the last position that has an entry, 0 if none has.
+
+    `known` is a position that may have one; later ones are looked for by name.
+    """
+    if not (known and shard.store.exists(entry_name(known))):
+        return max(positions(shard), default=0)
+    while shard.store.exists(entry_name(known + 1)):
+        known += 1
+    return known
+
+
+def put_entry(shard: Shard, number: int, data: Bytes) -> bool:
+    """Put an entry durably if its position is free; ``False`` if it is taken."""
+    return shard.store.put_if_absent(entry_name(number), data)
+
+
+def told_torn(shard: Shard, number: int) -> str:
+    """Return how a warning about a torn entry begins."""
+    data = bytes(shard.store.read(entry_name(number)))
+    if data.endswith(_ZEROS):
+        zeros = len(data) - len(data.rstrip(b"\0"))
+        what = f"the last {zeros:,} of its {len(data):,} bytes are zeros"
+    else:
+        what = f"the file ends after {len(data):,} bytes"
+    return (
+        f"Entry {number} of the write-ahead log in {shard.store.uri} is torn: {what} without the "
+        "end marker, and no rows come after it. A writer that flushes to disk acknowledges an "
+        "entry when all of its bytes are there: this one was never acknowledged, or the file was "
+        "damaged later. It is left out"
+    )
+
+
+def copy_aside(shard: Shard, number: int) -> str:
+    """Copy an entry durably; return the name of the copy, empty if there is no such entry."""
+    aside = aside_name(number)
+    try:
+        shard.store.put(aside, shard.store.read(entry_name(number)))
+    except FileNotFoundError:
+        return ""
+    return aside
+
+
+def set_aside(shard: Shard, number: int, epoch: int) -> str:
+    """Put a sentinel in the place of a damaged or missing entry.
+
+    Returns
+    -------
+    str
+        The file below the shard that has the bytes of the entry now; empty if there were none.
+    """
+    aside = copy_aside(shard, number)
+    shard.store.put(entry_name(number), encode_sentinel(epoch))
+    return aside
+
+
+def replayable(shard: Shard, manifest: ShardManifest) -> Iterator[Entry]:
+    """Yield the entries whose rows no generation has, in order; sentinels, too.
+
+    One that only sentinels follow may be torn: it is yielded last, as such.
+
+    Raises
+    ------
+    CorruptFileError
+        An entry is damaged or missing, or ends before its end marker and another one with rows
+        comes after it; or the log contradicts the manifest.
+    """
+    numbers = positions(shard)
+    check_reach(shard, manifest, numbers)
+    expected = manifest.replay_after + 1
+    torn: CorruptFileError | None = None
+    for last in [number for number in numbers if number >= expected]:
+        # a folder that is listed while it is written to may show the later of two names only
+        for number in range(expected, last + 1):
+            try:
+                entry = read_entry(shard, number)
+            except FileNotFoundError:
+                raise _missing(shard, number) from None
+            except CorruptFileError as error:
+                if torn is not None or not error.context.get("cut_off"):
+                    raise (torn or error) from error
+                torn = error
+                continue
+            if torn is not None and not entry.sentinel:
+                raise torn
+            if entry.generation is not None and entry.generation < manifest.current_generation:
+                if number <= flushed_up_to(shard, manifest):
+                    continue
+                raise _contradiction(shard, manifest, _in_no_generation(manifest, entry))
+            yield entry
+        expected = last + 1
+    if torn is not None:
+        yield Entry(torn.context["position"], 0, torn=True)
+
+
+def flushed_up_to(shard: Shard, manifest: ShardManifest) -> int:
+    """Return the last position whose rows generations have.
+
+    This is the cursor of the manifest, or a later position: release 14 lists generations with the
+    rows of an entry that is being written, and with the cursor before that entry.  The number of
+    rows of a generation tells whether it has all rows of its entries.
+    """
+    done = manifest.replay_after
+    known = {table.generation: table.physical_rows for table in manifest.sstables}
+    while (entry := readable_entry(shard, done + 1)) is not None:
+        rows, last, whole = _rows_of(shard, entry)
+        told = known.get(entry.generation or 0)
+        if told is None or rows > told or (whole and rows != told):
+            break
+        done = last
+    return done
+
+
+def _rows_of(shard: Shard, entry: Entry) -> tuple[int, int, bool]:
+    """Count the rows of all entries that have the generation of an entry, which is no sentinel.
+
+    Returns
+    -------
+    tuple
+        The rows, the last position, and whether no earlier entry of the generation is missing.
+    """
+    rows, first, last = entry.rows, entry.position - 1, entry.position
+    while before := readable_entry(shard, first):
+        if not before.sentinel and before.generation != entry.generation:
+            break
+        rows, first = rows + before.rows, first - 1
+    while after := readable_entry(shard, last + 1):
+        if after.generation != entry.generation:
+            break
+        rows, last = rows + after.rows, last + 1
+    return rows, last, first == 0 or before is not None
+
+
+def readable_entry(shard: Shard, number: int) -> Entry | None:
+    """Return the entry at a position, if there is one that can be read."""
+    try:
+        return read_entry(shard, number) if number > 0 else None
+    except (CorruptFileError, UnsupportedFeatureError, FileNotFoundError):
+        return None
+
+
+def check_reach(shard: Shard, manifest: ShardManifest, numbers: Sequence[int]) -> None:
+    """Raise if the manifest says of entries what they, or their absence, contradict.
+
+    Raises
+    ------
+    CorruptFileError
+        It does; rows that were acknowledged may be missing.
+    """
+    if end := lost_end(shard, manifest, numbers):
+        raise _missing_end(shard, manifest, end, max(numbers, default=0))
+    if told := _flushed_too_early(shard, manifest, numbers):
+        raise _contradiction(shard, manifest, told)
+
+
+def lost_end(shard: Shard, manifest: ShardManifest, numbers: Sequence[int]) -> range:
+    """Return the positions behind the end of the log up to one that had an entry."""
+    seen, last = manifest.last_seen, max([manifest.replay_after, *numbers])
+    if seen <= last or shard.store.exists(entry_name(seen)):
+        return range(0)
+    return range(last + 1, seen + 1)
+
+
+def _flushed_too_early(shard: Shard, manifest: ShardManifest, numbers: Sequence[int]) -> str:
+    """Return what is wrong if entries before the cursor have a generation that is still to come."""
+    for number in reversed(numbers):
+        if number > manifest.replay_after:
+            continue
+        entry = readable_entry(shard, number)
+        if entry is None or entry.generation is None:
+            continue  # a sentinel; or generations have its rows, and it may be collected meanwhile
+        if entry.generation >= manifest.current_generation:
+            return (
+                f"generations have the rows of generation {entry.generation} at position {number} "
+                f"of the log, and the next one is {manifest.current_generation}"
+            )
+        break
+    return ""
+
+
+def _in_no_generation(manifest: ShardManifest, entry: Entry) -> str:
+    return (
+        f"rows of generation {entry.generation} at position {entry.position} of the log are in no "
+        f"generation, and the next one is {manifest.current_generation}"
+    )
+
+
+def contradiction(shard: Shard, manifest: ShardManifest) -> str:
+    """Return what the entries that can be read contradict in a manifest; empty if nothing."""
+    numbers = positions(shard)
+    if told := _flushed_too_early(shard, manifest, numbers):
+        return told
+    for number in numbers:
+        entry = readable_entry(shard, number) if number > manifest.replay_after else None
+        if entry is None or entry.generation is None:
+            continue
+        is_past = entry.generation < manifest.current_generation
+        if is_past and number > flushed_up_to(shard, manifest):
+            return _in_no_generation(manifest, entry)
+    return ""
+
+
+def _contradiction(shard: Shard, manifest: ShardManifest, what: str) -> CorruptFileError:
+    where = f"{shard.store.uri}/{manifest_name(manifest.version)}"
+    return CorruptFileError(
+        f"{where} and the write-ahead log beside it contradict each other: {what}.",
+        hint=WAY_OUT,
+        file=where,
+        shard=str(shard.id),
+    )
+
+
+def _missing_end(shard: Shard, manifest: ShardManifest, end: range, last: int) -> CorruptFileError:
+    where = f"{shard.store.uri}/{WAL}"
+    return CorruptFileError(
+        f"The end of the write-ahead log {where} is missing: the log had an entry at position "
+        f"{end[-1]}, and ends at {last}; {manifest_name(manifest.version)} tells of the entry.",
+        hint=WAY_OUT,
+        file=where,
+        shard=str(shard.id),
+        position=end[0],
+    )
+
+
+def _missing(shard: Shard, number: int) -> CorruptFileError:
+    where = f"{shard.store.uri}/{entry_name(number)}"
+    return CorruptFileError(
+        f"Entry {number} of a write-ahead log, {where}, is missing, and a later one is there.",
+        hint=WAY_OUT,
+        file=where,
+        position=number,
+    )

@@ -1,0 +1,226 @@
+"""The manifests of a shard: which is the newest one, and how the next one is put.
+
+See docs/format/memwal.md, 2.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+
+from lancekit._format.mem_wal.names import (
+    MANIFEST_HINT,
+    MANIFESTS,
+    generation_number,
+    manifest_name,
+    position,
+)
+from lancekit._format.mem_wal.shard_manifest import (
+    ShardManifest,
+    encode_shard_manifest,
+    parse_shard_manifest,
+    with_checksum,
+)
+from lancekit._shards.entry import read_entry
+from lancekit._shards.log import positions
+from lancekit._shards.shard import Shard
+from lancekit.errors import (
+    CorruptFileError,
+    FencedError,
+    RetriesExhaustedError,
+    ShardError,
+    UnsupportedFeatureError,
+)
+
+__all__ = ["change", "fenced", "latest", "lost_manifests", "put_next"]
+
+#: how often others may be first, and how long after the first loss the next try is made
+_ATTEMPTS = 10
+_PAUSE_SECONDS = 0.002
+
+#: so many manifests later than the hint are looked for by name; then the folder is listed
+_PROBES = 16
+#: a hint is some numbers
+_HINT_BYTES = 1024
+
+
+def latest(shard: Shard) -> ShardManifest | None:
+    """Return the newest manifest, ``None`` if the shard has none.
+
+    Raises
+    ------
+    CorruptFileError
+        It is damaged.  An older one does not stand in for it: rows would be missing.  Or the shard
+        has lost all of its manifests.
+    """
+    for _ in range(_ATTEMPTS):
+        version = _after_hint(shard) or _newest_listed(shard)
+        if not version:
+            if not _had_manifests(shard):
+                return None
+            if _newest_listed(shard):  # the shard began meanwhile
+                continue
+            raise lost_manifests(shard)
+        name = manifest_name(version)
+        where = f"{shard.store.uri}/{name}"
+        try:
+            manifest = _parsed(bytes(shard.store.read(name)), where)
+        except FileNotFoundError:  # old ones are collected
+            continue
+        if (manifest.version, manifest.shard) != (version, shard.id):
+            raise CorruptFileError(
+                f"{where} is damaged: it says that it is version {manifest.version} of shard "
+                f"{manifest.shard}.",
+                hint="Restore the file from a copy.",
+                file=where,
+            )
+        return manifest
+    raise ShardError(
+        f"No manifest of shard {shard.id} stays long enough to be read.",
+        hint="Try again; whatever collects them has to keep the newest ones.",
+        shard=str(shard.id),
+    )
+
+
+# the newest one is read whenever something is asked of its shard
+_parsed = lru_cache(maxsize=256)(parse_shard_manifest)
+
+
+def _after_hint(shard: Shard) -> int:
+    """Return the newest version that is found upwards from the hint; 0 if it does not help."""
+    try:
+        hint = json.loads(bytes(shard.store.read(MANIFEST_HINT, _HINT_BYTES)))
+        version = hint["version"]
+    except (FileNotFoundError, CorruptFileError, ValueError, TypeError, KeyError):
+        return 0
+    if not isinstance(version, int) or not 0 < version < 1 << 64:
+        return 0
+    if not shard.store.exists(manifest_name(version)):
+        return 0
+    for later in range(version + 1, version + _PROBES):
+        if not shard.store.exists(manifest_name(later)):
+            return later - 1
+    return 0
+
+
+def _newest_listed(shard: Shard) -> int:
+    names = shard.store.list_names(MANIFESTS)
+    return max((position(name) for name in names if name.endswith(".binpb")), default=0)
+
+
+def _had_manifests(shard: Shard) -> bool:
+    """Tell whether a shard without manifests has rows, and had manifests.
+
+    A writer puts the first manifest before it puts the first entry.  What a writer of another
+    table left, whose place this table took, does not count: that are entries alone, not from the
+    first one on.
+    """
+    folders = shard.store.list_folders("")
+    if any(map(generation_number, folders)):
+        return True
+    entries = positions(shard)
+    if not entries:
+        return False
+    began = MANIFESTS in folders or shard.store.exists(MANIFEST_HINT) or entries[0] == 1
+    return began and any(_may_have_rows(shard, number) for number in entries)
+
+
+def _may_have_rows(shard: Shard, number: int) -> bool:
+    try:
+        return not read_entry(shard, number).sentinel
+    except FileNotFoundError:  # the folder is being removed
+        return False
+    except (CorruptFileError, UnsupportedFeatureError):
+        return True
+
+
+def lost_manifests(shard: Shard) -> CorruptFileError:
+    """Return the error for a shard that had manifests, and has none."""
+    where = f"{shard.store.uri}/{MANIFESTS}"
+    return CorruptFileError(
+        f"Shard {shard.id} has lost its manifests: {where} has none.",
+        hint=f"Restore the folder {shard.store.uri} from a copy: rows that were acknowledged are "
+        "in it. To go on without them, ds.repair_mem_wal() copies what is left into its folder "
+        "set_aside, and begins the shard again.",
+        file=where,
+        shard=str(shard.id),
+        lost=True,
+    )
+
+
+def put_next(shard: Shard, manifest: ShardManifest) -> bool:
+    """Put a manifest if its version is free; ``False`` if it is taken.
+
+    It may be taken by this very manifest, where a store repeats a request whose answer was lost.
+    """
+    name = manifest_name(manifest.version)
+    data = with_checksum(encode_shard_manifest(manifest), manifest.version)
+    if not shard.store.put_if_absent(name, data):
+        return False
+    hint = json.dumps({"version": manifest.version}, separators=(",", ":"))
+    shard.store.put_hint(MANIFEST_HINT, hint.encode())
+    return True
+
+
+def change(
+    shard: Shard,
+    epoch: int | None,
+    edit: Callable[[ShardManifest], ShardManifest | None],
+) -> ShardManifest:
+    """Put the next manifest, made of the newest one; return it.
+
+    Parameters
+    ----------
+    shard
+        The shard, which has a manifest.
+    epoch
+        The epoch of the writer who changes it; ``None`` for who is not its writer.
+    edit
+        Makes the next manifest of the newest one; its version is given here.  ``None`` if nothing
+        is left to do.  It is asked again after a loss, and may then find its own work done.
+
+    Raises
+    ------
+    FencedError
+        Another writer has the shard.
+    RetriesExhaustedError
+        Others were first each time.
+    """
+    for attempt in range(_ATTEMPTS):
+        newest = latest(shard)
+        if newest is None:
+            raise ShardError(
+                f"Shard {shard.id} has no manifest.",
+                hint="It is made when a writer of the shard is opened.",
+                shard=str(shard.id),
+            )
+        if epoch is not None and newest.writer_epoch != epoch:
+            raise fenced(shard, epoch, newest.writer_epoch)
+        edited = edit(newest)
+        if edited is None:
+            return newest
+        following = replace(edited, version=newest.version + 1)
+        if put_next(shard, following):
+            return following
+        time.sleep(_PAUSE_SECONDS * random.random() * 2**attempt)  # noqa: S311
+    raise RetriesExhaustedError(
+        f"Shard {shard.id} was changed by others {_ATTEMPTS} times meanwhile.",
+        hint="Try again.",
+        shard=str(shard.id),
+    )
+
+
+def fenced(shard: Shard, epoch: int, newer: int) -> FencedError:
+    """Return the error for a writer whose shard another one has."""
+    return FencedError(
+        f"Another writer has shard {shard.id} (its epoch is {newer}, that of this one {epoch}): "
+        "this one cannot write any more.",
+        hint="What was acknowledged is kept. Open a new writer, which fences the other one.",
+        shard=str(shard.id),
+        epoch=epoch,
+        newer=newer,
+    )

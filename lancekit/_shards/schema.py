@@ -1,0 +1,100 @@
+"""The schemas of logs and generations, and what the primary key of a table with shards may be.
+
+See docs/format/memwal.md, 3 and 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from lancekit._format.field_marks import is_blob_v2
+from lancekit._format.mem_wal.key_bytes import KEY_TYPES, is_key_type
+from lancekit._format.schema import LanceField, LanceSchema
+from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
+
+__all__ = ["FIELD_ID", "TOMBSTONE", "generation_schema", "primary_key", "wal_schema"]
+
+#: tells that a row deletes its key
+TOMBSTONE = "_tombstone"
+
+#: metadata of a field of an entry: its id in the table
+FIELD_ID = "lance:field_id"
+
+
+def generation_schema(schema: LanceSchema) -> LanceSchema:
+    """Return the schema of generations: the table's ids, nulls outside of the key, `_tombstone`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The table has a column of that name.
+    UnsupportedTypeError
+        The table has blobs of the second form.
+
+    Examples
+    --------
+    >>> generation_schema(LanceSchema.from_arrow(pa.schema({"x": pa.int8()}))).fields[-1].id
+    1
+    """
+    if TOMBSTONE in schema:
+        raise InvalidArgumentError(
+            f"The table has a column {TOMBSTONE!r}, which shards need for themselves.",
+            hint="Rename the column.",
+            column=TOMBSTONE,
+        )
+    for one in schema.walk():
+        if is_blob_v2(one.metadata):
+            raise UnsupportedTypeError(
+                f"Column {one.name!r} has blobs, which lancekit does not write to logs.",
+                hint="Write rows with blobs by write_dataset or merge_insert.",
+                column=one.name,
+            )
+    last = max((one.id for one in schema.walk()), default=-1)
+    mark = LanceField(id=last + 1, name=TOMBSTONE, logical_type="bool", nullable=False)
+    loose = (
+        one if one.key_position is not None or one.nullable else replace(one, nullable=True)
+        for one in schema.fields
+    )
+    return replace(schema, fields=(*loose, mark))
+
+
+def wal_schema(schema: LanceSchema) -> pa.Schema:
+    """Return the schema of the entries of a log: that of generations, with the ids of fields.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The table has a column that is called as theirs.
+    UnsupportedTypeError
+        The table has blobs of the second form.
+    """
+    *columns, mark = generation_schema(schema).fields
+    return replace(schema, fields=(*map(_with_ids, columns), mark)).to_arrow()
+
+
+def _with_ids(field: LanceField) -> LanceField:
+    return replace(
+        field,
+        metadata={**field.metadata, FIELD_ID: str(field.id)},
+        children=tuple(map(_with_ids, field.children)),
+    )
+
+
+def primary_key(schema: LanceSchema) -> tuple[LanceField, ...]:
+    """Return the columns of the primary key, in its order; none if the table has none.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        Shards cannot have keys of the type.
+    """
+    for one in schema.primary_key:
+        if one.children or not is_key_type(one.to_arrow().type):
+            raise UnsupportedTypeError(
+                f"Column {one.name!r} of the primary key is of type {one.to_arrow().type}.",
+                hint=f"Tables with shards have keys of {KEY_TYPES}.",
+                column=one.name,
+            )
+    return schema.primary_key

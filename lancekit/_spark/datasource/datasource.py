@@ -1,0 +1,116 @@
+"""``format("lance")``: a thin front door to the scans of `frame`, the writes and the streams.
+
+Spark runs all of this in worker processes of its own, and a read keeps what was found when ``load``
+was called, so a DataFrame stays at its version.  Spark starts a process for each step (the schema,
+the plan, the tasks, the commit), so each step imports only the modules that it needs.
+
+``pushFilters`` is left out on purpose: in PySpark 4.3 filters that a data source accepted stay in
+force for later queries of the same DataFrame.  ``columns`` and ``filter`` are options instead.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql.datasource import DataSource
+
+from lancekit._spark.datasource.options import SourceOptions
+from lancekit._spark.jobs.failures import briefly
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+    from lancekit._scan.scan import Scan
+    from lancekit._spark.datasource.reader import LanceReader
+    from lancekit._spark.datasource.stream_reader import LanceStreamReader
+    from lancekit._spark.datasource.writer import LanceWriter
+
+__all__ = ["LanceDataSource", "register"]
+
+_registered: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``format("lance")`` known to a session; once is enough, twice does no harm.
+
+    `SourceOptions` has the options: ``version``, ``tag``, ``branch``, ``asof`` (with a time zone),
+    ``columns`` (names with commas between, or a JSON list), ``filter``, ..., and
+    ``storage.<name>`` for the settings of an object store.
+
+    Examples
+    --------
+    >>> register(spark_session())  # doctest: +SKIP
+    >>> spark.read.format("lance").option("tag", "jan").load("flights.lance")  # doctest: +SKIP
+    >>> frame.write.format("lance").mode("append").save("flights.lance")  # doctest: +SKIP
+    """
+    if spark in _registered:
+        return
+    try:
+        spark.dataSource.register(LanceDataSource)
+    except AnalysisException as error:
+        # The name belongs to another connector, which somebody chose for this session.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+    _registered.add(spark)
+
+
+class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped here
+    """One dataset, as the options say."""
+
+    @briefly
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(options)
+        self._options = SourceOptions.parse(options)
+        self._scan: Scan | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "lance"
+
+    @briefly
+    def schema(self) -> StructType:
+        """Return the columns as Spark has them."""
+        from lancekit._spark.frames.scan import scan_wire
+        from lancekit._spark.frames.types import spark_schema
+
+        return spark_schema(scan_wire(self._planned().request))
+
+    @briefly
+    def reader(self, schema: StructType) -> LanceReader:
+        """Return what reads the rows."""
+        from lancekit._spark.datasource.reader import LanceReader, narrowed
+
+        self._options.check_use("read")
+        return LanceReader(narrowed(self._planned(), schema), self._options.in_force())
+
+    @briefly
+    def writer(self, schema: StructType, overwrite: bool) -> LanceWriter:
+        """Return what writes rows."""
+        from lancekit._spark.datasource.writer import plan_writer
+
+        return plan_writer(self._options, schema, "overwrite" if overwrite else "append")
+
+    @briefly
+    def streamReader(self, schema: StructType) -> LanceStreamReader:  # noqa: N802
+        """Return what reads changes."""
+        from lancekit._spark.datasource.reader import narrowed
+        from lancekit._spark.datasource.stream_reader import LanceStreamReader
+        from lancekit._spark.frames.scan import scan_wire
+
+        self._options.check_use("stream")
+        scan = narrowed(self._planned(), schema)
+        return LanceStreamReader(self._options, scan_wire(scan.request))
+
+    def _planned(self) -> Scan:
+        from lancekit._spark.datasource.reader import plan_scan
+
+        if self._scan is None:
+            asked = self._options
+            with asked.on_this():
+                self._scan = plan_scan(asked, asked.snapshot())
+        return self._scan

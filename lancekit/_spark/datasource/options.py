@@ -1,0 +1,227 @@
+"""The options of ``format("lance")``: text by name, as Spark hands them over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any
+
+from lancekit._spark.jobs.sizes import spark_bytes
+from lancekit._versions.line import Line, open_line
+from lancekit._versions.listing import list_versions, version_as_of
+from lancekit._versions.references import Reference, resolve
+from lancekit._versions.snapshot import Snapshot, load_snapshot
+from lancekit.errors import InvalidArgumentError
+from lancekit.options import Options, options
+
+__all__ = ["LATEST", "SourceOptions"]
+
+_STORAGE = "storage."
+
+#: what Spark's catalogs add to the options of a table
+_OF_CATALOGS = frozenset(
+    {"collation", "comment", "external", "is_managed_location", "location", "owner", "provider"}
+)
+_AGAIN = "option."
+
+#: the starting version that leaves out all that is there already
+LATEST = -1
+
+
+def _text(_: str, text: str) -> str:
+    return text
+
+
+def _count(name: str, text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise InvalidArgumentError(
+            f"{name}={text!r} is not a whole number of 1 or more.", option=name
+        )
+    return int(text)
+
+
+def _bytes(name: str, text: str) -> int:
+    size = spark_bytes(text)
+    if size is None or size < 1:
+        raise InvalidArgumentError(
+            f"{name}={text!r} is not a number of bytes.", hint='Write it like "512m".', option=name
+        )
+    return size
+
+
+def _version(_: str, text: str) -> int:
+    if not text.isdecimal():
+        raise InvalidArgumentError(
+            f"The version {text!r} is not a number.", hint='A tag has an option "tag".'
+        )
+    return int(text)
+
+
+def _start(name: str, text: str) -> int:
+    return LATEST if text.lower() == "latest" else _version(name, text)
+
+
+def _flag(name: str, text: str) -> bool:
+    if text.lower() not in {"true", "false"}:
+        raise InvalidArgumentError(f'{name}={text!r} is neither "true" nor "false".', option=name)
+    return text.lower() == "true"
+
+
+def _json_list(name: str, text: str) -> tuple[str, ...]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise InvalidArgumentError(f"{name}={text!r} is not a JSON list.", option=name) from error
+    if not isinstance(found, list):
+        raise InvalidArgumentError(f"{name}={text!r} is not a JSON list.", option=name)
+    return tuple(map(str, found))
+
+
+def _names(name: str, text: str) -> tuple[str, ...]:
+    if text.lstrip().startswith("["):
+        return _json_list(name, text)
+    return tuple(part.strip() for part in text.split(","))
+
+
+def _moment(name: str, text: str) -> datetime:
+    hint = 'Write it like "2026-03-01 12:00:00+00:00".'
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidArgumentError(f"{name}={text!r} is not a time.", hint=hint) from error
+    if moment.tzinfo is None:
+        # Local time would be the workers', and nobody sees a warning of theirs.
+        raise InvalidArgumentError(f"{name}={text!r} has no time zone.", hint=hint)
+    return moment.astimezone(UTC)
+
+
+def _option(parse: Callable[[str, str], Any], default: Any = None, *, only: str = "") -> Any:
+    return field(default=default, metadata={"parse": parse, "only": only})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """What the options say; `only` a read, a write or a stream takes some of them.
+
+    Names are read without regard to case and underscores, so that ``startingVersion`` is
+    ``starting_version``.
+    """
+
+    path: str
+    storage: Mapping[str, str] = field(default_factory=dict, repr=False)
+    branch: str | None = _option(_text)
+    trusted_bases: tuple[str, ...] = _option(_json_list, ())
+    version: int | None = _option(_version, only="read")
+    tag: str | None = _option(_text, only="read")
+    asof: datetime | None = _option(_moment, only="read")  # noqa: RUF009  # it makes a field
+    columns: tuple[str, ...] | None = _option(_names, only="read stream")
+    filter: str | None = _option(_text, only="read stream")
+    batch_size: int | None = _option(_count, only="read stream")
+    with_row_id: bool = _option(_flag, False, only="read stream")
+    with_row_address: bool = _option(_flag, False, only="read stream")
+    starting_version: int = _option(_start, 0, only="stream")
+    max_versions_per_batch: int | None = _option(_count, only="stream")
+    max_files_per_trigger: int | None = _option(_count, only="stream")
+    max_bytes_per_trigger: int | None = _option(_bytes, only="stream")
+    skip_rewrites: bool = _option(_flag, False, only="stream")
+    max_rows_per_file: int | None = _option(_count, only="write")
+    max_bytes_per_file: int | None = _option(_count, only="write")
+    data_storage_version: str | None = _option(_text, only="write")
+    enable_stable_row_ids: bool = _option(_flag, False, only="write")
+    commit_message: str | None = _option(_text, only="write")
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> SourceOptions:
+        """Read options from their texts.
+
+        Raises
+        ------
+        InvalidArgumentError
+            An option is not known, or has a value that cannot be used; or no dataset is named.
+        """
+        known = {option.name: option for option in fields(cls) if "parse" in option.metadata}
+        by_key = {name.replace("_", ""): name for name in known}
+        values: dict[str, Any] = {}
+        for key, text in given.items():
+            if key in _OF_CATALOGS or key == "path" or key.startswith((_STORAGE, _AGAIN)):
+                continue
+            name = by_key.get(key.lower().replace("_", ""))
+            if name is None:
+                raise InvalidArgumentError(
+                    f'format("lance") has no option {key!r}.',
+                    hint=f"The options are {', '.join(known)} and {_STORAGE}<name>.",
+                    option=key,
+                )
+            values[name] = known[name].metadata["parse"](name, text)
+        storage = {
+            key.removeprefix(_STORAGE): text
+            for key, text in given.items()
+            if key.startswith(_STORAGE)
+        }
+        uri = given.get("path") or given.get("location")
+        if not uri:
+            raise InvalidArgumentError(
+                "No dataset is named.",
+                hint="Call load(uri) or save(uri). Spark does not tell the options of a catalog's "
+                "table: read through ds.create_temp_view(name), and write with INSERT INTO t WITH "
+                "(`path` = 'uri') VALUES ...",
+            )
+        if uri.startswith("memory:"):
+            raise InvalidArgumentError(
+                f"{uri} lives in the memory of one process, and Spark works in others.",
+                hint="Keep the dataset on a disk or in an object store.",
+            )
+        return cls(path=uri, storage=storage, **values)
+
+    def check_use(self, use: str) -> None:
+        """Refuse the options that do not belong to a ``"read"``, ``"write"`` or ``"stream"``."""
+        for option in fields(self):
+            uses = option.metadata.get("only", "").split()
+            if uses and use not in uses and getattr(self, option.name) != option.default:
+                raise InvalidArgumentError(
+                    f"The option {option.name!r} is not one of a {use}.",
+                    hint=f"It belongs to a {' or a '.join(uses)}; leave it out.",
+                    option=option.name,
+                )
+
+    def in_force(self) -> Options:
+        """Return lancekit's options for the processes that work on this.
+
+        Spark uses its processes again, so what an earlier query trusted must not stay.
+        """
+        return Options(trusted_bases=self.trusted_bases, engine="local")
+
+    def on_this(self) -> Any:
+        """Return a ``with`` block in which these options are in force."""
+        return options(**asdict(self.in_force()))
+
+    def line(self) -> Line:
+        """Return the line of the branch; nothing is read."""
+        line = open_line(self.path, self.storage or None)
+        return line if self.branch is None else line.on(self.branch)
+
+    def snapshot(self) -> Snapshot:
+        """Open the version that is asked for.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Options that exclude each other.
+        NotFoundError
+            There is no such dataset, branch, tag or version.
+        """
+        chosen = [name for name in ("version", "tag", "asof") if getattr(self, name) is not None]
+        if len(chosen) > 1 or (self.tag is not None and self.branch is not None):
+            named = chosen if len(chosen) > 1 else ["tag", "branch"]
+            raise InvalidArgumentError(
+                f"The options {' and '.join(named)} were both given.", hint="Give one of the two."
+            )
+        line = self.line()
+        if self.asof is None:
+            return resolve(
+                line.on(None), Reference(version=self.version, branch=line.branch, tag=self.tag)
+            )
+        listing = list_versions(line)
+        return version_as_of(listing, self.asof, lambda v: load_snapshot(line, v, listing.naming))

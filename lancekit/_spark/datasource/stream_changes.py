@@ -1,0 +1,159 @@
+"""The fragments that hold what changed between two versions of a table, for streams.
+
+The order of the fragments is the same each time, so that a count of them is a position:
+
+- from 0 on, all fragments of the later version;
+- in a table with stable row ids, the fragments of the later version that have a row which was
+  created or changed after the earlier one;
+- in others, the fragments of each append in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from lancekit._format import transaction as ops
+from lancekit._format.row_ids import read_row_versions
+from lancekit._scan.fragments.blobs import blob_view
+from lancekit._scan.fragments.reader import FragmentReader
+from lancekit._scan.fragments.source import FragmentSource, fragment_sources
+from lancekit._spark.datasource.options import SourceOptions
+from lancekit._versions.snapshot import FileLocation, Snapshot, load_snapshot
+from lancekit.errors import NotOfferedError, VersionNotFoundError
+
+__all__ = ["ChangeLog"]
+
+#: what neither adds rows nor changes any
+_QUIET = (
+    ops.Delete,
+    ops.Rewrite,
+    ops.ReserveFragments,
+    ops.CreateIndex,
+    ops.UpdateConfig,
+    ops.UpdateBases,
+    ops.UpdateMemWalState,
+    ops.Project,
+)
+
+#: so many lists of sizes are kept
+_REMEMBERED = 256
+
+
+class ChangeLog:
+    """What changed in the table that the options of a stream name."""
+
+    def __init__(self, asked: SourceOptions) -> None:
+        self._asked = asked
+        self._line = asked.line()
+        self._sizes: dict[tuple[int, int], npt.NDArray[np.int64]] = {}
+
+    def load(self, version: int, since: int) -> Snapshot:
+        """Load a version that a stream reads, which has read up to ``since``.
+
+        Raises
+        ------
+        VersionNotFoundError
+            The version was cleaned up.
+        """
+        try:
+            return load_snapshot(self._line, version)
+        except VersionNotFoundError:
+            raise VersionNotFoundError(
+                f"Version {version} of {self._line.uri} was cleaned up before the stream, which is "
+                f"at version {since}, had read it.",
+                hint="Keep versions longer than the stream may lag behind (a tag keeps one); to go "
+                "on, start with a new checkpoint.",
+                version=version,
+            ) from None
+
+    def steps(self, since: int, until: int) -> Iterator[tuple[int, int]]:
+        """Yield the changes of which ``since`` to ``until`` is made, the smallest that there are.
+
+        With stable row ids there is one: a row that changed twice is read once.
+        """
+        if until <= since:
+            return
+        if _is_one_change(self.load(until, since), since):
+            yield since, until
+        else:
+            yield from ((version - 1, version) for version in range(since + 1, until + 1))
+
+    def sources(self, since: int, until: int) -> Sequence[FragmentSource]:
+        """Return the fragments of a change.
+
+        Raises
+        ------
+        NotOfferedError
+            A version rewrote rows, and nothing tells which.
+        VersionNotFoundError
+            A version was cleaned up.
+        """
+        at = self.load(until, since)
+        if not _is_one_change(at, since):
+            return [
+                source
+                for version in range(since + 1, until + 1)
+                for source in self._appended(self.load(version, since))
+            ]
+        sources = fragment_sources(at, blob_view(at.manifest.schema))
+        return sources if since == 0 else [s for s in sources if _may_have_changed(s, since)]
+
+    def sizes(self, since: int, until: int) -> npt.NDArray[np.int64]:
+        """Return the bytes of the files of each fragment of a change; errors as `sources`."""
+        known = self._sizes.get((since, until))
+        if known is None:
+            if len(self._sizes) >= _REMEMBERED:
+                self._sizes.clear()
+            sizes = [sum(map(_size, source.files)) for source in self.sources(since, until)]
+            known = self._sizes[since, until] = np.array(sizes, np.int64)
+        return known
+
+    def changed_ids(self, since: int, until: int) -> npt.NDArray[np.uint64]:
+        """Return the stable ids of the rows that a change created or changed."""
+        found = [np.empty(0, np.uint64)]
+        for source in self.sources(since, until):
+            reader = FragmentReader(source)
+            rows = np.arange(reader.physical_rows)
+            found.append(reader.row_ids(rows[reader.last_updated_at(rows) > since]))
+        return np.concatenate(found)
+
+    def _appended(self, at: Snapshot) -> list[FragmentSource]:
+        """Return the fragments that a version appended, as they were then."""
+        operation = None if at.transaction is None else at.transaction.operation
+        if isinstance(operation, _QUIET):
+            return []
+        if isinstance(operation, ops.Append):
+            new = {file.path for fragment in operation.fragments for file in fragment.files}
+            sources = fragment_sources(at, blob_view(at.manifest.schema))
+            return [s for s in sources if any(f.path in new for f in s.fragment.files)]
+        if self._asked.skip_rewrites:
+            return []
+        raise NotOfferedError(
+            f"Version {at.version} of {at.line.uri} is no append ({type(operation).__name__}), "
+            "and without stable row ids it cannot be told which rows it changed.",
+            hint='Pass option("skipRewrites", "true") to leave its rows out, or start after it '
+            "with a new checkpoint; a dataset made with enable_stable_row_ids=True tells them.",
+            version=at.version,
+        )
+
+
+def _is_one_change(at: Snapshot, since: int) -> bool:
+    """Return whether the later version alone tells what changed."""
+    return since == 0 or at.manifest.has_stable_row_ids
+
+
+def _may_have_changed(source: FragmentSource, since: int) -> bool:
+    """Return whether a fragment may have rows that changed after a version."""
+    fragment = source.fragment
+    if fragment.last_updated_at is None:
+        return True
+    found = read_row_versions(fragment.last_updated_at, fragment.physical_rows, source.where)
+    return bool((found.versions > since).any())
+
+
+def _size(file: FileLocation) -> int:
+    """Return the bytes of a file; the store knows where the manifest does not tell."""
+    return file.size if file.size is not None else file.store.open(file.name).size()

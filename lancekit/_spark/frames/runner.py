@@ -1,0 +1,84 @@
+"""The runner on Spark: tasks in groups, one group per Spark task."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import TypeVar
+
+import pyarrow as pa
+
+from lancekit._legible import plural
+from lancekit._pipeline.engine.engine import EngineName
+from lancekit._pipeline.rows.write import WriteTarget
+from lancekit._spark.jobs.client import client_of
+from lancekit._spark.jobs.collect import LEFT, collect, pack
+from lancekit._spark.session.preflight import check_workers
+from lancekit._spark.session.session import spark_session
+from lancekit._storage.base import Store
+from lancekit.progress import what_is
+
+__all__ = ["TASKS_PER_CORE", "SparkRunner"]
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+#: enough that a slow one does not hold up the rest, and few enough to be worth starting
+TASKS_PER_CORE = 4
+
+
+class SparkRunner:
+    """Runs work on the active session, or on one that is started for it.
+
+    Results that are too large for Spark go through files in ``store``.
+    """
+
+    name: EngineName = "spark"
+
+    def __init__(self, store: Store | None = None) -> None:
+        self._place = None if store is None else WriteTarget(store)
+
+    def map(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+        """Return the results in the order of the tasks; the first failure is raised.
+
+        Raises
+        ------
+        LancekitError
+            What a worker raised, with its facts.
+        EngineError
+            Anything else that failed, with the last line of the worker's traceback.
+
+        Examples
+        --------
+        >>> SparkRunner().map(len, ["a", "bc"])  # doctest: +SKIP
+        [1, 2]
+        """
+        if not tasks:
+            return []
+        session = spark_session()
+        check_workers(session)
+        groups = min(len(tasks), TASKS_PER_CORE * client_of(session).parallelism())
+        cuts = [len(tasks) * n // groups for n in range(groups + 1)]
+        # Each group is pickled by itself, so that a worker unpacks no more than its own.
+        function = pack(session, work)
+        packed = [pack(session, tasks[start:stop]) for start, stop in pairwise(cuts)]
+
+        def run(batches: Iterator[pa.RecordBatch]) -> list[Result]:
+            # what is unpacked here was made above
+            numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
+            mapped = pickle.loads(function)  # noqa: S301
+            groups = (pickle.loads(packed[number]) for number in numbers)  # noqa: S301
+            return [mapped(task) for group in groups for task in group]
+
+        frame, number = session.range(0, groups, 1, groups), plural(len(tasks), "task")
+        answers = collect(
+            frame,
+            run,
+            answers=self._place,
+            tasks=groups,
+            what=what_is(work),
+            detail=number,
+            left=LEFT,
+        )
+        return [result for group in answers for result in group]

@@ -1,0 +1,350 @@
+"""Arrow types and Spark types: what a dataset's columns become in Spark, and what come back.
+
+Spark has fewer types than Arrow.  A batch crosses in its *wire* form: the Arrow types that Spark
+takes.  Unsigned integers are widened, half floats too; vectors are lists, dictionaries are decoded,
+times are microseconds.  A value never changes on the way: one that would is an error.  What a type
+was is known from the dataset's schema, and `from_spark_batch` brings it back.
+
+Between two of lancekit's own steps on Spark even nanoseconds must survive: the *exact* wire form
+counts them in plain integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from lancekit._pipeline.casts.rules import LossError, cast_array
+from lancekit.errors import SchemaMismatchError, UnsupportedTypeError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+__all__ = [
+    "arrow_schema",
+    "from_spark_batch",
+    "restore",
+    "spark_schema",
+    "to_spark_batch",
+    "wire_schema",
+    "with_leaves",
+]
+
+_MOST_DIGITS = 38
+_LEAVE_OUT = "Leave the column out, or work in this process: options(engine='local')."
+
+_Make = Callable[[pa.DataType], pa.DataType]
+
+
+def _same(kind: pa.DataType) -> pa.DataType:
+    return kind
+
+
+def _decimal(kind: Any) -> pa.DataType:
+    if kind.precision > _MOST_DIGITS or not 0 <= kind.scale <= kind.precision:
+        raise TypeError(kind)
+    return pa.decimal128(kind.precision, kind.scale)
+
+
+def _element(kind: pa.DataType) -> pa.Field:
+    # Parts are nullable: Spark checks a part that is declared not null even below a null struct.
+    return pa.field("element", _wire_type(kind))
+
+
+#: the first row that fits a type makes its wire form
+_WIRE: tuple[tuple[Callable[[Any], bool], Callable[[Any], pa.DataType]], ...] = (
+    (pt.is_uint8, lambda _: pa.int16()),
+    (pt.is_uint16, lambda _: pa.int32()),
+    (pt.is_uint32, lambda _: pa.int64()),
+    (pt.is_uint64, lambda _: pa.decimal128(20, 0)),
+    (pt.is_float16, lambda _: pa.float32()),
+    (lambda t: pt.is_boolean(t) or pt.is_integer(t) or pt.is_floating(t) or pt.is_null(t), _same),
+    (
+        lambda t: pt.is_string(t) or pt.is_large_string(t) or pt.is_string_view(t),
+        lambda _: pa.string(),
+    ),
+    (
+        lambda t: (
+            pt.is_binary(t)
+            or pt.is_large_binary(t)
+            or pt.is_binary_view(t)
+            or pt.is_fixed_size_binary(t)
+        ),
+        lambda _: pa.binary(),
+    ),
+    (pt.is_date, lambda _: pa.date32()),
+    (pt.is_timestamp, lambda t: pa.timestamp("us", None if t.tz is None else "UTC")),
+    (pt.is_time, lambda _: pa.time64("ns")),
+    (pt.is_duration, lambda _: pa.duration("us")),
+    (pt.is_decimal, _decimal),
+    (pt.is_dictionary, lambda t: _wire_type(t.value_type)),
+    (
+        lambda t: (
+            pt.is_list(t)
+            or pt.is_large_list(t)
+            or pt.is_fixed_size_list(t)
+            or pt.is_list_view(t)
+            or pt.is_large_list_view(t)
+        ),
+        lambda t: pa.list_(_element(t.value_type)),
+    ),
+    (pt.is_struct, lambda t: pa.struct([pa.field(f.name, _wire_type(f.type)) for f in t])),
+    (pt.is_map, lambda t: pa.map_(_wire_type(t.key_type), _wire_type(t.item_type))),
+    (lambda t: isinstance(t, pa.BaseExtensionType), lambda t: _wire_type(t.storage_type)),
+)
+
+
+def _wire_type(kind: pa.DataType) -> pa.DataType:
+    for test, make in _WIRE:
+        if test(kind):
+            return make(kind)
+    raise TypeError(kind)
+
+
+def _counts_nanoseconds(kind: Any) -> bool:
+    temporal = pt.is_timestamp(kind) or pt.is_time64(kind) or pt.is_duration(kind)
+    return bool(temporal and kind.unit == "ns")
+
+
+#: types with parts, and how to make them of other parts
+_PARTS: tuple[tuple[Callable[[Any], bool], Callable[[Any, Any], pa.DataType]], ...] = (
+    (pt.is_struct, lambda t, change: pa.struct([change(f) for f in t])),
+    (pt.is_list, lambda t, change: pa.list_(change(t.value_field))),
+    (pt.is_large_list, lambda t, change: pa.large_list(change(t.value_field))),
+    (pt.is_fixed_size_list, lambda t, change: pa.list_(change(t.value_field), t.list_size)),
+    (pt.is_map, lambda t, change: pa.map_(change(t.key_field), change(t.item_field))),
+)
+
+
+def with_leaves(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """Return a type whose types without parts are changed, at any depth.
+
+    Examples
+    --------
+    >>> with_leaves(pa.list_(pa.int8()), lambda leaf: pa.int64())
+    ListType(list<item: int64>)
+    """
+    for test, make in _PARTS:
+        if test(kind):
+            return make(kind, lambda field: field.with_type(with_leaves(field.type, change)))
+    return change(kind)
+
+
+def _counted(kind: pa.DataType) -> pa.DataType:
+    """Return a type with nanoseconds as plain integers, at any depth."""
+    return with_leaves(kind, lambda leaf: pa.int64() if _counts_nanoseconds(leaf) else leaf)
+
+
+def wire_schema(schema: pa.Schema, *, exact: bool = False) -> pa.Schema:
+    """Return the Arrow form in which batches of a schema go to Spark.
+
+    Parameters
+    ----------
+    schema
+        The schema of the batches.
+    exact
+        Between lancekit's own steps, where nobody looks: nanoseconds as plain integers.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        A column that Spark has no type for.
+
+    Examples
+    --------
+    >>> wire_schema(pa.schema({"v": pa.list_(pa.float16(), 2), "n": pa.uint32()})).types
+    [ListType(list<element: float>), DataType(int64)]
+    """
+    return pa.schema([_wire_field(field, exact) for field in schema])
+
+
+def _wire_field(field: pa.Field, exact: bool) -> pa.Field:
+    try:
+        kind = _wire_type(_counted(field.type) if exact else field.type)
+    except TypeError as error:
+        part = error.args[0]
+        of = "" if part == field.type else f" (in {field.type})"
+        raise UnsupportedTypeError(
+            f"Column {field.name!r} is of type {part}{of}, which Spark cannot hold.",
+            hint=_LEAVE_OUT,
+            column=field.name,
+            type=str(field.type),
+        ) from error
+    return pa.field(field.name, kind, field.nullable)
+
+
+# ---- batches
+
+
+def to_spark_batch(batch: pa.RecordBatch, wire: pa.Schema) -> pa.RecordBatch:
+    """Bring a batch to its wire form, column by column, in order.
+
+    Parameters
+    ----------
+    batch
+        Rows whose types `wire_schema` was given.
+    wire
+        What it returned.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        A value that Spark would change, such as a time between two microseconds; ``context`` has
+        its column and value.
+
+    Examples
+    --------
+    >>> batch = pa.record_batch({"v": pa.array([[1, 2]], pa.list_(pa.float32(), 2))})
+    >>> to_spark_batch(batch, wire_schema(batch.schema)).schema.field("v").type
+    ListType(list<element: float>)
+    """
+    if not len(wire):
+        return batch  # it still has its number of rows
+    columns = [_to_wire(batch.column(at), field) for at, field in enumerate(wire)]
+    return pa.RecordBatch.from_arrays(columns, schema=wire)
+
+
+def _to_wire(values: pa.Array, field: pa.Field) -> pa.Array:
+    if isinstance(values, pa.ExtensionArray):
+        values = values.storage
+    counted = _counted(values.type)
+    if counted != values.type and field.type == _wire_type(counted):
+        values = values.cast(counted)
+    try:
+        if pt.is_time(values.type):
+            # Spark takes nanoseconds, and cuts them to microseconds.
+            values = cast_array(values, pa.time64("us"))
+        return cast_array(values, field.type)
+    except LossError as loss:
+        _refuse(field, values.type, loss)
+
+
+def _refuse(field: pa.Field, kind: pa.DataType, loss: LossError) -> NoReturn:
+    finest = " between two microseconds" if "[ns" in str(kind) else ""
+    raise UnsupportedTypeError(
+        f"Column {field.name!r} of type {kind} holds {loss.value!r}{finest}, which Spark cannot "
+        "hold without changing it.",
+        hint=_LEAVE_OUT,
+        column=field.name,
+        value=loss.value,
+        type=str(kind),
+    ) from loss
+
+
+def from_spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Bring a batch in wire form back to the types that it had, column by column, in order."""
+    columns = [_from_wire(batch.column(at), field.type) for at, field in enumerate(schema)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _from_wire(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, _from_wire(values, kind.storage_type))
+    counted = _counted(kind)
+    if counted != kind and values.type.equals(_wire_type(counted)):
+        return cast_array(values, counted).cast(kind)
+    return cast_array(values, kind)
+
+
+# ---- schemas
+
+#: wire types without parameters, and the names of Spark's
+_PLAIN = {
+    pa.bool_(): "BooleanType",
+    pa.int8(): "ByteType",
+    pa.int16(): "ShortType",
+    pa.int32(): "IntegerType",
+    pa.int64(): "LongType",
+    pa.float32(): "FloatType",
+    pa.float64(): "DoubleType",
+    pa.string(): "StringType",
+    pa.binary(): "BinaryType",
+    pa.date32(): "DateType",
+    pa.timestamp("us", "UTC"): "TimestampType",
+    pa.timestamp("us"): "TimestampNTZType",
+    pa.time64("ns"): "TimeType",
+    pa.duration("us"): "DayTimeIntervalType",
+    pa.null(): "NullType",
+}
+_ARROW = {name: kind for kind, name in _PLAIN.items()} | {
+    "CharType": pa.string(),
+    "VarcharType": pa.string(),
+}
+
+
+def spark_schema(wire: pa.Schema) -> StructType:
+    """Return Spark's schema for batches in wire form."""
+    return _spark_struct(wire)
+
+
+def _spark_struct(fields: Iterable[pa.Field]) -> StructType:
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType([StructField(f.name, _spark_type(f.type), f.nullable) for f in fields])
+
+
+def _spark_type(kind: Any) -> DataType:
+    from pyspark.sql import types
+
+    if pt.is_decimal(kind):
+        return types.DecimalType(kind.precision, kind.scale)
+    if pt.is_list(kind):
+        return types.ArrayType(_spark_type(kind.value_type))
+    if pt.is_struct(kind):
+        return _spark_struct(kind)
+    if pt.is_map(kind):
+        return types.MapType(_spark_type(kind.key_type), _spark_type(kind.item_type))
+    spark_type: DataType = getattr(types, _PLAIN[kind])()
+    return spark_type
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return the Arrow schema in which workers receive the rows of a Spark DataFrame.
+
+    Every column takes nulls: Spark calls a literal column not null, which says nothing about the
+    rows that come later.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        A column of a type that Arrow has no equal for, such as a variant.
+    SchemaMismatchError
+        There are no columns, and nothing would be left of the rows.
+    """
+    if not schema.fields:
+        raise SchemaMismatchError(
+            "The Spark DataFrame has no columns, so its rows hold nothing to write.",
+            hint="Select the columns that are meant.",
+        )
+    return pa.schema([(field.name, _arrow_type(field.dataType, field.name)) for field in schema])
+
+
+def _arrow_type(kind: Any, column: str) -> pa.DataType:
+    name = type(kind).__name__
+    if name == "DecimalType":
+        return pa.decimal128(kind.precision, kind.scale)
+    if name == "ArrayType":
+        return pa.list_(pa.field("element", _arrow_type(kind.elementType, column)))
+    if name == "StructType":
+        return pa.struct([(f.name, _arrow_type(f.dataType, column)) for f in kind])
+    if name == "MapType":
+        return pa.map_(_arrow_type(kind.keyType, column), _arrow_type(kind.valueType, column))
+    if name in _ARROW:
+        return _ARROW[name]
+    if hasattr(kind, "sqlType"):  # a user-defined type is stored as what it is made of
+        return _arrow_type(kind.sqlType(), column)
+    raise UnsupportedTypeError(
+        f"Column {column!r} is of Spark's type {kind.simpleString()}, which a dataset cannot hold.",
+        hint=f"Cast {column!r} to a plain type, or drop it.",
+        column=column,
+        type=kind.simpleString(),
+    )
+
+
+def restore(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield batches as a worker gets them with the names and types that they really have."""
+    for batch in batches:
+        yield from_spark_batch(batch, schema)

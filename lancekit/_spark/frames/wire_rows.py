@@ -1,0 +1,183 @@
+"""What becomes of a source's rows before Spark joins or groups them.
+
+Columns go by their place, not by their name: Spark takes ``a`` and ``A`` for one.  An error of a
+worker's in a step that is not a job's last travels in a column of its own, as in `jobs`.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lancekit import _arrow_compute as pc
+from lancekit import _arrow_kernels as ak
+from lancekit._pipeline.casts.batches import cast_all
+from lancekit._pipeline.casts.plan import CastPlan
+from lancekit._pipeline.keys.source_keys import key_columns, key_schema
+from lancekit._spark.frames.types import (
+    from_spark_batch,
+    restore,
+    spark_schema,
+    to_spark_batch,
+    wire_schema,
+)
+from lancekit._spark.jobs.client import most_tasks
+from lancekit._spark.jobs.collect import map_batches
+from lancekit.errors import LancekitError, SourceChangedError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = [
+    "FAILURE",
+    "by_place",
+    "failure_row",
+    "gathered",
+    "key_wire",
+    "pack_keys",
+    "prepare",
+    "raise_failure",
+    "subschema",
+    "unpack_keys",
+]
+
+FAILURE = "failure"
+
+
+def by_place(letter: str, schema: pa.Schema) -> pa.Schema:
+    """Return a schema with the columns called by a letter and their place; all take nulls."""
+    return pa.schema([(f"{letter}{at}", kind) for at, kind in enumerate(schema.types)])
+
+
+def subschema(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    """Return the fields of some columns, in the order of their names."""
+    return pa.schema([schema.field(name) for name in names])
+
+
+def gathered(frame: DataFrame) -> DataFrame:
+    """Limit the partitions: many small ones would be as many small files, and slow to start."""
+    return frame.coalesce(most_tasks(frame.sparkSession))
+
+
+def prepare(
+    frame: DataFrame,
+    schema: pa.Schema,
+    plan: CastPlan,
+    on: Sequence[str],
+    shipped: Sequence[str],
+    check: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]] = iter,
+) -> DataFrame:
+    """Cast a source's rows, and lay them out for a join or a grouping.
+
+    Parameters
+    ----------
+    frame
+        The rows, in wire form, in as few partitions as `gathered` leaves.
+    schema
+        Their true schema.
+    plan
+        The casts to the dataset's types; the other columns are not read.
+    on
+        The key columns, which become ``k0``, ``k1``, ...
+    shipped
+        The columns that go along, as ``s0``, ``s1``, ...
+    check
+        Looks at the rows of a partition, which it hands on, once they are cast.
+
+    Returns
+    -------
+    DataFrame
+        ``s*``, ``k*`` and ``failure``.
+    """
+    wanted = set(plan.target.names)
+    read = [at for at, name in enumerate(schema.names) if name in wanted]
+    own = pa.schema([schema.field(at) for at in read])
+    wire = wire_schema(subschema(plan.target, shipped), exact=True)
+    keys = key_wire(key_schema(plan.target, on))
+    out = pa.schema([*by_place("s", wire), *by_place("k", keys), (FAILURE, pa.binary())])
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in check(cast_all(plan, restore(batches, own))):
+                sent = to_spark_batch(batch.select(shipped), wire).columns
+                packed = pack_keys(key_columns(batch, on), keys)
+                blank = pa.nulls(batch.num_rows, pa.binary())
+                yield pa.RecordBatch.from_arrays([*sent, *packed, blank], schema=out)
+        except LancekitError as error:
+            yield failure_row(error, out)
+
+    names = [f"c{at}" for at in range(len(schema))]
+    columns = frame.toDF(*names).select(*(names[at] for at in read))
+    return map_batches(columns, work, spark_schema(out))
+
+
+def failure_row(error: LancekitError, schema: pa.Schema, **others: int) -> pa.RecordBatch:
+    """Return the row that tells of an error: nulls, and what ``others`` it needs on its way.
+
+    A ``SourceChangedError`` is raised instead: if Spark repeats a part of a shuffle, the task that
+    would read the row may have ended.
+    """
+    if isinstance(error, SourceChangedError):
+        raise error
+    return pa.RecordBatch.from_pylist([{**others, FAILURE: pickle.dumps(error)}], schema=schema)
+
+
+def raise_failure(failures: pa.Array | pa.ChunkedArray) -> None:
+    """Raise what went wrong, if anything did: the error of a `failure_row`."""
+    found = ak.drop_null(failures)
+    if len(found):
+        raise pickle.loads(found[0].as_py())  # noqa: S301  # made above
+
+
+# ---- key columns on Spark: compared as they are in this process
+#
+# Spark takes 0.0 and -0.0 for one key, Arrow for two.  So floats are compared by their bits, with
+# one NaN.  All other types are compared in their exact wire form.
+
+#: the float that is compared, and the integer of its width; Arrow computes little with half floats
+_BITS = {
+    pa.float16(): (pa.float32(), pa.int32()),
+    pa.float32(): (pa.float32(), pa.int32()),
+    pa.float64(): (pa.float64(), pa.int64()),
+}
+
+
+def _bits_schema(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([(f.name, _BITS.get(f.type, (f.type, f.type))[1]) for f in schema])
+
+
+def key_wire(schema: pa.Schema) -> pa.Schema:
+    """Return the form in which key columns of a schema are compared on Spark."""
+    return wire_schema(_bits_schema(schema), exact=True)
+
+
+def pack_keys(columns: Sequence[pa.Array], wire: pa.Schema) -> list[pa.Array]:
+    """Bring key columns to the form that `key_wire` gave."""
+    batch = pa.RecordBatch.from_arrays([_to_bits(column) for column in columns], names=wire.names)
+    sent: list[pa.Array] = to_spark_batch(batch, wire).columns
+    return sent
+
+
+def unpack_keys(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Bring key columns back to the types of a schema."""
+    bits = _bits_schema(schema)
+    batch = from_spark_batch(ak.combine_chunks(table).to_batches()[0], bits)
+    columns = [
+        _from_bits(column, field.type) for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.table(columns, names=schema.names)
+
+
+def _to_bits(values: pa.Array) -> pa.Array:
+    if values.type not in _BITS:
+        return values
+    kind, bits = _BITS[values.type]
+    values = values.cast(kind)
+    return pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), kind), values).view(bits)
+
+
+def _from_bits(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    return values.view(_BITS[kind][0]).cast(kind) if kind in _BITS else values

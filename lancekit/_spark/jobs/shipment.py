@@ -1,0 +1,88 @@
+"""Bytes for a job's tasks: in the function while they are few, else in a file by the dataset.
+
+A closure goes to every task as a whole, and Spark Connect refuses a large one.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import islice
+
+from lancekit._format.names import DATA, data_file_name
+from lancekit._pipeline.merge.strategy import CLOSURE_BYTES
+from lancekit._storage.base import Bytes, Store
+
+__all__ = ["Shipment", "shipped"]
+
+
+@dataclass(frozen=True)
+class Shipment:
+    """Parts that a task can ask for by number.  Can be sent to a worker.
+
+    Two of them are equal if they are the same one.
+    """
+
+    token: str
+    parts: tuple[Bytes, ...] = field(default=(), compare=False)
+    store: Store | None = field(default=None, compare=False)
+    name: str = field(default="", compare=False)
+    ends: tuple[int, ...] = field(default=(), compare=False)
+
+    def __len__(self) -> int:
+        return len(self.parts) or len(self.ends)
+
+    def part(self, number: int) -> memoryview:
+        """Return one part; of a file no more than this is read."""
+        if self.store is None:
+            return memoryview(self.parts[number])
+        start = self.ends[number - 1] if number else 0
+        opened = self.store.open(self.name, self.ends[-1])
+        return memoryview(opened.read(start, self.ends[number] - start))
+
+
+@contextmanager
+def shipped(
+    parts: Iterable[Bytes], store: Store, most_bytes: int = CLOSURE_BYTES
+) -> Iterator[Shipment]:
+    """Make parts available to tasks while the block runs.
+
+    A file lies among the data files under a name that no version refers to, so that a cleanup
+    finds it should this process die.
+
+    Parameters
+    ----------
+    parts
+        What to send; of what goes through a file, few parts are held at a time.
+    store
+        The dataset's folder.
+    most_bytes
+        More than this goes through a file.
+    """
+    token = str(uuid.uuid4())
+    rest, held, size = iter(parts), list[Bytes](), 0
+    for part in rest:
+        held.append(part)
+        size += len(part)
+        if size > most_bytes:
+            break
+    else:
+        yield Shipment(token, parts=tuple(held))
+        return
+    del part
+    name = f"{DATA}/{data_file_name(uuid.uuid4())}"
+    sink = store.create(name)
+    try:
+        ends = list[int]()
+        while held:
+            sink.write(held.pop(0))
+            ends.append(sink.tell())
+            held += islice(rest, 1)  # one at a time: it may be a good part of all
+        sink.close()
+        yield Shipment(token, store=store, name=name, ends=tuple(ends))
+    finally:
+        sink.abort()
+        with suppress(OSError):  # cleanup removes it later
+            store.delete(name)

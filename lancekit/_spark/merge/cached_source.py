@@ -1,0 +1,381 @@
+"""A source on Spark, held still: its rows cached, counted by partition, and its keys brought here.
+
+A row is known by its number: the rows of a partition count on from those of the partitions before.
+What is cached can be lost with a machine, and a source such as ``rand()``, or one whose rows come
+in another order each time, is then worked out anew and different; the sums of the keys tell.  One
+of them depends on the rows' order, which counts where rows are known by their numbers.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit import _arrow_compute as pc
+from lancekit import _arrow_kernels as ak
+from lancekit._format.arrow_parts import viewed
+from lancekit._format.paths import top_of
+from lancekit._pipeline.casts.batches import cast_all
+from lancekit._pipeline.casts.plan import CastPlan
+from lancekit._pipeline.keys.hash import comparable, hash_rows, known_rows
+from lancekit._pipeline.keys.source_keys import key_columns, key_schema
+from lancekit._pipeline.merge.plan import MergeClauses
+from lancekit._pipeline.merge.strategy import WIDE_BYTES
+from lancekit._spark.frames.types import restore
+from lancekit._spark.frames.wire_rows import gathered, subschema
+from lancekit._spark.jobs.client import is_connect, most_tasks
+from lancekit._spark.jobs.collect import (
+    answer_room,
+    check_answers,
+    collect,
+    map_batches,
+    run_action,
+)
+from lancekit.errors import SourceChangedError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = [
+    "CachedSource",
+    "KeySum",
+    "SameKeys",
+    "SourceSummary",
+    "hold",
+    "other_rows",
+    "survey",
+]
+
+#: key bytes that a partition sends along at most when it is counted, which saves a job
+_AT_ONCE = 4 << 20
+#: key bytes of a row that goes through Spark
+_CHUNK = 4 << 20
+
+
+@dataclass(frozen=True)
+class CachedSource:
+    """Columns of a source that stay what they are: cached by Spark, or lying in files.
+
+    `frame` has them as ``c0``, ``c1``, ..., in wire form; `schema` is theirs.  Of what lies in
+    files `read` gives some of the columns, in the same partitions, without reading the others.
+    """
+
+    frame: DataFrame
+    schema: pa.Schema
+    read: Callable[[Sequence[str]], DataFrame] | None = None
+
+    def select(self, names: Sequence[str]) -> tuple[DataFrame, pa.Schema]:
+        """Return some of the columns, and their schema."""
+        if self.read is not None:
+            return self.read(names), subschema(self.schema, names)
+        columns = [f"c{self.schema.get_field_index(name)}" for name in names]
+        return self.frame.select(*columns), subschema(self.schema, names)
+
+    def release(self) -> None:
+        """Let Spark forget the rows."""
+        if self.read is not None:
+            return
+        try:
+            self.frame.unpersist()
+        except Exception:  # the session is gone, and the rows with it
+            return
+
+
+def hold(
+    frame: DataFrame, schema: pa.Schema, names: Sequence[str], *, twice: bool = False
+) -> CachedSource:
+    """Have Spark keep some columns of a frame, in memory as far as there is room, else on disk.
+
+    What is held `twice`, on two machines where there are two, survives the loss of one.
+    """
+    from pyspark import StorageLevel
+
+    # by place, for Spark takes `a` and `A` for one
+    places = [schema.get_field_index(name) for name in names]
+    columns = [f"c{at}" for at in range(len(names))]
+    every = frame.toDF(*(f"r{at}" for at in range(len(schema))))
+    chosen = gathered(every.select(*(f"r{at}" for at in places)).toDF(*columns))
+    level = StorageLevel.MEMORY_AND_DISK_2 if twice else StorageLevel.MEMORY_AND_DISK
+    if is_connect(frame.sparkSession):
+        # It sends the plan anew each time; one with rand() is another then, and finds no cache.
+        kept = run_action(
+            frame.sparkSession,
+            partial(chosen.localCheckpoint, storageLevel=level),
+            what="reading the source",
+        )
+    else:
+        kept = chosen.persist(level)
+    return CachedSource(kept, subschema(schema, names))
+
+
+@dataclass
+class KeySum:
+    """Checksums of key columns, of whatever batches they come in."""
+
+    _parts: dict[tuple[int, int], int] = field(default_factory=dict)
+    _rows: int = 0
+    _known: int = 0
+
+    def add(self, columns: Sequence[pa.Array]) -> None:
+        """Go on with the next batch."""
+        for at, column in enumerate(columns):
+            valid = pc.is_valid(column).to_numpy(zero_copy_only=False).view(np.uint8)
+            for part, data in enumerate(chain([valid], _contents(ak.drop_null(column)))):
+                self._parts[at, part] = zlib.crc32(data.data, self._parts.get((at, part), 0))
+        known = [comparable(column) for column in columns]
+        hashes = hash_rows(known)[known_rows(known)]
+        self._rows += len(columns[0])
+        self._known += int(hashes.sum(dtype=np.uint64)) + len(hashes)
+
+    @property
+    def ordered(self) -> int:
+        """The sum of the keys in their order."""
+        return zlib.crc32(repr(sorted(self._parts.items())).encode())
+
+    @property
+    def unordered(self) -> tuple[int, int]:
+        """The number of rows, and the sum of the keys without a null in whatever order."""
+        return self._rows, self._known % (1 << 64)
+
+
+def _contents(values: pa.Array) -> Iterator[npt.NDArray[np.uint8]]:
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        yield from _contents(values.cast(kind.value_type))
+    elif pa.types.is_boolean(kind):
+        yield values.to_numpy(zero_copy_only=False).view(np.uint8)
+    elif pa.types.is_null(kind) or not len(values):
+        return
+    elif _is_variable(kind):
+        whole = values.cast(pa.large_binary())
+        ends = viewed(whole.buffers()[1], np.int64)[whole.offset :][: len(whole) + 1]
+        yield np.diff(ends).view(np.uint8)
+        yield viewed(whole.buffers()[2])[ends[0] : ends[-1]]
+    else:
+        width = kind.bit_width // 8
+        first = values.offset * width
+        yield viewed(values.buffers()[1])[first : first + len(values) * width]
+
+
+def _is_variable(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_binary_view(kind)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What was found of a partition; `keys` only if they are few."""
+
+    rows: int
+    key_bytes: int
+    key_sum: KeySum
+    keys: bytes | None
+
+
+@dataclass(frozen=True)
+class SourceSummary:
+    """What was found of a source's partitions.
+
+    Attributes
+    ----------
+    starts
+        The number of each partition's first row, and at last of all rows.
+    sums
+        The sums of the partitions' keys.
+    key_bytes
+        The bytes of all keys.
+    """
+
+    starts: npt.NDArray[np.int64]
+    sums: tuple[KeySum, ...]
+    key_bytes: int
+    _frame: DataFrame
+    _maker: _Maker
+    _few: list[bytes | None]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return int(self.starts[-1])
+
+    def check(self, on: tuple[str, ...]) -> SameKeys:
+        """Return what tells in a task whether a partition has the same keys, in any order."""
+        return SameKeys(on, tuple(key_sum.unordered for key_sum in self.sums))
+
+    def keys(self) -> tuple[list[pa.Array], pa.Array | None]:
+        """Bring the key columns here, and the column that orders rows; in the order of the rows.
+
+        Raises
+        ------
+        SourceChangedError
+            Cached rows were lost, and came back different.
+        EngineError
+            The keys are more than ``spark.driver.maxResultSize`` allows.
+        """
+        packed: list[bytes] | list[pa.Buffer]
+        packed = [part for part in self._few if part is not None]
+        all_here = len(packed) == len(self.sums)
+        self._few.clear()  # who asks keeps the keys, and they are here once
+        if not all_here:
+            what = f"The keys of {self.rows:,} rows"
+            check_answers(self._frame.sparkSession, self.key_bytes, what)
+            packed = _fetch(self._frame, self._maker)
+        tables = [pa.ipc.open_stream(part).read_all() for part in packed]
+        table = pa.concat_tables([self._maker.schema.empty_table(), *tables])
+        del packed, tables
+        if table.num_rows != self.rows:
+            raise other_rows()
+        count = len(self._maker.on)
+        columns = [ak.combine_chunks(column) for column in table.columns]
+        return columns[:count], columns[count] if len(columns) > count else None
+
+
+@dataclass(frozen=True)
+class SameKeys:
+    """Hands rows of a partition on, and compares their keys.  Can be sent to a worker."""
+
+    on: tuple[str, ...]
+    sums: tuple[tuple[int, int], ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows; raise ``SourceChangedError`` behind the last one if keys differ."""
+        from pyspark import TaskContext
+
+        key_sum = KeySum()
+        for batch in batches:
+            key_sum.add(key_columns(batch, self.on))
+            yield batch
+        context = TaskContext.get()
+        if key_sum.unordered != self.sums[context.partitionId() if context else 0]:
+            raise other_rows()
+
+
+def other_rows() -> SourceChangedError:
+    """Return the error for a source whose cached rows were lost, and came back different."""
+    return SourceChangedError(
+        "A part of the source that Spark had cached was lost twice, and came out different when it "
+        "was worked out anew.",
+        hint="Write the source to a table first, and merge that.",
+    )
+
+
+def survey(held: CachedSource, plan: CastPlan, clauses: MergeClauses) -> SourceSummary:
+    """Count the rows of a source and sum their keys, once they are cast; this fills the cache.
+
+    Raises
+    ------
+    NullKeyError, SchemaMismatchError
+        A key does not fit.
+    """
+    names = [top_of(name) if name not in plan.target.names else name for name in clauses.on]
+    if clauses.dedupe_by is not None:
+        names.append(clauses.dedupe_by)
+    names = list(dict.fromkeys(names))
+    frame, own = held.select(names)
+    casts = CastPlan(source=plan.source, target=subschema(plan.target, names))
+    maker = _Maker(own, casts, clauses.on, clauses.dedupe_by)
+    # of all partitions together no more than any keys that travel: a thousand answer at once
+    most = most_tasks(frame.sparkSession)
+    at_once = min(_AT_ONCE, WIDE_BYTES // most, answer_room(frame.sparkSession, most).most)
+
+    def work(batches: Iterable[pa.RecordBatch]) -> _Part:
+        rows, size, key_sum, few = 0, 0, KeySum(), list[pa.RecordBatch]()
+        for batch in maker(batches):
+            rows += batch.num_rows
+            size += batch.nbytes
+            key_sum.add(batch.columns[: len(maker.on)])
+            if size <= at_once:
+                few.append(batch)
+        packed = _pack(few, maker.schema) if size <= at_once else None
+        return _Part(rows, size, key_sum, packed)
+
+    parts = collect(frame, work, what="reading the source")
+    return SourceSummary(
+        starts=np.cumsum([0, *(part.rows for part in parts)]),
+        sums=tuple(part.key_sum for part in parts),
+        key_bytes=sum(part.key_bytes for part in parts),
+        _frame=frame,
+        _maker=maker,
+        _few=[part.keys for part in parts],
+    )
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Makes batches of keys, and of what orders them, of a source's.  Can be sent to a worker."""
+
+    own: pa.Schema
+    plan: CastPlan
+    on: tuple[str, ...]
+    order: str | None
+
+    @property
+    def schema(self) -> pa.Schema:
+        fields = list(key_schema(self.plan.target, self.on))
+        if self.order is not None:
+            fields.append(pa.field("order", self.plan.target.field(self.order).type))
+        return pa.schema(fields)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema = self.schema
+        for batch in cast_all(self.plan, restore(batches, self.own)):
+            columns = key_columns(batch, self.on)
+            if self.order is not None:
+                columns.append(batch.column(self.order))
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _fetch(frame: DataFrame, maker: _Maker) -> list[pa.Buffer]:
+    """Bring keys here in large pieces, which costs Spark much less than rows."""
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        partition = context.partitionId() if context else 0
+        for place, chunk in enumerate(_chunks(maker(batches))):
+            columns = [
+                pa.array([partition], pa.int32()),
+                pa.array([place], pa.int32()),
+                pa.array([_pack(chunk, maker.schema)], pa.binary()),
+            ]
+            yield pa.RecordBatch.from_arrays(columns, names=["partition", "place", "data"])
+
+    sent = map_batches(frame, work, "partition int, place int, data binary")
+    rows = run_action(frame.sparkSession, sent.toArrow, what="reading keys")
+    order = np.lexsort((rows["place"].to_numpy(), rows["partition"].to_numpy()))
+    return [rows["data"][at].as_buffer() for at in order]  # without a copy
+
+
+def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    chunk: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        chunk.append(batch)
+        size += batch.nbytes
+        if size >= _CHUNK:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _pack(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_table(pa.Table.from_batches(batches, schema))
+    return bytes(sink.getvalue())

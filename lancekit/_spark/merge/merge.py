@@ -1,0 +1,445 @@
+"""A merge-insert on Spark: at most one job that writes, whichever way the keys are found.
+
+Keys that travel are matched first, and each task that holds a part of the source is told which of
+its rows replace which of the target's.  Otherwise Spark joins both sides.  Either way the target's
+columns are read only if a matched row needs them: those that the source lacks, and those that a
+condition names.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import pickle
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit import _arrow_kernels as ak
+from lancekit._format import row_address
+from lancekit._format.deletions import to_bitmap
+from lancekit._format.fragment import Fragment
+from lancekit._format.row_ids_encode import with_row_ids
+from lancekit._pipeline.columns.column_patch import Patch, Patched, all_patched, try_patch
+from lancekit._pipeline.engine.engine import LocalRunner
+from lancekit._pipeline.join_files import join_small_files
+from lancekit._pipeline.keys.probe import Matches, first_matches, key_values
+from lancekit._pipeline.keys.source_keys import SourceKeys, repeated_since_checked
+from lancekit._pipeline.merge.plan import (
+    EXAMPLES,
+    MergeClauses,
+    MergeJob,
+    MergeWork,
+    addressed,
+    guard_hashes,
+    mark_fragments,
+    matched_rows,
+    writes_rows,
+)
+from lancekit._pipeline.merge.rewrite_columns import patch_task, rewritten_columns
+from lancekit._pipeline.merge.strategy import MatchPlan
+from lancekit._pipeline.rows.write import WriteTarget, WriteTask, delete_fragments
+from lancekit._scan.fragments.reader import FragmentReader
+from lancekit._scan.fragments.source import FragmentSource
+from lancekit._spark.frames.runner import SparkRunner
+from lancekit._spark.frames.types import from_spark_batch, spark_schema, to_spark_batch, wire_schema
+from lancekit._spark.frames.wire_rows import (
+    FAILURE,
+    by_place,
+    failure_row,
+    raise_failure,
+    subschema,
+)
+from lancekit._spark.jobs.client import most_tasks
+from lancekit._spark.jobs.collect import collect, map_batches
+from lancekit._spark.merge.cached_source import CachedSource, SourceSummary
+from lancekit._spark.merge.join import join_frame
+from lancekit._spark.merge.match_keys import find_pairs, orders, send_orders
+from lancekit._spark.merge.merge_task import (
+    ADDRESS,
+    MatchedRows,
+    MergeTask,
+    RowSet,
+    TaskResult,
+    concatenated,
+    lent_columns,
+)
+from lancekit._spark.merge.routed_source import ordered_frame, piece_bounds
+from lancekit.errors import LancekitError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["merge_by_join", "merge_by_pairs"]
+
+
+def merge_by_pairs(
+    held: CachedSource,
+    found: SourceSummary,
+    take_keys: Callable[[], SourceKeys],
+    job: MergeJob,
+    match: MatchPlan,
+) -> MergeWork:
+    """Work out a merge whose keys travel; the same as `merge_locally` but for the rows' order.
+
+    Parameters
+    ----------
+    held, found
+        The source's rows, and their partitions.
+    take_keys
+        Returns their keys, which nobody else holds then.
+    job
+        What to do.
+    match
+        Where the keys are matched.
+    """
+    clauses, target, store = job.clauses, job.target, job.task.store
+    keys = take_keys()
+    if clauses.by_address:
+        matches = addressed(keys.given[0])
+    else:
+        matches = find_pairs(held.frame.sparkSession, keys, target, match, job.snapshot)
+    matched = _rows_of(matches)
+    if clauses.matched == "fail" and len(matched):
+        named = pa.table(list(keys.given), names=list(clauses.on))
+        rows = np.concatenate([match.source_rows for match in matches])
+        raise matched_rows(clauses.on, key_values(named, clauses.on, rows), len(matched))
+    keys = keys.without_values()
+    _give_back()
+    work = _work(job)
+    alone = int(keys.unmatched([match.source_rows for match in matches]).sum())
+    parts: list[TaskResult] = []
+    if (clauses.matched == "update" and len(matched)) or (clauses.insert and alone):
+        replaced = first_matches(matches) if clauses.once else matches
+        sums = [key_sum.ordered for key_sum in found.sums]
+        del matches
+        told = orders(replaced, keys, found.starts, sums)
+        sort = job.keeps_ids and not job.patches
+        cuts = piece_bounds(told, work, most_tasks(held.frame.sparkSession), sort=sort)
+        with send_orders(told, store) as sent:
+            told.clear()  # the tasks have them
+            frame, read = ordered_frame(held, job.casts, cuts, sent, target, work)
+            if job.patches:
+                return _rewrite_fragments(frame, read, work, target, match, keys.skipped)
+            parts = _run(frame, read, work)
+    every = clauses.matched == "delete" or clauses.once
+    return _finish(parts, matched, matched if every else None, job, match, keys.skipped, alone)
+
+
+def _give_back() -> None:
+    """Give freed memory back to the system, where that can be asked for.
+
+    Keys and pairs of rows are as large as what comes after them, and the C library keeps their
+    memory for itself: a quarter of a merge's peak.
+    """
+    pa.default_memory_pool().release_unused()
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it, musl has not
+        if trim is not None:
+            trim(0)
+
+
+def merge_by_join(
+    held: CachedSource,
+    found: SourceSummary,
+    job: MergeJob,
+    match: MatchPlan,
+) -> MergeWork:
+    """Do the same with keys that are too many to travel.
+
+    Raises
+    ------
+    SourceChangedError
+        Cached rows were lost, and came back with other keys.
+    DuplicateKeysError
+        A key is there twice.
+    """
+    work = _work(job)
+    broadcast = match.strategy == "broadcast"
+    check = found.check(job.clauses.on)
+    frame, read = join_frame(held, job.casts, check, job.target, work, broadcast=broadcast)
+    skipped = None if job.clauses.dedupe_by else 0
+    if job.patches:
+        return _rewrite_fragments(frame, read, work, job.target, match, skipped)
+    if job.keeps_ids:
+        # moved rows come first in their fragments: they have ids, the inserted ones get theirs
+        frame = frame.sortWithinPartitions(frame[ADDRESS].asc_nulls_last())
+    parts = _run(frame, read, work)
+    matches = RowSet.union(part.matches for part in parts)
+    error = _refusal(parts, matches, job.clauses)
+    if error is not None:
+        delete_fragments(job.task.store, _fragments(parts), job.task.places)
+        raise error
+    return _finish(parts, matches, None, job, match, skipped)
+
+
+def _refusal(
+    parts: Sequence[TaskResult], matches: RowSet, clauses: MergeClauses
+) -> LancekitError | None:
+    if clauses.matched == "fail" and len(matches):
+        keys = [key for part in parts for key in part.keys]
+        return matched_rows(clauses.on, keys, len(matches))
+    if len(matches) < matches.added:
+        return repeated_since_checked(clauses.on)
+    return None
+
+
+def _work(job: MergeJob) -> MergeTask:
+    source, clauses, task, condition = job.casts.target, job.clauses, job.task, job.condition
+    # a column that decides between rows goes along even if nothing is written
+    needed = [*clauses.on, *([clauses.dedupe_by] if clauses.dedupe_by else [])]
+    names = [n for n in source.names if writes_rows(clauses) or n in needed]
+    return MergeTask(
+        source=subschema(source, names),
+        lent=subschema(
+            task.schema.to_arrow(),
+            lent_columns(source, clauses, condition, task.schema.names, dry=job.dry),
+        ),
+        clauses=clauses,
+        condition=condition,
+        task=task,
+        dry=job.dry,
+    )
+
+
+def _run(
+    frame: DataFrame,
+    read: Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]],
+    work: MergeTask,
+) -> list[TaskResult]:
+    def run(batches: Iterable[pa.RecordBatch]) -> TaskResult:
+        return work(read(batches))
+
+    return collect(frame, run, written_to=work.task.targets, what="merging")
+
+
+def _fragments(parts: Sequence[TaskResult]) -> tuple[Fragment, ...]:
+    return tuple(fragment for part in parts for fragment in part.new)
+
+
+def _finish(
+    parts: Sequence[TaskResult],
+    matches: RowSet,
+    gone: RowSet | None,
+    job: MergeJob,
+    match: MatchPlan,
+    skipped: int | None,
+    alone: int | None = None,
+) -> MergeWork:
+    """Put together what the tasks found; what no task was asked for is known."""
+    clauses, task = job.clauses, job.task
+    new = _fragments(parts)
+    try:
+        if job.keeps_ids:
+            by_id = {source.fragment.id: source for source in job.target}
+            new = tuple(f for part in parts for f in _with_ids(part, by_id))
+        new = tuple(join_small_files(task, new))
+        if gone is None:
+            gone = RowSet.union(part.gone for part in parts)
+        by_source = clauses.delete_by_source
+        on_spark = by_source and match.strategy != "driver"
+        updated = len(gone) if clauses.matched == "update" else 0
+        dropped = RowSet.union(part.dropped for part in parts)
+        if clauses.matched == "delete":
+            dropped = gone
+        marked, left_out, deleted = mark_fragments(
+            job,
+            matches.by_fragment if by_source else {},
+            RowSet.union((gone, dropped)).by_fragment,
+            dropped.by_fragment,
+            SparkRunner(task.store).map if on_spark else LocalRunner().map,
+        )
+        return MergeWork(
+            marked=marked,
+            new_fragments=new,
+            inserted=sum(part.inserted for part in parts),
+            updated=updated,
+            deleted=left_out + len(dropped),
+            skipped=skipped,
+            inserted_hashes=(
+                concatenated([part.hashes for part in parts]) if clauses.guard else None
+            ),
+            match=match,
+            examples=_examples(parts, task) if job.dry else None,
+            matched=len(matches),
+            alone=sum(part.alone for part in parts) if alone is None else alone,
+            left_out=deleted,
+        )
+    except BaseException:
+        delete_fragments(task.store, new, task.places)
+        raise
+
+
+def _examples(parts: Sequence[TaskResult], task: WriteTask) -> pa.Table:
+    """Return the first few new rows of each kind, updated ones first."""
+    schema = task.schema.to_arrow().append(pa.field("_rowaddr", pa.uint64()))
+    tables = [pa.ipc.open_stream(p.examples).read_all() for p in parts if p.examples is not None]
+    table = pa.concat_tables([schema.empty_table(), *tables])
+    updated = ak.filter(table, table.column("_rowaddr").is_valid()).slice(0, EXAMPLES)
+    inserted = ak.filter(table, table.column("_rowaddr").is_null()).slice(0, EXAMPLES)
+    return pa.concat_tables([ak.sort_by(updated, "_rowaddr"), inserted])
+
+
+def _with_ids(part: TaskResult, target: Mapping[int, FragmentSource]) -> list[Fragment]:
+    """Give the updated rows of a task, which it wrote first, the ids of those they replace.
+
+    It wrote them by the addresses of these, ascending.
+    """
+    ids = [FragmentReader(target[id_]).row_ids(offsets) for id_, offsets in part.gone.offsets()]
+    return with_row_ids(part.new, np.concatenate([np.empty(0, np.uint64), *ids]))
+
+
+def _rows_of(matches: Sequence[Matches]) -> RowSet:
+    rows = RowSet()
+    for match in matches:
+        rows.add_bitmap(match.fragment_id, to_bitmap(match.offsets))
+    return rows
+
+
+# ---- A merge on Spark that updates columns where the rows are
+#
+# The new values of a fragment meet in one task, which writes the fragment's file.
+
+_PIECE = "piece"
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What a task wrote, and the hashes of the primary keys of its rows."""
+
+    patched: tuple[Patched, ...]
+    hashes: npt.NDArray[np.uint64]
+
+
+def _rewrite_fragments(
+    frame: DataFrame,
+    read: Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]],
+    work: MergeTask,
+    target: Sequence[FragmentSource],
+    match: MatchPlan,
+    skipped: int | None,
+) -> MergeWork:
+    """Write the source's columns anew for the fragments that have a match.
+
+    Parameters
+    ----------
+    frame, read
+        The source's rows with the addresses that they match, and how a task reads them.
+    work
+        What is done with them.
+    target
+        The target's fragments.
+    match, skipped
+        As in `MergeWork`.
+    """
+    most = most_tasks(frame.sparkSession)
+    count = max(min(len(target), most), 1)  # a source that cannot be cast is an error of any table
+    wire = wire_schema(work.source, exact=True)
+    out = pa.schema(
+        [*by_place("s", wire), (ADDRESS, pa.int64()), (_PIECE, pa.int32()), (FAILURE, pa.binary())]
+    )
+    ids = np.array([source.fragment.id for source in target])
+    laid = map_batches(frame, _LayOut(read, work, ids, count, wire, out), spark_schema(out))
+    # every row to the task that writes its fragment
+    laid = laid.repartitionById(count, _PIECE).sortWithinPartitions(ADDRESS)
+    packed = tuple(
+        pickle.dumps({s.fragment.id: s for s in target[place::count]}) for place in range(count)
+    )
+    own = (WriteTarget(work.task.store),)
+    parts = collect(laid, _Rewrite(work, packed), written_to=own)
+    patched = tuple(each for part in parts for each in part.patched)
+    hashes = concatenated([part.hashes for part in parts])
+    return MergeWork(
+        patched=patched,
+        updated=sum(len(part.rows) for part in patched),
+        skipped=skipped,
+        inserted_hashes=hashes if work.clauses.guard else None,
+        match=match,
+    )
+
+
+@dataclass(frozen=True)
+class _LayOut:
+    """Keeps the rows that update others, and says which task each goes to."""
+
+    read: Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]]
+    work: MergeTask
+    ids: npt.NDArray[np.int64]
+    count: int
+    wire: pa.Schema
+    out: pa.Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            for joined in self.read(batches):
+                rows = pa.array(joined.updates(self.work.condition))
+                source, address = ak.take(joined.source, rows), ak.take(joined.address, rows)
+                place = np.searchsorted(self.ids, row_address.fragment_ids(address.to_numpy()))
+                columns = [
+                    *to_spark_batch(source, self.wire).columns,
+                    address,
+                    pa.array(place % self.count, pa.int32()),
+                    pa.nulls(len(address), pa.binary()),
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=self.out)
+        except LancekitError as error:
+            yield failure_row(error, self.out, **{_PIECE: 0})
+
+
+@dataclass(frozen=True)
+class _Rewrite:
+    """Writes the files of the fragments whose rows come to a task."""
+
+    work: MergeTask
+    packed: tuple[bytes, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> _Part:
+        clauses, task = self.work.clauses, self.work.task
+        columns = rewritten_columns(self.work.source.names, clauses.on)
+        write = patch_task(task, columns)
+        found: list[Patched | LancekitError] = []
+        hashes: list[npt.NDArray[np.uint64]] = []
+        by_id: Mapping[int, FragmentSource] = {}
+        for piece, id_, offsets, values in self._by_fragment(batches):
+            by_id = by_id or pickle.loads(self.packed[piece])  # noqa: S301  # made by the driver
+            if (np.diff(offsets) == 0).any():
+                found.append(repeated_since_checked(clauses.on))
+                break
+            hashes.append(guard_hashes(values, clauses))
+            patch = Patch(
+                source=by_id[id_], offsets=offsets, values=values.select(columns), write=write
+            )
+            found.append(try_patch(patch))
+        return _Part(all_patched(found, task.store), concatenated(hashes))
+
+    def _by_fragment(
+        self, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[tuple[int, int, npt.NDArray[np.int64], pa.Table]]:
+        """Yield each fragment's rows together; they come sorted."""
+        width = len(self.work.source)
+        held: list[pa.RecordBatch] = []
+        offsets: list[npt.NDArray[np.int64]] = []
+        last = piece = -1
+        for batch in batches:
+            raise_failure(batch.column(FAILURE))
+            if not batch.num_rows:
+                continue
+            piece = batch.column(_PIECE)[0].as_py()  # all rows of a task have the same
+            addresses = batch.column(ADDRESS).to_numpy()
+            source = from_spark_batch(batch.select(range(width)), self.work.source)
+            ids = row_address.fragment_ids(addresses)
+            cuts = [0, *(np.flatnonzero(np.diff(ids)) + 1).tolist(), len(ids)]
+            for start, stop in pairwise(cuts):
+                if held and ids[start] != last:
+                    yield piece, last, np.concatenate(offsets), pa.Table.from_batches(held)
+                    held, offsets = [], []
+                last = int(ids[start])
+                held.append(source.slice(start, stop - start))
+                offsets.append(row_address.offsets(addresses[start:stop]))
+        if held:
+            yield piece, last, np.concatenate(offsets), pa.Table.from_batches(held)

@@ -1,0 +1,256 @@
+"""A source whose tasks have been told which target rows their own rows replace.
+
+A task reads its part of the source as it is cached, and nothing is shuffled.  Only where updated
+rows need columns of the target do the source's rows, not the target's, first go to tasks that each
+read one stretch of the target.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit import _arrow_kernels as ak
+from lancekit._format import row_address
+from lancekit._pipeline.casts.batches import cast_all
+from lancekit._pipeline.casts.plan import CastPlan
+from lancekit._pipeline.keys.source_keys import key_columns
+from lancekit._scan.fragments.reader import FragmentReader
+from lancekit._scan.fragments.source import FragmentSource
+from lancekit._spark.frames.types import (
+    from_spark_batch,
+    restore,
+    spark_schema,
+    to_spark_batch,
+    wire_schema,
+)
+from lancekit._spark.frames.wire_rows import (
+    FAILURE,
+    by_place,
+    failure_row,
+    raise_failure,
+)
+from lancekit._spark.jobs.collect import map_batches
+from lancekit._spark.jobs.shipment import Shipment
+from lancekit._spark.merge.cached_source import CachedSource, KeySum, other_rows
+from lancekit._spark.merge.match_keys import RowRouting, forget_keys
+from lancekit._spark.merge.merge_task import ADDRESS, MatchedRows, MergeTask
+from lancekit.errors import LancekitError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["ordered_frame", "piece_bounds"]
+
+Indices = npt.NDArray[np.int64]
+Read = Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]]
+
+_PIECE = "piece"
+#: rows for which a task reads the target at a time
+_LENT_ROWS = 1 << 17
+#: pairs that are looked at for each cut
+_TOLD = 1 << 12
+
+
+def ordered_frame(
+    held: CachedSource,
+    plan: CastPlan,
+    bounds: Indices | None,
+    sent: Shipment,
+    target: Sequence[FragmentSource],
+    work: MergeTask,
+) -> tuple[DataFrame, Read]:
+    """Return the source's rows that are to be written, and how a task reads them.
+
+    Parameters
+    ----------
+    held, plan
+        The source, and the casts to the dataset's types.
+    bounds
+        Where the rows are cut into pieces by `piece_bounds`.
+    sent
+        What each partition is told.
+    target
+        The target's fragments.
+    work
+        What is done with the rows.
+    """
+    frame, own = held.select(plan.target.names)
+    follow = _Follow(own, plan, sent, work)
+    if bounds is None:
+        return frame, follow
+    wire = wire_schema(work.source, exact=True)
+    out = pa.schema(
+        [*by_place("s", wire), (ADDRESS, pa.int64()), (_PIECE, pa.int32()), (FAILURE, pa.binary())]
+    )
+    laid = map_batches(frame, _LayOut(follow, bounds, wire, out), spark_schema(out))
+    if work.lent.names:
+        laid = laid.repartitionById(len(bounds) + 1, _PIECE)
+    laid = laid.sortWithinPartitions(laid[ADDRESS].asc_nulls_last())
+    return laid, _Lend(work, _fragments_of(target, bounds))
+
+
+def piece_bounds(
+    orders: Sequence[RowRouting], work: MergeTask, most: int, *, sort: bool
+) -> Indices | None:
+    """Return the addresses at which all pairs are cut into pieces of about as many each.
+
+    ``None`` if the rows are written where they are.
+
+    Parameters
+    ----------
+    orders
+        What each partition is told.
+    work
+        What is done with the rows.
+    most
+        The number of pieces, at most.
+    sort
+        Whether a task needs updated rows first, by their addresses.
+    """
+    if not work.lent.names and not sort:
+        return None
+    pairs = sum(len(order.addresses) for order in orders)
+    count = max(min(most, pairs // _LENT_ROWS), 1)
+    # some tell where to cut, and need little memory
+    step = max(pairs // (count * _TOLD), 1)
+    addresses = np.sort(np.concatenate([order.addresses[::step] for order in orders]))
+    return addresses[[len(addresses) * n // count for n in range(1, count)]]
+
+
+def _fragments_of(target: Sequence[FragmentSource], bounds: Indices) -> tuple[bytes, ...]:
+    """Return the fragments that each piece reads, pickled by piece."""
+    cuts = [0, *row_address.fragment_ids(bounds).tolist(), row_address.LAST_FRAGMENT]
+    return tuple(
+        pickle.dumps({s.fragment.id: s for s in target if first <= s.fragment.id <= last})
+        for first, last in pairwise(cuts)
+    )
+
+
+@dataclass(frozen=True)
+class _Follow:
+    """Does on a worker what the partition's order says."""
+
+    own: pa.Schema
+    plan: CastPlan
+    sent: Shipment
+    work: MergeTask
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[MatchedRows]:
+        from pyspark import TaskContext
+
+        forget_keys()
+        context = TaskContext.get()
+        partition = context.partitionId() if context else 0
+        order = RowRouting.read(self.sent, partition)
+        clauses, names = self.work.clauses, self.work.source.names
+        updates = clauses.matched == "update"
+        key_sum, start = KeySum(), 0
+        for batch in cast_all(self.plan, restore(batches, self.own)):
+            key_sum.add(key_columns(batch, clauses.on))
+            stop = start + batch.num_rows
+            pairs = slice(*np.searchsorted(order.rows, (start, stop)))
+            rows, addresses = order.rows[pairs] - start, order.addresses[pairs]
+            if updates and len(rows):
+                taken = ak.take(batch.select(names), rows)
+                yield MatchedRows(taken, None, pa.array(addresses))
+            if clauses.insert:
+                alone = np.ones(batch.num_rows, bool)
+                alone[rows] = False
+                alone[order.skipped_between(start, stop) - start] = False
+                taken = ak.filter(batch.select(names), alone)
+                if taken.num_rows:
+                    yield MatchedRows(taken, None, pa.nulls(taken.num_rows, pa.int64()))
+            start = stop
+        if key_sum.ordered != order.key_sum:
+            raise other_rows()
+
+
+@dataclass(frozen=True)
+class _LayOut:
+    """Brings rows to the form in which Spark moves and sorts them."""
+
+    follow: _Follow
+    bounds: Indices
+    wire: pa.Schema
+    out: pa.Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            for source, _, address in self.follow(batches):
+                sent = to_spark_batch(source, self.wire).columns
+                count = source.num_rows
+                if ak.null_count(address):
+                    # rows without a match need no piece in particular
+                    piece = np.arange(count) % (len(self.bounds) + 1)
+                else:
+                    piece = np.searchsorted(self.bounds, address.to_numpy(), side="right")
+                columns = [
+                    *sent,
+                    address,
+                    pa.array(piece, pa.int32()),
+                    pa.nulls(count, pa.binary()),
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=self.out)
+        except LancekitError as error:
+            yield failure_row(error, self.out, **{_PIECE: 0})
+
+
+@dataclass(frozen=True)
+class _Lend:
+    """Reads laid out rows on a worker, and what the target lends them."""
+
+    work: MergeTask
+    packed: tuple[bytes, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[MatchedRows]:
+        by_id: dict[int, FragmentSource] = {}
+        reader: FragmentReader | None = None
+        width = len(self.work.source)
+        for batch in _together(batches, _LENT_ROWS):
+            raise_failure(batch.column(FAILURE))
+            source = from_spark_batch(batch.select(range(width)), self.work.source)
+            address = batch.column(ADDRESS)
+            matched = batch.num_rows - ak.null_count(address)  # they come first
+            if matched and self.work.lent.names:
+                by_id = by_id or pickle.loads(self.packed[batch.column(_PIECE)[0].as_py()])  # noqa: S301
+                lent, reader = self._lent(address[:matched].to_numpy(), by_id, reader)
+                yield MatchedRows(source[:matched], lent, address[:matched])
+            elif matched:
+                yield MatchedRows(source[:matched], None, address[:matched])
+            if matched < batch.num_rows:
+                yield MatchedRows(source[matched:], None, address[matched:])
+
+    def _lent(
+        self, addresses: Indices, by_id: dict[int, FragmentSource], reader: FragmentReader | None
+    ) -> tuple[pa.RecordBatch, FragmentReader | None]:
+        tables = []
+        for id_, offsets in row_address.by_fragment(addresses):
+            if reader is None or reader.source.fragment.id != id_:
+                reader = FragmentReader(by_id[id_])
+            tables.append(reader.read(self.work.lent.names, offsets))
+        table = ak.combine_chunks(pa.concat_tables(tables))
+        return pa.RecordBatch.from_arrays(
+            [ak.combine_chunks(column) for column in table.columns], schema=self.work.lent
+        ), reader
+
+
+def _together(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Put batches together, to at least so many rows."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        held.append(batch)
+        count += batch.num_rows
+        if count >= rows:
+            yield ak.concat_batches(held)
+            held, count = [], 0
+    if count:
+        yield ak.concat_batches(held)

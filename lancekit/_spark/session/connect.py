@@ -1,0 +1,242 @@
+"""Sessions over Spark Connect: a server in this machine's own Java process, or one elsewhere.
+
+PySpark decides by environment variables which kind of session a process has.  They are set here
+when such a session begins and taken away when it is over, so that one of the other kind can
+follow in the same process.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from lancekit._extras import install_hint
+from lancekit._spark.jobs.client import LOCAL_VARIABLE
+from lancekit.errors import InvalidArgumentError, SessionError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "DEFAULT_PORT",
+    "SERVER_SETTINGS",
+    "check_packages",
+    "endpoint_of",
+    "join_local_server",
+    "join_server",
+    "leave_connect_mode",
+    "parse_remote",
+    "release",
+]
+
+DEFAULT_PORT = 15002
+REACH_SECONDS = 5
+
+MODE_VARIABLE = "SPARK_CONNECT_MODE_ENABLED"
+
+FORK_VARIABLE = "GRPC_ENABLE_FORK_SUPPORT"
+
+#: the packages of `pyspark[connect]`, by the module that each brings
+PACKAGES = {
+    "grpc": "grpcio",
+    "grpc_status": "grpcio-status",
+    "google.rpc": "googleapis-common-protos",
+    "zstandard": "zstandard",
+}
+
+SERVER_SETTINGS: Mapping[str, str] = {
+    "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+    "spark.sql.artifact.isolation.enabled": "true",
+    "spark.sql.artifact.isolation.alwaysApplyClassloader": "true",
+    # Reached from this machine only, and on any port, so that two notebooks do not meet.
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.port": "0",
+}
+"""What a server in this machine's own Java process needs, on top of a classic session."""
+
+
+def parse_remote(remote: object) -> str:
+    """Return where a Connect session is to run, checked.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is neither ``sc://host:port`` nor ``local[...]``.
+    """
+    hint = "For example 'sc://host:15002', or 'local[2]' for a server in this process."
+    if not isinstance(remote, str) or not remote.startswith(("sc://", "local")):
+        raise InvalidArgumentError(
+            f"{remote!r} is no place of a Spark Connect server.", hint=hint, remote=remote
+        )
+    if remote.startswith("sc://"):
+        try:
+            endpoint_of(remote)
+        except ValueError:
+            # The text may hold a token, so it is not repeated.
+            raise InvalidArgumentError(
+                "the address of the Spark Connect server names no host or no usable port.",
+                hint=hint,
+            ) from None
+    return remote
+
+
+def endpoint_of(remote: str) -> tuple[str, int]:
+    """Return the host and port in ``sc://host:port/;token=...``.
+
+    Examples
+    --------
+    >>> endpoint_of("sc://spark.example/;token=abc")
+    ('spark.example', 15002)
+    """
+    parts = urlsplit(remote)
+    if not parts.hostname:
+        raise ValueError(remote)
+    return parts.hostname, parts.port or DEFAULT_PORT
+
+
+def check_packages() -> None:
+    """Refuse to go on without the packages of Spark Connect's client.
+
+    Raises
+    ------
+    SessionError
+        At least one is not installed.
+    """
+    missing = [package for module, package in PACKAGES.items() if not _installed(module)]
+    if missing:
+        raise SessionError(
+            f"Spark Connect needs {', '.join(missing)}, and this Python has not got "
+            f"{'it' if len(missing) == 1 else 'them'}.",
+            hint=f"{install_hint('connect')}.",
+            missing=missing,
+        )
+
+
+def join_local_server(context: Any, token: str) -> SparkSession:
+    """Return a session on the server that a Spark context of this process has started."""
+    service = "org.apache.spark.sql.connect.service.SparkConnectService$"
+    port = getattr(getattr(context._jvm, service), "MODULE$").localPort()
+    os.environ[LOCAL_VARIABLE] = "1"
+    os.environ[MODE_VARIABLE] = "1"
+    return _builder().remote(f"sc://localhost:{port}/;token={token}").create()
+
+
+def join_server(remote: str) -> SparkSession:
+    """Return a new session on a server elsewhere.
+
+    Raises
+    ------
+    SessionError
+        The server cannot be reached, gives no answer, or is of a Spark that this one cannot use.
+    """
+    builder = _builder()
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    host, port = endpoint_of(remote)
+    place = f"sc://{host}:{port}"
+    _reach(host, port)
+    os.environ[MODE_VARIABLE] = "1"
+    session = None
+    try:
+        session = builder.remote(remote).create()
+        patient = session.client.get_retry_policies()
+        # By default it would ask for ten minutes; a server that listens answers at once.
+        session.client.set_retry_policies([DefaultPolicy(max_retries=2)])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what it warns of becomes the error
+            _check_version(session.version, place)
+        session.client.set_retry_policies(patient)
+    except BaseException as error:
+        if session is not None:
+            release(session, alive=False)
+        leave_connect_mode()
+        if isinstance(error, SessionError) or not isinstance(error, Exception):
+            raise
+        raise SessionError(
+            f"What listens at {place} does not answer as a Spark Connect server: "
+            f"{str(error).strip().splitlines()[0].rstrip('.')}.",
+            hint="Check host, port and token; a server listens at 15002 unless it is set.",
+            remote=place,
+        ) from error
+    return session
+
+
+def _builder() -> Any:
+    """Return PySpark's builder of Connect sessions, with which gRPC is loaded.
+
+    In each process that is forked off gRPC would start its threads again, and die of it in one of
+    ten, when their files are closed there: before Java could be started for the next session.
+    """
+    given = os.environ.get(FORK_VARIABLE)
+    os.environ[FORK_VARIABLE] = given or "false"  # which is read once
+    try:
+        from pyspark.sql.connect.session import SparkSession as ConnectSession
+    finally:
+        if given is None:
+            del os.environ[FORK_VARIABLE]
+    return ConnectSession.builder
+
+
+def release(session: Any, *, alive: bool) -> None:
+    """Stop a Connect session, and the server if that runs in this process.
+
+    Parameters
+    ----------
+    session
+        Any; one that was stopped already stays so.
+    alive
+        Whether the server can be told.
+    """
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    if not session.is_stopped:
+        # By default a server that is gone would be asked for ten minutes.
+        session.client.set_retry_policies([DefaultPolicy(max_retries=1)])
+        session.release_session_on_close = alive
+        session.stop()
+    leave_connect_mode()
+
+
+def leave_connect_mode() -> None:
+    """Let the next session of this process be of either kind."""
+    for name in (MODE_VARIABLE, LOCAL_VARIABLE):
+        os.environ.pop(name, None)
+
+
+def _installed(module: str) -> bool:
+    with suppress(ModuleNotFoundError):
+        return importlib.util.find_spec(module) is not None
+    return False
+
+
+def _reach(host: str, port: int) -> None:
+    try:
+        socket.create_connection((host, port), REACH_SECONDS).close()
+    except OSError as error:
+        raise SessionError(
+            f"No Spark Connect server can be reached at sc://{host}:{port}: "
+            f"{error.strerror or error}.",
+            hint="Check host and port, and that the server runs and no firewall is in between.",
+            remote=f"sc://{host}:{port}",
+        ) from error
+
+
+def _check_version(server: str, place: str) -> None:
+    """Refuse a server of another major version, and one that is older than the client."""
+    import pyspark
+
+    theirs, ours = (tuple(map(int, v.split(".")[:2])) for v in (server, pyspark.__version__))
+    if theirs[0] != ours[0] or theirs < ours:
+        raise SessionError(
+            f"The server at {place} runs Spark {server}, and this Python has PySpark "
+            f"{pyspark.__version__}.",
+            hint=f'Install the matching one: pip install "pyspark[connect]=={server}".',
+            server=server,
+            client=pyspark.__version__,
+        )

@@ -1,0 +1,104 @@
+"""What a session is, for a person to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lancekit._display import Displayed
+from lancekit._spark.jobs.client import is_connect, remote_of
+from lancekit._spark.session.session import Owned, active_session, owned_session
+from lancekit._spark.session.settings import SETTINGS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["SessionInfo", "SettingDifference", "session_info"]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingDifference:
+    """A setting of a session that somebody else started, where lancekit would advise another."""
+
+    name: str
+    advised: str
+    actual: str | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SessionInfo(Displayed):
+    """The state of the Spark session; what cannot be known without running a job is ``None``."""
+
+    state: str
+    """``"active"``, or ``"none"`` when there is no session."""
+    owned: bool = False
+    """Whether lancekit started it (and ``stop_spark`` would stop it)."""
+    connect: bool = False
+    """Whether it is a Spark Connect client."""
+    remote: str | None = None
+    """Where its server is, without what lets one in; ``"local"`` for one in this process."""
+    spark_version: str | None = None
+    master: str | None = None
+    cores: int | None = None
+    """How many tasks run at once."""
+    driver_memory: str | None = None
+    java_version: str | None = None
+    java_home: str | None = None
+    python: str | None = None
+    """The interpreter of the workers."""
+    differences: tuple[SettingDifference, ...] = ()
+    log_file: str | None = None
+    """Where the Java process writes, for a session that lancekit started."""
+
+
+def session_info() -> SessionInfo:
+    """Describe the active session; starts none and runs no job.
+
+    Examples
+    --------
+    >>> session_info().state  # doctest: +SKIP
+    'active'
+    """
+    session = active_session()
+    if session is None:
+        return SessionInfo(state="none")
+    owned = owned_session()
+    if is_connect(session):
+        return SessionInfo(
+            state="active",
+            owned=owned is not None,
+            connect=True,
+            remote=remote_of(session),
+            spark_version=session.version,
+            differences=_differences(session),
+            log_file=_log_of(owned),
+        )
+    context = session.sparkContext
+    properties = context._jvm.java.lang.System.getProperty
+    return SessionInfo(
+        state="active",
+        owned=owned is not None,
+        spark_version=session.version,
+        master=context.master,
+        cores=context.defaultParallelism,
+        driver_memory=context.getConf().get("spark.driver.memory"),
+        java_version=properties("java.version"),
+        java_home=properties("java.home"),
+        python=context.pythonExec,
+        differences=_differences(session),
+        log_file=_log_of(owned),
+    )
+
+
+def _log_of(owned: Owned | None) -> str | None:
+    return str(owned.log_file) if owned and owned.log_file else None
+
+
+def _differences(session: SparkSession) -> tuple[SettingDifference, ...]:
+    pairs = [(setting, session.conf.get(setting.name, None)) for setting in SETTINGS]
+    return tuple(
+        SettingDifference(setting.name, setting.value, actual, setting.why)
+        for setting, actual in pairs
+        if setting.advised and actual != setting.value
+    )

@@ -1,0 +1,454 @@
+"""The Spark session: attach to the one that is there, or start one that fits a notebook."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import uuid
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lancekit._legible import warn
+from lancekit._own_files import new_file, new_folder, sweep
+from lancekit._pipeline.engine.engine import spark_engine
+from lancekit._spark.jobs.client import is_connect, remote_of
+from lancekit._spark.session.class_archive import with_archive
+from lancekit._spark.session.connect import (
+    SERVER_SETTINGS,
+    check_packages,
+    endpoint_of,
+    join_local_server,
+    join_server,
+    leave_connect_mode,
+    parse_remote,
+    release,
+)
+from lancekit._spark.session.java import Java, find_java
+from lancekit._spark.session.preflight import check_machine, check_workers
+from lancekit._spark.session.settings import SETTINGS, default_master, local_settings, parse_config
+from lancekit.errors import SessionError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Owned", "active_session", "is_active", "owned_session", "spark_session", "stop_spark"]
+
+# ---- the Java process behind a session: started without a word, and really ended
+#
+# The process gets a log file as its output.  In a notebook everything that reaches the kernel's own
+# output lands in a cell, and Spark's start alone writes a dozen lines.
+
+_END_SECONDS = 20
+
+REASON = re.compile(
+    r'(?:Exception in thread "[^"]*" |Caused by: )?[\w.$]*(?:Exception|Error): (.+)'
+)
+
+
+@contextmanager
+def _environment(
+    java: Java, *, local: bool, python: str | None = None, token: str | None = None
+) -> Iterator[None]:
+    """Set what the Java process and PySpark read from the environment, and put it back.
+
+    Parameters
+    ----------
+    java
+        The runtime to start.
+    local
+        Whether the workers run on this machine.
+    python
+        The workers' interpreter; by default this one, elsewhere the one in ``PYSPARK_PYTHON``.
+    token
+        What a Connect server is to ask of its clients; on the command line all could read it.
+    """
+    wanted: dict[str, str | None] = {
+        "JAVA_HOME": str(java.home),
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        # Java would look for the server of a Connect session instead of starting.
+        "SPARK_REMOTE": None,
+        "SPARK_CONNECT_MODE_ENABLED": None,
+        "SPARK_LOCAL_REMOTE": None,
+    }
+    if python is not None or local or "PYSPARK_PYTHON" not in os.environ:
+        # PySpark would start its workers with whatever `python3` comes first on PATH.
+        wanted["PYSPARK_PYTHON"] = python or sys.executable
+    if local:
+        # A laptop's own name may resolve to an address that is gone with the network.
+        wanted["SPARK_LOCAL_IP"] = "127.0.0.1"
+    if token is not None:
+        wanted["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = token
+    before = {name: os.environ.get(name) for name in wanted}
+    _set_variables(wanted)
+    try:
+        yield
+    finally:
+        _set_variables(before)
+
+
+def _set_variables(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def _start_jvm(settings: Mapping[str, str], log_file: Path) -> Any:
+    """Start the Java process and return PySpark's gateway to it."""
+    from pyspark import SparkConf
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    with log_file.open("ab") as log:
+        try:
+            return launch_gateway(conf, popen_kwargs={"stdout": log, "stderr": subprocess.STDOUT})
+        except (PySparkException, OSError) as error:
+            raise SessionError(
+                f"Spark's Java process ended at once: {_last_words(log_file) or error}.",
+                hint=f"All that it said is in {log_file}.",
+                log_file=str(log_file),
+            ) from error
+
+
+def _last_words(log_file: Path) -> str:
+    """Return what a log most likely gives as the reason of a failure, without its full stop."""
+    try:
+        text = log_file.read_text(errors="replace")
+    except OSError:
+        return ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    reasons = [found[1] for line in lines if (found := REASON.match(line))]
+    return next(iter(reasons or reversed(lines)), "").rstrip(".")
+
+
+def _end_jvm(wait: float = _END_SECONDS) -> None:
+    """End the Java process that PySpark is connected to, if any, so that a new one can start.
+
+    PySpark keeps one process for good.  Ending it returns its memory, and lets the next session
+    have settings that count only at the start of one.
+    """
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    if gateway is None:
+        return
+    process = getattr(gateway, "proc", None)
+    with suppress(Exception):
+        # The process may be gone already, and py4j reports that in many ways.
+        gateway.shutdown()
+    if process is None:
+        return
+    # The process ends itself when its input does.
+    with suppress(OSError):
+        process.stdin.close()
+    try:
+        process.wait(wait)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """The session that lancekit started, and what it runs on."""
+
+    session: Any
+    process: Any = None
+    """The Java process; none for a session on a server elsewhere."""
+    java: Java | None = None
+    log_file: Path | None = None
+    sockets: Path | None = None
+
+    def alive(self) -> bool:
+        """Return whether the Java process still runs."""
+        return self.process is None or self.process.poll() is None
+
+    def forget_files(self) -> None:
+        """Remove the log file and the sockets."""
+        if self.log_file is not None:
+            self.log_file.unlink(missing_ok=True)
+        if self.sockets is not None:
+            shutil.rmtree(self.sockets, ignore_errors=True)
+
+
+#: where Java and its Python workers meet; else in the temporary folder, for good if Java is killed
+_SOCKETS = "spark.python.unix.domain.socket.dir"
+
+_lock = threading.RLock()
+_owned: list[Owned] = []
+"""The session that lancekit started: one or none."""
+
+
+def spark_session(
+    *,
+    master: str | None = None,
+    remote: str | None = None,
+    memory: str | None = None,
+    config: Mapping[str, object] | None = None,
+) -> SparkSession:
+    """Return the active Spark session, or start a local one.
+
+    A session that is already active, classic or Connect, is used as it is; of the arguments only
+    those are applied to it that may change while it runs, and a warning names the others.
+
+    Parameters
+    ----------
+    master
+        Where a classic session runs; by default on all cores of this machine.
+    remote
+        Where a session over Spark Connect runs: ``"sc://host:port"``, or ``"local[2]"`` for a
+        server in this process.  Without this and ``master``, the environment variable
+        ``SPARK_REMOTE`` counts, as it does for Spark.
+    memory
+        Memory of the Java process, as ``"3g"``; by default 3 GiB or half of the machine's.
+    config
+        Further Spark settings by name; they win over lancekit's own.
+
+    Raises
+    ------
+    JavaNotFoundError
+        There is no Java that Spark can use.
+    SessionError
+        Spark could not be started, the server cannot be reached, the active session is of the
+        other kind or somewhere else, or it does not answer any more.
+
+    Examples
+    --------
+    >>> spark = spark_session(memory="2g")  # doctest: +SKIP
+    >>> spark.range(3).count()  # doctest: +SKIP
+    3
+    >>> stop_spark()  # doctest: +SKIP
+    True
+    >>> spark = spark_session(remote="sc://spark.example:15002")  # doctest: +SKIP
+    """
+    wanted = parse_config(master=master, memory=memory, config=config, remote=remote)
+    # Said by every conversion from pandas; what lancekit uses of it works, and is tested.
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    with _lock:
+        session = active_session()
+        if session is None:
+            session = _start(wanted)
+            try:
+                check_workers(session)
+            except BaseException:
+                stop_spark()
+                raise
+        else:
+            _check_kind(session, wanted)
+            _apply(session, wanted)
+        spark_engine().ready(session)
+        return session
+
+
+def stop_spark(*, wait: float = _END_SECONDS) -> bool:
+    """Stop the session that lancekit started, and its Java process.
+
+    A session that somebody else started is left alone; of a server elsewhere, only the session on
+    it ends.
+
+    Parameters
+    ----------
+    wait
+        How many seconds the Java process gets to end by itself.
+
+    Returns
+    -------
+    bool
+        Whether there was one to stop.
+    """
+    with _lock:
+        if not _owned:
+            return False
+        owned = _owned.pop()
+        if is_connect(owned.session):
+            release(owned.session, alive=owned.alive())
+        elif owned.alive() and _running(owned.session):
+            owned.session.stop()
+        if owned.process is not None:
+            _forget_context()
+            _end_jvm(wait)
+        owned.forget_files()
+        return True
+
+
+def active_session() -> SparkSession | None:
+    """Return the session that Spark itself would use here, if there is one."""
+    if "pyspark.sql" not in sys.modules:
+        # Without a session nobody should wait for PySpark to load.
+        return None
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    if _owned and not _owned[-1].alive():
+        # Its Java process died (out of memory, killed): asking it would wait for an answer.
+        stop_spark()
+    try:
+        return SparkSession.active()
+    except PySparkException:
+        return None
+    except (Py4JError, OSError) as error:
+        raise SessionError(
+            "The active Spark session does not answer any more.",
+            hint="Restart the kernel, or the session where it was started.",
+        ) from error
+
+
+def is_active() -> bool:
+    """Return whether there is a session already; loads nothing to find out."""
+    return active_session() is not None
+
+
+def owned_session() -> Owned | None:
+    """Return the session that lancekit started, while it is active."""
+    with _lock:
+        if _owned and _owned[-1].alive() and _running(_owned[-1].session):
+            return _owned[-1]
+        return None
+
+
+def _running(session: Any) -> bool:
+    """Return whether a session has not been stopped."""
+    if is_connect(session):
+        return not session.is_stopped
+    return session.sparkContext._jsc is not None
+
+
+def _start(wanted: dict[str, str]) -> SparkSession:
+    # A session that was stopped by its own `stop()` leaves its Java process and kind behind.
+    if not stop_spark():
+        _end_jvm()
+    leave_connect_mode()
+    remote = wanted.pop("spark.remote", None)
+    if remote is None and "spark.master" not in wanted and "SPARK_REMOTE" in os.environ:
+        remote = parse_remote(os.environ["SPARK_REMOTE"])
+    if remote is not None:
+        check_packages()
+    if remote is not None and remote.startswith("sc://"):
+        session = join_server(remote)
+        _owned.append(Owned(session))
+        _apply(session, {s.name: s.value for s in SETTINGS if s.advised and s.at_once} | wanted)
+        return session
+    return _start_here(wanted, remote)
+
+
+def _start_here(wanted: Mapping[str, str], remote: str | None) -> SparkSession:
+    """Start a Java process, and in it a classic session or the server of a Connect session."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    java = find_java()
+    master = remote or wanted.get("spark.master") or default_master()
+    local = master.startswith("local")
+    settings = with_archive({**local_settings(master=master, memory=None), **wanted}, java)
+    token = None
+    if remote is not None:
+        settings, token = {**SERVER_SETTINGS, **settings}, str(uuid.uuid4())
+    check_machine(settings, local=local)
+    sweep()
+    log_file, sockets = new_file("spark", ".log"), None
+    if local and _SOCKETS not in settings:
+        sockets = new_folder("sockets")
+        settings = {**settings, _SOCKETS: str(sockets)}
+    try:
+        with _environment(
+            java, local=local, python=settings.get("spark.pyspark.python"), token=token
+        ):
+            gateway = _start_jvm(settings, log_file)
+            conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+            context = SparkContext(conf=conf, gateway=gateway)
+            session = SparkSession(context)
+        if token is not None:
+            session = join_local_server(context, token)
+    except (Py4JError, PySparkException, OSError) as error:
+        _forget_context()
+        _end_jvm()
+        leave_connect_mode()
+        raise SessionError(
+            f"Spark could not be started: {_last_words(log_file) or error}.",
+            hint=f"Check master and config; all that Spark said is in {log_file}.",
+            log_file=str(log_file),
+        ) from error
+    _owned.append(Owned(session, gateway.proc, java, log_file, sockets))
+    return session
+
+
+def _forget_context() -> None:
+    """Make PySpark forget a context whose Java process is gone; a stopped one already is."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+    SparkSession._activeSession = None
+
+
+def _check_kind(session: SparkSession, wanted: dict[str, str]) -> None:
+    """Refuse to give a session of one kind or place to who asked for another."""
+    remote = wanted.pop("spark.remote", None)
+    if is_connect(session):
+        place = remote_of(session)
+        active = f"A Spark Connect session is active ({place})"
+        if remote is not None:
+            same = (
+                remote if remote.startswith("local") else "sc://{}:{}".format(*endpoint_of(remote))
+            )
+            wrong = not (place == same or (place == same[:5] == "local"))
+        else:
+            wrong = "spark.master" in wanted
+    else:
+        active = f"A classic Spark session is active ({session.sparkContext.master})"
+        wrong = remote is not None
+    if wrong:
+        asked = "master" if remote is None else "remote"
+        raise SessionError(
+            f"{active}, and {asked} asks for another: a process has one session at a time.",
+            hint=f"Leave {asked} out to use the active one, or call {_way_to_stop()} first.",
+            active=active,
+        )
+
+
+def _way_to_stop() -> str:
+    return "lancekit.stop_spark()" if owned_session() else "stop() of that session"
+
+
+def _apply(session: SparkSession, wanted: Mapping[str, str]) -> None:
+    fixed = []
+    for name, value in wanted.items():
+        if session.conf.get(name, None) == value:
+            continue
+        if session.conf.isModifiable(name):
+            session.conf.set(name, value)
+        else:
+            fixed.append(name)
+    if fixed:
+        cure = (
+            "call lancekit.stop_spark() first"
+            if owned_session()
+            else "set them where the session is started"
+        )
+        warn(f"the running Spark session keeps its {', '.join(fixed)}: {cure}.")
+
+
+@atexit.register
+def _leave() -> None:
+    # The Java process ends by itself with this one; a session elsewhere would stay.
+    for owned in _owned:
+        if is_connect(owned.session):
+            release(owned.session, alive=owned.process is None)
+        owned.forget_files()

@@ -1,0 +1,186 @@
+"""Each batch of a stream lands once: what ``lancekit.stream_sink`` gives to ``foreachBatch``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from lancekit._commit.rules.exactly_once import BatchMarker
+from lancekit._operations.common.retry import RetryPolicy
+from lancekit._operations.merge.merge_insert import check_clauses, merge_rows
+from lancekit._operations.write import WriteSettings, write_rows
+from lancekit._pipeline.engine.inputs import is_spark_dataframe
+from lancekit._pipeline.merge.plan import MergeClauses
+from lancekit._spark.jobs.client import is_connect
+from lancekit._spark.source import SparkSource
+from lancekit._versions.line import Line, open_line
+from lancekit._versions.listing import latest_snapshot
+from lancekit._versions.references import Reference, resolve
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import (
+    CommitConflictError,
+    DatasetExistsError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    InvalidTypeError,
+)
+from lancekit.options import Options, options
+
+__all__ = ["StreamSink"]
+
+_KEY = "lancekit.stream."
+_QUERY_ID = "sql.streaming.queryId"
+# Set where a Spark Connect server calls the functions of `foreachBatch`: in processes of its own.
+_WORKER = "SPARK_CONNECT_LOCAL_URL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSink:
+    """Writes the batches of one streaming query, each in one commit of its own.
+
+    The newest batch is kept with the rows, in the config of the version that they are in
+    (`lancekit._commit.rules.exactly_once`).  So a batch that Spark gives again, after a crash or a
+    restart, is passed over, whatever other writers and cleanups did meanwhile.
+    """
+
+    uri: str
+    query: str
+    settings: WriteSettings
+    #: never shown: they hold secrets
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
+    branch: str | None = None
+    #: whether rows replace those with the same keys
+    merge: bool = False
+    #: the keys; the primary key if there are none
+    on: tuple[str, ...] = ()
+    #: the options of the process that made the sink: over Connect another one calls it
+    values: Options = field(default_factory=options.current)
+    #: over Connect, the session whose query calls: the batches are in copies of it
+    home: Any = field(default=None, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrive, ({f.name: getattr(self, f.name) for f in fields(self) if f.name != "home"},)
+
+    def __call__(self, frame: Any, batch: int) -> bool:
+        """Write a batch, unless it is there already.
+
+        Parameters
+        ----------
+        frame
+            The rows of the batch.
+        batch
+            Its number.
+
+        Returns
+        -------
+        bool
+            Whether it was written now.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The name belongs to another query, whose batches have the same numbers.
+        LancekitError
+            As those of a write, or of a merge.
+        """
+        if not is_spark_dataframe(frame):
+            raise InvalidTypeError(
+                f"A batch of a stream is a Spark DataFrame, not a {type(frame).__name__}.",
+                hint="Pass the sink to df.writeStream.foreachBatch(sink).",
+            )
+        mark = BatchMarker(key=_KEY + self.query, number=int(batch))
+        callers = _callers(frame, self.home)
+        with options(**asdict(self.values)):
+            line = open_line(self.uri, self.storage_options).on(self.branch)
+            current = _newest(line)
+            if current is not None and self._is_there(mark, callers, current):
+                return False
+            mark = replace(mark, origin=_origin(mark, callers, current))
+            try:
+                self._write(frame, mark, current, line)
+            except DatasetExistsError:  # another writer created it meanwhile
+                return self(frame, batch)
+            except CommitConflictError:
+                if self._is_there(mark, callers, latest_snapshot(line)):
+                    return False  # another run of the query was first
+                raise
+            return True
+
+    def _is_there(self, mark: BatchMarker, callers: frozenset[str], current: Snapshot) -> bool:
+        newest = mark.newest(current.manifest.config)
+        if newest is None:
+            return False
+        if callers and newest.origin and newest.origin not in callers:
+            raise InvalidArgumentError(
+                f"The name {self.query!r} belongs to another streaming query, which wrote its "
+                f"batch {newest.number}: the batches of a new checkpoint count from 0 again.",
+                hint="Give this query a name of its own, or its old checkpoint. To let it start "
+                f"anew under the name: ds.delete_config_keys([{mark.key!r}]).",
+                query=self.query,
+                batch=newest.number,
+            )
+        return newest.number >= mark.number
+
+    def _write(self, frame: Any, mark: BatchMarker, current: Snapshot | None, line: Line) -> None:
+        properties = {
+            **self.settings.properties,
+            f"{_KEY}query": self.query,
+            f"{_KEY}batch": str(mark.number),
+        }
+        settings = replace(self.settings, properties=properties, mark=mark)
+        source = SparkSource.open(frame, None)
+        if current is None or not self.merge:
+            write_rows(source, current or line, settings)
+            return
+        clauses = check_clauses(
+            current.manifest.schema, MergeClauses(on=self.on, matched="update", insert=True)
+        )
+        merge_rows(
+            current,
+            source,
+            clauses,
+            RetryPolicy(),
+            properties=settings.all_properties(),
+            mark=mark,
+        )
+
+
+def _newest(line: Line) -> Snapshot | None:
+    if line.branch is not None:
+        return resolve(line.on(None), Reference(branch=line.branch))
+    try:
+        return latest_snapshot(line)
+    except DatasetNotFoundError:
+        return None
+
+
+def _arrive(values: dict[str, Any]) -> StreamSink:
+    """Return a sink in the process that it was sent to."""
+    if _WORKER not in os.environ:
+        return StreamSink(**values)
+    from pyspark.sql.connect.session import SparkSession
+
+    # Now it is the query's own session; by the first batch a copy will have taken its place.
+    return StreamSink(**values, home=SparkSession.getActiveSession())
+
+
+def _callers(frame: Any, home: Any) -> frozenset[str]:
+    """Return the identities of the streaming queries of which one calls, as far as Spark tells.
+
+    On a classic session that is the one; over Connect they are all that run in the session.
+    """
+    session = frame.sparkSession
+    if is_connect(session):
+        return frozenset() if home is None else frozenset(q.id for q in home.streams.active)
+    found = session.sparkContext.getLocalProperty(_QUERY_ID)
+    return frozenset([found] if found else [])
+
+
+def _origin(mark: BatchMarker, callers: frozenset[str], current: Snapshot | None) -> str:
+    """Return what tells the query from others of its name; what is known of it stays."""
+    if len(callers) == 1:
+        return min(callers)
+    newest = None if current is None else mark.newest(current.manifest.config)
+    return "" if newest is None else newest.origin

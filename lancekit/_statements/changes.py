@@ -1,0 +1,301 @@
+"""UPDATE, DELETE, INSERT: the operations of a handle, and what they would do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import types as pt
+from sqlglot import exp
+
+from lancekit import _arrow_compute as pc
+from lancekit._api.lance_dataset import LanceDataset
+from lancekit._casts.kernels import nearest
+from lancekit._operations.common.results import DeleteResult, MergeResult, UpdateResult
+from lancekit._scan.expressions.unbound import Unbound
+from lancekit._statements.computed import (
+    TRUE,
+    Changes,
+    Step,
+    as_filter,
+    expressible,
+    rows_for,
+    run_changes,
+)
+from lancekit._statements.correlated import check_condition, check_value
+from lancekit._statements.dialect import spelled_tree
+from lancekit._statements.expressions import compile_expression, condition
+from lancekit._statements.filter_syntax import ColumnPath, NotFilterError
+from lancekit._statements.kinds import family
+from lancekit._statements.literals import is_constant, retyped
+from lancekit._statements.meeting import widened
+from lancekit._statements.queries import compile_query, conjuncts
+from lancekit._statements.relations import handle_of, rows_of
+from lancekit._statements.scope import Column, Scope, Seen, matching
+from lancekit._statements.tables import Table
+from lancekit._statements.tree import Expr, Leaf, Select
+
+__all__ = [
+    "delete",
+    "fitting",
+    "insert",
+    "own_column",
+    "path_in",
+    "target_of",
+    "typed",
+    "update",
+]
+
+
+def target_of(tree: Any, scope: Scope) -> tuple[LanceDataset, Seen]:
+    """Return the dataset that a statement changes, and how its expressions see it."""
+    handle = handle_of(tree, scope)
+    table = Table.of(tree.name, handle)
+    columns = tuple(Column(field.name, field.type) for field in table.schema)
+    leaf = Leaf(number=next(scope.text.relations), table=table)
+    return handle, Seen(tree.alias or tree.name, leaf, columns)
+
+
+def update(tree: Any, scope: Scope, *, preview: bool) -> Any:
+    """Run an UPDATE, or explain it."""
+    scope.text.only(tree, "this", "expressions", "where")
+    handle, seen = target_of(tree.this, scope)
+    scope.seen.append(seen)
+    values = dict[str, Expr]()
+    for one in tree.expressions:
+        if not isinstance(one, exp.EQ) or not isinstance(one.this, exp.Column):
+            raise scope.text.fail(one, "SET takes a column, = and its new value:")
+        column = own_column(one.this, seen, scope)
+        if column.name in values:
+            raise scope.text.fail(one, f"column {column.name!r} is set twice:")
+        values[column.name] = fitting(compile_expression(one.expression, scope), column, one, scope)
+    where = _where(tree, scope)
+    found = _as_filters([where, *values.values()], seen, scope)
+    if found is not None:
+        changes: dict[str, str] = dict(zip(values, found[1:], strict=True))
+        only = None if where == TRUE else found[0]
+        return (handle.explain if preview else handle).update(changes, only)
+    for value in values.values():
+        check_value(value, scope.text)
+    done = _computed(handle, seen, values, where, tree, scope, preview=preview)
+    if preview:
+        return done
+    return UpdateResult(
+        num_rows_updated=done.num_updated_rows, columns=tuple(values), **_how_it_went(done)
+    )
+
+
+def delete(tree: Any, scope: Scope, *, preview: bool) -> Any:
+    """Run a DELETE, or explain it."""
+    scope.text.only(tree, "this", "where")
+    handle, seen = target_of(tree.this, scope)
+    scope.seen.append(seen)
+    where = _where(tree, scope)
+    found = _as_filters([where], seen, scope)
+    if found is not None:
+        return (handle.explain if preview else handle).delete(found[0])
+    done = _computed(handle, seen, None, where, tree, scope, preview=preview)
+    if preview:
+        return done
+    return DeleteResult(num_deleted_rows=done.num_deleted_rows, **_how_it_went(done))
+
+
+def _where(tree: Any, scope: Scope) -> Expr:
+    clause = tree.args.get("where")
+    return TRUE if clause is None else condition(clause.this, scope, "WHERE")
+
+
+def _as_filters(exprs: Sequence[Expr], seen: Seen, scope: Scope) -> list[Unbound] | None:
+    """Return conditions and values in the language of filters, ``None`` if it lacks words."""
+    if not all(map(expressible, exprs)):
+        return None
+    try:
+        return [as_filter(expr, scope, path_in(seen)) for expr in exprs]
+    except NotFilterError:
+        return None  # it takes the answer of a query to know
+
+
+def _computed(
+    handle: LanceDataset,
+    seen: Seen,
+    values: Mapping[str, Expr] | None,
+    where: Expr,
+    tree: Any,
+    scope: Scope,
+    *,
+    preview: bool,
+) -> Any:
+    conditions = conjuncts(where)
+    for one in conditions:
+        check_condition(one, scope.text)
+    key = tuple(field.name for field in handle._snapshot.manifest.schema.primary_key)
+    changes = Changes(
+        handle=handle,
+        target=seen,
+        steps=[Step(TRUE, typed(values, seen, tree, scope))],
+        where=conditions,
+        known_by=() if values is not None and {*key} & {*values} else key,
+        rules=(spelled_tree(tree),),
+    )
+    return run_changes(changes, scope, preview=preview)
+
+
+def _how_it_went(done: MergeResult) -> dict[str, Any]:
+    names = ("version", "branch", "attempts", "duration", "engine", "line")
+    return {name: getattr(done, name) for name in names}
+
+
+def path_in(seen: Seen) -> ColumnPath:
+    """Return what tells the paths of a target's columns."""
+
+    def path(expr: Expr) -> tuple[str, ...]:
+        names = {at: name for name, at in seen.relation.used.items()}  # type: ignore[union-attr]
+        return (names[expr.value[1]],)
+
+    return path
+
+
+def own_column(tree: Any, seen: Seen, scope: Scope) -> Column:
+    """Return the column of a target that a name means, which may stand behind the target's."""
+    parts = [part.name for part in tree.parts] if isinstance(tree, exp.Column) else [tree.name]
+    if len(parts) == 2 and parts[0].lower() == seen.alias.lower():
+        del parts[0]
+    names = [column.name for column in seen.columns]
+    found = matching(parts[0], names) if len(parts) == 1 else []
+    if len(found) != 1:
+        raise scope._missing(tree, ".".join(parts), names, "there is no column")
+    return seen.columns[names.index(found[0])]
+
+
+#: which sorts of values become which without a CAST
+_FITS = {("integer", "fraction"), ("integer", "decimal"), ("date", "timestamp")}
+
+
+def fitting(value: Expr, column: Column, tree: Any, scope: Scope) -> Expr:
+    """Return a value for a column of a target; a constant becomes one of its type.
+
+    Raises
+    ------
+    PredicateError
+        It would have to be cut or read to fit.
+    """
+    if is_constant(value) and (found := retyped(value, column.kind)) is not None:
+        return found
+    families = family(value.kind), family(column.kind)
+    alike = families[0] == families[1] != "other" or value.kind == column.kind
+    if alike or families in _FITS or families[0] == "null":
+        return value
+    raise scope.text.fail(
+        tree,
+        f"{value.kind} does not become column {column.name!r} of type {column.kind}:",
+        "Write a CAST, or another value.",
+        column=column.name,
+    )
+
+
+def typed(
+    values: Mapping[str, Expr] | None, seen: Seen, tree: Any, scope: Scope
+) -> dict[str, Expr] | None:
+    """Return values that an engine computes, as those of the columns that they are for.
+
+    Raises
+    ------
+    PredicateError
+        A value does not fit, or digits of it would have to be cut.
+    """
+    if values is None:
+        return None
+    found = dict[str, Expr]()
+    for name, value in values.items():
+        (column,) = (one for one in seen.columns if one.name == name)
+        own: Any = column.kind
+        found[name] = value
+        if family(value.kind) == family(own) == "other" or value.kind == own:
+            continue
+        fitted = fitting(value, column, tree, scope)
+        kind: Any = fitted.kind
+        if family(kind) == family(own) == "decimal" and kind.scale > own.scale:
+            message = f"{kind} has more digits than column {name!r} of type {own}:"
+            raise scope.text.fail(tree, message, "Write a CAST.", column=name)
+        found[name] = widened(fitted, own)
+    return found
+
+
+def insert(tree: Any, scope: Scope, *, preview: bool) -> Any:
+    """Run an INSERT, which gives the new version, or explain it."""
+    scope.text.only(tree, "this", "expression", "by_name", "with_", "overwrite")
+    if tree.args.get("overwrite"):
+        hint = "Use lk.write_dataset(rows, ds, mode='overwrite')."
+        raise scope.text.fail(tree, "INSERT OVERWRITE is not part of these statements:", hint)
+    whole = tree.this if isinstance(tree.this, exp.Schema) else None
+    handle, seen = target_of(tree.this if whole is None else whole.this, scope)
+    columns = list(seen.columns)
+    if whole is not None:
+        columns = [own_column(one, seen, scope) for one in whole.expressions]
+        if len({column.name for column in columns}) < len(columns):
+            raise scope.text.fail(whole.expressions[0], "a column is named twice:")
+    source = tree.expression
+    if tree.args.get("with_") is not None:
+        source.set("with_", tree.args["with_"])
+    if isinstance(source, exp.Values):
+        names, kinds = ([getattr(c, part) for c in columns] for part in ("name", "kind"))
+        rows: Any = _rounded(rows_of(source, scope, names, kinds).source, handle.schema)
+    else:
+        query = compile_query(source, scope)
+        if isinstance(query, Select):
+            _retype(query, columns)
+        if tree.args.get("by_name"):
+            columns = [_named(output.name, seen, source, scope) for output in query.outputs]
+        _check_count([output.expr for output in query.outputs], columns, source, scope)
+        rows = rows_for(query, [column.name for column in columns], scope.text.sql)
+    if preview:
+        return handle.explain.insert(rows)
+    handle.insert(rows)
+    return handle.get_version()
+
+
+def _named(name: str, seen: Seen, tree: Any, scope: Scope) -> Column:
+    names = [column.name for column in seen.columns]
+    found = matching(name, names)
+    if len(found) != 1:
+        raise scope._missing(tree, name, names, "the target has no column")
+    return seen.columns[names.index(found[0])]
+
+
+def _check_count(exprs: Sequence[Expr], columns: Sequence[Column], tree: Any, scope: Scope) -> None:
+    if len(exprs) != len(columns):
+        names = ", ".join(column.name for column in columns[:10])
+        raise scope.text.fail(
+            tree,
+            f"{len(exprs)} values for {len(columns)} columns ({names}):",
+            "Name the columns behind the target's name, or write INSERT INTO ... BY NAME.",
+        )
+
+
+def _rounded(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Round the fractions of VALUES to the floats of the dataset, as an UPDATE does.
+
+    What would become infinite stays, and is refused as a value that does not fit.
+    """
+    for at, field in enumerate(rows.schema):
+        kind = schema.field(field.name).type
+        if pt.is_floating(kind) and pt.is_float64(field.type):
+            found = nearest(rows.column(at), kind)
+            grown = pc.and_(pc.is_inf(found.cast(field.type)), pc.is_finite(rows.column(at)))
+            if not pc.any(grown).as_py():
+                rows = rows.set_column(at, field.with_type(kind), found)
+    return rows
+
+
+def _retype(query: Select, columns: Sequence[Column]) -> None:
+    """Make constants of a query what their columns are."""
+    pairs = zip(query.outputs, columns, strict=False)
+    found = [
+        replace(output, expr=retyped(output.expr, column.kind) or output.expr)
+        if is_constant(output.expr)
+        else output
+        for output, column in pairs
+    ]
+    query.outputs = (*found, *query.outputs[len(found) :])

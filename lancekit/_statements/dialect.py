@@ -1,0 +1,182 @@
+"""The dialect of statements: sqlglot's Spark, with branches, RESTORE and OPTIMIZE.
+
+Imported only when a statement is parsed, because sqlglot takes a tenth of a second to load.  Text
+goes in single quotes, as in filters a quote doubled and no backslashes; names go in backticks.
+Functions come out by their own names: what each means is said in `functions`, not by sqlglot.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokens import TokenType
+
+from lancekit._scan.expressions.error_position import failure
+from lancekit._statements.scope import mark_starts, misplaced, unclosed
+
+__all__ = [
+    "BEGINNINGS",
+    "STATEMENTS",
+    "Optimize",
+    "Restore",
+    "asked_names",
+    "branch_of",
+    "is_path",
+    "parse_statements",
+    "spelled_tree",
+]
+
+#: what statements there are, for who wrote another
+STATEMENTS = (
+    "There are SELECT, INSERT INTO, UPDATE, DELETE, MERGE INTO, ALTER TABLE, RESTORE, OPTIMIZE and "
+    "DESCRIBE HISTORY."
+)
+#: the words that they begin with
+BEGINNINGS = {"SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "INSERT", "UPDATE", "DELETE"}
+BEGINNINGS |= {"MERGE", "ALTER", "RESTORE", "OPTIMIZE", "DESCRIBE", "DESC"}
+_BRANCH, _PATH = "branch", "path"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Restore(exp.Expression):  # type: ignore[misc]  # sqlglot is untyped here
+    """``RESTORE [TABLE] name TO VERSION AS OF ...``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
+class Optimize(exp.Expression):  # type: ignore[misc]  # as above
+    """``OPTIMIZE [TABLE] name``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
+def branch_of(table: Any) -> str | None:
+    """Return the branch that stands behind a table's name and ``@``."""
+    found: str | None = table.meta.get(_BRANCH)
+    return found
+
+
+def is_path(table: Any) -> bool:
+    """Tell whether a table was given as a path in quotes."""
+    return bool(table.meta.get(_PATH))
+
+
+class _Statements(Spark):  # type: ignore[misc]  # as above
+    class Tokenizer(Spark.Tokenizer):  # type: ignore[misc]  # as above
+        QUOTES: ClassVar[list[Any]] = ["'"]
+        IDENTIFIERS: ClassVar[list[Any]] = ["`", '"']  # the latter is refused, with its place
+        STRING_ESCAPES: ClassVar[list[str]] = ["'"]
+        IDENTIFIER_ESCAPES: ClassVar[list[str]] = ["`"]
+        HEX_STRINGS: ClassVar[list[Any]] = [("x'", "'"), ("X'", "'")]
+        RAW_STRINGS: ClassVar[list[Any]] = []
+        BYTE_STRINGS: ClassVar[list[Any]] = []
+        KEYWORDS: ClassVar[dict[str, Any]] = {
+            word: kind
+            for word, kind in Spark.Tokenizer.KEYWORDS.items()
+            if kind is not TokenType.COMMAND
+        }
+
+    class Parser(Spark.Parser):  # type: ignore[misc]  # as above
+        STRICT_CAST = True
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: Spark.Parser.FUNCTION_PARSERS[name] for name in ("CAST", "EXTRACT")
+        }
+        NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+        NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            "CASE": Spark.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]
+        }
+
+        def _parse_statement(self) -> Any:
+            if self._match_text_seq("RESTORE"):
+                self._match(TokenType.TABLE)
+                table = self._parse_table_parts()
+                if not self._match_text_seq("TO"):
+                    self.raise_error("Expected TO VERSION or TO TIMESTAMP")
+                if not (version := self._parse_version()) and self._match_text_seq("VERSION"):
+                    version = exp.Version(
+                        this="VERSION", kind="AS OF", expression=self._parse_primary()
+                    )
+                table.set("version", version)
+                return self.expression(Restore(this=table))
+            if self._match_text_seq("OPTIMIZE"):
+                self._match(TokenType.TABLE)
+                return self.expression(Optimize(this=self._parse_table_parts()))
+            return super()._parse_statement()
+
+        def _parse_parameter(self) -> Any:
+            begin = self._prev.start
+            found = super()._parse_parameter()
+            found.meta["start"] = begin
+            return found
+
+        def _parse_table_parts(self, *args: Any, fast: bool = False, **kwargs: Any) -> Any:
+            if fast:
+                return None  # the quick way passes our own parts by
+            quoted = self._curr is not None and self._curr.token_type is TokenType.STRING
+            table = super()._parse_table_parts(*args, **kwargs)
+            if quoted:
+                table.meta[_PATH] = True
+            if self._match(TokenType.PARAMETER):
+                part = self._parse_id_var(any_token=True) or self._parse_string_as_identifier()
+                if part is None:
+                    self.raise_error("Expected the name of a branch behind @")
+                table.meta[_BRANCH] = part.name
+            return table
+
+
+def asked_names(tree: Any) -> frozenset[str]:
+    """Return the names, in lower case, that a statement has for tables and parameters."""
+    return frozenset(one.name.lower() for one in tree.find_all(exp.Table, exp.Parameter))
+
+
+def spelled_tree(tree: Any) -> str:
+    """Return a piece of a statement as text, about as it was written."""
+    text: str = tree.sql(_Statements, normalize_functions=False)
+    return text
+
+
+def parse_statements(text: str) -> list[Any]:
+    """Parse the statements of a text, which semicolons divide.
+
+    Raises
+    ------
+    PredicateError
+        The text does not parse; ``context`` has the place, as for filters.
+    """
+    if alone := _SURROGATE.search(text):
+        code = f"U+{ord(alone[0]):04X}"
+        raise failure(text, f"{code} is half of a character, and no text has one:", alone.start())
+    dialect = Dialect.get_or_raise(_Statements)
+    try:
+        pieces = dialect.tokenize(text)
+    except TokenError:
+        raise failure(text, "a quote or comment is not closed:", unclosed(text)) from None
+    begins = True
+    for piece in pieces:
+        if begins and piece.token_type is not TokenType.SEMICOLON:
+            word = piece.text.upper()
+            if word not in BEGINNINGS:
+                raise failure(text, f"there is no statement {word!r}:", piece.start, STATEMENTS)
+        begins = piece.token_type is TokenType.SEMICOLON
+        if piece.token_type is TokenType.IDENTIFIER and text[piece.start] == '"':
+            raise failure(
+                text,
+                "double quotes are names elsewhere and text in filters, and neither here:",
+                piece.start,
+                f"Write `{piece.text}` for a name, '{piece.text}' for text.",
+            )
+    try:
+        trees = [tree for tree in dialect.parse(text) if not isinstance(tree, exp.Semicolon | None)]
+    except ParseError as error:
+        raise misplaced(text, error) from None  # its words are about a parser's insides
+    except RecursionError:
+        raise failure(text, "the statement is nested too deeply:", 0) from None
+    for tree in trees:
+        mark_starts(tree, 0)
+    return trees

@@ -1,0 +1,172 @@
+"""Conditions and values in the language of filters: what scans, deletes, updates and merges take.
+
+They are built as syntax (`lancekit._scan.expressions.syntax`), which has the types spelled out, and
+nothing that a user wrote but names and constants; it is written as text for messages alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from lancekit._scan.expressions.chains import with_lists
+from lancekit._scan.expressions.literals import negated, number
+from lancekit._scan.expressions.parser import parse
+from lancekit._scan.expressions.syntax import Listed, Syntax, TypeName
+from lancekit._scan.expressions.syntax_text import written
+from lancekit._scan.expressions.unbound import Unbound
+from lancekit._statements.emit import filled
+from lancekit._statements.functions import FUNCTIONS, OPERATORS
+from lancekit._statements.kinds import family
+from lancekit._statements.literals import spelled
+from lancekit._statements.tree import Expr
+
+__all__ = ["ColumnPath", "NotFilterError", "all_true", "unbound"]
+
+#: tells the path of a column: its name, behind ``source`` or ``target`` in a merge
+ColumnPath: TypeAlias = Callable[[Expr], tuple[str, ...]]
+
+_TYPES: Mapping[pa.DataType, TypeName] = {
+    pa.bool_(): TypeName("boolean", (), "boolean"),
+    pa.int8(): TypeName("tinyint", (), "tinyint"),
+    pa.int16(): TypeName("smallint", (), "smallint"),
+    pa.int32(): TypeName("int", (), "int"),
+    pa.int64(): TypeName("bigint", (), "bigint"),
+    pa.float32(): TypeName("float", (), "float"),
+    pa.float64(): TypeName("double", (), "double"),
+    pa.string(): TypeName("string", (), "string"),
+    pa.date32(): TypeName("date", (), "date"),
+    pa.timestamp("us"): TypeName("timestamp", ("6",), "timestamp(6)"),
+}
+
+
+class NotFilterError(Exception):
+    """An expression that filters have no words for; `expr` is the part."""
+
+    def __init__(self, expr: Expr) -> None:
+        super().__init__(expr.op)
+        self.expr = expr
+
+
+def unbound(expr: Expr, column: ColumnPath) -> Unbound:
+    """Return an expression in the language of filters.
+
+    Parameters
+    ----------
+    expr
+        The expression.
+    column
+        Tells the paths of columns.
+
+    Raises
+    ------
+    NotFilterError
+        The language has nothing like a part of it.
+    """
+    return written(_syntax(expr, column))
+
+
+def all_true(conditions: Sequence[Unbound]) -> Unbound:
+    """Return the condition that all of some hold."""
+    return written(_chain("AND", [one.tree for one in conditions]))
+
+
+def _syntax(expr: Expr, column: ColumnPath) -> Syntax:
+    match expr.op:
+        case "literal":
+            return _constant(expr)
+        case "column":
+            return Syntax("column", value=column(expr))
+        case "field":
+            if expr.args[0].op not in ("column", "field"):
+                raise NotFilterError(expr)
+            whole = _syntax(expr.args[0], column)
+            return replace(whole, value=(*whole.value, expr.value))
+    args = [_syntax(arg, column) for arg in expr.args]
+    match expr.op:
+        case "and" | "or":
+            return _chain(expr.op.upper(), args)
+        case "in":
+            return _among(*args)
+        case "cast":
+            return Syntax("CAST", (args[0],), _cast_to(expr))
+    function = OPERATORS.get(expr.op) or FUNCTIONS.get(expr.op)
+    if function is None or function.filter is None:
+        raise NotFilterError(expr)
+    form, names = _form(function.filter, len(args))
+    return _filled(form, dict(zip(names, args, strict=True)))
+
+
+def _chain(kind: str, parts: Sequence[Syntax]) -> Syntax:
+    """Return what is joined by AND, or by OR, as one piece, as the parser does."""
+    flat = [one for part in parts for one in (part.parts if part.kind == kind else (part,))]
+    found = with_lists(kind, flat)
+    return Syntax(kind, tuple(found)) if len(found) > 1 else found[0]
+
+
+def _among(whole: Syntax, *items: Syntax) -> Syntax:
+    if all(item.kind == "literal" and not isinstance(item.value, bool | bytes) for item in items):
+        values = [item.value for item in items]
+        return Syntax("IN", (whole,), Listed(values, [0] * len(values)))
+    return Syntax("IN", (whole, *items))
+
+
+@lru_cache(maxsize=256)
+def _form(text: str, count: int) -> tuple[Syntax, list[tuple[str]]]:
+    """Return the syntax of a function over columns in the place of its arguments, and these."""
+    names = [f"argument{at}" for at in range(count)]
+    return parse(filled(text, names)), [(name,) for name in names]
+
+
+def _filled(form: Syntax, args: Mapping[tuple[str], Syntax]) -> Syntax:
+    if form.kind == "column":
+        return args[form.value]
+    return replace(form, parts=tuple(_filled(part, args) for part in form.parts))
+
+
+def _cast_to(expr: Expr) -> TypeName:
+    kind: Any = expr.kind
+    pair = family(expr.args[0].kind), family(kind)
+    if pair in _UNLIKE or (kind not in _TYPES and pair[1] != "decimal"):
+        raise NotFilterError(expr)
+    if pair[1] != "decimal":
+        return _TYPES[kind]
+    text = f"decimal({kind.precision}, {kind.scale})"
+    return TypeName("decimal", (str(kind.precision), str(kind.scale)), text)
+
+
+#: casts that filters do in their own way
+_UNLIKE = {("condition", "text"), ("integer", "condition"), ("decimal", "decimal")}
+
+
+def _constant(expr: Expr) -> Syntax:
+    value = expr.value
+    if value is None:
+        null = Syntax("literal")
+        return Syntax("CAST", (null,), _TYPES[expr.kind]) if expr.kind in _TYPES else null
+    match family(expr.kind):
+        case "text":
+            return Syntax("literal", value=str(value))
+        case "bytes":
+            return Syntax("literal", value=value)
+        case "condition":
+            return Syntax("literal", value=bool(value))
+        case "date":
+            return _moment(expr, "date")
+        case "timestamp" | "instant":
+            return _moment(expr, "timestamp")
+    text = spelled(expr)
+    if text.strip("-")[0] not in "0123456789":
+        raise NotFilterError(expr)  # infinities and NaN
+    found = number(text.lstrip("-"))
+    literal = Syntax("literal", value=negated(found) if text.startswith("-") else found)
+    is_whole = family(expr.kind) == "fraction" and text[-2:] == ".0"
+    return Syntax("CAST", (literal,), _TYPES[pa.float64()]) if is_whole else literal
+
+
+def _moment(expr: Expr, name: str) -> Syntax:
+    return Syntax("CAST", (Syntax("literal", value=spelled(expr)),), TypeName(name, (), name))

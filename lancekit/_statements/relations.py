@@ -1,0 +1,181 @@
+"""Tables as a statement names them: a name or a path, a branch, a version or a time."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyarrow import types as pt
+from sqlglot import exp
+
+from lancekit._api.lance_dataset import LanceDataset
+from lancekit._api.open import dataset
+from lancekit._checked import is_whole
+from lancekit._statements.dialect import branch_of, is_path
+from lancekit._statements.expressions import compile_expression, parameter
+from lancekit._statements.literals import is_constant, number, retyped
+from lancekit._statements.meeting import meet
+from lancekit._statements.scope import Scope
+from lancekit._statements.tables import Table
+from lancekit._statements.tree import Expr
+from lancekit.errors import InvalidTypeError
+
+if TYPE_CHECKING:
+    from lancekit._operations.mem_wal.reader.sources import ReadSet
+
+__all__ = ["handle_of", "rows_of", "table_of", "version_of"]
+
+_NO_DATASET = "Rows become one by lk.write_dataset(rows, place)."
+_HINT = "Write a number, a tag in quotes, or TIMESTAMP AS OF '2026-03-01 12:00:00+00:00'."
+
+
+def table_of(tree: Any, scope: Scope) -> Table:
+    """Return the table that a FROM names, at its branch and version.
+
+    Raises
+    ------
+    PredicateError
+        There is nothing of that name, or it has no versions.
+    DatasetNotFoundError, VersionNotFoundError, TagNotFoundError, BranchNotFoundError
+        There is no such place, version, tag or branch.
+    """
+    scope.text.only(tree, "this", "db", "catalog", "alias", "version")
+    source = _source(tree, scope)
+    at = scope.text.at if isinstance(source, LanceDataset) else None
+    with_shards = scope.text.reads_shards(tree.name)
+    if with_shards and tree.args.get("version") is not None:
+        raise scope.text.fail(
+            tree,
+            "a version has no rows of shards, and include_mem_wal asks for these:",
+            "Name the tables to be read with their shards: include_mem_wal=['a table'].",
+        )
+    if at is not None or branch_of(tree) is not None or tree.args.get("version") is not None:
+        if not isinstance(source, LanceDataset):
+            raise scope.text.fail(tree, f"{tree.name!r} is no dataset, and has no versions:")
+        source = version_of(source, tree, scope)
+    if with_shards and isinstance(source, LanceDataset):
+        return Table.with_shards(tree.name, source, _read_set(source, scope))
+    try:
+        return Table.of(tree.name, source)
+    except InvalidTypeError as error:
+        raise scope.text.fail(tree, f"{tree.name!r} holds no rows: {error.message}") from error
+
+
+def _read_set(source: LanceDataset, scope: Scope) -> ReadSet:
+    """Return the newest version of a dataset and the rows of its shards, once a statement."""
+    from lancekit._operations.mem_wal.reader.sources import newest_read_set
+
+    source._check_shards()
+    known = scope.text.read_sets
+    place = source._line.store.uri
+    if place not in known:
+        known[place] = newest_read_set(source._line)
+    return known[place]
+
+
+def handle_of(tree: Any, scope: Scope) -> LanceDataset:
+    """Return the handle of a dataset that a statement is to change: a variable's own moves.
+
+    Raises
+    ------
+    PredicateError
+        It is no dataset, or a version of one, which cannot change.
+    """
+    scope.text.only(tree, "this", "db", "catalog", "alias")
+    source = _source(tree, scope)
+    if not isinstance(source, LanceDataset):
+        raise scope.text.fail(tree, f"{tree.name!r} is no dataset:", _NO_DATASET)
+    branch = branch_of(tree)
+    return source if branch is None else source.checkout_version((branch, None))
+
+
+def version_of(source: LanceDataset, tree: Any, scope: Scope) -> LanceDataset:
+    """Return a handle at the branch and the version that stand behind a table's name."""
+    branch, version = branch_of(tree), tree.args.get("version")
+    if branch is not None:
+        source = source.checkout_version((branch, None))
+    if version is None:
+        return source if scope.text.at is None else source.at(scope.text.at)
+    value = _plain(version.expression, scope)
+    if str(version.this).upper() == "TIMESTAMP":
+        if not isinstance(value, str | dt.datetime | dt.timedelta):
+            raise scope.text.fail(version, "TIMESTAMP AS OF takes a time:", _HINT)
+        return source.at(asof=value)
+    if isinstance(value, str) or (is_whole(value) and value >= 0):
+        return source.at(value)
+    raise scope.text.fail(version, "VERSION AS OF takes a version or a tag:", _HINT)
+
+
+def _plain(tree: Any, scope: Scope) -> Any:
+    if isinstance(tree, exp.Parameter):
+        return parameter(tree, scope)
+    if isinstance(tree, exp.Literal):
+        return tree.this if tree.is_string else number(tree.this)
+    raise scope.text.fail(tree, "this is no version:", _HINT)
+
+
+def _source(tree: Any, scope: Scope) -> Any:
+    names = scope.text.names
+    if is_path(tree):
+        return dataset(tree.name)
+    if not isinstance(tree.this, exp.Identifier):
+        raise scope.text.fail(tree, "functions are no tables of these statements:")
+    if tree.args.get("db"):
+        raise scope.text.fail(
+            tree, "a name with a point is no table:", "Put a path in quotes, a name in backticks."
+        )
+    found = names.find(tree.name)
+    if found is None:
+        known = names.known()
+        hint = "Pass it by name, register it (lk.register), or put a path in quotes."
+        more = f" There is {', '.join(known[:10])}." if known else ""
+        raise scope.text.fail(tree, f"there is no table {tree.name!r}:", hint + more)
+    return found if not _is_place(found) else dataset(found)
+
+
+def _is_place(value: Any) -> bool:
+    return isinstance(value, str) or hasattr(value, "__fspath__")
+
+
+def _array(values: Sequence[Expr]) -> pa.Array:
+    """Return constants of one type as an array; fractions are kept as decimals until here."""
+    kind = values[0].kind
+    plain = [one.value for one in values]
+    if pt.is_floating(kind):
+        plain = [None if value is None else float(value) for value in plain]
+    return pa.array(plain, kind)
+
+
+def rows_of(
+    tree: Any, scope: Scope, names: Sequence[str] = (), kinds: Sequence[pa.DataType] = ()
+) -> Table:
+    """Return the rows of VALUES, which are constants, as a table; of some types, if they fit them.
+
+    Raises
+    ------
+    PredicateError
+        A value is no constant, or rows have different numbers of them.
+    """
+    scope.text.only(tree, "expressions", "alias")
+    rows = [one.expressions if isinstance(one, exp.Tuple) else [one] for one in tree.expressions]
+    width = len(rows[0])
+    names = names or [f"col{at + 1}" for at in range(width)]
+    if len(names) != width:
+        many = f"VALUES gives {width}, and there are {len(names)} columns to fill:"
+        raise scope.text.fail(tree, many)
+    if any(len(row) != width for row in rows):
+        raise scope.text.fail(tree, "the rows of VALUES have different numbers of columns:")
+    columns = list[pa.Array]()
+    for at in range(width):
+        values = [compile_expression(row[at], scope) for row in rows]
+        for value in values:
+            if not is_constant(value):
+                raise scope.text.fail(value, "VALUES takes constants:", "Write SELECT ... instead.")
+        given = [retyped(value, kinds[at]) for value in values] if kinds else []
+        met = [one for one in given if one is not None]
+        if len(met) < len(values):
+            met = meet(values, "VALUES", tree, scope)
+        columns.append(_array(met))
+    return Table.of("values", pa.table(columns, names=list(names)))

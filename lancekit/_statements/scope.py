@@ -1,0 +1,281 @@
+"""What the names of a query mean, where they stand; and the errors that point at places."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot.errors import ParseError
+
+from lancekit._scan.expressions.error_position import failure
+from lancekit._statements.tables import Names, WithShards
+from lancekit._statements.tree import Expr, Leaf, Query, Relation
+from lancekit.errors import PredicateError
+
+if TYPE_CHECKING:
+    from lancekit._operations.mem_wal.reader.sources import ReadSet
+
+__all__ = [
+    "Column",
+    "Scope",
+    "Seen",
+    "Text",
+    "mark_starts",
+    "matching",
+    "misplaced",
+    "start_of",
+    "unclosed",
+]
+
+#: clauses whose name in the parser's tree is not the keyword in capitals
+_CLAUSES = {
+    "cluster": "CLUSTER BY",
+    "conflict": "ON CONFLICT",
+    "connect": "CONNECT BY",
+    "distribute": "DISTRIBUTE BY",
+    "group": "GROUP BY",
+    "joins": "JOIN",
+    "laterals": "LATERAL",
+    "locks": "FOR UPDATE",
+    "match": "MATCH_RECOGNIZE",
+    "order": "ORDER BY",
+    "ordinality": "WITH ORDINALITY",
+    "pivots": "PIVOT",
+    "sample": "TABLESAMPLE",
+    "sort": "SORT BY",
+    "spec": "a window frame (ROWS, RANGE, GROUPS)",
+    "version": "VERSION AS OF",
+    "windows": "WINDOW",
+}
+_HINTS = {
+    "spec": "Leave the frame out: it ends at the current row if OVER has an ORDER BY, and is the "
+    "whole partition if not.",
+    "windows": "Write each window behind its OVER: sum(x) OVER (PARTITION BY y).",
+}
+
+
+@dataclass(slots=True)
+class Text:
+    """A statement's text, what was given with it, and what its parts share.
+
+    `query` compiles a subquery; `relations` counts them; `at` is the version at which datasets are
+    read whose version the text does not say; `with_shards` says which tables are read together with
+    their shards, and `read_sets` holds the shards' rows by table, so that all relations of a
+    statement read the same rows.
+    """
+
+    sql: str
+    names: Names
+    query: Callable[[Any, Scope], Query]
+    relations: Any = field(default_factory=lambda: count(0))
+    at: int | str | None = None
+    with_shards: WithShards = False
+    read_sets: dict[str, ReadSet] = field(default_factory=dict)
+
+    def reads_shards(self, name: str) -> bool:
+        """Tell whether a table is read together with its shards."""
+        if isinstance(self.with_shards, bool):
+            return self.with_shards
+        return name.lower() in self.with_shards
+
+    def fail(self, place: Any, message: str, hint: str = "", **context: Any) -> PredicateError:
+        """Return the error of a piece of the text, given by its tree, expression or place."""
+        if isinstance(place, Expr):
+            place = place.place
+        elif not isinstance(place, int):
+            place = start_of(place)
+        return failure(self.sql, message, place, hint, **context)
+
+    def only(self, tree: Any, *looked_at: str) -> None:
+        """Refuse what stands in a tree and nobody looks at: it must not be dropped in silence."""
+        for name, value in tree.args.items():
+            if value and name not in looked_at:
+                place = value[0] if isinstance(value, list) else value
+                known = start_of(place) if hasattr(place, "args") else 0
+                what = _CLAUSES.get(name, name.strip("_").replace("_", " ").upper())
+                # a part begins where the tree does, or behind that; of some no place is known
+                raise self.fail(
+                    max(known, start_of(tree)),
+                    f"{what} is not part of these statements:",
+                    _HINTS.get(name, ""),
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column that a name can mean."""
+
+    name: str
+    kind: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A relation as its query sees it."""
+
+    alias: str
+    relation: Relation
+    columns: tuple[Column, ...]
+
+    def expr(self, column: Column, place: int) -> Expr:
+        """Return the column as an expression, and note that it is read."""
+        if isinstance(self.relation, Leaf):
+            at = self.relation.used.setdefault(column.name, len(self.relation.used))
+        else:
+            at = self.columns.index(column)
+        return Expr("column", (), column.kind, (self.relation.number, at), place)
+
+
+def matching(name: str, names: Sequence[str]) -> list[str]:
+    """Return the names that a name means: itself, else those that differ from it in case."""
+    if name in names:
+        return [name]
+    return [one for one in names if one.lower() == name.lower()]
+
+
+@dataclass(slots=True)
+class Scope:
+    """The relations of a query, those of the queries around it, and its common tables."""
+
+    text: Text
+    parent: Scope | None = None
+    seen: list[Seen] = field(default_factory=list)
+    common: Mapping[str, Any] = field(default_factory=dict)
+    #: columns that USING made of two, by their names
+    merged: dict[str, Expr] = field(default_factory=dict)
+    #: outputs by their names, which stand for themselves where there is no such column
+    aliases: Mapping[str, Expr] = field(default_factory=dict)
+    #: whether aggregates, and windows, may stand here
+    aggregates: bool = False
+    windows: bool = False
+
+    def column(self, tree: Any) -> tuple[Expr, list[Any]]:
+        """Return the column that a name means, and the parts of the name behind it."""
+        parts = list(tree.parts)
+        scope: Scope | None = self
+        while scope is not None:
+            if found := scope._own(tree, parts):
+                return found
+            scope = scope.parent
+        raise self._unknown(parts)
+
+    def _own(self, tree: Any, parts: Sequence[Any]) -> tuple[Expr, list[Any]] | None:
+        place = start_of(tree)
+        first = parts[0].name
+        if len(parts) > 1:
+            tables = [one for one in self.seen if one.alias in matching(first, self._aliases())]
+            if len(tables) > 1:
+                raise self.text.fail(tree, f"there is more than one table {first!r}.")
+            if tables:
+                (table,) = tables
+                return self._in(table, parts[1]), list(parts[2:])
+        merged = matching(first, list(self.merged))
+        if len(merged) == 1:
+            return self.merged[merged[0]], list(parts[1:])
+        found = [
+            (table, column)
+            for table in self.seen
+            for column in table.columns
+            if column.name == first
+        ] or [
+            (table, column)
+            for table in self.seen
+            for column in table.columns
+            if column.name.lower() == first.lower()
+        ]
+        if len(found) > 1:
+            where = " and ".join(f"`{table.alias}`.`{column.name}`" for table, column in found[:4])
+            raise self.text.fail(
+                tree, f"{first!r} may be each of {where}.", "Name the table, too.", column=first
+            )
+        if not found:
+            alias = matching(first, list(self.aliases)) if len(parts) == 1 else []
+            return (self.aliases[alias[0]], []) if len(alias) == 1 else None
+        ((table, column),) = found
+        return table.expr(column, place), list(parts[1:])
+
+    def _aliases(self) -> list[str]:
+        return [one.alias for one in self.seen]
+
+    def _in(self, table: Seen, part: Any) -> Expr:
+        names = [column.name for column in table.columns]
+        found = matching(part.name, names)
+        if len(found) != 1:
+            raise self._missing(part, part.name, found or names, f"{table.alias!r} has no column")
+        return table.expr(table.columns[names.index(found[0])], start_of(part))
+
+    def _unknown(self, parts: Sequence[Any]) -> PredicateError:
+        scope: Scope | None = self
+        names = list[str]()
+        while scope is not None:
+            names += [column.name for table in scope.seen for column in table.columns]
+            names += scope._aliases() if len(parts) > 1 else []
+            scope = scope.parent
+        what = "there is no table or column" if len(parts) > 1 else "there is no column"
+        return self._missing(parts[0], parts[0].name, names, what)
+
+    def _missing(self, tree: Any, name: str, names: Sequence[str], what: str) -> PredicateError:
+        close = matching(name, names) or difflib.get_close_matches(name, names, 3, 0.6)
+        hint = f"Did you mean {' or '.join(f'`{one}`' for one in dict.fromkeys(close))}?"
+        return self.text.fail(tree, f"{what} {name!r}:", hint if close else "", column=name)
+
+
+# ---- where pieces of a statement stand in its text, as sqlglot tells it
+
+#: in what sqlglot keeps beside a node
+_START = "first"
+
+
+def start_of(tree: Any) -> int:
+    """Return the offset in the text of an expression's first piece, 0 if it is not known."""
+    return int(tree.meta.get(_START, 0))
+
+
+def mark_starts(tree: Any, begin: int) -> None:
+    """Note of each piece of a tree where it begins, in one pass: pieces may lie very deep."""
+    for node in reversed(list(tree.walk())):
+        known = [
+            place
+            for child in node.iter_expressions()
+            if (place := child.meta.get(_START)) is not None
+        ]
+        if (own := node.meta.get("start")) is not None:
+            known.append(own + begin)
+        if known:
+            node.meta[_START] = min(known)
+
+
+def misplaced(sql: str, error: ParseError) -> PredicateError:
+    """Return the error of a text that does not parse, at the place that sqlglot tells."""
+    details = error.errors[0] if error.errors else {}
+    text = details.get("highlight") or ""
+    unexpected = "Unexpected token" in (details.get("description") or "")
+    lines = sql.split("\n")
+    # the column is that of the last character of the piece
+    line, last = details.get("line") or 1, details.get("col") or 1
+    end = min(len(sql), sum(len(x) + 1 for x in lines[: line - 1]) + last)
+    begin = max(0, end - len(text)) if text else end
+    fault = f"{text!r} was not expected" if unexpected else f"something is missing after {text!r}"
+    what = f"the expression does not parse, {fault}:"
+    hint = "Names with spaces or capitals go in backticks, text in single quotes."
+    return failure(sql, what, begin if unexpected else end, hint)
+
+
+_CLOSED = re.compile(
+    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|/\*.*?\*/|--[^\n]*|[^'"`]""", re.S
+)
+
+
+def unclosed(sql: str) -> int:
+    """Return where the quote or comment begins that has no end."""
+    position = 0
+    while found := _CLOSED.match(sql, position):
+        if sql.startswith("/*", position) and not found[0].endswith("*/"):
+            break
+        position = found.end()
+    return position

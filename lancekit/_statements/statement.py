@@ -1,0 +1,90 @@
+"""One statement: which operation it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from lancekit._lazy import loaded
+from lancekit._statements.dialect import STATEMENTS, Optimize, Restore
+from lancekit._statements.pushdown import limited
+from lancekit._statements.queries import compile_query
+from lancekit._statements.scope import Scope, Text
+from lancekit._statements.select import run_query
+from lancekit._statements.tables import Names, WithShards
+
+__all__ = ["check_preview", "run_statement"]
+
+#: the functions of statements that are no queries
+_STATEMENTS: Mapping[type, str] = {
+    exp.Update: "changes.update",
+    exp.Delete: "changes.delete",
+    exp.Insert: "changes.insert",
+    exp.Merge: "merging.merge",
+    exp.Alter: "upkeep.alter",
+    exp.Describe: "upkeep.history",
+    Restore: "upkeep.restore",
+    Optimize: "upkeep.optimize",
+}
+
+
+def check_preview(trees: Sequence[Any], sql: str) -> None:
+    """Refuse to preview a change behind another, which would be there by then.
+
+    Raises
+    ------
+    PredicateError
+        Two of the statements change something.
+    """
+    changes = [tree for tree in trees if not isinstance(tree, exp.Query | exp.Describe)]
+    if len(changes) > 1:
+        raise Text(sql, Names(), compile_query).fail(
+            changes[1],
+            "a preview is of one change, and this is another:",
+            "Preview it when the first was made: it may change what the first leaves.",
+        )
+
+
+def run_statement(
+    tree: Any,
+    sql: str,
+    names: Names,
+    *,
+    preview: bool,
+    limit: int | None = None,
+    at: int | str | None = None,
+    with_shards: WithShards = False,
+) -> Any:
+    """Run a statement, or tell what it would do; return its result.
+
+    ``limit`` and ``at`` as in `run_statements`; ``with_shards`` says which tables are read together
+    with their shards.
+
+    Raises
+    ------
+    PredicateError
+        There is no such statement, or it does not fit its tables.
+    """
+    text = Text(sql, names, compile_query, at=at, with_shards=with_shards)
+    scope = Scope(text)
+    if isinstance(tree, exp.Query):
+        return run_query(limited(compile_query(tree, scope), limit), sql)  # it changes nothing
+    given = {
+        "a limit": limit is not None,
+        "a version to read": at is not None,
+        "include_mem_wal": bool(with_shards),
+    }
+    if what := next((name for name, is_given in given.items() if is_given), None):
+        hint = "Leave it out."
+        if with_shards:
+            hint += (
+                " The statement changes no rows that wait in write-ahead logs: to have them in the "
+                "table first, call ds.merge_mem_wal(flush=True)."
+            )
+        raise text.fail(tree, f"{what} was given, which is for queries:", hint)
+    run = _STATEMENTS.get(type(tree))
+    if run is None:
+        raise text.fail(tree, "there is no such statement:", STATEMENTS)
+    return loaded(f"_statements.{run}")(tree, scope, preview=preview)

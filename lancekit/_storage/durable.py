@@ -1,0 +1,312 @@
+"""Writing files on a local disk so that a crash or a full disk leaves old bytes or new, never half.
+
+The order matters: a file's bytes are flushed before its final name exists, and the name is flushed
+(by flushing its folder) before the call returns.  A commit can therefore rely on every file that
+its manifest names.  ``fsync=False`` leaves the flushing out and keeps the atomicity.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import BinaryIO
+
+from lancekit._storage.base import Bytes, temporary_name
+from lancekit._storage.folders import flush_folder, opened, opened_for
+from lancekit._storage.regular import reading, writing
+from lancekit.errors import StorageError
+
+__all__ = [
+    "FileSink",
+    "ReplacingSink",
+    "link_file",
+    "link_if_absent",
+    "replace_file",
+    "write_over",
+]
+
+#: small pieces are written together; large ones as they are, past the buffer
+BUFFER_BYTES = 1 << 16
+
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+IN_PLACE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+#: opens a file that has no name yet; Linux has that, on most of its file systems
+_UNNAMED: int = getattr(os, "O_TMPFILE", 0)
+
+NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+
+
+def open_new(folder: int, name: str) -> BinaryIO:
+    """Open a file that must not exist yet."""
+    descriptor = os.open(name, NEW_FILE, 0o666, dir_fd=folder)
+    return open(descriptor, "wb", buffering=BUFFER_BYTES)
+
+
+def finish(file: BinaryIO, *, fsync: bool) -> None:
+    """Flush and close a file."""
+    with file:
+        file.flush()
+        if fsync:
+            os.fsync(file.fileno())
+
+
+def remove(folder: int, name: str) -> None:
+    """Remove a file as far as possible, on a way out that already has its own error."""
+    with suppress(OSError):
+        os.unlink(name, dir_fd=folder)
+
+
+def _write_all(descriptor: int, data: Bytes) -> None:
+    """Write data that is whole already, without a buffer of its own."""
+    left = memoryview(data).cast("B")
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+@contextmanager
+def written_aside(folder: int, name: str, data: Bytes, *, fsync: bool) -> Iterator[str]:
+    """Write ``data`` to a temporary file next to ``name``; it is gone when the block ends."""
+    aside = temporary_name(name)
+    try:
+        descriptor = os.open(aside, NEW_FILE, 0o666, dir_fd=folder)
+        try:
+            _write_all(descriptor, data)
+            if fsync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        yield aside
+    finally:
+        remove(folder, aside)
+
+
+def replace_file(root: str, name: str, data: Bytes, *, fsync: bool) -> None:
+    """Put ``data`` at ``name`` atomically, over what is there."""
+    with (
+        writing("write", f"{root}/{name}"),
+        opened_for(root, name, fsync=fsync) as (folder, bare),
+        written_aside(folder, bare, data, fsync=fsync) as aside,
+    ):
+        os.replace(aside, bare, src_dir_fd=folder, dst_dir_fd=folder)
+        if fsync:
+            flush_folder(folder)
+
+
+def link_if_absent(root: str, name: str, data: Bytes, *, fsync: bool) -> bool:
+    """Put ``data`` at ``name`` only if nothing is there; ``False`` if something is.
+
+    A hard link is the one call that both gives a finished file its name and fails if that name is
+    taken.  Creating the file in place (``O_EXCL``) would show readers a half-written one.
+    """
+    path = f"{root}/{name}"
+    with writing("write", path), opened_for(root, name, fsync=fsync) as (folder, bare):
+        if _is_there(folder, bare):  # a race that is lost already costs no flush
+            return False
+        linked = _link_unnamed(folder, bare, data, fsync=fsync)
+        if linked is not None:
+            if linked and fsync:
+                flush_folder(folder)
+            return linked
+        with written_aside(folder, bare, data, fsync=fsync) as aside:
+            try:
+                os.link(aside, bare, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if error.errno in NO_HARD_LINKS:
+                    raise _no_hard_links(path, error) from error
+                raise
+            if fsync:
+                flush_folder(folder)
+            return True
+
+
+def _link_unnamed(folder: int, name: str, data: Bytes, *, fsync: bool) -> bool | None:
+    """Write a file without a name, and link it to one; ``False`` if the name is taken.
+
+    This takes two changes of the folder less than a file with a temporary name does, and a process
+    that is killed leaves nothing.  ``None`` where a system cannot do it, or could not.
+    """
+    if not _UNNAMED:
+        return None
+    try:
+        descriptor = os.open(".", _UNNAMED | os.O_WRONLY | os.O_CLOEXEC, 0o666, dir_fd=folder)
+    except OSError:
+        return None
+    try:
+        _write_all(descriptor, data)
+        if fsync:
+            os.fsync(descriptor)
+        os.link(f"/proc/self/fd/{descriptor}", name, dst_dir_fd=folder, follow_symlinks=True)
+    except FileExistsError:
+        return False
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def link_file(root: str, name: str, source_root: str, source: str, *, fsync: bool) -> bool:
+    """Give a file a second name, which must be free; ``False`` if that cannot be.
+
+    Both names then have the time of now: a cleanup takes no file for an old one that was left over.
+    """
+    above, _, old = source.rpartition("/")
+    with (
+        reading("link", f"{root}/{name}"),
+        opened(source_root, above) as origin,
+        opened_for(root, name, fsync=fsync) as (folder, bare),
+    ):
+        if not stat.S_ISREG(os.stat(old, dir_fd=origin, follow_symlinks=False).st_mode):
+            return False
+        try:
+            os.link(old, bare, src_dir_fd=origin, dst_dir_fd=folder, follow_symlinks=False)
+        except OSError as error:
+            if error.errno in NO_HARD_LINKS | {errno.EXDEV, errno.EMLINK, errno.EACCES}:
+                return False
+            raise
+        try:
+            os.utime(bare, dir_fd=folder, follow_symlinks=False)
+        except PermissionError:  # another user's file keeps its time, so it is copied
+            remove(folder, bare)
+            return False
+        if fsync:
+            flush_folder(folder)
+        return True
+
+
+def _is_there(folder: int, name: str) -> bool:
+    with suppress(FileNotFoundError):
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return True
+    return False
+
+
+def _no_hard_links(path: str, error: OSError) -> StorageError:
+    return StorageError(
+        f"cannot commit {path}: its file system has no hard links ({error.strerror}).",
+        hint="Keep the dataset on a file system that has them (ext4, xfs, btrfs, apfs, ntfs) "
+        "or in an object store.",
+        path=path,
+        errno=error.errno,
+    )
+
+
+def write_over(root: str, name: str, data: Bytes) -> None:
+    """Write a small file in place, whatever happens to it.
+
+    A file system that moves a new file over an old one first flushes the new one, fsync or not,
+    which takes longer than the rest of a commit.  What is there is written over only if that
+    changes this one file: a link, a FIFO or a second name of another file makes room first.
+    """
+    above, _, bare = name.rpartition("/")
+    with opened(root, above) as folder:
+        descriptor = _to_write_over(folder, bare)
+        try:
+            os.write(descriptor, data)
+            os.ftruncate(descriptor, len(data))
+        finally:
+            os.close(descriptor)
+
+
+def _to_write_over(folder: int, name: str) -> int:
+    with suppress(OSError):
+        descriptor = os.open(name, IN_PLACE, 0o666, dir_fd=folder)
+        status = os.fstat(descriptor)
+        if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
+            return descriptor
+        os.close(descriptor)
+    remove(folder, name)
+    return os.open(name, NEW_FILE, 0o666, dir_fd=folder)
+
+
+class FileSink:
+    """A new file written under its final name, which nothing refers to before ``close``.
+
+    Writing in place (and not aside) leaves a crashed writer's file where every Lance
+    implementation's cleanup looks for unreferenced files.
+    """
+
+    def __init__(self, root: str, name: str, *, fsync: bool) -> None:
+        self._root = root
+        self._name = name
+        self._path = f"{root}/{name}"
+        self._fsync = fsync
+        self._written = 0
+        with (
+            writing("create", self._path),
+            opened_for(root, name, fsync=fsync) as (folder, bare),
+        ):
+            self._file = open_new(folder, bare)
+
+    def write(self, data: Bytes) -> None:
+        """Append ``data``."""
+        try:
+            self._written += self._file.write(data)
+        except OSError:
+            self.abort()
+            with writing("write", self._path):
+                raise
+
+    def tell(self) -> int:
+        """Return the number of bytes written so far."""
+        return self._written
+
+    def close(self) -> None:
+        """Make the file and its name durable."""
+        if self._file.closed:
+            return
+        try:
+            with writing("write", self._path):
+                finish(self._file, fsync=self._fsync)
+                if self._fsync:
+                    with opened(self._root, self._name.rpartition("/")[0]) as folder:
+                        flush_folder(folder)
+        except StorageError:
+            self._remove()
+            raise
+
+    def abort(self) -> None:
+        """Give up and remove the file."""
+        if self._file.closed:
+            return
+        with suppress(OSError):
+            self._file.close()
+        self._remove()
+
+    def _remove(self) -> None:
+        above, _, bare = self._name.rpartition("/")
+        with suppress(OSError), opened(self._root, above) as folder:
+            remove(folder, bare)
+
+
+class ReplacingSink(FileSink):
+    """A file written aside: at ``close`` it takes its name, also from a file that is there."""
+
+    def __init__(self, root: str, name: str, *, fsync: bool) -> None:
+        super().__init__(root, temporary_name(name), fsync=fsync)
+        self._final = name
+
+    def close(self) -> None:
+        """Make the file durable under its name."""
+        if self._file.closed:
+            return
+        super().close()
+        above, _, aside = self._name.rpartition("/")
+        final = self._final.rpartition("/")[2]
+        try:
+            with (
+                writing("write", f"{self._root}/{self._final}"),
+                opened(self._root, above) as folder,
+            ):
+                os.replace(aside, final, src_dir_fd=folder, dst_dir_fd=folder)
+                if self._fsync:
+                    flush_folder(folder)
+        except StorageError:
+            self._remove()
+            raise

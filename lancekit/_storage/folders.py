@@ -1,0 +1,257 @@
+"""Folders of a store on a local disk, entered part by part: no link below the root is followed.
+
+Whoever hands over a dataset can put links into it.  What is written or removed therefore never
+goes by a path, which the system would follow anywhere, but from the root down, each folder opened
+within the one before: a folder that is swapped for a link between a look and the deed is refused
+as one that was there all along.  Links above the root, and the root itself, are the user's own.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from lancekit._storage.base import ObjectInfo
+from lancekit.errors import StorageError
+
+__all__ = [
+    "flush_folder",
+    "leads_away",
+    "opened",
+    "opened_for",
+    "remove_empty",
+    "remove_tree",
+    "walk",
+]
+
+DEEPEST = 100
+"""How many folders may lie in each other: more than any dataset needs, fewer than exhaust a walk.
+
+A branch's folder has as many parts as its name, whose reference is one file name of 255 bytes.
+"""
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+#: how often a folder is emptied that others fill meanwhile
+_TRIES = 5
+
+
+@contextmanager
+def opened(root: str, folder: str) -> Iterator[int]:
+    """Open a folder below a root; gives its descriptor.
+
+    Raises
+    ------
+    StorageError
+        A part of the way is a link; `leads_away` tells it from other failures.
+    """
+    descriptor = _open(root, folder)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def opened_for(root: str, name: str, *, fsync: bool) -> Iterator[tuple[int, str]]:
+    """Open the folder of a file to write, making it if it is missing; gives the bare name too."""
+    folder, _, bare = name.rpartition("/")
+    try:
+        descriptor = _open(root, folder)
+    except FileNotFoundError:
+        _make_folders(root, folder, fsync=fsync)
+        descriptor = _open(root, folder)
+    try:
+        yield descriptor, bare
+    finally:
+        os.close(descriptor)
+
+
+def _open(root: str, folder: str) -> int:
+    descriptor = os.open(root, _FOLDER)
+    try:
+        for part in folder.split("/") if folder else ():
+            above, descriptor = descriptor, _enter(descriptor, part, f"{root}/{folder}")
+            os.close(above)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def leads_away(error: BaseException) -> bool:
+    """Tell whether something was refused because it lies behind a link."""
+    return isinstance(error, StorageError) and "link" in error.context
+
+
+def flush_folder(descriptor: int) -> None:
+    """Make the names in a folder durable."""
+    os.fsync(descriptor)
+
+
+def remove_tree(root: str, folder: str) -> None:
+    """Remove a folder and all below it; links in it, or in its place, go: not what they lead to."""
+    if not folder:
+        with opened(root, "") as descriptor:
+            _empty(descriptor, root, 0)
+        remove_empty(root)
+        return
+    above, _, bare = folder.rpartition("/")
+    with opened(root, above) as descriptor:
+        if _kind(bare, descriptor) == stat.S_IFLNK:
+            os.unlink(bare, dir_fd=descriptor)
+        else:
+            _remove_folder(descriptor, bare, f"{root}/{folder}", 0)
+
+
+def remove_empty(root: str) -> None:
+    """Remove folders that hold nothing but folders, and the root if it is one of them.
+
+    A root that is a link is the user's own, and goes with the folder that it leads to.
+    """
+    with opened(root, "") as descriptor:
+        _prune(descriptor, 0)
+    with _unless_filled():
+        os.rmdir(os.path.realpath(root))
+        if os.path.islink(root):
+            os.unlink(root)
+
+
+def walk(root: str, folder: str, prefix: str) -> Iterator[ObjectInfo]:
+    """Yield every file at or below a folder; links and special files as what they are."""
+    with opened(root, folder) as descriptor:
+        yield from _walk(descriptor, prefix, 0)
+
+
+def _make_folders(root: str, folder: str, *, fsync: bool) -> None:
+    """Create a root and a folder below it; each new name is made durable in its own parent."""
+    missing = []
+    path = Path(root)
+    while not path.exists():
+        missing.append(path)
+        path = path.parent
+    for new in reversed(missing):
+        # Another writer may be creating the same folder; it may not have flushed it yet.
+        new.mkdir(exist_ok=True)
+        if fsync:
+            with opened(str(new.parent), "") as parent:
+                flush_folder(parent)
+    parts = folder.split("/") if folder else []
+    for depth, part in enumerate(parts):
+        with opened(root, "/".join(parts[:depth])) as parent:
+            if _kind(part, parent) is None:
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=parent)
+                if fsync:
+                    flush_folder(parent)
+
+
+def _enter(above: int, part: str, where: str) -> int:
+    try:
+        return os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
+    except OSError as error:
+        # systems differ in how they refuse a link, and none says that it is one
+        if error.errno in (errno.ENOTDIR, errno.ELOOP) and _kind(part, above) == stat.S_IFLNK:
+            raise StorageError(
+                f"{where} is left alone: {part!r} is a link, and lancekit neither writes nor "
+                "removes anything through one.",
+                hint="Put the folder itself in the link's place. To keep data files on another "
+                "disk, give the dataset base paths: write_dataset(..., initial_bases=..., "
+                "target_bases=...).",
+                path=where,
+                link=part,
+            ) from error
+        raise
+
+
+def _kind(name: str, folder: int) -> int | None:
+    """Return what a name stands for, ``None`` if it is free."""
+    try:
+        return stat.S_IFMT(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return None
+
+
+def _remove_folder(above: int, name: str, where: str, depth: int) -> None:
+    for last in (False,) * (_TRIES - 1) + (True,):
+        below = _enter(above, name, where)
+        try:
+            _empty(below, where, depth)
+        finally:
+            os.close(below)
+        try:
+            os.rmdir(name, dir_fd=above)
+        except OSError as error:
+            if last or error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        else:
+            return
+
+
+def _empty(folder: int, where: str, depth: int) -> None:
+    if depth > DEEPEST:
+        raise StorageError(
+            f"{where} has more than {DEEPEST} folders in each other, which no dataset needs.",
+            hint="Look at it, and remove it by hand.",
+            path=where,
+        )
+    with os.scandir(folder) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_folder in found:
+        # what is gone already, somebody else removed
+        with suppress(FileNotFoundError):
+            if is_folder:
+                _remove_folder(folder, name, f"{where}/{name}", depth + 1)
+            else:
+                os.unlink(name, dir_fd=folder)
+
+
+def _walk(folder: int, prefix: str, depth: int) -> Iterator[ObjectInfo]:
+    with os.scandir(folder) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    for entry in found:
+        name = prefix + entry.name
+        # A file that is removed while the tree is being walked is not an error: it is just gone.
+        with suppress(FileNotFoundError, NotADirectoryError):
+            if not entry.is_dir(follow_symlinks=False):
+                status = entry.stat(follow_symlinks=False)
+                regular = stat.S_ISREG(status.st_mode)
+                yield ObjectInfo(name, status.st_size, status.st_mtime, regular)
+            elif depth < DEEPEST:
+                below = _enter(folder, entry.name, name)
+                try:
+                    yield from _walk(below, f"{name}/", depth + 1)
+                finally:
+                    os.close(below)
+            else:
+                yield ObjectInfo(name, 0, 0.0, regular=False)
+
+
+def _prune(folder: int, depth: int) -> None:
+    with os.scandir(folder) as entries:
+        found = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    for name in found:
+        with _unless_filled():
+            below = _enter(folder, name, name)
+            try:
+                if depth < DEEPEST:
+                    _prune(below, depth + 1)
+            finally:
+                os.close(below)
+            os.rmdir(name, dir_fd=folder)
+
+
+@contextmanager
+def _unless_filled() -> Iterator[None]:
+    """Let it be if a folder is not empty, or gone, or a link by now."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+            raise
+    except StorageError as error:
+        if not leads_away(error):
+            raise

@@ -1,0 +1,289 @@
+"""A store on a local disk."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Hashable
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit._storage.base import (
+    METADATA_BYTES,
+    TEMPORARY_PREFIX,
+    Bytes,
+    Listing,
+    ObjectInfo,
+    Store,
+    check_folder,
+    check_name,
+    too_large,
+)
+from lancekit._storage.durable import (
+    FileSink,
+    ReplacingSink,
+    link_file,
+    link_if_absent,
+    replace_file,
+    write_over,
+)
+from lancekit._storage.folders import (
+    flush_folder,
+    leads_away,
+    opened,
+    remove_empty,
+    remove_tree,
+    walk,
+)
+from lancekit._storage.identity import SETTLED_SECONDS, file_identity
+from lancekit._storage.mapped import MappedFile
+from lancekit._storage.regular import opened_file, reading
+from lancekit._storage.sending import check_sent
+from lancekit.errors import StorageError
+from lancekit.options import options
+
+__all__ = ["LocalStore"]
+
+
+class LocalStore:
+    """A folder on a local disk.
+
+    What is read may lie behind links; what is written or removed may not (`folders`).
+
+    Parameters
+    ----------
+    root
+        The folder; made absolute.  It need not exist.
+    folder
+        The folder below the root that this is a store of.  The way from the root to it may not
+        lead over links, as the ways within.
+    fsync
+        Whether writes are made durable; ``None`` follows ``lancekit.options.fsync``.  The value
+        in force travels along when the store is pickled.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = LocalStore(folder)
+    ...     store.put_if_absent("a/b", b"first"), store.put_if_absent("a/b", b"second")
+    (True, False)
+    """
+
+    def __init__(
+        self, root: str | os.PathLike[str], *, folder: str = "", fsync: bool | None = None
+    ) -> None:
+        self._root = os.path.abspath(os.path.expanduser(os.fspath(root)))
+        self._inner = check_folder(folder)
+        self._place = f"{self._root}/{folder}" if folder else self._root
+        self._fsync = fsync
+
+    @property
+    def uri(self) -> str:
+        """The folder as an absolute path."""
+        return self._place
+
+    @property
+    def fsync(self) -> bool:
+        """Whether writes are made durable."""
+        return bool(options.fsync) if self._fsync is None else self._fsync
+
+    def child(self, folder: str) -> LocalStore:
+        """Return a store rooted at a sub-folder."""
+        return LocalStore(self._root, folder=self._below(check_folder(folder)), fsync=self._fsync)
+
+    def open(self, name: str, size: int | None = None) -> MappedFile:  # noqa: ARG002
+        """Map a file for ranged reads; its size is taken from the disk, which is free."""
+        return MappedFile(self._path(name))
+
+    def read(self, name: str, most: int = METADATA_BYTES) -> pa.Buffer:
+        """Return a whole file."""
+        path = self._path(name)
+        with reading("read", path), opened_file(path) as (descriptor, status):
+            size = status.st_size
+            if size > most:
+                raise too_large(path, size, most)
+            return pa.py_buffer(os.pread(descriptor, size, 0))
+
+    def tail(self, name: str, length: int) -> tuple[pa.Buffer, int]:
+        """Return the last ``length`` bytes and the whole size."""
+        data, size, _ = self.identified_tail(name, length)
+        return data, size
+
+    def identified_tail(self, name: str, length: int) -> tuple[pa.Buffer, int, Hashable | None]:
+        """Return the last ``length`` bytes, the whole size, and the identity of the open file."""
+        path = self._path(name)
+        with reading("read", path), opened_file(path) as (descriptor, status):
+            size = status.st_size
+            start = max(0, size - length)
+            data = pa.py_buffer(os.pread(descriptor, size - start, start))
+            return data, size, file_identity(status)
+
+    def identity(self, name: str, mark: str | None = None) -> Hashable | None:  # noqa: ARG002
+        """Return what tells the file from all others."""
+        try:
+            return file_identity(os.stat(self._path(name)))
+        except OSError:
+            return None
+
+    def put(self, name: str, data: Bytes) -> None:
+        """Write a whole file aside and move it over its name."""
+        replace_file(self._root, self._named(name), data, fsync=self.fsync)
+
+    def put_if_absent(self, name: str, data: Bytes) -> bool:
+        """Write a whole file aside and link it to its name, if that is free."""
+        return link_if_absent(self._root, self._named(name), data, fsync=self.fsync)
+
+    def flush(self, name: str) -> None:
+        """Flush a file, and the folder that has its name."""
+        path = self._path(name)
+        if self.fsync:
+            with reading("flush", path), opened_file(path) as (descriptor, _):
+                os.fsync(descriptor)
+            with opened(self._root, self._named(name).rpartition("/")[0]) as folder:
+                flush_folder(folder)
+
+    def put_hint(self, name: str, data: Bytes) -> None:
+        """Write a file that may be lost, in place: it may also be met half written."""
+        named = self._named(name)
+        with suppress(OSError):
+            write_over(self._root, named, data)
+
+    def create(self, name: str) -> FileSink:
+        """Start streaming a new file."""
+        return FileSink(self._root, self._named(name), fsync=self.fsync)
+
+    def create_over(self, name: str) -> ReplacingSink:
+        """Start streaming a file that takes its name when it is closed."""
+        return ReplacingSink(self._root, self._named(name), fsync=self.fsync)
+
+    def adopt(self, name: str, source: Store, source_name: str) -> bool:
+        """Give a file of another folder a name here, too: a hard link, on the same disk."""
+        named = self._named(name)
+        if not isinstance(source, LocalStore):
+            return False
+        other = source._root, source._named(source_name)
+        return link_file(self._root, named, *other, fsync=self.fsync)
+
+    def list_names(self, folder: str) -> list[str]:
+        """Return the bare names in ``folder``."""
+        return [name for name in self._listed(folder) if not name.startswith(TEMPORARY_PREFIX)]
+
+    def list_folders(self, folder: str) -> list[str]:
+        """Return the bare names of the folders in ``folder``."""
+        path = self._folder(folder)
+        try:
+            with reading("list", path), os.scandir(path) as entries:
+                return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except FileNotFoundError:
+            return []
+
+    def first_names(self, folder: str) -> Listing:
+        """Return all names in ``folder``: a disk does not list in order."""
+        return Listing(self._listed(folder), whole=True)
+
+    def stamp(self, folder: str) -> tuple[int, ...] | None:
+        """Return the folder's identity and time of modification, once that is old enough."""
+        now = time.time()
+        try:
+            status = os.stat(self._folder(folder))
+        except OSError:
+            return None
+        if now - status.st_mtime < SETTLED_SECONDS:
+            return None
+        return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+
+    def mark(self, name: str) -> str | None:
+        """Return the file's identity, size and time of modification."""
+        try:
+            status = os.stat(self._path(name))
+        except OSError:
+            return None
+        return f"{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"
+
+    def look(self, name: str) -> str | None:
+        """Return the same."""
+        return self.mark(name)
+
+    def mark_of_put(self, name: str) -> str | None:
+        """Return the same."""
+        return self.mark(name)
+
+    def list_tree(self, folder: str = "") -> list[ObjectInfo]:
+        """Return every file at or below ``folder``, links as what they are."""
+        path = self._folder(folder)
+        try:
+            with reading("list", path):
+                inner = self._below(folder)
+                return list(walk(self._root, inner, f"{folder}/" if folder else ""))
+        except FileNotFoundError:
+            return []
+        except StorageError as error:
+            if not leads_away(error):
+                raise
+            return [ObjectInfo(folder, 0, 0.0, regular=False)]
+
+    def exists(self, name: str) -> bool:
+        """Return whether the file is there."""
+        return os.path.isfile(self._path(name))
+
+    def delete(self, name: str) -> None:
+        """Remove a file, or a link in its place."""
+        path, (above, _, bare) = self._path(name), self._named(name).rpartition("/")
+        with (
+            suppress(FileNotFoundError),
+            reading("delete", path),
+            opened(self._root, above) as folder,
+        ):
+            os.unlink(bare, dir_fd=folder)
+
+    def delete_tree(self, folder: str) -> None:
+        """Remove a folder and all below it."""
+        path = self._folder(folder)
+        with suppress(FileNotFoundError), reading("delete", path):
+            remove_tree(self._root, self._below(folder))
+
+    def prune(self) -> None:
+        """Remove folders without any file in them, the root too."""
+        with suppress(FileNotFoundError), reading("delete", self._root):
+            remove_empty(self._root)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalStore) and other._place == self._place
+
+    def __hash__(self) -> int:
+        return hash(self._place)
+
+    def __repr__(self) -> str:
+        return f"LocalStore({self._place!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        check_sent(self._place)
+        return _restore, (self._root, self._inner, self.fsync)
+
+    def _listed(self, folder: str) -> list[str]:
+        path = self._folder(folder)
+        try:
+            with reading("list", path):
+                return os.listdir(path)
+        except FileNotFoundError:
+            return []
+
+    def _path(self, name: str) -> str:
+        return f"{self._place}/{check_name(name)}"
+
+    def _named(self, name: str) -> str:
+        return self._below(check_name(name))
+
+    def _below(self, name: str) -> str:
+        """Return a name below the root."""
+        return f"{self._inner}/{name}".strip("/")
+
+    def _folder(self, folder: str) -> str:
+        return f"{self._place}/{folder}" if check_folder(folder) else self._place
+
+
+def _restore(root: str, folder: str, fsync: bool) -> LocalStore:
+    return LocalStore(root, folder=folder, fsync=fsync)

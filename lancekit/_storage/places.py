@@ -1,0 +1,232 @@
+"""From a path or URI to a store, and which other stores a dataset may reach into."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from urllib.parse import unquote
+
+from lancekit._checked import is_writable
+from lancekit._legible import shown
+from lancekit._storage.base import Store
+from lancekit._storage.local import LocalStore
+from lancekit._storage.uris import SCHEMES, check_options, split
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, UntrustedBaseError
+from lancekit.options import options
+
+__all__ = [
+    "begun_anew",
+    "check_trusted_file",
+    "is_below",
+    "is_in_memory",
+    "is_trusted_base",
+    "open_base",
+    "open_store",
+    "same_store",
+]
+
+# One letter before the colon is a Windows drive.
+SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):(?=/)", re.IGNORECASE)
+ALIASES = {"s3a": "s3", "abfs": "az", "abfss": "az", "azure": "az", "adl": "az"}
+
+
+def is_in_memory(store: Store) -> bool:
+    """Return whether a store lives as long as this process."""
+    if _scheme(store.uri) != "memory":
+        return False
+    from lancekit._storage.objects import ObstoreStore
+
+    return isinstance(store, ObstoreStore)
+
+
+def begun_anew(store: Store) -> Store:
+    """Return an empty store at the same place in memory.
+
+    It is what is opened there from now on; stores that are open keep what they have.
+    """
+    from lancekit._storage.clients import begin_anew
+
+    begin_anew(store.uri)
+    return open_store(store.uri)
+
+
+def open_store(
+    uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
+) -> Store:
+    """Open the folder at a path or URI; it need not exist yet.
+
+    Parameters
+    ----------
+    uri
+        A local path (``~`` is expanded), ``file:///path``, ``memory://name``, ``s3://bucket/path``
+        or another object store's URI (``gs://``, ``az://``, ...).
+    storage_options
+        Credentials and settings of an object store; local paths need none.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The URI or an option cannot be used.
+
+    Examples
+    --------
+    >>> open_store("/data/flights.lance").uri
+    '/data/flights.lance'
+    >>> open_store("file:///data/my%20flights.lance").uri
+    '/data/my flights.lance'
+    """
+    if not isinstance(uri, str | os.PathLike):
+        raise InvalidTypeError(
+            f"a dataset's place must be a path or a URI, not a {type(uri).__name__}.", uri=uri
+        )
+    check_options(storage_options)
+    text = os.fspath(uri)
+    # a disk has names that are no text, other stores have none
+    encode = os.fsencode if _scheme(str(text)) == "file" else str.encode
+    if not isinstance(text, str) or not text or "\0" in text or not is_writable(text, encode):
+        raise InvalidArgumentError(
+            f"{shown(text)} is not a path or URI.", hint="Give one, for example 'flights.lance'."
+        )
+    scheme = _scheme(text)
+    if scheme == "file":
+        return LocalStore(_local_path(text))
+    if scheme in SCHEMES:
+        from lancekit._storage.objects import ObstoreStore
+
+        return ObstoreStore(text, storage_options)
+    raise InvalidArgumentError(
+        f"there is no store for {scheme}:// URIs.",
+        hint="Use a local path, file://, " + ", ".join(f"{name}://" for name in SCHEMES) + ".",
+    )
+
+
+def same_store(first: str, second: str) -> bool:
+    """Return whether two places are in one store: the same disk, bucket or container.
+
+    Examples
+    --------
+    >>> same_store("/data/a.lance", "file:///data/b.lance"), same_store("s3://one/a", "s3://two/a")
+    (True, False)
+    """
+    return _store_of(first) == _store_of(second)
+
+
+def is_trusted_base(path: str, own: Store) -> bool:
+    """Return whether a manifest in ``own`` may send a reader to ``path``.
+
+    A manifest is data from others: without this check it could make its reader send credentials
+    to a server of its author's choice, or read files of the reader's own disk into a result.
+    """
+    if same_store(path, own.uri):
+        return True
+    return any(is_below(path, prefix) for prefix in options.trusted_bases)
+
+
+def open_base(path: str, own: Store, storage_options: Mapping[str, str] | None = None) -> Store:
+    """Open a base path of a dataset that lives in ``own``.
+
+    Parameters
+    ----------
+    path
+        The base path as the manifest spells it; a relative one starts at the working folder.
+    own
+        The store of the dataset.
+    storage_options
+        The options that the dataset was opened with; they go only to a store of the same kind.
+
+    Raises
+    ------
+    UntrustedBaseError
+        The path is in another store, which ``lancekit.options.trusted_bases`` does not list.
+    """
+    if not is_trusted_base(path, own):
+        raise UntrustedBaseError(
+            f"{own.uri} keeps files in another store: {path}.",
+            hint=f"If you trust it, list it first: lancekit.options.trusted_bases = [{path!r}].",
+            path=path,
+            dataset=own.uri,
+        )
+    same_kind = _store_of(path)[0] == _store_of(own.uri)[0]
+    return open_store(path, storage_options if same_kind else None)
+
+
+def check_trusted_file(path: str, own: Store) -> None:
+    """Raise if a dataset in ``own`` may not hand on the bytes of a file.
+
+    Data files say themselves that they are some, wherever a base path leads; of a blob, nobody
+    looks at the bytes.  So it has to lie in the dataset's own folder, wherever links lead, or in a
+    place that the user listed.
+
+    Raises
+    ------
+    UntrustedBaseError
+        It lies elsewhere.
+    """
+    real = _real(path)
+    if any(is_below(real, _real(place)) for place in (own.uri, *options.trusted_bases)):
+        return
+    folder = real.rpartition("/")[0]
+    raise UntrustedBaseError(
+        f"{own.uri} refers to {path}, which lies outside of the dataset"
+        + ("." if real == path else f": it leads to {real}."),
+        hint="If you trust it, list its place first: "
+        f"lancekit.options.trusted_bases = [{folder!r}].",
+        path=path,
+        dataset=own.uri,
+    )
+
+
+def _real(uri: str) -> str:
+    if _scheme(uri) != "file":
+        return uri
+    return os.path.realpath(os.path.expanduser(_local_path(uri)))
+
+
+def _scheme(uri: str) -> str:
+    found = SCHEME.match(uri)
+    return found[1].lower() if found else "file"
+
+
+def _local_path(uri: str) -> str:
+    if not SCHEME.match(uri):
+        return uri
+    parts = split(uri)
+    if parts.netloc not in {"", "localhost"}:
+        raise InvalidArgumentError(
+            f"{uri} names the host {parts.netloc!r}.",
+            hint="A local file URI has three slashes: file:///path.",
+        )
+    return unquote(parts.path)
+
+
+def _store_of(uri: str) -> tuple[str, str]:
+    """Return what tells stores apart: the kind of store, and its bucket or container."""
+    scheme = _scheme(uri)
+    kind = ALIASES.get(scheme, scheme)
+    # One disk and one memory: their paths are not separate stores.
+    return kind, "" if kind in {"file", "memory"} else split(uri).netloc
+
+
+def is_below(path: str, prefix: str) -> bool:
+    """Tell whether a place is another one or lies in it, by their names alone.
+
+    Examples
+    --------
+    >>> is_below("/data/a.lance", "file:///data"), is_below("/data/../b", "/data")
+    (True, False)
+    """
+    if _store_of(path) != _store_of(prefix):
+        return False
+    place = _path_of(path)
+    return ".." not in place.parts and place.is_relative_to(_path_of(prefix))
+
+
+def _path_of(uri: str) -> PurePosixPath:
+    if _scheme(uri) == "file":
+        return PurePosixPath(os.path.abspath(os.path.expanduser(_local_path(uri))))
+    parts = split(uri)
+    # memory has no buckets: what stands in their place is a part of the path
+    bucket = parts.netloc if _scheme(uri) == "memory" else ""
+    return PurePosixPath("/" + unquote(bucket + parts.path).lstrip("/"))

@@ -1,0 +1,355 @@
+"""The commit graph of a dataset: which versions a version contains, and merge bases.
+
+A version contains the earlier versions of its line, the versions that its line forked from, and all
+that was merged into them.  The config of a manifest records the merges: one key for each pair of a
+source and a target.  Forks inherit the config and a merge passes on the keys of its source, so the
+newest manifest of a line says all that the line contains, whatever a cleanup removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from lancekit._format.names import MAIN
+from lancekit._lazy import cached_property
+from lancekit._versions.ancestor import branch_origins, unique_of
+from lancekit._versions.line import Line
+from lancekit._versions.merge_edges import (
+    APPLIED,
+    MERGED,
+    REPEATS,
+    MergeEdge,
+    SharedIds,
+    VersionVector,
+    newer_versions,
+    not_contained,
+)
+from lancekit._versions.reference_files import read_branches
+from lancekit._versions.snapshot import Snapshot, load_snapshot
+from lancekit.errors import (
+    DatasetNotFoundError,
+    LancekitError,
+    VersionNotFoundError,
+)
+
+__all__ = ["CommitGraph", "CommonVersion", "merged_by"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommonVersion:
+    """A version that two sides contain.
+
+    Attributes
+    ----------
+    name, version
+        The unique name of its line, and its number.
+    line
+        Its line; ``None`` if that branch was deleted.
+    snapshot
+        The version; ``None`` if it is gone, or another version has its number.
+    stands_in
+        True if the version is gone, and `snapshot` is one that took over its rows as they were.
+    """
+
+    name: str
+    version: int
+    line: Line | None
+    snapshot: Snapshot | None
+    stands_in: bool = False
+
+    @property
+    def called(self) -> str:
+        """What messages call it."""
+        where = f"the deleted branch {self.name}" if self.line is None else self.line.name
+        return f"version {self.version} of {where}"
+
+
+def _said(snapshot: Snapshot) -> Mapping[str, str]:
+    """Return the properties of a version's transaction."""
+    with suppress(LancekitError):  # its file is gone
+        if (found := snapshot.transaction) is not None:
+            return found.transaction_properties
+    return {}
+
+
+def merged_by(snapshot: Snapshot, end: str = "theirs") -> tuple[str, int, str] | None:
+    """Return which version a merge brought, or its ``"base"``; ``None`` if the version is no merge.
+
+    That is the unique name of a line, a number, and the transaction.
+    """
+    said = _said(snapshot)
+    words = said.get(f"{APPLIED}.{end}.commit", "").rsplit(" ", 2)
+    return (words[0], int(words[1]), words[2]) if MERGED in said and len(words) == 3 else None
+
+
+def _least(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+    """Return the older one of the versions of each line that both have."""
+    return {name: min(left[name], right[name]) for name in left.keys() & right.keys()}
+
+
+class CommitGraph:
+    """The versions of the lines of a dataset; each is read once, when it is needed."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._chains: dict[str | None, tuple[tuple[Line, str, int], ...]] = {}
+        self._lines: dict[str, Line] = {MAIN: line.on(None)}
+        self._snapshots: dict[tuple[str | None, int], Snapshot | None] = {}
+        self._vectors: dict[tuple[str | None, int], VersionVector] = {}
+
+    def chain(self, line: Line, version: int) -> tuple[tuple[Line, str, int], ...]:
+        """Return a version and the versions that its line forked from: line, unique name, number.
+
+        Raises
+        ------
+        BranchNotFoundError
+            The branch, or one that it forked from, was deleted.
+        """
+        if line.branch not in self._chains:
+            found = tuple((o.line, o.unique, o.version) for o in branch_origins(line, version))
+            self._chains[line.branch] = found
+            self._lines |= {name: of for of, name, _ in found}
+        (own, unique, _), *forks = self._chains[line.branch]
+        return ((own, unique, version), *forks)
+
+    def vector(self, snapshot: Snapshot) -> VersionVector:
+        """Return all that a version contains."""
+        place = (snapshot.line.branch, snapshot.version)
+        if place not in self._vectors:
+            chain = self.chain(snapshot.line, snapshot.version)
+            own = [(name, version) for _, name, version in chain]
+            self._vectors[place] = VersionVector.of(own, snapshot.manifest.config)
+            self._snapshots.setdefault(place, snapshot)
+        return self._vectors[place]
+
+    def shared_ids(self, one: Snapshot, other: Snapshot) -> SharedIds | None:
+        """Return the row ids that mean the same rows in two versions, by way of fast-forwards.
+
+        `source` and `target` are the versions by which the lines of the two had these rows.
+        """
+        left, right = self.vector(one), self.vector(other)
+        found: SharedIds | None = None
+        for name in left.versions.keys() & right.versions.keys():
+            ids, others = left.ids_of(name), right.ids_of(name)
+            if ids is None or others is None:
+                continue
+            least = min(ids, others, key=lambda side: side.source)
+            free = least.next_row_id or self._next_row_id(name, least.source)
+            if found is None or free > found.next_row_id:
+                # a line that has the version itself had the rows by then
+                here, there = (
+                    side.target if side.next_row_id else least.source for side in (ids, others)
+                )
+                found = SharedIds(here, there, free)
+        return found
+
+    def _next_row_id(self, name: str, version: int) -> int:
+        line = self.line(name)
+        snapshot = None if line is None else self.load(line, version)
+        return 0 if snapshot is None else snapshot.manifest.next_row_id
+
+    def is_merged(self, theirs: Snapshot, ours: Snapshot) -> bool:
+        """Return True if a merge of theirs into ours has nothing to record.
+
+        Ours contains theirs, or a version that theirs repeats: a merge into a line without changes
+        of its own, for which git moves a reference.  Otherwise two lines that merge each other in
+        turn would record that for ever.
+        """
+        known, point = self.vector(ours), self.vector(theirs).point
+        seen: set[tuple[str, int]] = set()
+        while not known.contains(*point):
+            seen.add(point)
+            repeated = self.repeated(*point)
+            if repeated is None or repeated in seen:
+                return False
+            point = repeated
+        return True
+
+    def have_met_since(self, base: Snapshot, theirs: Snapshot, ours: Snapshot) -> bool:
+        """Return True if both have rows of a version that the base lacks, by merges or by picks.
+
+        A base in another dataset, such as a clone, shows no versions.
+        """
+        known = self._known(base)
+        left, right = self.vector(theirs), self.vector(ours)
+        common = _least(left.rows_of, right.rows_of)
+        return any(
+            not known.contains(name, version)
+            for name, version in common.items()
+            if self.line(name) is None or not self._void(name, version)
+        ) or any(
+            # the base may contain the version of a pick, and have deleted the rows since
+            newer_versions(_least(one.picks, other.rows_of), [known.picks])
+            for one, other in ((left, right), (right, left))
+        )
+
+    def have_undone_since(self, base: Snapshot, theirs: Snapshot, ours: Snapshot) -> bool:
+        """Return True if ours had rows of theirs that the base lacks, and a restore took them."""
+        known = self._known(base)
+        undone = _least(self.vector(ours).undone, self.vector(theirs).rows_of)
+        return any(not known.contains(name, version) for name, version in undone.items())
+
+    def _known(self, base: Snapshot) -> VersionVector:
+        is_here = base.line.root == self._line.root
+        return self.vector(base) if is_here else VersionVector({}, {})
+
+    def contains(self, one: Snapshot, other: Snapshot) -> bool:
+        """Return True if a version contains another one, which is in the same dataset."""
+        is_here = one.line.root == self._line.root == other.line.root
+        return is_here and self.vector(one).contains(*self.vector(other).point)
+
+    def have_returned_since(self, bases: Sequence[Snapshot], side: Snapshot) -> bool:
+        """Return True if deleted rows came back to a side, under new row ids, since all bases.
+
+        A base in another dataset, such as a clone, shows no versions.
+        """
+        known = [self.vector(one).returns for one in bases if one.line.root == self._line.root]
+        return bool(newer_versions(self.vector(side).returns, known))
+
+    def repeated(self, name: str, version: int) -> tuple[str, int] | None:
+        """Return the version whose rows and columns a merge took over as a whole."""
+        line = self.line(name)
+        snapshot = None if line is None else self.load(line, version)
+        if snapshot is None:
+            return None
+        for edge in self.vector(snapshot).edges.values():
+            if edge.taken_by == version and edge.target in ("", name):
+                return self._point(edge.source, edge.version)
+        theirs = merged_by(snapshot)
+        if theirs is None or _said(snapshot).get(REPEATS) != str(version):
+            return None
+        return self._point(*theirs[:2])
+
+    def _point(self, name: str, version: int) -> tuple[str, int]:
+        """Return the one name of a version: a branch begins with the version it forked from."""
+        line = self.line(name)
+        if line is None:
+            return name, version
+        chain = [(of, number) for _, of, number in self.chain(line, version)]
+        return VersionVector.of(chain, {}).point
+
+    def merge_bases(self, theirs: Snapshot, ours: Snapshot) -> list[CommonVersion]:
+        """Return the common versions of two versions that no other common version contains.
+
+        There are several after criss-cross merges.  A side that is a base itself is that base: the
+        first version of a branch, and not the version that it forked from.
+        """
+        left, right = self.vector(theirs), self.vector(ours)
+        common = _least(left.versions, right.versions)
+        found = {
+            name: CommonVersion(name, version, side.line, side)
+            for side, (name, version) in ((theirs, left.point), (ours, right.point))
+            if common.get(name) == version
+        }
+        # the other branches are listed only if a base may be on one of them
+        wanted = [name for name in common if name in self._lines]
+        bases: list[str] = []
+        while wanted:
+            for name in wanted:
+                if name not in found:
+                    found[name] = self._common(name, common[name], (right, left))
+            # a branch has no version of its own up to its fork
+            common = {n: v for n, v in common.items() if n not in found or not self._void(n, v)}
+            vectors = {
+                name: vector
+                for name in common.keys() & found.keys()
+                if (vector := self._known_of(found[name])) is not None
+            }
+            bases = list(not_contained(common, vectors))
+            wanted = [name for name in bases if name not in found]
+        return [found[name] for name in bases]
+
+    def _common(self, name: str, version: int, sides: Sequence[VersionVector]) -> CommonVersion:
+        line = self.line(name)
+        snapshot = None if line is None else self.load(line, version)
+        edges = [side.edges[name] for side in sides if name in side.edges]
+        edges = [edge for edge in edges if edge.version == version]
+        uuids = {"", *(edge.uuid for edge in edges)}
+        if snapshot is not None and len(uuids) > 1 and snapshot.transaction_uuid not in uuids:
+            snapshot = None
+        if snapshot is not None:
+            return CommonVersion(name, version, line, snapshot)
+        if line is not None and (fork := self._forked_from(line, version)):
+            return CommonVersion(name, version, fork.line, fork)
+        taken = next(filter(None, map(self.taken_by, edges)), None)
+        return CommonVersion(name, version, line, taken, stands_in=taken is not None)
+
+    def _forked_from(self, line: Line, version: int) -> Snapshot | None:
+        """Return the first version of a branch that forked from a version: it is the same."""
+        unique = self.chain(line, version)[0][1]
+        for branch in self._by_unique_name.values():
+            with suppress(LancekitError):  # a parent of the branch was deleted
+                forks = [(name, at) for _, name, at in self.chain(branch, version)[1:]]
+                if (unique, version) in forks and (found := self.load(branch, version)):
+                    return found
+        return None
+
+    def taken_by(self, edge: MergeEdge) -> Snapshot | None:
+        """Return the version that took over what was merged as it was, if it is there."""
+        line = self.line(edge.target) if edge.target else None
+        if line is None or edge.taken_by is None:
+            return None
+        return self.load(line, edge.taken_by)
+
+    def _known_of(self, found: CommonVersion) -> VersionVector | None:
+        """Return the version vector of a common version.
+
+        The vector of a missing version comes from the fast-forward that took the version over,
+        or else from the fork of its line.
+        """
+        if found.snapshot is not None:
+            return (self._taken_over if found.stands_in else self.vector)(found.snapshot)
+        if found.line is None:
+            return None
+        chain = self.chain(found.line, found.version)
+        return VersionVector.of([(name, version) for _, name, version in chain], {})
+
+    def _taken_over(self, taken: Snapshot) -> VersionVector:
+        """Return the version vector of the source of a fast-forward, from the fast-forward alone.
+
+        The result contains the same versions, and those of its own line since the start of the
+        fast-forward. If the start is a copy, a fast-forward made it: the first of these counts.
+        """
+        chain = self.chain(taken.line, taken.version)
+        first: Snapshot | None = taken
+        while first is not None and self._starts_at_copy(first):
+            before = first.version - 1
+            line = [of for of, _, version in chain if version >= before][-1]
+            first = self.load(line, before)
+        start = (taken if first is None else first).version - 1
+        own = [(name, min(version, start)) for _, name, version in chain]
+        return VersionVector.of(own, taken.manifest.config)
+
+    def _starts_at_copy(self, taken: Snapshot) -> bool:
+        """Return True if a fast-forward started at a copy of its merge base, on another line."""
+        base = merged_by(taken, "base")
+        return base is not None and self.vector(taken).chain.get(base[0], -1) < base[1]
+
+    def _void(self, name: str, version: int) -> bool:
+        """Return True if a branch had no version of its own yet."""
+        line = self._lines.get(name)
+        forks = () if line is None else self.chain(line, version)[1:]
+        return bool(forks) and version <= forks[0][2]
+
+    @cached_property
+    def _by_unique_name(self) -> dict[str, Line]:
+        branches = read_branches(self._line.root).sound
+        return {unique_of(name, branch): self._line.on(name) for name, branch in branches.items()}
+
+    def line(self, name: str) -> Line | None:
+        """Return the line of a unique name; ``None`` if that branch was deleted."""
+        if name not in self._lines and name in self._by_unique_name:
+            self._lines[name] = self._by_unique_name[name]
+        return self._lines.get(name)
+
+    def load(self, line: Line, version: int) -> Snapshot | None:
+        """Return a version; ``None`` if it is gone."""
+        place = (line.branch, version)
+        if place not in self._snapshots:
+            try:
+                self._snapshots[place] = load_snapshot(line, version)
+            except (VersionNotFoundError, DatasetNotFoundError):
+                self._snapshots[place] = None
+        return self._snapshots[place]

@@ -1,0 +1,142 @@
+"""How one of several writers wins a version number.
+
+A store with a conditional put needs nothing else (`conditional_put`).  For one without, somebody
+outside of the store has to decide: a lock, or a small database that remembers which manifest won
+(an *external manifest store*).  All writers of a dataset have to use the same way.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from lancekit._legible import shown
+from lancekit._storage.base import Bytes, Store
+from lancekit.errors import CorruptFileError, InvalidTypeError
+
+__all__ = [
+    "CommitLock",
+    "Committer",
+    "ExternalManifests",
+    "LockedPut",
+    "ManifestStore",
+]
+
+CommitLock: TypeAlias = Callable[[int], AbstractContextManager[Any]]
+"""Called with a version's number; nobody else may be in a block for the same dataset meanwhile."""
+
+
+class Committer(Protocol):
+    """Gives a version's manifest its name, if nobody else's has it."""
+
+    def put(self, store: Store, name: str, version: int, data: Bytes) -> bool:
+        """Put a manifest; ``False`` if the version is taken."""
+
+    def settle(self, store: Store, version: int | None = None) -> bool:
+        """Finish a commit, of the newest version by default, that was decided and not finished.
+
+        Return whether there was one.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class LockedPut:
+    """A lock makes looking and putting one step."""
+
+    lock: CommitLock
+
+    def put(self, store: Store, name: str, version: int, data: Bytes) -> bool:
+        """Put a manifest if its name is free, in the lock's block."""
+        block = self.lock(version)
+        if not hasattr(type(block), "__enter__"):
+            raise InvalidTypeError(
+                f"commit_lock returned {shown(block)}.",
+                hint="Let it return a context manager, in whose block no other writer may be.",
+            )
+        with block:
+            if store.exists(name):
+                return False
+            store.put(name, data)
+            return True
+
+    def settle(self, store: Store, version: int | None = None) -> bool:  # noqa: ARG002
+        """Return ``False``: what is not finished when a lock is given up did not happen."""
+        return False
+
+
+@runtime_checkable
+class ManifestStore(Protocol):
+    """A database that remembers, for each dataset and version, where the manifest is.
+
+    The protocol and its method names are the reference's.  A dataset is known by its folder's
+    URI; paths are relative to that folder.
+    """
+
+    def get(self, base_uri: str, version: int) -> str | None:
+        """Return the path of a version's manifest, ``None`` if there is no record."""
+
+    def get_latest_version(self, base_uri: str) -> tuple[int, str] | None:
+        """Return the newest version that is recorded, and its path."""
+
+    def put_if_not_exists(self, base_uri: str, version: int, path: str) -> bool:
+        """Record a version; ``False`` if it is recorded already.  Atomic and durable."""
+
+    def put_if_exists(self, base_uri: str, version: int, path: str) -> bool:
+        """Change the path of a version that is recorded; ``False`` if it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalManifests:
+    """A manifest store decides.
+
+    The manifest is written under a name of its own and recorded, which decides the version; then
+    it is copied to its final name, recorded again, and the first copy goes.  Whoever finds the
+    record of a writer that died in between does the rest: all copy the same bytes.
+    """
+
+    manifests: ManifestStore
+
+    def put(self, store: Store, name: str, version: int, data: Bytes) -> bool:
+        """Put a manifest if its version is not recorded."""
+        staged = f"{name}-{uuid.uuid4()}"
+        store.put(staged, data)
+        # a dataset may have versions from before it had a manifest store
+        if store.exists(name) or not self.manifests.put_if_not_exists(store.uri, version, staged):
+            store.delete(staged)
+            return False
+        self._finish(store, version, staged, name, data)
+        return True
+
+    def settle(self, store: Store, version: int | None = None) -> bool:
+        """Copy the manifest of a version that is recorded under the name it was staged as."""
+        if version is None:
+            newest = self.manifests.get_latest_version(store.uri)
+            version, path = newest if newest is not None else (0, None)
+        else:
+            path = self.manifests.get(store.uri, version)
+        if path is None or path.endswith(".manifest"):
+            return False
+        final = path[: path.index(".manifest") + len(".manifest")]
+        try:
+            data = store.read(path)
+        except FileNotFoundError:
+            # somebody else has just finished it, or the dataset was removed
+            if store.exists(final):
+                return True
+            raise CorruptFileError(
+                f"The manifest store has a version {version} of {store.uri}, whose manifest "
+                f"{path} is not there.",
+                hint="If the dataset was removed, remove its records from the manifest store too.",
+                version=version,
+                file=path,
+            ) from None
+        self._finish(store, version, path, final, data)
+        return True
+
+    def _finish(self, store: Store, version: int, staged: str, final: str, data: Bytes) -> None:
+        store.put(final, data)
+        self.manifests.put_if_exists(store.uri, version, final)
+        store.delete(staged)

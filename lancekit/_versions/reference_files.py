@@ -1,0 +1,205 @@
+"""The files of tags and branches, and what becomes of the others where one is damaged.
+
+A damaged one is an error for who asks for it, and for who has to know all of them: what removes
+versions.  Who lists the others gets them, and a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar
+from urllib.parse import unquote
+
+from lancekit._format import names
+from lancekit._format.refs import (
+    REFERENCE_BYTES,
+    Branch,
+    Tag,
+    branch_file,
+    check_tag_name,
+    tag_file,
+)
+from lancekit._legible import warn
+from lancekit._storage.base import Store
+from lancekit._versions.at_once import at_once, timed
+from lancekit.errors import (
+    BranchNotFoundError,
+    CorruptFileError,
+    InvalidArgumentError,
+    TagNotFoundError,
+)
+
+__all__ = [
+    "all_branches",
+    "all_tags",
+    "branch_files",
+    "get_branch",
+    "get_tag",
+    "list_branches",
+    "list_tags",
+    "no_branch",
+    "read_branches",
+    "read_tags",
+    "tag_files",
+    "unknown_needs",
+]
+
+R = TypeVar("R", Tag, Branch)
+#: the file of each reference by its name, in order
+Files: TypeAlias = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class References(Generic[R]):
+    """The references of a kind by name: those that can be read, and what is wrong with others."""
+
+    sound: dict[str, R]
+    damaged: dict[str, CorruptFileError]
+
+
+def tag_files(root: Store) -> Files:
+    """Return the file of each tag by its name; none is read."""
+    return _files(root, names.TAGS)
+
+
+def branch_files(root: Store) -> Files:
+    """Return the file of each branch but main by its name; none is read."""
+    return _files(root, names.BRANCHES)
+
+
+def read_tags(root: Store, files: Files | None = None) -> References[Tag]:
+    """Read every tag, of files that were listed already or are now."""
+    return _read(root, tag_files(root) if files is None else files, Tag)
+
+
+def read_branches(root: Store, files: Files | None = None) -> References[Branch]:
+    """Read every branch but main, of files that were listed already or are now."""
+    return _read(root, branch_files(root) if files is None else files, Branch)
+
+
+def list_tags(root: Store, files: Files | None = None) -> dict[str, Tag]:
+    """Return the tags by name, with a warning for each that cannot be read."""
+    return _told(read_tags(root, files))
+
+
+def list_branches(root: Store, files: Files | None = None) -> dict[str, Branch]:
+    """Return the branches by name, without main, with a warning for each that cannot be read."""
+    return _told(read_branches(root, files))
+
+
+def all_tags(root: Store) -> dict[str, Tag]:
+    """Return every tag by name, for what must know them all; ``CorruptFileError`` if it cannot."""
+    return _whole(read_tags(root))
+
+
+def all_branches(root: Store) -> dict[str, Branch]:
+    """Return every branch by name, without main, for what must know them all.
+
+    Raises
+    ------
+    CorruptFileError
+        One cannot be read.
+    """
+    return _whole(read_branches(root))
+
+
+def get_tag(root: Store, name: str) -> Tag:
+    """Return one tag; ``TagNotFoundError`` if there is none of that name."""
+    path = tag_file(name)
+    try:
+        check_tag_name(name)
+        return Tag.from_json(_bytes(root, path), path)
+    except InvalidArgumentError:
+        if root.exists(path):
+            raise
+    except FileNotFoundError:
+        pass
+    raise TagNotFoundError(
+        f"There is no tag {name!r}.", hint=_known(tag_files(root), "tags"), tag=name
+    )
+
+
+def get_branch(root: Store, name: str) -> Branch:
+    """Return one branch; ``BranchNotFoundError`` if there is none of that name."""
+    try:
+        return Branch.from_json(_bytes(root, branch_file(name)), branch_file(name))
+    except FileNotFoundError:
+        raise no_branch(root, name) from None
+
+
+def no_branch(root: Store, name: str) -> BranchNotFoundError:
+    """Return the error that there is no such branch."""
+    return BranchNotFoundError(
+        f"There is no branch {name!r}.", hint=_known(branch_files(root), "branches"), branch=name
+    )
+
+
+def unknown_needs(name: str, damage: CorruptFileError) -> CorruptFileError:
+    """Return the error of what removes versions, where a reference cannot be read."""
+    place = "tags" if damage.context["file"].startswith(names.TAGS) else "branches"
+    return CorruptFileError(
+        f"{damage.message} So nobody can tell what it needs, and nothing is removed.",
+        hint=f"Put a sound copy of the file there, or give it up: ds.{place}.delete({name!r}).",
+        **damage.context,
+    )
+
+
+def _files(root: Store, folder: str) -> Files:
+    files = sorted(file for file in root.list_names(folder) if file.endswith(".json"))
+    return {unquote(file.removesuffix(".json")): f"{folder}/{file}" for file in files}
+
+
+def _bytes(root: Store, path: str) -> Any:
+    folder, _, file = path.rpartition("/")
+    with suppress(FileNotFoundError):
+        return root.read(path, REFERENCE_BYTES)
+    if file not in root.list_names(folder):
+        raise FileNotFoundError(path)
+    try:  # it may have come since
+        return root.read(path, REFERENCE_BYTES)
+    except FileNotFoundError:
+        raise CorruptFileError(f"{path} is a link to nothing.", path=path) from None
+
+
+def _read(root: Store, files: Files, kind: type[R]) -> References[R]:
+    def read(path: str) -> R | CorruptFileError | None:
+        try:
+            return kind.from_json(_bytes(root, path), path)
+        except FileNotFoundError:  # deleted between listing and reading
+            return None
+        except CorruptFileError as error:
+            error.context["file"] = path
+            return error
+
+    found: list[R | CorruptFileError | None] = []
+    if files:
+        first, *others = files.values()
+        slow: bool
+        came, slow = timed(read, first)
+        found = [came, *(at_once(read, others) if slow else map(read, others))]
+    named = [(name, one) for name, one in zip(files, found, strict=True) if one is not None]
+    return References(
+        sound={name: one for name, one in named if not isinstance(one, CorruptFileError)},
+        damaged={name: one for name, one in named if isinstance(one, CorruptFileError)},
+    )
+
+
+def _told(found: References[R]) -> dict[str, R]:
+    for name, damage in found.damaged.items():
+        warn(f"{name!r} is left out. {damage}")
+    return found.sound
+
+
+def _whole(found: References[R]) -> dict[str, R]:
+    for name, damage in found.damaged.items():
+        raise unknown_needs(name, damage)
+    return found.sound
+
+
+def _known(files: Files, what: str) -> str:
+    if not files:
+        return f"The dataset has no {what}."
+    listed = ", ".join(list(files)[:10]) + (", ..." if len(files) > 10 else "")
+    return f"The dataset's {what}: {listed}."

@@ -1,0 +1,87 @@
+"""What a user calls a version by, and which version that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lancekit._format.names import MAIN
+from lancekit._legible import shown
+from lancekit._versions.line import Line
+from lancekit._versions.listing import dataset_exists, latest_snapshot
+from lancekit._versions.snapshot import Snapshot, load_snapshot
+from lancekit.errors import DatasetNotFoundError, InvalidTypeError, VersionNotFoundError
+
+__all__ = ["Reference", "parse_reference", "resolve"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A parsed reference: a tag, or a version (``None``: the newest) of a branch."""
+
+    version: int | None = None
+    branch: str | None = None
+    tag: str | None = None
+
+    @property
+    def value(self) -> str | int | tuple[str, int | None]:
+        """What a user passes for it on any branch."""
+        if self.tag is not None:
+            return self.tag
+        return 0 if self.version == 0 else (self.branch or MAIN, self.version)
+
+
+def parse_reference(value: object, current: Line) -> Reference:
+    """Turn what a user passes for a version into a `Reference`.
+
+    A number is a version of the current line, a string a tag, a pair a branch (``None``: main)
+    and a version (``None``: the newest); ``None`` alone is the newest of the current line.
+
+    Raises
+    ------
+    InvalidTypeError
+        Anything else.
+    """
+    match value:
+        case None:
+            return Reference(branch=current.branch)
+        case bool():
+            pass
+        case int():
+            return Reference(version=value, branch=current.branch)
+        case str():
+            return Reference(tag=value)
+        case (str() | None) as branch, (int() | None) as version if not isinstance(version, bool):
+            return Reference(version=version, branch=None if branch == MAIN else branch)
+        case _:
+            pass
+    raise InvalidTypeError(
+        f"{shown(value)} is not a reference to a version.",
+        hint='Pass a number, a tag\'s name, or a pair such as ("branch", 2) or ("branch", None).',
+        reference=value,
+    )
+
+
+def resolve(line: Line, reference: Reference) -> Snapshot:
+    """Load the version that a reference points to.
+
+    Raises
+    ------
+    TagNotFoundError, BranchNotFoundError, VersionNotFoundError
+        It points to nothing.
+    """
+    if reference.tag is not None:
+        from lancekit._versions.reference_files import get_tag
+
+        tag = get_tag(line.root, reference.tag)
+        return load_snapshot(line.on(tag.branch), tag.version)
+    target = line.on(reference.branch)
+    try:
+        if reference.version is None:
+            return latest_snapshot(target)
+        return load_snapshot(target, reference.version)
+    except (DatasetNotFoundError, VersionNotFoundError):
+        if reference.branch is not None and not dataset_exists(target):
+            from lancekit._versions.reference_files import no_branch
+
+            raise no_branch(line.root, reference.branch) from None
+        raise

@@ -1,0 +1,110 @@
+"""Row ids and row versions of a fragment, read from wherever they are stored.
+
+See docs/format/table.md, 2.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit import _arrow_kernels as ak
+from lancekit._file.columns.physical import FileColumn
+from lancekit._file.reader import FileReader
+from lancekit._format.external_sequences import column_sequences, external_sequence, lineage_column
+from lancekit._format.fragment import LINEAGE_FIELDS, Fragment
+from lancekit._format.row_ids_encode import encode_row_ids, encode_row_versions
+from lancekit._versions.line import Line
+from lancekit._versions.snapshot import FileLocation, Snapshot, missing_file
+from lancekit.errors import CorruptFileError
+
+__all__ = ["read_sequence", "sequence_of"]
+
+
+def sequence_of(snapshot: Snapshot, fragment: Fragment, name: str) -> bytes | None:
+    """Return a sequence of a fragment of a version, encoded as in a manifest.
+
+    Parameters
+    ----------
+    name
+        ``"row_ids"``, ``"created_at"`` or ``"last_updated_at"``.
+
+    Raises
+    ------
+    CorruptFileError
+        The sequence is stored outside of the manifest, and cannot be read there.
+    """
+
+    def open_file(place: int) -> FileReader:
+        location = snapshot.data_file(fragment.files[place])
+        try:
+            return snapshot.line.open_files.open(location.store, location.name, location.size)
+        except FileNotFoundError as error:
+            raise missing_file(location, snapshot.version) from error
+
+    return read_sequence(
+        fragment, name, open_file=open_file, line=snapshot.line, version=snapshot.version
+    )
+
+
+def read_sequence(
+    fragment: Fragment,
+    name: str,
+    *,
+    open_file: Callable[[int], FileReader],
+    line: Line,
+    version: int,
+) -> bytes | None:
+    """Return a sequence of a fragment, encoded as in a manifest; as `sequence_of`.
+
+    Parameters
+    ----------
+    open_file
+        Opens one of the fragment's data files, by its place.
+    line, version
+        Where the fragment is from.
+    """
+    encoded: bytes | None = getattr(fragment, name)
+    if encoded is not None or not fragment.unknown:
+        return encoded
+    if name in column_sequences(fragment):
+        place, column = lineage_column(fragment, name)
+        return _from_column(open_file(place), column, fragment, name)
+    part = external_sequence(fragment, name)
+    if part is None:
+        return None
+    location = FileLocation(line.store, part.path)
+    try:
+        data = memoryview(location.store.read(part.path))
+    except FileNotFoundError as error:
+        raise missing_file(location, version) from error
+    if part.offset + part.size > len(data):
+        raise CorruptFileError(
+            f"The {name} of fragment {fragment.id} of version {version} lie behind the end of "
+            f"{location}.",
+            file=str(location),
+        )
+    return bytes(data[part.offset : part.offset + part.size])
+
+
+def _from_column(file: FileReader, column: int, fragment: Fragment, name: str) -> bytes:
+    where = file.container.source.name
+    if not column < file.num_columns or file.num_rows != fragment.physical_rows:
+        raise CorruptFileError(
+            f"{where} has {file.num_columns} columns of {file.num_rows} rows, but the {name} of "
+            f"the {fragment.physical_rows} rows of fragment {fragment.id} are its column {column}.",
+            file=where,
+        )
+    # the file may number its fields in its own way: the manifest says which column it is
+    field = pa.field(str(LINEAGE_FIELDS[name]), pa.uint64())
+    values = file.read([FileColumn(field, (column,))]).column(0)
+    if ak.null_count(values):
+        raise CorruptFileError(
+            f"{where}, column {column}, has {ak.null_count(values)} nulls among the {name} of "
+            f"fragment {fragment.id}.",
+            file=where,
+        )
+    numbers = np.asarray(values.to_numpy(), np.uint64)
+    return encode_row_ids(numbers) if name == "row_ids" else encode_row_versions(numbers)

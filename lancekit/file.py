@@ -1,0 +1,35 @@
+"""A door: pylance's `file`, data files without a dataset; they are in `lancekit._file`."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lancekit._lazy import door
+
+if TYPE_CHECKING:
+    from lancekit._file.file_metadata import LanceFileMetadata
+    from lancekit._file.file_session import LanceFileSession, ListResult
+    from lancekit._file.lance_file import (
+        LanceFileReader,
+        LanceFileWriter,
+        ReaderResults,
+        stable_version,
+    )
+
+__all__ = [
+    "LanceFileMetadata",
+    "LanceFileReader",
+    "LanceFileSession",
+    "LanceFileWriter",
+    "ListResult",
+    "ReaderResults",
+    "stable_version",
+]
+
+#: the same to Python: which module has a name
+_HOMES = {
+    "_file.file_metadata": "LanceFileMetadata",
+    "_file.file_session": "LanceFileSession ListResult",
+    "_file.lance_file": "LanceFileReader LanceFileWriter ReaderResults stable_version",
+}
+
+__getattr__: Callable[[str], object] = door(__name__, _HOMES)
