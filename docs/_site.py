@@ -16,6 +16,10 @@ PACKAGE = "lancekit"
 FIELD = "dataclasses.field"
 CARDS = Path(__file__).parents[1] / PACKAGE / "_notebook/render/style.css"
 STYLE = "<!-- the style of cards -->"
+#: what gives a function the parameters of a record, and the sections of docstrings
+TAKES = "record.takes"
+PARAMETERS = "\n\nParameters\n----------\n"
+LATER = ("\n\nReturns\n---", "\n\nYields\n---", "\n\nRaises\n---", "\n\nExamples\n---")
 HEADING = re.compile(rf'<h\d id="({PACKAGE}[.][\w.]+)"')
 TO_TESTS = re.compile(r"\[(`tests/[^`]+`)\]\([^)]+\)")
 TESTS = re.compile(r"<td>((?:<code>tests/[\w/.:]+</code>(?:, )?)+)</td>")
@@ -48,6 +52,7 @@ class PublicNames(griffe.Extension):
             else:
                 pkg.members[name] = _meant(member)
         for function in _functions(pkg):
+            _take_record(function, pkg)
             for parameter in function.parameters:
                 parameter.default = _value(parameter.default, pkg)
 
@@ -77,6 +82,56 @@ def _functions(owner: Any) -> Iterator[griffe.Function]:
             yield member
         elif member.is_module or member.is_class:
             yield from _functions(member)
+
+
+def _take_record(function: griffe.Function, pkg: griffe.Module) -> None:
+    """Show the parameters of a record in the place of the record (`lancekit._arguments`)."""
+    for decorator in function.decorators:
+        call = decorator.value
+        if not isinstance(call, griffe.ExprCall) or not call.canonical_path.endswith(TAKES):
+            continue
+        record, *order = call.arguments
+        kinds = _kinds(pkg.modules_collection[record.canonical_path])
+        found = {one.name: one for kind in kinds for one in _fields(kind)}
+        named = str(order[0]).strip("\"'").split() if order else None
+        first = found if named is None else named
+        by_place = griffe.ParameterKind.positional_or_keyword
+        for name, one in found.items():
+            if named is not None:
+                one.kind = by_place if name in named else griffe.ParameterKind.keyword_only
+        listed = [found.pop(name) for name in list(first)] + list(found.values())
+        own = list(function.parameters)[:-1]
+        listed.sort(key=lambda one: one.kind is griffe.ParameterKind.keyword_only)
+        function.parameters = griffe.Parameters(*own, *listed)
+        if function.docstring is not None:
+            function.docstring.value = _described(function.docstring.value, kinds)
+
+
+def _kinds(record: griffe.Class) -> list[griffe.Class]:
+    return [*reversed(record.mro()), record]
+
+
+def _fields(kind: griffe.Class) -> Iterator[griffe.Parameter]:
+    how = griffe.ParameterKind.positional_or_keyword
+    for name, field in kind.members.items():
+        if not field.is_attribute or field.annotation is None or "property" in field.labels:
+            continue
+        if str(field.annotation) == "KW_ONLY":
+            how = griffe.ParameterKind.keyword_only
+        elif not name.startswith("_"):
+            default = field.value
+            if isinstance(default, griffe.ExprCall):
+                told = [one for one in default.arguments if isinstance(one, griffe.ExprKeyword)]
+                default = next((one.value for one in told if one.name == "default"), None)
+            yield griffe.Parameter(name, annotation=field.annotation, kind=how, default=default)
+
+
+def _described(text: str, kinds: list[griffe.Class]) -> str:
+    """Put what the records say of their parameters before what comes later in a docstring."""
+    texts = [kind.docstring.value for kind in kinds if kind.docstring is not None]
+    parts = [after for one in texts if (after := one.partition(PARAMETERS)[2])]
+    at = min((at for one in LATER if (at := text.find(one)) >= 0), default=len(text))
+    return text[:at] + PARAMETERS + "\n".join(parts) + text[at:]
 
 
 def _value(default: Any, pkg: griffe.Module) -> Any:

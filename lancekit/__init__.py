@@ -52,8 +52,8 @@ if _TYPE_CHECKING:
     from lancekit._api.merge_builder import MergeInsertBuilder
     from lancekit._api.open import dataset, write_dataset
     from lancekit._api.plots import plot_history
-    from lancekit._api.pylance.log import set_logger
-    from lancekit._api.pylance.session import Session
+    from lancekit._api.pylance_log import set_logger
+    from lancekit._api.pylance_session import Session
     from lancekit._api.scanner import LanceScanner
     from lancekit._api.scanner_builder import ScannerBuilder
     from lancekit._api.shard_snapshot import ShardSnapshot
@@ -197,8 +197,8 @@ _HOMES = {
     "_api.merge_builder": "MergeInsertBuilder",
     "_api.open": "dataset write_dataset",
     "_api.plots": "plot_history",
-    "_api.pylance.log": "set_logger",
-    "_api.pylance.session": "Session",
+    "_api.pylance_log": "set_logger",
+    "_api.pylance_session": "Session",
     "_api.scanner": "LanceScanner",
     "_api.scanner_builder": "ScannerBuilder",
     "_api.sharding": "evaluate_sharding_spec",
@@ -265,7 +265,7 @@ def __getattr__(name: str) -> object:
     if name in _MODULES:
         return _import_module(f"lancekit.{name}")
     if name not in _HOME:
-        from lancekit._api.pylance.not_offered import missing
+        from lancekit._api.not_offered import missing
 
         raise missing("lance", name)
     found = getattr(_import_module(f"lancekit.{_HOME[name]}"), name)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import timedelta
 from functools import update_wrapper
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,9 +29,11 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitErro
 __all__ = [
     "NOT_SUCH",
     "TAKEN_ELSEWHERE",
+    "Passed",
     "check_arguments",
     "checked",
     "checked_methods",
+    "checks_of",
     "from_text",
     "is_flag",
     "is_whole",
@@ -113,6 +115,7 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "memoryview": (_of(memoryview), "a memoryview"),
     "timedelta": (_of(timedelta), "a timedelta"),
     "pa.Schema": (_of(pa.Schema), "a pyarrow schema"),
+    "pa.MemoryPool": (_of(pa.MemoryPool), "a memory pool of Arrow"),
     "os.PathLike[str]": _PLACE,
     "dict": (_of(Mapping), "a dictionary"),
     "Mapping": (_of(Mapping), "a dictionary"),
@@ -152,7 +155,9 @@ NOT_SUCH = (
     pa.ArrowException,
 )
 Tests = list[tuple[Callable[[Any], bool], str]]
-Check = Callable[[tuple[Any, ...], dict[str, Any]], None]
+#: what a function is called with: arguments by place and by name
+Passed: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
+Check = Callable[[tuple[Any, ...], dict[str, Any]], Passed]
 
 
 def _tests(annotation: Any) -> Tests:
@@ -263,30 +268,70 @@ def _checks(signature: inspect.Signature) -> Callable[[Mapping[str, Any]], None]
     return check
 
 
-def _check_of(function: Callable[..., Any]) -> Check:
-    """Return the check of a function's arguments, as they are passed."""
-    signature = inspect.signature(function)
+def checks_of(
+    called: str | Callable[[tuple[Any, ...]], str], signature: inspect.Signature
+) -> Callable[[tuple[Any, ...], dict[str, Any]], Mapping[str, Any]]:
+    """Return a function that checks arguments, as they are passed, and returns them by name.
+
+    Parameters
+    ----------
+    called
+        What errors call the function that takes them, or how they find that out.
+    signature
+        Its parameters.
+    """
     check_values = _checks(signature)
     bind, known = _binder(signature), signature.parameters
     takes_more = any(one.kind is one.VAR_KEYWORD for one in known.values())
 
-    def check(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def check(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
         try:
             given = bind(args, kwargs)
         except TypeError as error:
-            called = _name(function, args)
+            name = called if isinstance(called, str) else called(args)
             elsewhere = [name for name in kwargs.keys() - known.keys() if name in TAKEN_ELSEWHERE]
             if elsewhere and not takes_more:
-                raise not_taken_here(called, elsewhere[0]) from None
+                raise not_taken_here(name, elsewhere[0]) from None
             raise InvalidTypeError(
-                f"{called}(): {error}.",
+                f"{name}(): {error}.",
                 hint="It takes " + ", ".join(n for n in known if n not in ("self", "cls")) + "."
                 if kwargs.keys() - known.keys()
                 else "",
             ) from None
         check_values(given)
+        return given
 
     return check
+
+
+def _check_of(function: Callable[..., Any]) -> Check:
+    """Return the check of a function's arguments, which gives what the function is called with."""
+    takes: Any = getattr(function, "_takes", None)  # a record: `lancekit._arguments.record`
+    signature = takes.signature(function) if takes else inspect.signature(function)
+    check = checks_of(lambda args: _name(function, args), signature)
+
+    def checked_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Passed:
+        given = check(args, kwargs)
+        return takes.passed(function, given) if takes else (args, kwargs)
+
+    return checked_call
+
+
+class _Signature:
+    """What `inspect` finds behind a function that takes a record: its parameters, when asked."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function: Any = function
+        self.__code__ = self._function.__code__  # where doctest finds its line
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        takes: Any = self._function._takes
+        found: inspect.Signature = takes.signature(self._function)
+        return found
+
+    def __get__(self, instance: object, owner: type | None = None) -> Self:
+        return self  # as functions have: so `inspect` takes it for one
 
 
 def check_arguments(signature: inspect.Signature, given: Mapping[str, Any]) -> None:
@@ -319,14 +364,14 @@ def checked(function: F) -> F:
     mark, explain = interrupts.mark, interrupts.explain  # the wrapper has other globals
     made: Check | None = None
 
-    def check(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def check(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Passed:
         nonlocal made
         if made is None:  # most functions of a process are never called
             made = _check_of(function)
-        made(args, kwargs)
+        return made(args, kwargs)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        check(args, kwargs)
+        args, kwargs = check(args, kwargs)
         since = mark()
         try:
             return function(*args, **kwargs)
@@ -339,6 +384,8 @@ def checked(function: F) -> F:
         call.__code__, getattr(function, "__globals__", {}), closure=call.__closure__
     )
     wrapped: Any = update_wrapper(wrapper, function)
+    if hasattr(function, "_takes"):
+        wrapped.__wrapped__ = _Signature(function)
     return wrapped  # type: ignore[no-any-return]  # called as the function is
 
 

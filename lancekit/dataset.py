@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from lancekit._api.merge_builder import MergeInsertBuilder
     from lancekit._api.open import dataset, write_dataset
     from lancekit._api.plots import Plots
-    from lancekit._api.pylance.typed_dicts import AlterColumn, AutoCleanupConfig
     from lancekit._api.row_history import RowChange, RowHistory
     from lancekit._api.scanner import LanceScanner
     from lancekit._api.scanner_builder import ScannerBuilder
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from lancekit._api.table_indices import TableIndices
     from lancekit._api.tags import Tags
     from lancekit._api.vector_index_reader import VectorIndexReader
+    from lancekit._arguments.types import AlterColumn, AutoCleanupConfig
     from lancekit._format.index import IndexFile
     from lancekit._format.transaction import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
     from lancekit._format.transaction import Transaction
@@ -122,7 +122,7 @@ _HOMES = {
     "_api.merge_builder": "MergeInsertBuilder",
     "_api.open": "dataset write_dataset",
     "_api.plots": "Plots",
-    "_api.pylance.typed_dicts": "AlterColumn AutoCleanupConfig",
+    "_arguments.types": "AlterColumn AutoCleanupConfig",
     "_api.row_history": "RowChange RowHistory",
     "_api.scanner": "LanceScanner",
     "_api.scanner_builder": "ScannerBuilder",

@@ -194,7 +194,7 @@ def test_messages_hold_the_facts(tmp_path) -> None:
     with pytest.raises(errors.SchemaMismatchError) as mismatch:
         lk.write_dataset(pa.table({"k": [1.5], "s": ["x"]}), ds, mode="append")
     assert "'s'" not in str(mismatch.value)
-    with pytest.raises(errors.NotOfferedError, match=r"scanner\(index_segments=.*indices"):
+    with pytest.raises(errors.NotOfferedError, match=r"scanner\(index_segments=.*all segments"):
         ds.scanner(index_segments=[1])
     with pytest.raises(errors.InvalidArgumentError, match="conflict_retries is -1"):
         ds.delete("k = 1", conflict_retries=-1)

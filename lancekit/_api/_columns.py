@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancekit._api._handle import Handle
-from lancekit._api.pylance.arguments import check_count
+from lancekit._arguments.checks import check_count
 from lancekit._checked import checked_methods
 from lancekit._defaults import CONFLICT_RETRIES, RETRY_TIMEOUT
 from lancekit._legible import shown
@@ -16,7 +16,7 @@ from lancekit.errors import InvalidTypeError
 
 if TYPE_CHECKING:
     from lancekit._api.column import DatasetColumn
-    from lancekit._api.pylance.typed_dicts import AlterColumn
+    from lancekit._arguments.types import AlterColumn
     from lancekit._operations.common.results import UpdateResult
 
 __all__ = ["Columns"]

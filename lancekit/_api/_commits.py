@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from lancekit._api._handle import Handle
-from lancekit._api.pylance.arguments import (
+from lancekit._arguments.checks import (
     check_count,
     check_flag,
     check_list,

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from lancekit._api._handle import Handle
-from lancekit._api.scan_options import Columns, OneFragment, ScanOptions
+from lancekit._api.planned_scan import OneFragment
 from lancekit._api.scanner import LanceScanner, scan_of
+from lancekit._arguments.record import takes
+from lancekit._arguments.scan import (
+    FragmentFrameArguments,
+    FragmentScanArguments,
+    ScanArguments,
+)
+from lancekit._arguments.types import Columns
 from lancekit._checked import checked_methods
 from lancekit._format.extensions import resolved
 from lancekit._format.fragment import Fragment
 from lancekit._scan.fragments.blobs import blob_view
 from lancekit._scan.take import parse_positions, take_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["FragmentSession", "ReadingFragment"]
 
@@ -50,91 +60,38 @@ class ReadingFragment(OneFragment):
             return self.metadata.num_rows
         return self.scanner(columns=[], filter=filter).count_rows()
 
-    def scanner(
-        self,
-        *,
-        columns: Columns = None,
-        batch_size: int | None = None,
-        filter: Any = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        with_row_id: bool = False,
-        with_row_address: bool = False,
-        batch_readahead: int = 16,
-        blob_handling: str | None = None,
-        order_by: list[Any] | None = None,
-        use_scalar_index: bool | None = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        include_deleted_rows: bool | None = None,
-        batch_size_bytes: int | None = None,
-        strict_batch_size: bool | None = None,
-    ) -> LanceScanner:
-        """Set up a scan of the fragment; arguments as in `LanceDataset.scanner`."""
-        return self._scan(ScanOptions.said(locals()))
+    @takes(FragmentScanArguments, "")
+    def scanner(self, arguments: FragmentScanArguments) -> LanceScanner:
+        """Set up a scan of the fragment; nothing is read yet."""
+        return self._scan(arguments)
 
-    def _scan(self, options: ScanOptions) -> LanceScanner:
-        return scan_of(self._dataset._snapshot, replace(options, fragments=[self]))
+    def _scan(self, arguments: FragmentScanArguments | FragmentFrameArguments) -> LanceScanner:
+        whole = arguments.as_(ScanArguments, fragments=[self])
+        return scan_of(self._dataset._snapshot, whole)
 
-    def to_table(
-        self,
-        columns: Columns = None,
-        filter: Any = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        with_row_id: bool = False,
-        with_row_address: bool = False,
-        blob_handling: str | None = None,
-        order_by: list[Any] | None = None,
-        use_scalar_index: bool | None = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        include_deleted_rows: bool | None = None,
-        batch_size_bytes: int | None = None,
-        strict_batch_size: bool | None = None,
-    ) -> pa.Table:
+    @takes(
+        FragmentScanArguments,
+        "columns filter limit offset with_row_id with_row_address blob_handling order_by "
+        "use_scalar_index io_buffer_size late_materialization include_deleted_rows "
+        "batch_size_bytes strict_batch_size",
+    )
+    def to_table(self, arguments: FragmentScanArguments) -> pa.Table:
         """Read the fragment's rows into an Arrow table."""
-        return self._scan(ScanOptions.said(locals())).to_table()
+        return self._scan(arguments).to_table()
 
-    def to_batches(
-        self,
-        *,
-        columns: Columns = None,
-        batch_size: int | None = None,
-        filter: Any = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        with_row_id: bool = False,
-        with_row_address: bool = False,
-        batch_readahead: int = 16,
-        blob_handling: str | None = None,
-        order_by: list[Any] | None = None,
-        use_scalar_index: bool | None = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        include_deleted_rows: bool | None = None,
-        batch_size_bytes: int | None = None,
-        strict_batch_size: bool | None = None,
-    ) -> Iterator[pa.RecordBatch]:
+    @takes(FragmentScanArguments, "")
+    def to_batches(self, arguments: FragmentScanArguments) -> Iterator[pa.RecordBatch]:
         """Read the fragment's rows batch by batch."""
-        return self._scan(ScanOptions.said(locals())).to_batches()
+        return self._scan(arguments).to_batches()
 
-    def to_pandas(
-        self,
-        columns: Columns = None,
-        filter: Any = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        batch_size: int | None = None,
-        with_row_id: bool = False,
-        with_row_address: bool = False,
-        blob_mode: str = "lazy",
-        order_by: list[Any] | None = None,
-        **kwargs: Any,
-    ) -> Any:
+    @takes(
+        FragmentFrameArguments,
+        "columns filter limit offset batch_size with_row_id with_row_address blob_mode order_by",
+    )
+    def to_pandas(self, arguments: FragmentFrameArguments) -> pd.DataFrame:
         """Read the fragment's rows into a pandas DataFrame, as `LanceDataset.to_pandas` does."""
-        options = ScanOptions.said(locals(), "blob_mode", "kwargs")
-        return self._scan(options).to_pandas(blob_mode=blob_mode, **kwargs)
+        scanner = self._scan(arguments)
+        return scanner.to_pandas(blob_mode=arguments.blob_mode, **arguments.for_arrow())
 
     def take(self, indices: Any, columns: Columns = None) -> pa.Table:
         """Read rows by their position among the fragment's live rows."""

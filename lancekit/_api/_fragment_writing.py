@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from lancekit._api._handle import Handle
 from lancekit._api.lance_schema import LanceSchema
-from lancekit._api.pylance.arguments import check_count
-from lancekit._api.scan_options import OneFragment
+from lancekit._api.planned_scan import OneFragment
+from lancekit._arguments.checks import check_count
 from lancekit._checked import checked_methods
 from lancekit._format.fragment import Fragment
 from lancekit._operations.columns.add import NewColumns, rows_like

@@ -10,7 +10,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from lancekit._api._handle import Handle
-from lancekit._api.pylance.arguments import (
+from lancekit._arguments.checks import (
     check_hints,
     check_items,
     refuse,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from lancekit._api._handle import Handle
-from lancekit._api.time_travel import Ref, snapshot_at
+from lancekit._api.time_travel import snapshot_at
+from lancekit._arguments.types import Ref
 from lancekit._checked import checked_methods
 from lancekit._legible import shown
 from lancekit._versions.snapshot import Snapshot

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancekit._api._handle import Handle
-from lancekit._api.pylance.arguments import check_count, check_flag, check_hints, check_place
+from lancekit._arguments.checks import check_count, check_flag, check_hints, check_place
 from lancekit._checked import checked_methods
 from lancekit._legible import shown
 from lancekit._versions.line import open_line

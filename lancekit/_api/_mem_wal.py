@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pyarrow as pa
 
 from lancekit._api._handle import Handle
-from lancekit._api.pylance.arguments import check_items
+from lancekit._arguments.checks import check_items, check_wait
 from lancekit._checked import checked_methods
+from lancekit._defaults import CLAIM_TIMEOUT, PUT_TIMEOUT
+from lancekit._legible import shown
+from lancekit._versions.listing import latest_snapshot
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import IndexExistsError, InvalidArgumentError, SchemaMismatchError, ShardError
 
 if TYPE_CHECKING:
+    from lancekit._api.lsm_scanner import LsmScanner
+    from lancekit._api.shard_writer import ShardWriter
     from lancekit._format.mem_wal.details import ShardingSpec
+    from lancekit._operations.mem_wal.router import Acknowledged, Router
     from lancekit._operations.mem_wal.shards import Shards
 
 __all__ = ["MemWal"]
@@ -152,6 +168,256 @@ class MemWal(Handle):
         found.waiting = replace(waiting_rows(self._snapshot), refused=self._merge_refused)
         return found
 
+    def lsm_scanner(self) -> LsmScanner:
+        """Set up a scan of the newest version and of what the shards hold that it does not.
+
+        Each run reads what there is then: the table's newest version, wherever the handle is, its
+        shards' generations that are not merged, and their logs, whether or not somebody writes to
+        them.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The handle is pinned to a version, in which no rows of shards are.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://lsm-scanner", primary_key="id")
+        >>> ds.lsm_scanner().project(["id"]).limit(1).count_rows()
+        1
+        """
+        from lancekit._api.lsm_scanner import LsmScanner
+        from lancekit._operations.mem_wal.reader.sources import newest_read_set
+
+        self._check_shards()
+        return LsmScanner(self._snapshot, partial(newest_read_set, self._line))
+
+    _router: Router | None = None
+
+    def mem_wal_writer(
+        self,
+        shard_id: str,
+        *,
+        durable_write: bool | None = None,
+        max_wal_buffer_size: int | None = None,
+        max_wal_flush_interval_ms: int | None = None,
+        max_memtable_size: int | None = None,
+        max_memtable_rows: int | None = None,
+        max_memtable_batches: int | None = None,
+        max_unflushed_memtable_bytes: int | None = None,
+        manifest_scan_batch_size: int | None = None,
+        backpressure_log_interval_ms: int | None = None,
+        stats_log_interval_ms: int | None = None,
+        hnsw_params: dict[str, dict[str, int]] | None = None,
+    ) -> ShardWriter:
+        """Open the writer of a shard, whose writer before cannot write any more.
+
+        Rows have the columns of the newest version, whichever the handle is at.  What is not said
+        here is as the table says (`initialize_mem_wal`), or else as pylance has it.
+
+        Parameters
+        ----------
+        shard_id
+            A UUID as text; of a new shard, any.  Where the table says which rows belong to which
+            shard, `mem_wal_upsert` finds it.
+        durable_write
+            Whether a put waits until its rows are in the log (on a local disk: flushed to it).
+        max_wal_buffer_size
+            Bytes of an entry of the log, unless one put has more.
+        max_wal_flush_interval_ms
+            How long rows wait for the log whose put does not.
+        max_memtable_size, max_memtable_rows, max_memtable_batches
+            Bytes, rows or batches in memory of which a generation is made.
+        max_unflushed_memtable_bytes
+            Bytes in memory with which puts wait.
+        backpressure_log_interval_ms, stats_log_interval_ms
+            How often Python's ``logging`` is told that a put waits, and what was done; 0: never.
+        manifest_scan_batch_size, hnsw_params
+            Taken for pylance's sake, and without effect.
+
+        Raises
+        ------
+        InvalidArgumentError
+            `initialize_mem_wal` was not called, the id is no UUID, or a setting cannot be used.
+        FencedError
+            Another writer took the shard at the same time.
+        ShardError
+            The shard is sealed.
+        CorruptFileError
+            Rows in its log are missing or damaged that were acknowledged.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://mem-wal-writing-example", primary_key="id")
+        >>> ds.initialize_mem_wal()
+        >>> with ds.mem_wal_writer("00000000-0000-0000-0000-000000000001") as writer:
+        ...     writer.put({"id": [2, 3]})
+        """
+        from lancekit._api.shard_writer import ShardWriter
+        from lancekit._operations.mem_wal.initialize import initialized
+        from lancekit._operations.mem_wal.open_writer import open_writer
+        from lancekit._operations.mem_wal.settings import given_settings, writer_settings
+
+        given = given_settings(locals())
+        self._check_movable()
+        shard = _shard(shard_id)
+        newest = latest_snapshot(self._line)
+        settings = writer_settings(initialized(newest).defaults, given)
+        return ShardWriter(newest, shard, *open_writer(newest, shard, settings))
+
+    def mem_wal_upsert(
+        self,
+        data: Any,
+        *,
+        schema: pa.Schema | None = None,
+        flush: bool = False,
+        timeout: timedelta = PUT_TIMEOUT,
+        claim_timeout: timedelta = CLAIM_TIMEOUT,
+    ) -> dict[str, Acknowledged]:
+        """Put rows into the shards that they belong to, as the table says.
+
+        A table that does not say it has one shard for all rows; one with a primary key and without
+        a MemWAL is initialized so first, in a version of its own (`initialize_mem_wal`).
+
+        A writer is opened for each shard when the first row comes for it.  The process keeps the
+        writers of the last 8 tables, for all handles that are used with the same `lk.options`.
+        Any number of processes may call this at once: they take turns. A shard that another writer
+        took is taken back once that one had its turn.
+
+        Parameters
+        ----------
+        data, schema
+            Rows, as `ShardWriter.put` takes them.
+        flush
+            Make generations of all that the writers have, and close them; the next call opens new
+            ones.  Another writer that took a shard has the rows from its log, and makes the
+            generation.
+        timeout
+            How long to wait while the memory of a shard's writer is full.
+        claim_timeout
+            How long to take a shard again that other writers take before the rows are in its log.
+
+        Returns
+        -------
+        dict
+            For each shard what it acknowledged: ``rows``, the ``epoch`` of the writer and the last
+            ``position`` of the log.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table has neither a MemWAL nor a primary key, or a timeout is negative.
+        SchemaMismatchError, NullKeyError, ConstraintViolationError
+            The rows do not fit the table; nothing is written.
+        ShardError
+            Some shards did not acknowledge their rows; ``context`` has ``acknowledged``, rows by
+            shard, and ``failed``, errors by shard.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://upsert-example", primary_key="id")
+        >>> sum(shard.rows for shard in ds.mem_wal_upsert({"id": [2, 3, 4]}).values())
+        3
+        """
+        from lancekit._operations.mem_wal.router import columns_changed
+        from lancekit._operations.mem_wal.writer_messages import put_begun
+
+        for name, wait in (("timeout", timeout), ("claim_timeout", claim_timeout)):
+            check_wait(name, wait)
+        put_begun()
+        self._check_movable()
+        router, rows = self._cast(self._own_router(), data, schema)
+        done: dict[UUID, Acknowledged] = {}
+        while True:
+            try:
+                done = router.put(rows, timeout, claim_timeout, done)
+                break
+            except ShardError as error:
+                if not columns_changed(error):
+                    raise
+                done = {UUID(shard): one for shard, one in error.context["shards"].items()}
+                try:
+                    router, rows = self._cast(self._own_router(router), rows)
+                except SchemaMismatchError as lacking:
+                    # the error of the shards says what other shards acknowledged
+                    raise (error if done else lacking) from None
+        if flush:
+            router.close()
+        return {str(shard): one for shard, one in done.items()}
+
+    def _cast(
+        self, router: Router, data: Any, schema: pa.Schema | None = None
+    ) -> tuple[Router, pa.Table]:
+        """Return rows as the table has them, and the writers that take them.
+
+        The rows may have the columns of a newer version than the writers have.
+        """
+        try:
+            return router, router.cast(data, schema)
+        except SchemaMismatchError:
+            newer = self._own_router(router)
+            if newer is router:
+                raise
+            return newer, newer.cast(data, schema)
+
+    def _own_router(self, stale: Router | None = None) -> Router:
+        """Return the writers that the process keeps; new ones after a fork or new columns.
+
+        Those that are `stale` are replaced if the newest version has other columns.
+        """
+        from lancekit._commit.protocol import check_not_replaced
+        from lancekit._format.mem_wal.names import mem_wal_entry
+        from lancekit._operations.mem_wal.initialize import initialized
+        from lancekit._operations.mem_wal.router import Router, keep_router, kept_router
+        from lancekit._operations.mem_wal.settings import writer_settings
+
+        # of threads that come first at once each would make one, and these take shards away; after
+        # a fork nobody releases a lock that another thread held
+        with self.__dict__.setdefault(f"_making_{os.getpid()}", threading.Lock()):
+            router, now = self._router, self._snapshot
+            if router is not None and not router.is_of_this_process:
+                router = None
+            is_first = router is None
+            if is_first:
+                check_not_replaced(now)  # the rows are meant for the table of the handle
+                router = self._router = kept_router(self._line, now)
+            newer = router is not None and now.version > router.version
+            if router is not None and router is stale and not router.ended:
+                newer, now = True, latest_snapshot(self._line)
+            if router is not None and (router.ended or (newer and not router.fits(now))):
+                router.retire()
+                router = None
+            if router is None:
+                newest = latest_snapshot(self._line)
+                if newest.version < self._snapshot.version:
+                    raise InvalidArgumentError(
+                        f"{self.uri} is another table now: its newest version is {newest.version}, "
+                        f"and this handle is at version {self._snapshot.version}.",
+                        hint=f"Open the table that is there now: {self._line.code}.",
+                        uri=self.uri,
+                    )
+                if not is_first:  # else it was looked at just now
+                    check_not_replaced(self._snapshot)
+                if mem_wal_entry(newest.indices) is None and newest.manifest.schema.primary_key:
+                    newest = self._initialized()
+                router = Router(newest, writer_settings(initialized(newest).defaults))
+                self._router = router
+                keep_router(self._line, router)
+            return router
+
+    def _initialized(self) -> Snapshot:
+        """Return the newest version, which may have logs now; the handle moves to it."""
+        from lancekit._operations.mem_wal.initialize import initialize
+
+        with suppress(IndexExistsError):  # another process was first
+            # the handle's own version may have logs that the newest one has no more
+            newest = latest_snapshot(self._line)
+            self._move(lambda _: (initialize(newest, None), None))
+        return latest_snapshot(self._line)
+
 
 def _told(spec: ShardingSpec) -> dict[str, Any]:
     return {
@@ -168,3 +434,14 @@ def _told(spec: ShardingSpec) -> dict[str, Any]:
             for field in spec.fields
         ],
     }
+
+
+def _shard(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"shard_id is {shown(text)}, which is no UUID.",
+            hint="Pass one as text: str(uuid.uuid4()) for a new shard.",
+            argument="shard_id",
+        ) from error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 from uuid import UUID
 
 from lancekit._api._handle import Handle
-from lancekit._api.pylance.arguments import check_callback, check_count, check_wait
+from lancekit._arguments.checks import check_callback, check_count, check_wait
 from lancekit._checked import checked_methods
 from lancekit._defaults import CONFLICT_RETRIES, GRACE, RETRY_TIMEOUT, ROWS_PER_COMMIT
 from lancekit._versions.listing import latest_snapshot

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +10,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit._api._handle import Handle
-from lancekit._api.pylance.arguments import check_count, check_hints
+from lancekit._arguments.checks import check_count, check_hints
 from lancekit._checked import TAKEN_ELSEWHERE, checked_methods, not_taken_here
+from lancekit._defaults import READ_AHEAD
 from lancekit.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from lancekit._api.blob_values import BlobFile
+    from lancekit._scan.fragments.blobs import BlobPlace
     from lancekit._scan.fragments.source import FragmentSources
+    from lancekit._scan.row_lookup import Numbers
 
 __all__ = ["Positions"]
 
@@ -135,3 +139,128 @@ class Positions(Handle):
         chosen = np.random.default_rng().choice(total, rows, replace=False)
         positions = chosen if randomize_order else np.sort(chosen)
         return self._take(lambda _: positions, columns)
+
+    def take_blobs(
+        self,
+        blob_column: str,
+        ids: list[int] | pa.Array | None = None,
+        addresses: list[int] | pa.Array | None = None,
+        indices: list[int] | pa.Array | None = None,
+        *,
+        buffer_size: int = READ_AHEAD,
+    ) -> list[BlobFile | None]:
+        """Return blobs as files, in the order given; ``None`` for a null.
+
+        Parameters
+        ----------
+        blob_column
+            The column, or the path of a nested one.
+        ids, addresses, indices
+            One of the three: row ids, row addresses, or positions.
+        buffer_size
+            Bytes to read ahead.
+
+        Raises
+        ------
+        ColumnNotFoundError, InvalidArgumentError
+            There is no such column, or it holds no blobs.
+        RowOutOfRangeError
+            There is no such position.
+        RowNotFoundError
+            There is no row with such an id or address, or it was deleted.
+        UntrustedBaseError
+            A blob lies outside of the dataset's folder, in a place that
+            ``lancekit.options.trusted_bases`` does not list.
+        """
+        from lancekit._api.blob_values import BlobFile
+
+        rows = _chosen(ids=ids, addresses=addresses, indices=indices)
+        _, places = self._places(blob_column, *rows)
+        return [None if place is None else BlobFile(place, buffer_size) for place in places]
+
+    def read_blobs(
+        self,
+        blob_column: str,
+        ids: list[int] | pa.Array | None = None,
+        addresses: list[int] | pa.Array | None = None,
+        indices: list[int] | pa.Array | None = None,
+        *,
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
+    ) -> list[tuple[int, bytes | None]]:
+        """Return row addresses and whole blobs, in the order given; arguments as in `take_blobs`.
+
+        The two further ones are hints that change no result.
+        """
+        from lancekit._scan.fragments.blobs import read_blobs
+
+        _check_hints(io_buffer_size, preserve_order)
+        rows = _chosen(ids=ids, addresses=addresses, indices=indices)
+        found, places = self._places(blob_column, *rows)
+        return list(zip(found.tolist(), read_blobs(places), strict=True))
+
+    def read_blob_ranges(
+        self,
+        blob_column: str,
+        requests: Sequence[tuple[int, int, int]],
+        *,
+        selector: str,
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
+    ) -> list[tuple[int, int, bytes | None]]:
+        """Return parts of blobs: the number of each request, the row's address, and the bytes.
+
+        Parameters
+        ----------
+        requests
+            Rows, and the place and length of a part.
+        selector
+            What names a row: ``"ids"``, ``"addresses"`` or ``"indices"``.
+        io_buffer_size, preserve_order
+            Hints that change no result.
+        """
+        from lancekit._api.blob_values import BlobFile
+        from lancekit._choice import check_choice
+
+        _check_hints(io_buffer_size, preserve_order)
+        check_choice("selector", selector, ("ids", "addresses", "indices"))
+        found, places = self._places(blob_column, selector, [row for row, _, _ in requests])
+        parts = []
+        for number, (place, (_, offset, length)) in enumerate(zip(places, requests, strict=True)):
+            data = None if place is None else BlobFile(place).read_range(offset, length)
+            parts.append((number, int(found[number]), data))
+        return parts
+
+    def _places(self, path: str, kind: str, rows: Any) -> tuple[Numbers, list[BlobPlace | None]]:
+        from lancekit._format.field_marks import holds_blobs
+        from lancekit._format.paths import find_field
+        from lancekit._scan.fragments.blobs import blob_view
+        from lancekit._scan.fragments.source import fragment_sources
+        from lancekit._scan.row_lookup import blob_places, row_addresses
+
+        schema = self._snapshot.manifest.schema
+        field = find_field(schema, path)[-1]
+        if not holds_blobs(field.metadata):
+            raise InvalidArgumentError(
+                f"Column {path!r} of type {field.to_arrow().type} holds no blobs.",
+                hint="Read it with take() or to_table().",
+                column=path,
+            )
+        sources = fragment_sources(self._snapshot, blob_view(schema))
+        addresses = row_addresses(sources, kind, rows)
+        return addresses, blob_places(sources, path, addresses)
+
+
+def _check_hints(io_buffer_size: int | None, preserve_order: bool | None) -> None:
+    check_hints(io_buffer_size=io_buffer_size, preserve_order=preserve_order)
+    if io_buffer_size is not None:
+        check_count("io_buffer_size", io_buffer_size, least=1)  # a scan may have none
+
+
+def _chosen(**rows: Any) -> tuple[str, Any]:
+    given = [(kind, values) for kind, values in rows.items() if values is not None]
+    if len(given) != 1:
+        raise InvalidArgumentError(
+            f"{len(given)} of ids, addresses and indices were given.", hint="Pass one of them."
+        )
+    return given[0]

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lancekit._api._handle import Handle
-from lancekit._api.pylance.arguments import check_count
+from lancekit._arguments.checks import check_count
+from lancekit._arguments.record import takes
+from lancekit._arguments.scan import FrameArguments, ScanArguments, scan_arguments
 from lancekit._checked import checked_methods
 from lancekit._ipython import hints_are_seen, show_hint
-from lancekit.errors import InvalidArgumentError
+from lancekit._versions.references import parse_reference, resolve
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from lancekit._api.fragment import LanceFragment
-    from lancekit._api.scan_options import Columns, ScanOptions
     from lancekit._api.scanner import LanceScanner
     from lancekit._api.sql import SqlQueryBuilder
-    from lancekit._scan.statistics import ScanStatistics
+    from lancekit._arguments.types import Columns
 
 __all__ = ["Scans"]
 
@@ -52,98 +54,13 @@ class Scans(Handle):
         found = (f for f in self.get_fragments() if f.fragment_id == fragment_id)
         return next(found, None)
 
-    def scanner(
-        self,
-        columns: Columns = None,
-        filter: Any = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        nearest: Any = None,
-        batch_size: int | None = None,
-        batch_size_bytes: int | None = None,
-        batch_readahead: int | None = None,
-        fragment_readahead: int | None = None,
-        scan_in_order: bool | None = None,
-        fragments: Iterable[LanceFragment] | None = None,
-        index_segments: Any = None,
-        full_text_query: Any = None,
-        *,
-        prefilter: bool | None = None,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-        use_stats: bool | None = None,
-        fast_search: bool | None = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        blob_handling: str | None = None,
-        use_scalar_index: bool | None = None,
-        include_deleted_rows: bool | None = None,
-        scan_stats_callback: Callable[[ScanStatistics], object] | None = None,
-        strict_batch_size: bool | None = None,
-        order_by: list[Any] | None = None,
-        disable_scoring_autoprojection: bool | None = None,
-        row_addr_allowlist: bytes | None = None,
-        row_addr_blocklist: bytes | None = None,
-        include_mem_wal: bool | None = None,
-    ) -> LanceScanner:
+    @takes(
+        ScanArguments,
+        "columns filter limit offset nearest batch_size batch_size_bytes batch_readahead "
+        "fragment_readahead scan_in_order fragments index_segments full_text_query",
+    )
+    def scanner(self, arguments: ScanArguments) -> LanceScanner:
         """Set up a scan; nothing is read yet.
-
-        Read-ahead, buffer sizes, statistics and materialization are hints that change no result:
-        they are accepted and not used.
-
-        Parameters
-        ----------
-        columns
-            Names of stored or hidden (``_rowid``, ``_rowaddr``, ...) columns, paths of nested
-            fields (``s.x``), or SQL expressions by the names of their results; all stored columns
-            by default.
-        filter
-            SQL text such as ``"x > 3 AND y IS NULL"``, or a pyarrow expression; rows for which it
-            is null are left out.
-        limit, offset
-            How many rows to return, and how many to pass over before.
-        nearest
-            Which rows to find by their vectors, nearest first, such as ``{"column": "embedding",
-            "q": vector, "k": 10}``; they come with a column ``_distance`` (float32).  Every vector
-            is looked at.  ``docs/search.md`` has the other members.
-        full_text_query
-            Which rows to find by words of their text, the best first: text, ``{"query": "late
-            snow", "columns": ["text"]}``, or a query of `lancekit.query`; they come with a column
-            ``_score`` (float32).  ``docs/search.md`` has what may be asked.
-        prefilter
-            With a search: ask the filter before the search, and not of the rows found.
-        use_scalar_index
-            ``False`` looks at all rows, without asking indices which of them a filter wants.
-        fast_search
-            Leave out rows that no index covers, if the filter or the search asks one.
-        disable_scoring_autoprojection
-            With a search: leave ``_distance`` or ``_score`` out unless ``columns`` names it.
-        batch_size
-            The most rows of a batch; by default what the environment variable
-            ``LANCE_DEFAULT_BATCH_SIZE`` says, or 8192.  Without a filter, no batch has rows of
-            two fragments.
-        batch_size_bytes
-            About how many bytes a batch has at most; each has a row at least.
-        fragments
-            Read only these fragments.
-        with_row_id, with_row_address
-            Append ``_rowid`` or ``_rowaddr``.
-        blob_handling
-            How to show blobs: where they are (``"blobs_descriptions"``, the default), or their
-            bytes (``"all_binary"``).
-        include_deleted_rows
-            Read deleted rows too, as long as their files are there.  They have no ``_rowid``
-            (which has to be among the columns) and no ``_rowaddr``.
-        include_mem_wal
-            Read the newest version, and what the table's shards hold that it does not: of each key
-            the newest row.  ``docs/mem-wal.md`` has more.
-        scan_stats_callback
-            A function that is given a `ScanStatistics` whenever a run of the scan is over.
-        strict_batch_size
-            Give all batches but the last exactly ``batch_size`` rows.
-        order_by
-            Column names, or objects with ``column_name`` and ``ascending``; the whole result is
-            sorted in memory.
 
         Raises
         ------
@@ -152,44 +69,22 @@ class Scans(Handle):
         NotOfferedError
             An argument that lancekit does not offer was passed.
         """
-        return self._scan(_said(locals()))
+        return self._scan(arguments)
 
-    def _scan(self, options: ScanOptions) -> LanceScanner:
+    def _scan(self, arguments: ScanArguments) -> LanceScanner:
         from lancekit._api.scanner import scan_of
 
-        options = options.over(self._scan_defaults)
-        self._check_shards(asked=options.include_mem_wal)
-        return scan_of(self._snapshot, options)
+        arguments = arguments.over(self._scan_defaults)
+        self._check_shards(asked=arguments.include_mem_wal)
+        return scan_of(self._snapshot, arguments)
 
-    def to_table(
-        self,
-        columns: Columns = None,
-        filter: Any = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        nearest: Any = None,
-        batch_size: int | None = None,
-        batch_size_bytes: int | None = None,
-        batch_readahead: int | None = None,
-        fragment_readahead: int | None = None,
-        scan_in_order: bool | None = None,
-        *,
-        prefilter: bool | None = None,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-        use_stats: bool | None = None,
-        fast_search: bool | None = None,
-        full_text_query: Any = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        blob_handling: str | None = None,
-        use_scalar_index: bool | None = None,
-        include_deleted_rows: bool | None = None,
-        order_by: list[Any] | None = None,
-        disable_scoring_autoprojection: bool | None = None,
-        include_mem_wal: bool | None = None,
-    ) -> pa.Table:
-        """Read rows into an Arrow table; arguments as in `scanner`.
+    @takes(
+        ScanArguments,
+        "columns filter limit offset nearest batch_size batch_size_bytes batch_readahead "
+        "fragment_readahead scan_in_order",
+    )
+    def to_table(self, arguments: ScanArguments) -> pa.Table:
+        """Read rows into an Arrow table.
 
         Examples
         --------
@@ -198,87 +93,39 @@ class Scans(Handle):
         >>> ds.to_table(filter="x >= 2", limit=1).to_pydict()
         {'x': [2]}
         """
-        return self._scan(_said(locals())).to_table()
+        return self._scan(arguments).to_table()
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Return the rows as a stream of Arrow's C interface, as `scanner` without arguments."""
         return self.scanner().to_reader().__arrow_c_stream__(requested_schema)
 
-    def to_batches(
-        self,
-        columns: Columns = None,
-        filter: Any = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        nearest: Any = None,
-        batch_size: int | None = None,
-        batch_size_bytes: int | None = None,
-        batch_readahead: int | None = None,
-        fragment_readahead: int | None = None,
-        scan_in_order: bool | None = None,
-        *,
-        prefilter: bool | None = None,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-        use_stats: bool | None = None,
-        full_text_query: Any = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        blob_handling: str | None = None,
-        use_scalar_index: bool | None = None,
-        strict_batch_size: bool | None = None,
-        order_by: list[Any] | None = None,
-        disable_scoring_autoprojection: bool | None = None,
-        include_mem_wal: bool | None = None,
-        **kwargs: Any,
-    ) -> Iterator[pa.RecordBatch]:
-        """Read rows batch by batch; arguments as in `scanner`."""
-        options = _said(locals(), "kwargs")
-        return self._scan(options.with_more(kwargs)).to_batches()
+    @takes(
+        ScanArguments,
+        "columns filter limit offset nearest batch_size batch_size_bytes batch_readahead "
+        "fragment_readahead scan_in_order",
+    )
+    def to_batches(self, arguments: ScanArguments) -> Iterator[pa.RecordBatch]:
+        """Read rows batch by batch."""
+        return self._scan(arguments).to_batches()
 
-    def to_pandas(
-        self,
-        columns: Columns = None,
-        filter: Any = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        nearest: Any = None,
-        batch_size: int | None = None,
-        batch_readahead: int | None = None,
-        fragment_readahead: int | None = None,
-        scan_in_order: bool | None = None,
-        *,
-        prefilter: bool | None = None,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-        use_stats: bool | None = None,
-        fast_search: bool | None = None,
-        full_text_query: Any = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        blob_mode: str = "lazy",
-        use_scalar_index: bool | None = None,
-        include_deleted_rows: bool | None = None,
-        order_by: list[Any] | None = None,
-        disable_scoring_autoprojection: bool | None = None,
-        include_mem_wal: bool | None = None,
-        **kwargs: Any,
-    ) -> pd.DataFrame:
-        """Read rows into a pandas DataFrame; ``kwargs`` go to `pyarrow.Table.to_pandas`.
+    @takes(
+        FrameArguments,
+        "columns filter limit offset nearest batch_size batch_readahead fragment_readahead "
+        "scan_in_order",
+    )
+    def to_pandas(self, arguments: FrameArguments) -> pd.DataFrame:
+        """Read rows into a pandas DataFrame.
 
-        ``blob_mode`` says what blobs are: files (``"lazy"``), ``"bytes"`` or ``"descriptions"``.
         Whole numbers beyond 2**53 beside nulls become ``Int64`` or ``UInt64``, as a double would
         round them.
         """
-        options = _said(locals(), "blob_mode", "kwargs")
-        return self._scan(options).to_pandas(blob_mode=blob_mode, **kwargs)
+        scanner = self._scan(arguments.as_(ScanArguments))
+        return scanner.to_pandas(blob_mode=arguments.blob_mode, **arguments.for_arrow())
 
     def head(self, num_rows: int = 5, **kwargs: Any) -> pa.Table:
         """Read the first rows; ``kwargs`` as in `scanner`."""
-        from lancekit._api.scan_options import ScanOptions
-
         rows = check_count("num_rows", num_rows)
-        return self._scan(ScanOptions.of({**kwargs, "limit": rows})).to_table()
+        return self._scan(scan_arguments({**kwargs, "limit": rows})).to_table()
 
     def slice(
         self, start: int, end: int, columns: list[str] | dict[str, str] | None = None
@@ -296,14 +143,13 @@ class Scans(Handle):
         if filter is None and not kwargs:
             self._hint_at_waiting_rows()
             return self._snapshot.manifest.num_rows
-        from lancekit._api.scan_options import ScanOptions
         from lancekit._api.scanner import scan_of
 
-        options = ScanOptions.of({"columns": [], "filter": filter, **kwargs})
-        if not options.include_mem_wal:
+        arguments = scan_arguments({"columns": [], "filter": filter, **kwargs})
+        if not arguments.include_mem_wal:
             self._hint_at_waiting_rows()
-        self._check_shards(asked=options.include_mem_wal)
-        return scan_of(self._snapshot, options).count_rows()
+        self._check_shards(asked=arguments.include_mem_wal)
+        return scan_of(self._snapshot, arguments).count_rows()
 
     def _hint_at_waiting_rows(self) -> None:
         if self._read_only or not hints_are_seen():
@@ -345,9 +191,128 @@ class Scans(Handle):
         self._check_shards(asked=include_mem_wal)
         return SqlQueryBuilder(self, sql, include_mem_wal=include_mem_wal)
 
+    def to_spark(
+        self,
+        columns: Columns = None,
+        filter: Any = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        *,
+        batch_size: int | None = None,
+        fragments: Iterable[LanceFragment] | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        blob_handling: str | None = None,
+        include_mem_wal: bool | None = None,
+    ) -> Any:
+        """Return a Spark DataFrame over this version, read on the executors.
 
-def _said(arguments: Mapping[str, Any], *others: str) -> ScanOptions:
-    # in a function of its own: a method that imports has more among its locals than its arguments
-    from lancekit._api.scan_options import ScanOptions
+        It stays at this version, whatever is committed later.  It reads what it is told here and
+        no less: Spark does not say which columns of it a query needs, nor its conditions.  So
+        ``ds.to_spark().select("id")`` and ``.count()`` read all columns;
+        ``ds.to_spark(columns=["id"])`` reads one, ``ds.to_spark(columns=[]).count()`` none, and
+        ``ds.count_rows()`` runs no job.
 
-    return ScanOptions.said(arguments, *others)
+        Parameters
+        ----------
+        columns
+            As in `scanner`: names (hidden ones, such as ``_row_created_at_version``, too), or SQL
+            expressions by the names of their results.
+        filter
+            SQL text or a pyarrow expression, worked out in the scan, which then reads the other
+            columns only for the rows that are left; conditions on ``_rowid`` and ``_rowaddr``
+            leave whole fragments out.  Or a Spark ``Column`` over the columns chosen, which Spark
+            works out after the scan.
+        limit, offset
+            How many rows, and how many to pass over before.  Without a filter no others are read.
+        batch_size
+            The most rows of the batches that are sent to Spark.
+        fragments
+            Read only these fragments.
+        with_row_id, with_row_address
+            Append ``_rowid`` or ``_rowaddr``, as ``bigint``.
+        blob_handling, include_mem_wal
+            As in `scanner`; of shards it has what they held when it was made.
+
+        Raises
+        ------
+        UnsupportedTypeError
+            Spark has no type for a column.
+        StorageError
+            The dataset is in this process's memory, where no executor can read it.
+        JavaNotFoundError, SessionError
+            Spark cannot be started.
+
+        Examples
+        --------
+        >>> delayed = ds.to_spark(["carrier", "dep_delay"], "dep_delay > 60")  # doctest: +SKIP
+        >>> delayed.groupBy("carrier").count().show()  # doctest: +SKIP
+        """
+        from lancekit._api.planned_scan import check_scan
+        from lancekit._api.spark_frames import frame_over
+        from lancekit._arguments.scan import ScanArguments
+
+        arguments = ScanArguments(
+            columns,
+            filter,
+            limit,
+            offset,
+            batch_size=batch_size,
+            fragments=fragments,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            blob_handling=blob_handling,
+            include_mem_wal=include_mem_wal,
+        )
+        check_scan(arguments)
+        self._check_shards(asked=include_mem_wal)
+        return frame_over(self, arguments)
+
+    def create_temp_view(
+        self,
+        name: str,
+        columns: Columns = None,
+        filter: Any = None,  # noqa: A002
+        *,
+        version: int | str | tuple[str | None, int | None] | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+    ) -> None:
+        """Make a version known to Spark's SQL under a name, in this session.
+
+        Parameters
+        ----------
+        name
+            The view's name; a view that has it is replaced.
+        columns, filter, with_row_id, with_row_address
+            As in `to_spark`: queries read all the columns of a view, whatever they name.
+        version
+            Another version than the handle's: a number, a tag, or a pair of branch and version.
+
+        Examples
+        --------
+        Two versions side by side:
+
+        >>> ds.create_temp_view("now", ["id", "price"])  # doctest: +SKIP
+        >>> ds.create_temp_view("before", ["id", "price"], version="jan")  # doctest: +SKIP
+        >>> spark.sql('''
+        ...     SELECT id, before.price, now.price FROM now JOIN before USING (id)
+        ...     WHERE now.price > before.price''').show()  # doctest: +SKIP
+        """
+        from lancekit._api.spark_frames import frame_of
+        from lancekit._arguments.scan import ScanArguments
+        from lancekit._pipeline.engine.engine import spark_engine
+
+        if not isinstance(name, str):
+            raise InvalidTypeError(f"The name of the view is {name!r}.", hint="Pass text.")
+        snapshot = self._snapshot
+        if version is not None:
+            snapshot = resolve(snapshot.line, parse_reference(version, snapshot.line))
+        options = ScanArguments(
+            columns=columns,
+            filter=filter,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+        )
+        frame = frame_of(snapshot, options)
+        spark_engine().name(frame, name)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lancekit._api._handle import Handle
-from lancekit._api.pylance.arguments import (
+from lancekit._arguments.checks import (
     check_names,
 )
 from lancekit._checked import checked_methods

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Self
 
 from lancekit._api._handle import Handle
-from lancekit._api.pylance.arguments import check_list, check_mapping
+from lancekit._arguments.checks import check_list, check_mapping
 from lancekit._checked import checked_methods
 from lancekit._format.manifest import BasePath
 from lancekit._legible import warn
 
 if TYPE_CHECKING:
     from lancekit._api.constraints import Constraints
-    from lancekit._api.pylance.session import Session
+    from lancekit._api.pylance_session import Session
     from lancekit._file.file_session import LanceFileSession
     from lancekit._format.operations import UpdateConfig
     from lancekit._operations.settings import Changes
@@ -27,7 +27,7 @@ class Settings(Handle):
 
     def session(self) -> Session:
         """Return what stands for the process's cache; it may be passed to `dataset`."""
-        from lancekit._api.pylance.session import Session
+        from lancekit._api.pylance_session import Session
 
         return Session()
 

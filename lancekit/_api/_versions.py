@@ -9,8 +9,9 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Self
 
 from lancekit._api._handle import Handle
-from lancekit._api.pylance.arguments import check_count
-from lancekit._api.time_travel import Ref, snapshot_as_of, snapshot_at
+from lancekit._api.time_travel import snapshot_as_of, snapshot_at
+from lancekit._arguments.checks import check_count
+from lancekit._arguments.types import Ref
 from lancekit._checked import checked_methods
 from lancekit._display import interactive
 from lancekit._legible import shown

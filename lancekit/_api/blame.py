@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit import _arrow_compute as pc
-from lancekit._api.scan_options import ScanOptions
 from lancekit._api.scanner import scan_of
+from lancekit._arguments.scan import ScanArguments
 from lancekit._format.transaction import TransactionSummary
 from lancekit._operations.lineage.trace import last_changes
 from lancekit._versions.snapshot import Snapshot
@@ -47,7 +47,7 @@ def blame_of(
             hint="Name other columns in `columns`.",
             column=min(taken),
         )
-    asked = ScanOptions(columns=names, filter=condition, with_row_address=True)
+    asked = ScanArguments(columns=names, filter=condition, with_row_address=True)
     rows = scan_of(snapshot, asked).to_table()
     addresses = rows["_rowaddr"].to_numpy().astype(np.uint64)
     found = last_changes(snapshot, addresses, columns)

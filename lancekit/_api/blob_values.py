@@ -10,7 +10,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from lancekit._api.blob_type import BlobType, known_blob_type
-from lancekit._api.pylance.arguments import check_count
+from lancekit._arguments.checks import check_count
 from lancekit._checked import checked, checked_methods
 from lancekit._defaults import READ_AHEAD
 from lancekit._legible import discreet_repr, shown

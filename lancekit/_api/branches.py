@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeVar, overload
 
 from lancekit._api._handle import Handle
 from lancekit._api.branch_comparison import BranchComparison
-from lancekit._api.pylance.arguments import check_count
 from lancekit._api.tags import NamesAndRefs, Pairs, check_name, ordered
+from lancekit._arguments.checks import check_count
 from lancekit._checked import checked_methods
 from lancekit._commit import refs
 from lancekit._display import Displayed

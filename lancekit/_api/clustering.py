@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lancekit._api.pylance.arguments import check_count
 from lancekit._api.vector_indices import metric_named
+from lancekit._arguments.checks import check_count
 from lancekit._checked import checked_methods
 from lancekit._index.ivf.clusters import nearest_of
 from lancekit._index.ivf.codes import unit

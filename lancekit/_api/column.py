@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from lancekit import _arrow_kernels as ak
-from lancekit._api.pylance.arguments import check_count
 from lancekit._api.sampled_rows import sampled_rows
+from lancekit._arguments.checks import check_count
 from lancekit._checked import checked_methods
 from lancekit._display import Displayed
 from lancekit._format.extensions import resolved_schema

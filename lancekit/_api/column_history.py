@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from lancekit._api._changes import ChangesOf
 from lancekit._api.history import describe_version
-from lancekit._api.scan_options import ScanOptions
 from lancekit._api.scanner import scan_of
+from lancekit._arguments.scan import ScanArguments
 from lancekit._lazy import cached_property
 from lancekit._legible import plural
 from lancekit._operations.lineage.trace import ColumnEntry, ColumnKind, column_entries
@@ -119,5 +119,5 @@ def _change(entry: ColumnEntry) -> ColumnChange:
 def _statistics(snapshot: Snapshot | None, name: str | None) -> ColumnStatistics | None:
     if snapshot is None or name is None:
         return None
-    scan = scan_of(snapshot, ScanOptions(columns=[name], blob_handling="all_binary"))
+    scan = scan_of(snapshot, ScanArguments(columns=[name], blob_handling="all_binary"))
     return column_statistics(batch.column(0) for batch in scan.to_batches())

@@ -14,7 +14,7 @@ from textwrap import indent
 from typing import Any
 
 from lancekit._api.lance_dataset import LanceDataset
-from lancekit._api.pylance.arguments import check_count
+from lancekit._arguments.checks import check_count
 from lancekit._checked import checked
 from lancekit._format.fragment import Fragment
 from lancekit._format.manifest import Manifest

@@ -11,8 +11,8 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit._api._handle import Handle
-from lancekit._api.scan_options import ScanOptions
 from lancekit._api.scanner import scan_of
+from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked_methods
 from lancekit._display import Displayed
 from lancekit._format.fragment import fragment_from_pb
@@ -113,7 +113,7 @@ class DatasetDelta(Displayed):
     def _rows(self, condition: str) -> pa.RecordBatchReader:
         at = self._at(self.end_version)
         columns = [*at.manifest.schema.names, "_rowid", _CREATED, _UPDATED]
-        return scan_of(at, ScanOptions(columns=columns, filter=condition)).to_reader()
+        return scan_of(at, ScanArguments(columns=columns, filter=condition)).to_reader()
 
     def _fragments(self, version: int) -> dict[int, bytes]:
         """Return the fragments of a version by their ids, as the manifest has them."""

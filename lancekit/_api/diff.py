@@ -12,9 +12,9 @@ import pyarrow as pa
 from lancekit import _arrow_compute as pc
 from lancekit._api._handle import Handle
 from lancekit._api.diff_rows import ChangedRow, DiffRows, words_of
-from lancekit._api.pylance.arguments import check_count
-from lancekit._api.scan_options import ScanOptions
 from lancekit._api.scanner import scan_of
+from lancekit._arguments.checks import check_count
+from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked, checked_methods
 from lancekit._display import Displayed
 from lancekit._format.extensions import resolved, resolved_schema
@@ -165,7 +165,7 @@ class DatasetDiff(Displayed):
         plan = self._plan
         if plan.condition is None:
             return plan.old.manifest.num_rows
-        return scan_of(plan.old, ScanOptions(filter=plan.condition)).count_rows()
+        return scan_of(plan.old, ScanArguments(filter=plan.condition)).count_rows()
 
     @property
     def columns(self) -> dict[str, int]:

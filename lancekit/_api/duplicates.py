@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit import _arrow_kernels as ak
-from lancekit._api.pylance.arguments import check_count
-from lancekit._api.scan_options import ScanOptions
 from lancekit._api.scanner import scan_of
+from lancekit._arguments.checks import check_count
+from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked_methods
 from lancekit._display import Displayed
 from lancekit._format.paths import find_field, paths_by_id
@@ -68,10 +68,10 @@ class Duplicates(Displayed):
         most = _MOST if limit is None else check_count("limit", limit)
         ids = self._found["_rowid"].slice(0, most).to_pylist()
         if not ids:
-            options = ScanOptions(limit=0, with_row_id=True)
+            options = ScanArguments(limit=0, with_row_id=True)
             return scan_of(self._snapshot, options).to_table()
         chosen = f"_rowid IN ({', '.join(map(str, ids))})"
-        options = ScanOptions(filter=chosen, with_row_id=True)
+        options = ScanArguments(filter=chosen, with_row_id=True)
         rows = scan_of(self._snapshot, options).to_table()
         return _by_key(rows, self.on)
 
@@ -113,7 +113,7 @@ def duplicates_of(snapshot: Snapshot, on: Sequence[str] | None) -> Duplicates:
 
 
 def _scanned(snapshot: Snapshot, key: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    options = ScanOptions(columns=list(key), with_row_id=True)
+    options = ScanArguments(columns=list(key), with_row_id=True)
     yield from scan_of(snapshot, options).to_batches()
 
 
@@ -128,7 +128,7 @@ def _of(snapshot: Snapshot, key: Sequence[str], words: Hashes) -> pa.Table:
             missing -= len(places)
         if not missing:
             break
-    schema = scan_of(snapshot, ScanOptions(columns=list(key), with_row_id=True)).projected_schema
+    schema = scan_of(snapshot, ScanArguments(columns=list(key), with_row_id=True)).projected_schema
     return pa.Table.from_batches(found, schema)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lancekit._api._handle import Handle
-from lancekit._api.pylance.arguments import check_count
+from lancekit._arguments.checks import check_count
 from lancekit._call import Arguments
 from lancekit._operations.columns.add import NewColumns
 from lancekit._operations.columns.alter import check_alterations, plan_alteration

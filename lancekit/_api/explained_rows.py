@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from lancekit._api._handle import Handle
 from lancekit._api.frames import pandas_frame
-from lancekit._api.pylance.arguments import refuse_more
-from lancekit._api.scan_options import ScanOptions
 from lancekit._api.scanner import LanceScanner, scan_of
+from lancekit._arguments.checks import refuse_more
+from lancekit._arguments.scan import FrameArguments, ScanArguments, scan_arguments
+from lancekit._arguments.write import InsertArguments
 from lancekit._call import Arguments
 from lancekit._choice import check_choice
 from lancekit._operations.delete import plan_delete
@@ -20,20 +21,19 @@ __all__ = ["count", "delete", "insert", "scan", "truncate", "update"]
 
 def scan(ds: Handle, given: Arguments) -> Explanation:
     """Tell what a read of rows would do."""
-    passed = {name: value for name, value in given.items() if name not in {"kwargs", "blob_mode"}}
-    rows = passed.pop("num_rows", None)
-    if rows is not None:
-        passed["limit"] = rows
-    kwargs = given.get("kwargs", {})
+    passed = {name: value for name, value in given.items() if name not in {"kwargs", "num_rows"}}
+    if "num_rows" in given:
+        passed["limit"] = given["num_rows"]
     if "blob_mode" not in given:
-        return _scanner(ds, {**passed, **kwargs}).explain()
-    scanner = _scanner(ds, passed)
-    pandas_frame(scanner.projected_schema.empty_table(), kwargs)
+        return _scanner(ds, scan_arguments({**passed, **given.get("kwargs", {})})).explain()
+    frame = FrameArguments.of(passed, "A scan", "to_pandas()")
+    scanner = _scanner(ds, frame.as_(ScanArguments))
+    pandas_frame(scanner.projected_schema.empty_table(), frame.for_arrow())
     return scanner.explain()
 
 
-def _scanner(ds: Handle, passed: Arguments) -> LanceScanner:
-    return scan_of(ds._snapshot, ScanOptions.of(passed).over(ds._scan_defaults))
+def _scanner(ds: Handle, arguments: ScanArguments) -> LanceScanner:
+    return scan_of(ds._snapshot, arguments.over(ds._scan_defaults))
 
 
 def count(ds: Handle, given: Arguments) -> Explanation:
@@ -41,7 +41,7 @@ def count(ds: Handle, given: Arguments) -> Explanation:
     kwargs = given.get("kwargs", {})
     if given["filter"] is None and not kwargs:
         return explain_count(ds._snapshot, None)
-    options = ScanOptions.of({"columns": [], "filter": given["filter"], **kwargs})
+    options = scan_arguments({"columns": [], "filter": given["filter"], **kwargs})
     return explain_count(ds._snapshot, scan_of(ds._snapshot, options)._scan)
 
 
@@ -49,11 +49,12 @@ def insert(ds: Handle, given: Arguments) -> Explanation:
     """Tell what rows that are appended, or take the place of all, would do."""
     mode = given["mode"]
     check_choice("mode", mode, ("append", "overwrite"))
-    kwargs = dict(given.get("kwargs", {}))
-    schema = kwargs.pop("schema", None)
+    told = {"data", "mode", "schema"}
+    kinds = InsertArguments.parameters().parameters
+    others = [n for n, value in given.items() if n not in told and value != kinds[n].default]
     why = "It changes nothing of what can be told before the rows are written."
-    refuse_more("explain.insert", kwargs, why)
-    return explain_write(ds._snapshot, given["data"], mode, schema)
+    refuse_more("explain.insert", others, why)
+    return explain_write(ds._snapshot, given["data"], mode, given["schema"])
 
 
 def delete(ds: Handle, given: Arguments) -> Explanation:

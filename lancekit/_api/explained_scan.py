@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lancekit._api.pylance.arguments import check_hints
+from lancekit._arguments.checks import check_hints
 from lancekit._checked import checked_methods
 from lancekit._scan.scan import Scan
 from lancekit._versions.snapshot import Snapshot

@@ -7,7 +7,7 @@ from typing import get_args
 from lancekit._api._handle import Handle
 from lancekit._api.index_config import no_fragments
 from lancekit._api.index_requests import optimize_request, scalar_request, vector_request
-from lancekit._api.pylance.arguments import (
+from lancekit._arguments.checks import (
     check_callback,
     check_count,
     check_flag,

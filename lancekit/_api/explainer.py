@@ -14,7 +14,7 @@ from typing import Any
 
 from lancekit._api._handle import Handle
 from lancekit._api.frames import check_blob_mode
-from lancekit._api.pylance.arguments import check_count, check_flag
+from lancekit._arguments.checks import check_count, check_flag
 from lancekit._call import Call
 from lancekit._checked import check_arguments
 from lancekit._format.storage_version import check_storage_version

@@ -16,20 +16,19 @@ from pyroaring import BitMap
 from lancekit._api._fragment_reading import ReadingFragment
 from lancekit._api._fragment_writing import ChangingFragment
 from lancekit._api._handle import Handle
-from lancekit._api.pylance.arguments import (
+from lancekit._api.not_offered import PartOfPylance
+from lancekit._api.scanner import shown_schema
+from lancekit._api.write_settings import check_told, file_settings
+from lancekit._arguments.checks import (
     check_count,
     check_flag,
-    check_hints,
     check_list,
     check_place,
-    refuse,
 )
-from lancekit._api.pylance.not_offered import PartOfPylance
-from lancekit._api.scanner import shown_schema
-from lancekit._api.write_options import check_told, write_settings
-from lancekit._checked import checked_methods
+from lancekit._arguments.record import takes
+from lancekit._arguments.write import FragmentsArguments
+from lancekit._checked import checked, checked_methods
 from lancekit._commit.rules.verdict import listed
-from lancekit._defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit._display import Displayed
 from lancekit._format.data_file import DataFile, DeletionFile, RowDatasetVersionMeta, RowIdMeta
 from lancekit._format.extensions import resolved_schema
@@ -330,56 +329,10 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
         return delete_in_fragment(self._dataset._snapshot.store, self.source, rows, before)
 
 
-def write_fragments(
-    data: Any,
-    dataset_uri: str | os.PathLike[str] | Handle,
-    schema: pa.Schema | None = None,
-    *,
-    return_transaction: bool = False,
-    mode: str = "append",
-    max_rows_per_file: int = MAX_ROWS_PER_FILE,
-    max_rows_per_group: int | None = 1024,
-    max_bytes_per_file: int = MAX_BYTES_PER_FILE,
-    data_cache_bytes: int | None = None,
-    max_page_bytes: int | None = None,
-    progress: FragmentWriteProgress | None = None,
-    data_storage_version: str | None = None,
-    use_legacy_format: bool | None = None,
-    storage_options: dict[str, str] | None = None,
-    enable_stable_row_ids: bool = False,
-    target_bases: list[str] | None = None,
-    target_all_bases: bool | None = None,
-    initial_bases: list[Any] | None = None,
-    base_store_params: dict[str, dict[str, str]] | None = None,
-    external_blob_mode: str = "reference",
-    allow_external_blob_outside_bases: bool = False,
-    namespace_client: Any = None,
-    table_id: list[str] | None = None,
-    session: Any = None,
-    optimize_for: str | None = None,
-) -> list[Fragment] | Transaction:
+@checked
+@takes(FragmentsArguments)
+def write_fragments(arguments: FragmentsArguments) -> list[Fragment] | Transaction:
     """Write rows to new fragments, for a later commit.
-
-    Parameters
-    ----------
-    data, schema
-        Rows as in `lancekit.write_dataset`.
-    dataset_uri
-        Where the dataset is or will be, or a handle on it.
-    return_transaction
-        Return what `LanceDataset.commit` takes, instead of the list of fragments.
-    mode
-        ``"append"`` for rows that fit the dataset there; ``"create"`` or ``"overwrite"`` for
-        ones of a new schema.
-    initial_bases
-        For a dataset that is created: other places that its files may lie in.
-    target_bases, target_all_bases
-        The names or paths of base paths that the new files go to in turn, or all of them and the
-        dataset's own folder; by default only the latter.
-    progress, optimize_for
-        As in `lancekit.write_dataset`.
-    enable_stable_row_ids
-        Changes nothing: the commit gives out row ids.
 
     Raises
     ------
@@ -395,41 +348,20 @@ def write_fragments(
     >>> lk.LanceDataset.commit(ds, change).count_rows()
     3
     """
-    check_hints(max_rows_per_group=max_rows_per_group, enable_stable_row_ids=enable_stable_row_ids)
-    check_hints(session=session)
-    refuse(
-        "write_fragments",
-        data_cache_bytes=data_cache_bytes,
-        use_legacy_format=use_legacy_format or None,
-        base_store_params=base_store_params,
-        external_blob_mode=None if external_blob_mode == "reference" else external_blob_mode,
-        namespace_client=namespace_client,
-        table_id=table_id,
-    )
-    settings = write_settings(
-        # nothing is created yet: whether there is a dataset already does not matter
-        mode="overwrite" if mode == "create" else mode,
-        primary_key=(),  # whoever commits the fragments brings the schema
-        max_rows_per_file=max_rows_per_file,
-        max_bytes_per_file=max_bytes_per_file,
-        max_page_bytes=max_page_bytes,
-        data_storage_version=data_storage_version,
-        initial_bases=initial_bases,
-        target_bases=target_bases,
-        target_all_bases=target_all_bases,
-        progress=progress,
-        optimize_for=optimize_for,
-        external_blobs=allow_external_blob_outside_bases,
-    )
-    if isinstance(dataset_uri, Handle):
-        check_same_place(dataset_uri._line, storage_options)
-        target: Snapshot | Line = dataset_uri._snapshot
+    # nothing is created yet: whether there is a dataset already does not matter, and whoever
+    # commits the fragments brings the schema
+    mode = "overwrite" if arguments.mode == "create" else arguments.mode
+    settings = file_settings(arguments, mode, primary_key=())
+    place, options = arguments.dataset_uri, arguments.storage_options
+    if isinstance(place, Handle):
+        check_same_place(place._line, options)
+        target: Snapshot | Line = place._snapshot
     else:
-        target = open_line(check_place(dataset_uri), storage_options)
-    source, target = open_rows(data, schema, target, settings.mode)
+        target = open_line(check_place(place), options)
+    source, target = open_rows(arguments.data, arguments.schema, target, settings.mode)
     plan = plan_write(source.schema, target, settings)
     fragments = source.write(plan.casts, plan.task, settings.progress)
-    return plan.transaction(fragments) if return_transaction else list(fragments)
+    return plan.transaction(fragments) if arguments.return_transaction else list(fragments)
 
 
 def _told_with_id(progress: Any, fragment_id: int | None) -> Any:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lancekit import _arrow_kernels as ak
 from lancekit._api.blob_values import BlobFile
-from lancekit._api.pylance.arguments import check_known
+from lancekit._arguments.checks import check_known
 from lancekit._format.field_marks import is_blob, texts
 from lancekit._format.paths import path_field, show_path
 from lancekit._format.schema import LanceSchema

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lancekit._api.pylance.arguments import check_known
+from lancekit._arguments.checks import check_known
 from lancekit._format.paths import paths_by_id
 from lancekit._index.kinds import INVERTED
 from lancekit._legible import shown

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from lancekit._api.pylance.arguments import check_flag, check_hints, refuse_more
 from lancekit._api.vector_indices import vector_parameters
+from lancekit._arguments.checks import check_flag, check_hints, refuse_more
 from lancekit._checked import checked_methods
 from lancekit._index.build.full_text import text_parameters
 from lancekit._index.inverted.settings import checked_settings

@@ -12,7 +12,8 @@ from lancekit._api.index_config import (
     one_column,
     uuid_of,
 )
-from lancekit._api.pylance.arguments import (
+from lancekit._api.vector_indices import vector_parameters
+from lancekit._arguments.checks import (
     check_callback,
     check_count,
     check_flag,
@@ -20,7 +21,6 @@ from lancekit._api.pylance.arguments import (
     refuse,
     refuse_more,
 )
-from lancekit._api.vector_indices import vector_parameters
 from lancekit._index.kinds import VECTORS, IndexKind
 from lancekit._operations.index.create import IndexRequest
 from lancekit._operations.index.optimize import OptimizeRequest

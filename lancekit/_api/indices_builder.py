@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancekit._api.index_models import IvfModel, PqModel
-from lancekit._api.pylance.arguments import check_count, refuse
 from lancekit._api.vector_indices import metric_named
 from lancekit._api.vectors import centroids_of, codebook_of
+from lancekit._arguments.checks import check_count, refuse
 from lancekit._checked import checked_methods
 from lancekit._file.lance_file import LanceFileReader
 from lancekit._format.index import VectorSettings

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from lancekit._api.pylance.not_offered import NamesOfPylance
+from lancekit._api.not_offered import NamesOfPylance
 from lancekit._format import operation_parts as parts
 from lancekit._format import operations as ops
 from lancekit._format.index import IndexFile, IndexMetadata

@@ -12,10 +12,11 @@ from lancekit import _arrow_kernels as ak
 from lancekit._api._handle import Handle
 from lancekit._api.execution_plan import ExecutionPlan
 from lancekit._api.lsm_scanner import with_keys
-from lancekit._api.pylance.arguments import check_count
-from lancekit._api.scan_options import ScanOptions, planned
+from lancekit._api.planned_scan import planned
 from lancekit._api.shard_sets import check_has_key, of_snapshots
 from lancekit._api.shard_snapshot import ShardSnapshot
+from lancekit._arguments.checks import check_count
+from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked_methods
 from lancekit._display import Displayed
 from lancekit._format.extensions import resolved, resolved_schema
@@ -217,12 +218,10 @@ class LsmVectorSearchPlanner(Displayed):
         nearest = {**self._nearest, "q": query, "k": k, "nprobes": nprobes}
         if refine_base_table:
             nearest["refine_factor"] = 1
-        options = ScanOptions(filter=self._filter, nearest=nearest, prefilter=True)
+        options = ScanArguments(filter=self._filter, nearest=nearest, prefilter=True)
 
         def scan(of: ReadSet) -> Scan:
-            return merged_scan(
-                planned(of.base, replace(options, columns=with_keys(columns, of))), of
-            )
+            return merged_scan(planned(of.base, options.but(columns=with_keys(columns, of))), of)
 
         def told() -> str:
             of = self._read()

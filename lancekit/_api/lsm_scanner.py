@@ -12,10 +12,11 @@ from lancekit import _arrow_kernels as ak
 from lancekit._api._handle import Handle
 from lancekit._api.fulltext import full_text_search
 from lancekit._api.nearest import nearest_search
-from lancekit._api.pylance.arguments import check_count
-from lancekit._api.scan_options import ScanOptions, planned
+from lancekit._api.planned_scan import planned
 from lancekit._api.shard_sets import Read, check_has_key, of_snapshots
 from lancekit._api.shard_snapshot import ShardSnapshot
+from lancekit._arguments.checks import check_count
+from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked_methods
 from lancekit._display import Displayed
 from lancekit._format.extensions import resolved, resolved_schema
@@ -62,7 +63,7 @@ class LsmScanner(Displayed):
         self._snapshot = snapshot
         self._read = read
         self._columns: list[str] | None = None
-        self._options = ScanOptions()
+        self._arguments = ScanArguments()
         self._with_generation = False
 
     @staticmethod
@@ -103,7 +104,7 @@ class LsmScanner(Displayed):
             It does not fit the schema.
         """
         Predicate.parse(expr, self._snapshot.manifest.schema.to_arrow())
-        self._options = replace(self._options, filter=expr)
+        self._arguments = self._arguments.but(filter=expr)
         return self
 
     def full_text_search(
@@ -125,7 +126,7 @@ class LsmScanner(Displayed):
         """
         given = query if isinstance(query, FullTextQuery) else {"query": query, "columns": columns}
         full_text_search(given, self._snapshot)  # what is wrong is told here
-        self._options = replace(self._options, full_text_query=given, nearest=None, prefilter=True)
+        self._arguments = self._arguments.but(full_text_query=given, nearest=None, prefilter=True)
         return self
 
     def nearest(self, column: str, q: Any, k: int = 10, **more: Any) -> Self:
@@ -149,7 +150,7 @@ class LsmScanner(Displayed):
         """
         given = {"column": column, "q": q, "k": k, **more}
         nearest_search(given, self._snapshot)  # what is wrong is told here
-        self._options = replace(self._options, nearest=given, full_text_query=None, prefilter=True)
+        self._arguments = self._arguments.but(nearest=given, full_text_query=None, prefilter=True)
         return self
 
     def limit(self, n: int | None = None, offset: int | None = None) -> Self:
@@ -157,12 +158,12 @@ class LsmScanner(Displayed):
         for name, value in (("n", n), ("offset", offset)):
             if value is not None:
                 check_count(name, value)
-        self._options = replace(self._options, limit=n, offset=offset)
+        self._arguments = self._arguments.but(limit=n, offset=offset)
         return self
 
     def with_row_address(self) -> Self:
         """Append ``_rowaddr``, which is null for rows of shards."""
-        self._options = replace(self._options, with_row_address=True)
+        self._arguments = self._arguments.but(with_row_address=True)
         return self
 
     def with_memtable_gen(self) -> Self:
@@ -234,7 +235,7 @@ class LsmScanner(Displayed):
 
     def _scan(self, of: ReadSet) -> Scan:
         columns = with_keys(self._columns, of)
-        scan = planned(of.base, replace(self._options, columns=columns))
+        scan = planned(of.base, self._arguments.but(columns=columns))
         if self._with_generation:
             if GENERATION.name in scan.request.schema.names:
                 raise InvalidArgumentError(

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from lancekit._api.closing import Closing
-from lancekit._api.pylance.arguments import check_count, check_place, check_wait
+from lancekit._arguments.checks import check_count, check_place, check_wait
 from lancekit._checked import checked, checked_methods
 from lancekit._defaults import CLAIM_TIMEOUT, PUT_TIMEOUT
 from lancekit._display import Displayed

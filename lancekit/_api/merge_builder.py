@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, get_args
 import pyarrow as pa
 
 from lancekit._api._handle import Handle
-from lancekit._api.pylance.arguments import (
+from lancekit._api.not_offered import PartOfPylance
+from lancekit._arguments.checks import (
     check_flag,
     check_hints,
     check_items,
     check_list,
     check_names,
 )
-from lancekit._api.pylance.not_offered import PartOfPylance
 from lancekit._checked import checked_methods
 from lancekit._choice import check_choice
 from lancekit._display import Displayed, interactive

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lancekit._api.pylance.arguments import check_count, check_flag, check_known
+from lancekit._arguments.checks import check_count, check_flag, check_known
 from lancekit._checked import is_whole
 from lancekit._choice import check_choice
 from lancekit._format.index import IndexMetadata

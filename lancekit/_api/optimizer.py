@@ -9,11 +9,11 @@ from typing import Any
 
 from lancekit._api._handle import Handle
 from lancekit._api.index_requests import optimize_request
-from lancekit._api.pylance.arguments import (
+from lancekit._api.not_offered import PartOfPylance
+from lancekit._arguments.checks import (
     check_items,
     refuse_more,
 )
-from lancekit._api.pylance.not_offered import PartOfPylance
 from lancekit._checked import checked_methods, from_text
 from lancekit._format.fragment import Fragment
 from lancekit._format.operation_parts import UpdateMap

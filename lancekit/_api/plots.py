@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from lancekit._api._handle import Handle
-from lancekit._api.pylance.arguments import check_count, check_items
-from lancekit._api.time_travel import Ref, snapshot_at
+from lancekit._api.time_travel import snapshot_at
+from lancekit._arguments.checks import check_count, check_items
+from lancekit._arguments.types import Ref
 from lancekit._checked import checked, checked_methods
 from lancekit._choice import check_choice
 from lancekit._format.transaction import Transaction

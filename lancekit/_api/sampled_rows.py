@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancekit._api.scan_options import ScanOptions
 from lancekit._api.scanner import scan_of
+from lancekit._arguments.scan import ScanArguments
 from lancekit._format.extensions import resolved
 from lancekit._scan.fragments.blobs import blob_view
 from lancekit._scan.fragments.source import fragment_sources
@@ -64,7 +64,7 @@ def _all_rows(
     total, begun = snapshot.manifest.num_rows, time.monotonic()
     read = taken = 0
     found = []
-    for batch in scan_of(snapshot, ScanOptions(columns=columns)).to_batches():
+    for batch in scan_of(snapshot, ScanArguments(columns=columns)).to_batches():
         found.append(batch)
         read += batch.num_rows
         taken += batch.nbytes

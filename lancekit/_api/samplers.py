@@ -19,8 +19,8 @@ from lancekit import _arrow_kernels as ak
 from lancekit._api.fragment import LanceFragment
 from lancekit._api.lance_dataset import LanceDataset
 from lancekit._api.open import dataset as open_dataset
-from lancekit._api.pylance.arguments import check_count
 from lancekit._api.samples import one_batch
+from lancekit._arguments.checks import check_count
 from lancekit._checked import checked_methods
 from lancekit._choice import check_choice
 from lancekit._legible import warn

@@ -14,8 +14,8 @@ import pyarrow as pa
 from lancekit import _arrow_kernels as ak
 from lancekit._api.lance_dataset import LanceDataset
 from lancekit._api.open import dataset as open_dataset
-from lancekit._api.pylance.arguments import check_count
-from lancekit._api.pylance.log import LOGGER
+from lancekit._api.pylance_log import LOGGER
+from lancekit._arguments.checks import check_count
 from lancekit._checked import checked
 from lancekit._scan.take import rows_of_runs, spread_runs
 

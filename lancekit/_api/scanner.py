@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from lancekit._api._handle import Handle
 from lancekit._api.explained_scan import ExplainedScan
-from lancekit._api.pylance.arguments import check_count
-from lancekit._api.pylance.not_offered import PartOfPylance
-from lancekit._api.scan_options import ScanOptions, planned, planned_with_shards
+from lancekit._api.not_offered import PartOfPylance
+from lancekit._api.planned_scan import check_scan, planned, planned_with_shards
+from lancekit._arguments.checks import check_count
+from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked_methods
 from lancekit._display import Displayed
 from lancekit._format.extensions import has_extensions, resolved, resolved_schema
@@ -181,7 +182,7 @@ def _orderings(order_by: Any) -> tuple[ColumnOrdering, ...]:
     return parse_orderings(order_by)
 
 
-def scan_of(snapshot: Snapshot, options: ScanOptions) -> LanceScanner:
+def scan_of(snapshot: Snapshot, arguments: ScanArguments) -> LanceScanner:
     """Set up a scan of a version.
 
     Raises
@@ -191,16 +192,18 @@ def scan_of(snapshot: Snapshot, options: ScanOptions) -> LanceScanner:
     NotOfferedError
         An argument that lancekit does not offer was passed.
     """
-    options.check()
-    if options.include_mem_wal:
-        return _ShardedScanner(snapshot.line, options)
-    return LanceScanner(planned(snapshot, options), snapshot, options.order_by, **_sizes(options))
+    check_scan(arguments)
+    if arguments.include_mem_wal:
+        return _ShardedScanner(snapshot.line, arguments)
+    return LanceScanner(
+        planned(snapshot, arguments), snapshot, arguments.order_by, **_sizes(arguments)
+    )
 
 
-def _sizes(options: ScanOptions) -> dict[str, Any]:
+def _sizes(arguments: ScanArguments) -> dict[str, Any]:
     return {
-        "strict_batch_size": bool(options.strict_batch_size),
-        "batch_size_bytes": options.batch_size_bytes,
+        "strict_batch_size": bool(arguments.strict_batch_size),
+        "batch_size_bytes": arguments.batch_size_bytes,
     }
 
 
@@ -211,10 +214,10 @@ class _ShardedScanner(LanceScanner):
     anew, unless rows were given already.
     """
 
-    def __init__(self, line: Line, options: ScanOptions) -> None:
-        self._line, self._options = line, options
-        self._of, scan = planned_with_shards(line, options)
-        super().__init__(scan, self._of.base, options.order_by, **_sizes(options))
+    def __init__(self, line: Line, arguments: ScanArguments) -> None:
+        self._line, self._arguments = line, arguments
+        self._of, scan = planned_with_shards(line, arguments)
+        super().__init__(scan, self._of.base, arguments.order_by, **_sizes(arguments))
 
     def to_table(self) -> pa.Table:
         return self._again(super().to_table)
@@ -228,7 +231,7 @@ class _ShardedScanner(LanceScanner):
         try:
             yield from rest
         except CorruptFileError as error:
-            if planned_with_shards(self._line, self._options)[0].is_like(self._of):
+            if planned_with_shards(self._line, self._arguments)[0].is_like(self._of):
                 raise
             raise _gone(error) from error
 
@@ -248,7 +251,7 @@ class _ShardedScanner(LanceScanner):
             try:
                 return work()
             except CorruptFileError:
-                of, scan = planned_with_shards(self._line, self._options)
+                of, scan = planned_with_shards(self._line, self._arguments)
                 if of.is_like(self._of):
                     raise
                 self._of, self._scan, self._snapshot = of, scan, of.base
@@ -267,4 +270,4 @@ def shown_schema(handle: Handle) -> pa.Schema:
     """Return the schema that a handle shows: its version's, as its defaults of scans have it."""
     if not handle._scan_defaults:
         return handle._snapshot.row_schema
-    return scan_of(handle._snapshot, ScanOptions().over(handle._scan_defaults)).projected_schema
+    return scan_of(handle._snapshot, ScanArguments().over(handle._scan_defaults)).projected_schema

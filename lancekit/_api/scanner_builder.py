@@ -8,9 +8,10 @@ from typing import Any
 from lancekit._api._handle import Handle
 from lancekit._api.fulltext import full_text_search
 from lancekit._api.nearest import nearest_search
-from lancekit._api.pylance.not_offered import PartOfPylance
-from lancekit._api.scan_options import Columns, ScanOptions
+from lancekit._api.not_offered import PartOfPylance
 from lancekit._api.scanner import LanceScanner, scan_of
+from lancekit._arguments.scan import scan_arguments
+from lancekit._arguments.types import Columns
 from lancekit._checked import checked_methods
 from lancekit._display import Displayed
 from lancekit._legible import shown
@@ -197,4 +198,4 @@ class ScannerBuilder(Displayed, PartOfPylance):
 
     def to_scanner(self) -> LanceScanner:
         """Return the scan."""
-        return scan_of(self._ds._snapshot, ScanOptions.of(self._arguments))
+        return scan_of(self._ds._snapshot, scan_arguments(self._arguments))

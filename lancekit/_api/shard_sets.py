@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from lancekit._api._handle import Handle
-from lancekit._api.pylance.arguments import check_items
 from lancekit._api.shard_snapshot import ShardSnapshot
+from lancekit._arguments.checks import check_items
 from lancekit._operations.mem_wal.reader.parts import ShardState
 from lancekit._operations.mem_wal.reader.sources import ReadSet, again_if_gone, read_set
 from lancekit._shards.shard import shard_of

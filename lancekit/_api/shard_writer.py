@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from lancekit._api.closing import Closing
 from lancekit._api.lsm_scanner import LsmScanner
-from lancekit._api.pylance.arguments import check_items, check_wait
 from lancekit._api.shard_snapshot import ShardSnapshot
+from lancekit._arguments.checks import check_items, check_wait
 from lancekit._checked import checked_methods
 from lancekit._defaults import PUT_TIMEOUT
 from lancekit._display import Displayed

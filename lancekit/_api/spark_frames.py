@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from lancekit._api._handle import Handle
-from lancekit._api.scan_options import ScanOptions, planned, planned_with_shards
+from lancekit._api.planned_scan import planned, planned_with_shards
+from lancekit._arguments.scan import ScanArguments
 from lancekit._pipeline.engine.engine import spark_engine
 from lancekit._pipeline.engine.inputs import is_spark_column
 from lancekit._versions.snapshot import Snapshot
@@ -27,19 +27,19 @@ _FOLLOWED = {
 }
 
 
-def frame_over(handle: Handle, options: ScanOptions) -> Any:
+def frame_over(handle: Handle, arguments: ScanArguments) -> Any:
     """Return a DataFrame over a handle's version, whose defaults hold for what is ``None``."""
     defaults = {name: value for name, value in handle._scan_defaults.items() if name in _FOLLOWED}
-    return frame_of(handle._snapshot, options.over(defaults))
+    return frame_of(handle._snapshot, arguments.over(defaults))
 
 
-def frame_of(snapshot: Snapshot, options: ScanOptions) -> Any:
+def frame_of(snapshot: Snapshot, arguments: ScanArguments) -> Any:
     """Return a DataFrame over a version; the filter may be a ``Column``, worked out by Spark."""
-    condition = options.filter if is_spark_column(options.filter) else None
+    condition = arguments.filter if is_spark_column(arguments.filter) else None
     if condition is not None:
-        options = replace(options, filter=None)
-    if options.include_mem_wal:
-        _, scan = planned_with_shards(snapshot.line, options)
+        arguments = arguments.but(filter=None)
+    if arguments.include_mem_wal:
+        _, scan = planned_with_shards(snapshot.line, arguments)
     else:
-        scan = planned(snapshot, options)
+        scan = planned(snapshot, arguments)
     return spark_engine().frame(scan, condition)

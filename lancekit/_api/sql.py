@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from lancekit._api._handle import Handle
-from lancekit._api.pylance.arguments import check_count
-from lancekit._api.scan_options import ScanOptions
 from lancekit._api.scanner import scan_of
 from lancekit._api.spark_frames import frame_of
+from lancekit._arguments.checks import check_count
+from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked_methods
 from lancekit._display import Displayed
 from lancekit._extras import install_hint
@@ -184,9 +184,9 @@ class SqlQuery(Displayed):
         snapshot = self._dataset._snapshot
         return latest_snapshot(snapshot.line) if self._with_shards else snapshot
 
-    def _read(self, snapshot: Snapshot) -> ScanOptions:
+    def _read(self, snapshot: Snapshot) -> ScanArguments:
         """Return what is read for the query, which a handle's defaults of scans do not change."""
-        return ScanOptions(
+        return ScanArguments(
             columns=[*self._columns(snapshot), *self._hidden],
             blob_handling=self._blobs,
             include_mem_wal=self._with_shards,

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from lancekit._api.pylance.arguments import check_count
-from lancekit._api.pylance.not_offered import PartOfPylance
+from lancekit._api.not_offered import PartOfPylance
+from lancekit._arguments.checks import check_count
 from lancekit._display import Displayed
 from lancekit._operations.index.describe import index_statistics
 from lancekit._operations.maintenance.inventory import (

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lancekit._api._handle import Handle
+from lancekit._arguments.types import Ref
 from lancekit._legible import shown, warn
 from lancekit._versions.line import Line
 from lancekit._versions.listing import list_versions, version_as_of
@@ -14,8 +15,6 @@ from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
 __all__ = ["Ref", "snapshot_as_of", "snapshot_at"]
-
-Ref = int | str | tuple[str | None, int | None]
 
 
 def snapshot_at(line: Line, reference: Any) -> Snapshot:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any
 
-from lancekit._api.pylance.arguments import refuse
+from lancekit._arguments.checks import refuse
 from lancekit._checked import checked
 from lancekit._index.inverted.analyzer import analyzer as analyzer_of
 from lancekit._index.inverted.settings import checked_settings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lancekit._api.pylance.arguments import check_count, check_hints, refuse, refuse_more
 from lancekit._api.vectors import centroids_of, codebook_of
+from lancekit._arguments.checks import check_count, check_hints, refuse, refuse_more
 from lancekit._format.index import VectorSettings
 from lancekit._index.build.vectors import PARTITION_ROWS
 from lancekit._index.distances import ALIASES

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from lancekit._api.lance_dataset import LanceDataset
-from lancekit._api.scan_options import ScanOptions
 from lancekit._api.scanner import scan_of
+from lancekit._arguments.scan import ScanArguments
 from lancekit._format.column_names import ROW_ADDRESS
 from lancekit._operations.common.results import MergeResult
 from lancekit._operations.common.retry import RetryPolicy
@@ -241,7 +241,7 @@ def rows_for(query: Query, names: Sequence[str], sql: str) -> Any:
         if len(set(names)) < len(names) or not wanted:
             return table.handle
         columns = {name: quoted(one) for name, one in zip(names, wanted, strict=True)}
-        options = ScanOptions(columns=columns, filter=leaf.filter, limit=leaf.limit)
+        options = ScanArguments(columns=columns, filter=leaf.filter, limit=leaf.limit)
         return scan_of(table.handle._snapshot, options)
     if table.on_spark:
         return table.frame(wanted, None, None)[0].toDF(*names)

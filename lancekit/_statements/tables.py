@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from lancekit._api.lance_dataset import LanceDataset
-from lancekit._api.scan_options import ScanOptions, planned_over
+from lancekit._api.planned_scan import planned_over
 from lancekit._api.scanner import LanceScanner, scan_of
 from lancekit._api.spark_frames import frame_of
+from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked
 from lancekit._format.column_names import ROW_ADDRESS
 from lancekit._operations.unmerged.counts import waiting_rows
@@ -181,7 +182,7 @@ class Table:
             return self.rows
         if filter is None and self.read_set is None:
             return self.rows
-        return self._scanner(ScanOptions(columns=[], filter=filter)).count_rows()
+        return self._scanner(ScanArguments(columns=[], filter=filter)).count_rows()
 
     def stream(
         self,
@@ -214,7 +215,7 @@ class Table:
         kept = spark_engine().source(self.source.select(names), None)
         return kept.frame, kept
 
-    def _scanner(self, options: ScanOptions) -> LanceScanner:
+    def _scanner(self, options: ScanArguments) -> LanceScanner:
         if self.read_set is None:
             return scan_of(self.source._snapshot, options)
         return LanceScanner(planned_over(self.read_set, options), self.read_set.base)
@@ -224,9 +225,9 @@ def _options(
     columns: Sequence[str],
     filter: Unbound | None,  # noqa: A002  # as in scans
     limit: int | None,
-) -> ScanOptions:
+) -> ScanArguments:
     asked = _asked(columns)
-    return ScanOptions(columns=asked, filter=filter, limit=limit, blob_handling=BLOBS)
+    return ScanArguments(columns=asked, filter=filter, limit=limit, blob_handling=BLOBS)
 
 
 def _asked(columns: Sequence[str]) -> list[str] | dict[str, str]:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._api.pylance.session import Session
+from lancekit._api.pylance_session import Session
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
 
 

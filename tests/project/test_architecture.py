@@ -30,7 +30,7 @@ FLOORS = """
     blob  dataset  fragment  indices  mem_wal  optimize  query  schema  udf  vector
     _dataset  arrow  commit  debug  file  lance  log  sampler  spark  util
     _api
-    _api/pylance
+    _arguments
     _spark
     _spark/datasource  _spark/merge
     _spark/frames
@@ -244,12 +244,12 @@ def test_only_the_spark_room_imports_pyspark() -> None:
 #: modules whose functions import what one call needs and most do not: docs/architecture.md
 GATES = """
     _wiring
-    _api._blobs  _api._columns  _api._commits  _api._handle  _api._indices  _api._lineage
-    _api._maintenance  _api._mem_wal  _api._mem_wal_reading  _api._mem_wal_upkeep
-    _api._mem_wal_writing  _api._positions  _api._reading  _api._rows  _api._settings  _api._spark
+    _api._columns  _api._commits  _api._handle  _api._indices  _api._lineage
+    _api._maintenance  _api._mem_wal  _api._mem_wal_upkeep
+    _api._positions  _api._reading  _api._rows  _api._settings
     _api._vector_indices  _api._versions  _api.diff  _api.explained_scan  _api.lance_dataset
-    _api.mem_wal_sink  _api.merge_builder  _api.open  _api.pylance.arguments  _api.scan_options
-    _api.scanner  _api.stream_sink
+    _api.mem_wal_sink  _api.merge_builder  _api.open  _api.planned_scan  _api.scanner
+    _api.stream_sink
     _commit.protocol  _commit.refs
     _compiled.state
     _file.columns.decoders  _file.encodings.bitpacking  _file.encodings.byte_stream_split

@@ -27,7 +27,8 @@ from tests.support.argument_checks import (
     place,
     shared,
 )
-from tests.support.arguments_of_reads import SCAN
+from tests.support.arguments_of_reads import IN_PANDAS, SCAN
+from tests.support.arguments_of_writes import OPTIONS, WRITING
 
 __all__ = ["EXPLAINED"]
 
@@ -76,8 +77,8 @@ WRONG: dict[str, Check] = {
 KEYED = pa.table({"id": [1], "y": [2]})
 #: by operation: arguments that it needs, and checks of others than the ones above
 OPERATIONS: dict[str, tuple[dict[str, Any], dict[str, Check]]] = {
-    **dict.fromkeys(["scanner", "to_table", "to_batches"], ({}, {"kwargs": Keywords("limit", 1)})),
-    "to_pandas": ({}, {"kwargs": Keywords("nonsense", 1)}),
+    **dict.fromkeys(["scanner", "to_table", "to_batches"], ({}, {})),
+    "to_pandas": ({}, dict.fromkeys(IN_PANDAS, NOT_ONE)),
     "head": ({}, {"num_rows": Value(1), "kwargs": Keywords("columns", ["x"])}),
     "count_rows": (
         {},
@@ -88,7 +89,8 @@ OPERATIONS: dict[str, tuple[dict[str, Any], dict[str, Check]]] = {
         {
             "data": Value(pa.table({"id": [1, 2]})),
             "mode": Value("overwrite"),
-            "kwargs": Keywords("schema", pa.schema({"none": pa.int8()})),
+            **{name: Refused(check.value) for name, check in (WRITING | OPTIONS).items()},
+            "schema": Value(pa.schema({"none": pa.int8()})),
         },
     ),
     "delete": ({"predicate": "id = 1"}, {"predicate": Value("x = 1")}),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 
 import lancekit as lk
@@ -25,7 +26,7 @@ from tests.support.argument_checks import (
     shared,
 )
 
-__all__ = ["GONE", "READS", "SCAN"]
+__all__ = ["GONE", "IN_PANDAS", "READS", "SCAN"]
 
 #: refused wherever they are arguments
 GONE: dict[str, Check] = {
@@ -74,8 +75,24 @@ WHOLE: dict[str, Check] = {
     "batch_size_bytes": Hint(60, 0),
     "strict_batch_size": Hint(True, "x"),
 }
+#: of pyarrow's own, of tables that have neither dates nor nulls among whole numbers
+IN_PANDAS: dict[str, Check] = {
+    "memory_pool": Hint(pa.default_memory_pool(), "x"),
+    "categories": Value(["x"]),
+    "strings_to_categorical": Value(True),
+    "zero_copy_only": Value(True),
+    "maps_as_pydicts": Hint("strict", 5),
+    "types_mapper": Value(lambda kind: pd.Int64Dtype() if kind == pa.int64() else None),
+    **dict.fromkeys(
+        [
+            *("integer_object_nulls", "date_as_object", "timestamp_as_object", "use_threads"),
+            *("deduplicate_objects", "ignore_metadata", "safe", "split_blocks", "self_destruct"),
+            "coerce_temporal_nanoseconds",
+        ],
+        Hint(True, "x"),
+    ),
+}
 BATCHES = Keywords("batch_size", 3)
-EXACT = Keywords("strings_to_categorical", True)
 
 
 def _scan(
@@ -85,6 +102,8 @@ def _scan(
     function = getattr(owner, name)
     names = inspect.signature(function).parameters
     whole = name in {"to_table", "to_pandas"}
+    if "scan_stats_callback" in names:
+        others.setdefault("scan_stats_callback", Refused(5))
     checks = {n: c for n, c in (SCAN | (WHOLE if whole else {})).items() if n in names}
     if owner is lk.LanceFragment and "strict_batch_size" in checks:
         checks["strict_batch_size"] = Hint(True, "x")  # batches end with the fragment
@@ -291,12 +310,12 @@ READS: dict[str, Method] = dict(
     [
         _scan(lk.LanceDataset, "scanner", _told, scan_stats_callback=Value(1)),
         _scan(lk.LanceDataset, "to_table"),
-        _scan(lk.LanceDataset, "to_batches", kwargs=Keywords("include_deleted_rows", True)),
-        _scan(lk.LanceDataset, "to_pandas", kwargs=EXACT),
+        _scan(lk.LanceDataset, "to_batches"),
+        _scan(lk.LanceDataset, "to_pandas", **IN_PANDAS),
         _scan(lk.LanceFragment, "scanner"),
         _scan(lk.LanceFragment, "to_table"),
         _scan(lk.LanceFragment, "to_batches"),
-        _scan(lk.LanceFragment, "to_pandas", kwargs=EXACT),
+        _scan(lk.LanceFragment, "to_pandas", **IN_PANDAS),
     ]
 ) | {
     **_builder(),
@@ -319,7 +338,7 @@ READS: dict[str, Method] = dict(
     ),
     "LanceScanner.to_pandas": Method(
         lambda **kw: shared().scanner().to_pandas(**kw),
-        {"blob_mode": Value("bytes"), "kwargs": EXACT},
+        {"blob_mode": Value("bytes"), "kwargs": Keywords("strings_to_categorical", True)},
     ),
     "LanceScanner.explain_plan": Method(
         lambda **kw: shared().scanner().explain_plan(**kw), {"verbose": Hint(True, "x")}

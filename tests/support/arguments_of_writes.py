@@ -12,7 +12,6 @@ import lancekit.fragment
 from tests.support.argument_checks import (
     Check,
     Hint,
-    Keywords,
     Made,
     Method,
     Refused,
@@ -23,7 +22,7 @@ from tests.support.argument_checks import (
 )
 from tests.support.arguments_of_reads import GONE
 
-__all__ = ["WRITES"]
+__all__ = ["OPTIONS", "WRITES", "WRITING"]
 
 Call = Callable[..., Any]
 
@@ -65,7 +64,16 @@ def _counted(call: Call) -> Call:
 def _written(**arguments: Any) -> Any:
     """Write, and show all that a write can change."""
     data = arguments.pop("data_obj", {"id": [1, 2, 3]})
-    ds = lk.write_dataset(data, arguments.pop("uri", None) or place(), **arguments)
+    return _facts(lk.write_dataset(data, arguments.pop("uri", None) or place(), **arguments))
+
+
+def _inserted(**arguments: Any) -> Any:
+    ds = fresh()
+    ds.insert(**arguments)
+    return _facts(ds)
+
+
+def _facts(ds: lk.LanceDataset) -> Any:
     (transaction, *_) = ds.get_transactions(1)
     fragments = [f.metadata for f in ds.get_fragments()]
     listed = ds.all_files().read_all()["path"].to_pylist()
@@ -186,27 +194,35 @@ def _from_file(**arguments: Any) -> Any:
     )
 
 
+#: what writes of a dataset take besides
+OPTIONS: dict[str, Check] = {
+    "allow_external_blob_outside_bases": Value(True, {"data_obj": ELSEWHERE}),
+    "commit_lock": Refused(5),
+    "enable_v2_manifest_paths": Value(False),
+    "enable_stable_row_ids": Value(True),
+    "auto_cleanup_options": Value({"interval": 5, "older_than_seconds": 5}),
+    "commit_message": Value("a"),
+    "transaction_properties": Value({"a": "b"}),
+    "initial_bases": Value([BASE]),
+    "blob_pack_file_size_threshold": Refused(5),
+    "primary_key": Value("id"),
+    "primary_key_check": Refused("nonsense"),
+    "checksums": Value(True),
+    "manifest_store": Refused(5),
+}
+
+#: changes nothing of a dataset that is there
+OF_THE_FIRST = Hint(False, "x")
+
 WRITES: dict[str, Method] = {
     "write_dataset": Method(
         _counted(_written),
         WRITING
+        | OPTIONS
         | {
-            "allow_external_blob_outside_bases": Value(True, {"data_obj": ELSEWHERE}),
             "data_obj": Value({"id": [5]}),
             "uri": Value(Made(fresh)),
             "mode": Refused("nonsense"),
-            "commit_lock": Refused(5),
-            "enable_v2_manifest_paths": Value(False),
-            "enable_stable_row_ids": Value(True),
-            "auto_cleanup_options": Value({"interval": 5, "older_than_seconds": 5}),
-            "commit_message": Value("a"),
-            "transaction_properties": Value({"a": "b"}),
-            "initial_bases": Value([BASE]),
-            "blob_pack_file_size_threshold": Refused(5),
-            "primary_key": Value("id"),
-            "primary_key_check": Refused("nonsense"),
-            "checksums": Value(True),
-            "manifest_store": Refused(5),
         },
     ),
     "write_fragments": Method(
@@ -237,13 +253,23 @@ WRITES: dict[str, Method] = {
         },
     ),
     "LanceDataset.insert": Method(
-        after(lambda ds, data, **kw: ds.insert(data, **kw)),
-        {
+        _counted(_inserted),
+        WRITING
+        | OPTIONS
+        | {
             "data": Value({"id": [5]}),
             "mode": Value("overwrite"),
-            "kwargs": Keywords("schema", NARROW),
+            "target_all_bases": Hint(True, "x"),
+            "data_storage_version": Refused("9.9", "9.9"),
+            "allow_external_blob_outside_bases": Value(
+                True, {"data": ELSEWHERE, "mode": "overwrite"}
+            ),
+            "auto_cleanup_options": Hint(
+                {"interval": 5, "older_than_seconds": 5}, 5, "automatic cleanup"
+            ),
+            **dict.fromkeys(("enable_v2_manifest_paths", "enable_stable_row_ids"), OF_THE_FIRST),
         },
-        {"data": {"id": [300]}},
+        {"data": {"id": [300, 301]}},
     ),
     "LanceDataset.delete": Method(
         after(lambda ds, **kw: ds.delete(**kw)),

@@ -20,7 +20,7 @@ import lancekit as lk
 import lancekit._api.delta
 import lancekit._api.sql
 import lancekit._api.stats
-from lancekit._api.pylance.not_offered import NOT_OFFERED
+from lancekit._api.not_offered import NOT_OFFERED
 
 PAGE = Path(__file__).parents[2] / "docs" / "pylance-coverage.md"
 
@@ -121,7 +121,7 @@ DIFFERENCES: dict[str, str] = {
     "LanceDataset.get_transactions": "operations are lancekit's own dataclasses",
     "LanceDataset.get_version": "the dictionary has attributes too: more facts, times in UTC",
     "LanceDataset.head": "`num_rows` has a default",
-    "LanceDataset.insert": "keywords are those of `write_dataset`",
+    "LanceDataset.insert": "takes the keywords of `write_dataset` by name",
     "LanceDataset.lance_schema": "a `LanceSchema` with the same methods; other `repr`",
     "LanceDataset.list_indices": (
         "a segment that waits for a remap (`defer_index_remap`) names the fragments of before"
@@ -141,7 +141,10 @@ DIFFERENCES: dict[str, str] = {
     "LanceFragment.create": "rows as in `write_dataset`",
     "LanceFragment.data_files": "`DataFile`s of lancekit's own, with the same attributes",
     "LanceFragment.metadata": "lancekit's own `FragmentMetadata`, with the same JSON",
-    "LanceFragment.scanner": "`batch_readahead` and other hints change nothing",
+    **dict.fromkeys(
+        [f"LanceFragment.{name}" for name in ("scanner", "to_batches", "to_pandas", "to_table")],
+        "`batch_readahead` and other hints change nothing; all reads take the same arguments",
+    ),
     "LanceFragment.take": "positions count live rows",
     "LanceFragment.validate": "`deep=True` reads every value and compares checksums",
     "MergeInsertBuilder.data_storage_version": (
@@ -172,6 +175,7 @@ OTHER_SIGNATURE = frozenset(
         "DatasetOptimizer.compact_files",
         "DatasetOptimizer.optimize_indices",
         "LanceDataset.head",
+        "LanceDataset.insert",
         "LanceDataset.merge_insert",
         "LanceDataset.scanner",
         "LanceDataset.sql",
@@ -179,6 +183,10 @@ OTHER_SIGNATURE = frozenset(
         "LanceDataset.to_pandas",
         "LanceDataset.to_table",
         "LanceDataset.validate",
+        "LanceFragment.scanner",
+        "LanceFragment.to_batches",
+        "LanceFragment.to_pandas",
+        "LanceFragment.to_table",
         "LanceFragment.validate",
     }
 )

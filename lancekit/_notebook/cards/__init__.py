@@ -44,7 +44,7 @@ CARDS: Mapping[str, str] = {
     "_operations.maintenance.inventory.DataStatistics": "statistics.data_statistics_card",
     "_pipeline.diff.statistics.ColumnStatistics": "statistics.column_statistics_card",
     "_scan.statistics.ScanStatistics": "statistics.scan_statistics_card",
-    "_api.pylance.session.Session": "cache.session_of_pylance_card",
+    "_api.pylance_session.Session": "cache.session_of_pylance_card",
     "_api.column.DatasetColumn": "column.column_card",
     "_api.column.ColumnSummary": "column.summary_card",
     "_api.constraints.Constraints": "constraints.constraints_card",

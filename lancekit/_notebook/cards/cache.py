@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from lancekit._api.pylance.session import Session
+from lancekit._api.pylance_session import Session
 from lancekit._cache import CacheInfo, cache_info
 from lancekit._notebook.cards.common import facts
 from lancekit._notebook.render.models import Card, Column, Fact, Row, Table

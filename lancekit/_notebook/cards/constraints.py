@@ -10,7 +10,7 @@ from lancekit._legible import python_rows, python_value
 from lancekit._notebook.cards.common import NAMES, facts, ref, table
 from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit._notebook.render.words import cell, clean, count, listing, plural
-from lancekit._operations.constraints.stored import Constraint
+from lancekit.dataset import Constraint
 from lancekit.options import options
 
 __all__ = ["constraint_run_card", "constraints_card", "duplicates_card"]

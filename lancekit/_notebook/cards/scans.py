@@ -78,7 +78,7 @@ def scanner_builder_card(builder: ScannerBuilder, _now: datetime) -> Card:
 
 
 def lsm_scanner_card(scanner: LsmScanner, _now: datetime) -> Card:
-    asked, columns = scanner._options, scanner._columns
+    asked, columns = scanner._arguments, scanner._columns
     return Card(
         kind="Scan with shards",
         title=f"scan of {_of(scanner._snapshot)} and its shards",

@@ -10,8 +10,8 @@ from lancekit._notebook.cards.common import NAMES, facts, first_of, ref, table
 from lancekit._notebook.render.models import Card, Column, Fact, Row
 from lancekit._notebook.render.words import cell, clean, count, plural, size
 from lancekit._operations.maintenance.inventory import DataStatistics
-from lancekit._pipeline.diff.statistics import ColumnStatistics
 from lancekit._scan.statistics import ScanStatistics
+from lancekit.dataset import ColumnStatistics
 from lancekit.options import options
 
 __all__ = [

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._api.scan_options import ScanOptions, planned
+from lancekit._api.planned_scan import planned
+from lancekit._arguments.scan import ScanArguments
 from lancekit._operations.mem_wal.reader.merge_on_read import merged_scan
 from lancekit._operations.mem_wal.reader.newest import IsNewest
 from lancekit._operations.mem_wal.reader.sources import newest_read_set
@@ -140,10 +141,10 @@ def test_indices_of_generations_are_asked(tmp_path: Path) -> None:
     put(ds, {2: "sun and snow", 5: None, 7: "frost", 9: "frost"}, 6)
     put(ds, {7: "snow"})
     of = newest_read_set(ds._snapshot.line)
-    scan = merged_scan(planned(of.base, ScanOptions(filter="v = 7")), of)
+    scan = merged_scan(planned(of.base, ScanArguments(filter="v = 7")), of)
     assert scan.read.num_rows == 4  # two of shards, two that no index has
     assert scan.to_table()["text"].to_pylist() == ["snow"]
-    asked = ScanOptions(full_text_query={"query": "frost"})
+    asked = ScanArguments(full_text_query={"query": "frost"})
     scan = merged_scan(planned(of.base, asked), of)
     column = TextColumn(of.base, "text", tuple(scan.sources), ("frost",), tables=scan.read.tables)
     assert len(column._table_segments) == 2

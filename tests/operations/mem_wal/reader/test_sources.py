@@ -17,7 +17,7 @@ import pytest
 from lance.mem_wal import CompactedSsTable
 
 import lancekit as lk
-from lancekit._api import scan_options
+from lancekit._api import planned_scan
 from lancekit._api.lsm_scanner import LsmScanner
 from lancekit._api.scanner import LanceScanner
 from lancekit._api.shard_snapshot import ShardSnapshot
@@ -172,7 +172,7 @@ def test_case_20_files_that_go_while_a_scan_is_planned_are_not_missed(
 ) -> None:
     path = base(tmp_path / "d")
     put(path, (1, 100), gone=(2,))
-    original, merged = scan_options.planned, []
+    original, merged = planned_scan.planned, []
 
     def meanwhile(*given: Any) -> Any:
         if not merged:
@@ -181,7 +181,7 @@ def test_case_20_files_that_go_while_a_scan_is_planned_are_not_missed(
             drain(path)
         return original(*given)
 
-    monkeypatch.setattr(scan_options, "planned", meanwhile)
+    monkeypatch.setattr(planned_scan, "planned", meanwhile)
     found = lk.dataset(path).to_table(include_mem_wal=True)
     assert sorted(found["v"].to_pylist()) == [30, 100]
     assert merged

@@ -22,17 +22,20 @@ __all__ = [
     "check_list",
     "check_mapping",
     "check_names",
+    "check_names_or_flag",
     "check_place",
+    "check_read_params",
+    "check_session",
     "check_wait",
     "refuse",
     "refuse_more",
+    "refused_argument",
 ]
 
 T = TypeVar("T")
 
 #: why an argument of pylance is refused; whoever passes one is told, and never silently ignored
 REFUSED: Mapping[str, str] = {
-    "index_segments": "lancekit does not search indices",
     "progress_callback": "progress bars tell of long work (lancekit.options.progress)",
     "accelerator": "vectors are put into partitions on the processor",
     "rabitq_model": "IVF_RQ indices are not made",
@@ -50,17 +53,10 @@ REFUSED: Mapping[str, str] = {
         "texts are taken for texts, not for code",
     ),
     "document_granularity": "a row is found as a whole",
-    "row_addr_allowlist": "use a filter on _rowaddr instead",
-    "row_addr_blocklist": "use a filter on _rowaddr instead",
-    "use_legacy_format": "data files of format 0.1 are not written",
-    "data_cache_bytes": "the writer's memory is bounded by pages",
     "base_store_params": "base paths use the dataset's own storage options",
-    "external_blob_mode": "files outside of the dataset are referred to, not copied",
-    "blob_pack_file_size_threshold": "blobs are written into the data file",
     "namespace_client": "namespaces are not offered; pass the dataset's path or URI",
-    "table_id": "namespaces are not offered; pass the dataset's path or URI",
     "namespace_client_managed_versioning": "namespaces are not offered",
-    "serialized_manifest": "open the dataset by its path or URI",
+    "table_id": "namespaces are not offered; pass the dataset's path or URI",
 }
 
 
@@ -68,12 +64,17 @@ def refuse(method: str, **arguments: Any) -> None:
     """Raise ``NotOfferedError`` for the first argument that was passed (is not ``None``)."""
     for name, value in arguments.items():
         if value is not None:
-            raise NotOfferedError(
-                f"{method}({name}=...) is not offered: {REFUSED[name]}.",
-                hint="Leave the argument out, or use pylance for this call.",
-                method=method,
-                argument=name,
-            )
+            raise refused_argument(method, name, REFUSED[name])
+
+
+def refused_argument(method: str, name: str, why: str) -> NotOfferedError:
+    """Return the error for an argument that is not offered."""
+    return NotOfferedError(
+        f"{method}({name}=...) is not offered: {why}.",
+        hint="Leave the argument out, or use pylance for this call.",
+        method=method,
+        argument=name,
+    )
 
 
 def refuse_more(
@@ -163,7 +164,8 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def _check_columns(name: str, value: Any) -> None:
+def check_names_or_flag(name: str, value: Any) -> None:
+    """Raise ``InvalidTypeError`` for what is neither column names nor a flag."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         check_flag(name, value)
     else:
@@ -179,16 +181,16 @@ def check_mapping(name: str, value: Any) -> Mapping[Any, Any]:
     return value
 
 
-def _check_session(name: str, value: Any) -> None:
-    from lancekit._api.pylance.session import Session
-
-    if not isinstance(value, Session):
+def check_session(name: str, value: Any) -> None:
+    """Raise ``InvalidTypeError`` for what is no session of pylance's, or of its kind."""
+    if not hasattr(type(value), "is_same_as"):
         raise InvalidTypeError(
             f"{name} is {shown(value)}.", hint="Pass what ds.session() gives.", argument=name
         )
 
 
-def _check_read_params(name: str, value: Any) -> None:
+def check_read_params(name: str, value: Any) -> None:
+    """Raise for what are no parameters of reading: two names, and flags."""
     for key, flag in check_mapping(name, value).items():
         check_choice(f"a key of {name}", key, ["cache_repetition_index", "validate_on_decode"])
         check_flag(f"{name}[{key!r}]", flag)
@@ -237,9 +239,9 @@ _HINTS: Mapping[str, Callable[[str, Any], object]] = {
         ],
         check_flag,
     ),
-    "late_materialization": _check_columns,
-    "read_params": _check_read_params,
-    "session": _check_session,
+    "late_materialization": check_names_or_flag,
+    "read_params": check_read_params,
+    "session": check_session,
     "storage_options": check_mapping,
     "index_file_version": lambda name, value: check_choice(name, value, ("V3", "Legacy")),
 }

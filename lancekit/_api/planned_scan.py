@@ -1,0 +1,223 @@
+"""Scans of a handle: what their arguments ask for, as a plan that can be run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lancekit._arguments.checks import check_count, check_items
+from lancekit._checked import is_whole
+from lancekit._legible import shown
+from lancekit._scan.fragment_rows import ScanRequest, default_batch_rows
+from lancekit._scan.fragments.blobs import blob_view
+from lancekit._scan.fragments.source import FragmentSource
+from lancekit._scan.outputs import plan_columns
+from lancekit._scan.read import Read, reading
+from lancekit._scan.scan import Scan
+from lancekit._versions.line import Line
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError
+
+if TYPE_CHECKING:
+    from lancekit._arguments.scan import ScanArguments
+    from lancekit._operations.mem_wal.reader.sources import ReadSet
+    from lancekit._scan.expressions.predicate import Predicate
+    from lancekit._scan.fulltext.search import FullTextSearch
+    from lancekit._scan.nearest.search import NearestSearch
+
+__all__ = [
+    "OneFragment",
+    "check_scan",
+    "planned",
+    "planned_over",
+    "planned_with_shards",
+]
+
+
+class OneFragment:
+    """What a scan can be limited to: a fragment of the dataset's version."""
+
+    source: FragmentSource
+
+
+#: what does not go with rows of shards
+_OF_THE_TABLE = ("fragments", "include_deleted_rows")
+
+
+def check_scan(arguments: ScanArguments) -> None:
+    """Look at what does not go into the plan.
+
+    Raises
+    ------
+    InvalidArgumentError, InvalidTypeError
+        An argument cannot be followed, or does not go with another.
+    """
+    if arguments.strict_batch_size and arguments.batch_size_bytes is not None:
+        raise InvalidArgumentError(
+            "strict_batch_size and batch_size_bytes exclude each other.",
+            hint="A batch of exactly so many rows may have any number of bytes.",
+        )
+    for name in _OF_THE_TABLE if arguments.include_mem_wal else ():
+        if getattr(arguments, name):
+            raise InvalidArgumentError(
+                f"{name} and include_mem_wal exclude each other.",
+                hint="Leave one out: rows of shards are in no fragment of the table.",
+            )
+    report = arguments.scan_stats_callback
+    if report is not None and not callable(report):
+        raise InvalidTypeError(
+            f"scan_stats_callback is {shown(report)}.",
+            hint="Pass a function of a ScanStatistics.",
+            argument="scan_stats_callback",
+        )
+
+
+#: how often a scan is planned anew if files go while it is planned
+_ATTEMPTS = 5
+
+
+def planned_with_shards(line: Line, arguments: ScanArguments) -> tuple[ReadSet, Scan]:
+    """Plan what the arguments ask for of the newest version and of what its shards hold.
+
+    That reads keys of generations, which may be merged and cleaned up meanwhile.
+    """
+    from lancekit._operations.mem_wal.reader.sources import newest_read_set
+
+    of = newest_read_set(line)
+    for _ in range(_ATTEMPTS):
+        try:
+            return of, planned_over(of, arguments)
+        except CorruptFileError:
+            before, of = of, newest_read_set(line)
+            if of.is_like(before):
+                raise
+    return of, planned_over(of, arguments)
+
+
+def planned_over(of: ReadSet, arguments: ScanArguments) -> Scan:
+    """Plan a scan of a version and of the rows of shards that are read with it."""
+    from lancekit._operations.mem_wal.reader.merge_on_read import merged_scan
+
+    return merged_scan(planned(of.base, arguments), of, arguments.blob_handling)
+
+
+def planned(snapshot: Snapshot, arguments: ScanArguments) -> Scan:
+    """Plan what the arguments ask for; names and types are checked, nothing is read."""
+    schema = blob_view(snapshot.manifest.schema, arguments.blob_handling)
+    columns = arguments.columns
+    if isinstance(columns, str):
+        raise InvalidTypeError(
+            f"columns is the string {shown(columns)}.", hint=f"Pass a list: [{shown(columns)}]."
+        )
+    hidden = [
+        name
+        for name, wanted in (
+            ("_rowid", arguments.with_row_id),
+            ("_rowaddr", arguments.with_row_address),
+        )
+        if wanted
+    ]
+    search, with_deleted = _search(snapshot, arguments), bool(arguments.include_deleted_rows)
+    made = () if search is None else search.made
+    late = search is not None and not search.prefilter
+    known = pa.schema([*schema.to_arrow(), *(made if late else ())])
+    predicate = None if arguments.filter is None else _parsed(arguments.filter, known)
+    if search is not None:
+        scored = not arguments.disable_scoring_autoprojection
+        columns = search.columns(columns, schema.names, scored=scored)
+    if arguments.fragments is None:
+        read = reading(
+            snapshot,
+            None if late else predicate,
+            schema,
+            indexed=arguments.use_scalar_index is not False and not with_deleted,
+            indexed_only=bool(arguments.fast_search),
+        )
+    else:
+        sources = _sources_of(arguments.fragments)
+        read = Read([replace(source, schema=schema) for source in sources])
+    rows = arguments.batch_size
+    request = ScanRequest(
+        outputs=plan_columns(schema, columns, hidden, made),
+        predicate=predicate,
+        batch_rows=(
+            default_batch_rows() if rows is None else check_count("batch_size", rows, least=1)
+        ),
+        metadata=tuple(schema.metadata.items()),
+    )
+    if with_deleted:
+        if search is not None:
+            raise InvalidArgumentError(
+                "include_deleted_rows is set: Cannot include deleted rows in a search.",
+                hint="Leave one out: deleted rows are not searched.",
+            )
+        if "_rowid" not in request.schema.names:
+            raise InvalidArgumentError(
+                "include_deleted_rows is set, but with_row_id is false.",
+                hint="Pass with_row_id=True: deleted rows are those without a row id.",
+            )
+        read = replace(read, sources=[replace(one, with_deleted=True) for one in read.sources])
+    if search is not None:
+        read = replace(read, sources=tuple(read.sources))
+    scan = Scan(
+        read=read,
+        request=request,
+        limit=None if arguments.limit is None else _row_count("limit", arguments.limit),
+        offset=0 if arguments.offset is None else _row_count("offset", arguments.offset),
+        search=search,
+    )
+    if arguments.scan_stats_callback is None:
+        return scan
+    from lancekit._scan.statistics import WatchedScan
+
+    return WatchedScan(**vars(scan), report=arguments.scan_stats_callback)
+
+
+def _sources_of(fragments: Any) -> list[FragmentSource]:
+    of = "fragments of this dataset, of get_fragments()"
+    return [fragment.source for fragment in check_items("fragments", fragments, OneFragment, of)]
+
+
+def _search(snapshot: Snapshot, arguments: ScanArguments) -> NearestSearch | FullTextSearch | None:
+    early, indexed_only = bool(arguments.prefilter), bool(arguments.fast_search)
+    if arguments.nearest is not None and arguments.full_text_query is not None:
+        raise InvalidArgumentError(
+            "nearest and full_text_query exclude each other.",
+            hint="Search by one of them, and filter its rows by what they hold.",
+        )
+    if arguments.full_text_query is not None:
+        from lancekit._api.fulltext import full_text_search
+
+        return full_text_search(
+            arguments.full_text_query, snapshot, prefilter=early, indexed_only=indexed_only
+        )
+    if arguments.nearest is not None:
+        from lancekit._api.nearest import nearest_search
+
+        return nearest_search(
+            arguments.nearest,
+            snapshot,
+            prefilter=early,
+            indexed_only=indexed_only,
+            limit=None if arguments.limit is None else arguments.limit + (arguments.offset or 0),
+        )
+    return None
+
+
+def _parsed(condition: Any, known: pa.Schema) -> Predicate:
+    from lancekit._scan.expressions.predicate import Predicate  # many reads have no filter
+
+    return Predicate.parse(condition, known)
+
+
+def _row_count(name: str, value: Any) -> int:
+    if is_whole(value) and value < 0:
+        raise InvalidArgumentError(
+            f"{name.capitalize()} must be non-negative; {name} is {value}.",
+            hint="Pass a whole number, 0 or more.",
+            argument=name,
+            value=value,
+        )
+    return check_count(name, value)

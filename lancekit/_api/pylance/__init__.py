@@ -1,1 +1,0 @@
-"""What pylance's signatures ask of the face: arguments, names, shapes of dictionaries."""

@@ -1,0 +1,1 @@
+"""What calls take: records of arguments, and the checks of single ones."""

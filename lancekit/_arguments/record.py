@@ -1,0 +1,270 @@
+"""Records of arguments: a call's parameters are the fields of a class, declared in one place.
+
+A field has a type, by which its argument is checked (`lancekit._checked`), and a default.  It is
+used; or a **hint**, which is checked and changes no result; or **refused**, with the reason.  What
+the fields mean stands in the docstring of the class, once for all calls that take the record.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY
+from functools import cache
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Self,
+    TypeVar,
+    cast,
+    dataclass_transform,
+    overload,
+)
+
+from lancekit._arguments.checks import check_known, refused_argument
+from lancekit._checked import checks_of
+
+if TYPE_CHECKING:
+    from lancekit._checked import Passed
+
+__all__ = ["Arguments", "hint", "refused", "takes"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+A = TypeVar("A")
+S = TypeVar("S")
+T = TypeVar("T")
+K = TypeVar("K", bound="Arguments")
+
+
+class _Field:
+    """What a field is declared by, where that is more than its default."""
+
+    def __init__(
+        self, default: object, check: Callable[[str, Any], object] | None, why: str = ""
+    ) -> None:
+        self.default, self.check, self.why = default, check, why
+
+
+def hint(*, default: T, check: Callable[[str, Any], object]) -> T:
+    """Declare a field that changes no result; what is passed is checked."""
+    field: Any = _Field(default, check)
+    return cast("T", field)
+
+
+def refused(*, default: T, why: str) -> T:
+    """Declare a field that is not offered; ``False`` and what is empty ask for nothing."""
+    field: Any = _Field(default, None, why)
+    return cast("T", field)
+
+
+def _asks_for_nothing(value: object, default: object) -> bool:
+    if isinstance(value, str):
+        return value == default
+    return isinstance(value, bool | list | tuple | dict | bytes) and not value
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(hint, refused))
+class Arguments:
+    """The arguments of a call: those that were given, and defaults for the others.
+
+    A class that inherits from this one has a parameter for each of its annotations; those after
+    ``_: KW_ONLY`` are given by name alone.  It is no dataclass, because dataclasses of so many
+    fields take milliseconds of each process.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        An argument is none of what its annotation says, or there is no such parameter.
+    NotOfferedError
+        A refused argument was given.
+
+    Examples
+    --------
+    >>> class Sized(Arguments):
+    ...     rows: int
+    ...     columns: list[str] | None = None
+    >>> Sized(3).columns, Sized(3, ["x"]).given
+    (None, {'rows': 3, 'columns': ['x']})
+    >>> Sized("3")
+    Traceback (most recent call last):
+    lancekit.errors.InvalidTypeError: rows is '3'. Pass a whole number.
+    """
+
+    _fields: ClassVar[Mapping[str, _Field]] = {}
+
+    def __init_subclass__(cls) -> None:
+        declared = {name: one for name, one in vars(cls).items() if isinstance(one, _Field)}
+        for name, one in declared.items():
+            setattr(cls, name, one.default)
+        inherited: dict[str, _Field] = {}
+        for base in reversed(cls.__bases__):
+            inherited.update(getattr(base, "_fields", {}))
+        cls._fields = {**inherited, **declared}
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, *args: object, **kwargs: object) -> None:
+            self._fill(_check_of(type(self))(args, kwargs), type(self).__name__)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            raise AttributeError(f"{name} cannot be set: make a record with `but`")
+
+    @classmethod
+    def parameters(cls) -> inspect.Signature:
+        """Return the parameters that the fields declare."""
+        if cls not in _PARAMETERS_OF:
+            _PARAMETERS_OF[cls] = _parameters(cls)
+        return _PARAMETERS_OF[cls]
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], taker: str, method: str) -> Self:
+        """Return a record of arguments that came by name.
+
+        Raises
+        ------
+        InvalidTypeError
+            There is no such argument; the error names who takes none, and whose are taken.
+        """
+        check_known(taker, given, cls.parameters().parameters, method)
+        return cls.checked(_check_of(cast("Any", cls))((), dict(given)), method.removesuffix("()"))
+
+    @classmethod
+    def checked(cls, given: Mapping[str, Any], method: str) -> Self:
+        """Return a record of arguments whose types were looked at, which a method was given."""
+        record = cls.__new__(cls)
+        record._fill(given, method)
+        return record
+
+    def _fill(self, given: Mapping[str, Any], method: str) -> None:
+        for name in self._fields.keys() & given.keys():
+            value, one = given[name], self._fields[name]
+            if value is None or value is one.default:
+                continue
+            if one.check is not None:
+                one.check(name, value)
+            elif not _asks_for_nothing(value, one.default):
+                raise refused_argument(method, name, one.why)
+        self.__dict__.update(given)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The arguments that ask for something, by their names."""
+        return {name: value for name, value in self.__dict__.items() if value is not None}
+
+    def as_(self, kind: type[K], **more: Any) -> K:
+        """Return those of the arguments that another record has, and more."""
+        known = kind.parameters().parameters
+        mine = {name: value for name, value in self.given.items() if name in known}
+        return kind.checked({**mine, **more}, kind.__name__)
+
+    def but(self, **changes: Any) -> Self:
+        """Return the record with other arguments, which are not checked."""
+        record = type(self).__new__(type(self))
+        record.__dict__.update(self.__dict__, **changes)
+        return record
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}={value!r}" for name, value in self.given.items())
+        return f"{type(self).__name__}({told})"
+
+
+_BY_PLACE = inspect.Parameter.POSITIONAL_OR_KEYWORD
+_PARAMETERS_OF: dict[type, inspect.Signature] = {}
+
+
+def _parameters(record: type) -> inspect.Signature:
+    found: dict[str, inspect.Parameter] = {}
+    for kind in reversed(record.__mro__):
+        by_name = False
+        for name, annotation in inspect.get_annotations(kind).items():
+            if annotation in ("KW_ONLY", KW_ONLY):
+                by_name = True
+            elif not name.startswith("_"):
+                default = getattr(record, name, inspect.Parameter.empty)
+                how = inspect.Parameter.KEYWORD_ONLY if by_name else _BY_PLACE
+                found[name] = inspect.Parameter(name, how, default=default, annotation=annotation)
+    return inspect.Signature(sorted(found.values(), key=lambda one: one.kind))
+
+
+@cache
+def _check_of(record: Any) -> Callable[..., Mapping[str, Any]]:
+    return checks_of(record.__name__, record.parameters())
+
+
+class takes(Generic[P, A]):  # noqa: N801  # a decorator
+    """Let a function take the arguments of a record: it gets the record itself.
+
+    Its signature, as `help`, editors and the site show it, is the record's; its docstring gets the
+    record's section on parameters.  A decorator of `lancekit._checked` makes the record.
+
+    Parameters
+    ----------
+    record
+        The class of the record.
+    order
+        Names of the parameters that may be given by their places, in their order, where that is
+        not the record's own; the others are given by name.
+    """
+
+    def __init__(self, record: Callable[P, A], order: str | None = None) -> None:
+        self.record: Any = record
+        self.order = order
+
+    @overload
+    def __call__(self, function: Callable[[A], R]) -> Callable[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[[S, A], R]) -> Callable[Concatenate[S, P], R]: ...
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        marked: Any = function
+        marked._takes = self
+        marked.__doc__ = _described(marked.__doc__, self.record)
+        return function
+
+    def signature(self, function: Callable[..., Any]) -> inspect.Signature:
+        """Return the parameters of a function that takes the record."""
+        own = inspect.signature(function)
+        before = list(own.parameters.values())[:-1]
+        return own.replace(parameters=[*before, *self._ordered()])
+
+    def _ordered(self) -> list[inspect.Parameter]:
+        found = dict(self.record.parameters().parameters)
+        if self.order is None:
+            return list(found.values())
+        by_place = [found.pop(name) for name in self.order.split()]
+        by_name = [one.replace(kind=one.KEYWORD_ONLY) for one in found.values()]
+        return [one.replace(kind=one.POSITIONAL_OR_KEYWORD) for one in by_place] + by_name
+
+    def passed(self, function: Callable[..., Any], given: Mapping[str, Any]) -> Passed:
+        """Return what the function is called with for some arguments, whose types are right."""
+        of_record = dict(given)
+        before = [of_record.pop("self")] if "self" in given else []
+        name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+        return (*before, self.record.checked(of_record, name)), {}
+
+
+_PARAMETERS = "\n\nParameters\n----------\n"
+#: which of a docstring's sections come after that on parameters
+_LATER = ("\n\nReturns\n---", "\n\nYields\n---", "\n\nRaises\n---", "\n\nExamples\n---")
+
+
+def _described(text: str | None, record: type) -> str | None:
+    """Put the sections on parameters of a record's docstrings into that of a function."""
+    if text is None:  # Python was started with -OO
+        return text
+    own = inspect.cleandoc(text)
+    at = min((at for heading in _LATER if (at := own.find(heading)) >= 0), default=len(own))
+    return own[:at] + _section(record) + own[at:]
+
+
+@cache
+def _section(record: type) -> str:
+    told = [inspect.cleandoc(vars(kind).get("__doc__") or "") for kind in reversed(record.__mro__)]
+    parts = [after for text in told[1:] if (after := text.partition(_PARAMETERS)[2])]
+    return _PARAMETERS + "\n".join(parts) if parts else ""
