@@ -68,7 +68,7 @@ def _wrapped(function: Any) -> Any:
     return call
 
 
-def _cast(values: Any, target_type: Any = None, safe: bool | None = None) -> Any:
+def _cast(values: object, target_type: object = None, safe: bool | None = None) -> Any:
     make = _compute.CastOptions.unsafe if safe is False else _compute.CastOptions.safe
     return _compute.call_function("cast", [values], make(target_type))
 
@@ -81,7 +81,7 @@ def _fill_null(values: Any, fill_value: Any) -> Any:
     return _compute.call_function("coalesce", [values, fill_value])
 
 
-def _take(rows: Any, indices: Any) -> Any:
+def _take(rows: object, indices: object) -> Any:
     return _compute.call_function("take", [rows, indices], _compute.TakeOptions())
 
 

@@ -91,7 +91,7 @@ def take(rows: _Rows, indices: Any) -> _Rows:
     return taken
 
 
-def filter(rows: _Rows, mask: Any) -> _Rows:  # noqa: A001  # Arrow's name
+def filter(rows: _Rows, mask: object) -> _Rows:  # noqa: A001  # Arrow's name
     """Return the rows for which a mask is true, by booleans of Arrow's or NumPy's."""
     if isinstance(mask, np.ndarray):
         mask = booleans_of(mask)
@@ -177,12 +177,12 @@ def sort_by(rows: _Tabular, sorting: str | list[tuple[str, str]]) -> _Tabular:
     return ordered
 
 
-def ascii_lower(texts: Any) -> Any:
+def ascii_lower(texts: object) -> Any:
     """Return texts with ASCII letters in lower case: an array, chunks of one, or a scalar."""
     return pc.ascii_lower(_from_byte_0(texts))
 
 
-def ascii_upper(texts: Any) -> Any:
+def ascii_upper(texts: object) -> Any:
     """Return texts with ASCII letters in upper case: an array, chunks of one, or a scalar."""
     return pc.ascii_upper(_from_byte_0(texts))
 
@@ -235,12 +235,12 @@ def sort_indices(rows: Any, sort_keys: Any = ()) -> pa.Array:
     return pc.sort_indices(pa.table(columns, rows.column_names), sort_keys=sort_keys)
 
 
-def max_element_wise(*values: Any, skip_nulls: bool = True) -> Any:
+def max_element_wise(*values: object, skip_nulls: bool = True) -> Any:
     """Return the greatest of values side by side: of arrays and scalars."""
     return pc.max_element_wise(*map(_bytes_from_0, values), skip_nulls=skip_nulls)
 
 
-def min_element_wise(*values: Any, skip_nulls: bool = True) -> Any:
+def min_element_wise(*values: object, skip_nulls: bool = True) -> Any:
     """Return the least of values side by side: of arrays and scalars."""
     return pc.min_element_wise(*map(_bytes_from_0, values), skip_nulls=skip_nulls)
 
@@ -322,7 +322,7 @@ def _is_cast_wrongly(kind: pa.DataType) -> bool:
 # ---- what the kernels are given instead
 
 
-def _joined(kernel: Callable[[Any], Any], rows: Any) -> Any:
+def _joined(kernel: Callable[[Any], Any], rows: object) -> Any:
     """Call a kernel that joins chunks; if Arrow refuses them, call it again on mended ones."""
     try:
         return kernel(rows)
@@ -330,7 +330,7 @@ def _joined(kernel: Callable[[Any], Any], rows: Any) -> Any:
         return kernel([_mended(part) for part in rows] if isinstance(rows, list) else _mended(rows))
 
 
-def _from_byte_0(texts: Any) -> Any:
+def _from_byte_0(texts: object) -> Any:
     """Return texts whose first one begins at byte 0, unless an offset says where it is."""
     if isinstance(texts, pa.ChunkedArray):
         return pa.chunked_array(map(_from_byte_0, texts.chunks), texts.type)
@@ -348,7 +348,7 @@ def _from_byte_0(texts: Any) -> Any:
     return pa.Array.from_buffers(texts.type, len(texts), buffers)
 
 
-def _bytes_from_0(values: Any) -> Any:
+def _bytes_from_0(values: object) -> Any:
     """Return fixed-size binary values without an offset; all others as they are."""
     if not isinstance(values, _COLUMNS) or values.type.id != _FIXED_BYTES:
         return values

@@ -29,7 +29,7 @@ _NATURAL = {
 _FEW = 10_000
 
 
-def scalar_of(value: Any, kind: pa.DataType | None = None) -> pa.Scalar:
+def scalar_of(value: object, kind: pa.DataType | None = None) -> pa.Scalar:
     """Return a value as `pyarrow.scalar` does.
 
     >>> scalar_of(7, pa.int8())
@@ -44,7 +44,7 @@ def scalar_of(value: Any, kind: pa.DataType | None = None) -> pa.Scalar:
     return pa.scalar(value, kind) if held is None else _array(1, kind, held)[0]
 
 
-def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+def array_of(values: Sequence[object], kind: pa.DataType) -> pa.Array:
     """Return values as `pyarrow.array` does.
 
     >>> array_of(["a", None, "bc"], pa.string()).to_pylist()

@@ -169,7 +169,7 @@ class _Cache:
                 self._missed.popitem(last=False)
         return found
 
-    def put(self, kind: str, key: Hashable, value: Any, size: int, limit: int) -> Any:
+    def put(self, kind: str, key: Hashable, value: object, size: int, limit: int) -> Any:
         """Keep a value, unless one is there already; returns the one that is kept."""
         size += _ENTRY_BYTES
         with self.lock:

@@ -24,7 +24,7 @@ class Call:
         Its arguments.
     """
 
-    def __init__(self, method: Callable[..., Any], *arguments: Any, **keywords: Any) -> None:
+    def __init__(self, method: Callable[..., Any], *arguments: object, **keywords: object) -> None:
         self._method, self._arguments, self._keywords = method, arguments, keywords
         self._is_over = False
 

@@ -46,7 +46,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
-def is_whole(value: Any) -> bool:
+def is_whole(value: object) -> bool:
     """Tell whether a value is a whole number, of Python or of NumPy; ``True`` is none."""
     if type(value) is int:  # the usual case first, for long lists
         return True
@@ -56,12 +56,12 @@ def is_whole(value: Any) -> bool:
     return hasattr(type(value), "__index__") and not isinstance(value, np.ndarray | np.bool_)
 
 
-def is_flag(value: Any) -> bool:
+def is_flag(value: object) -> bool:
     """Tell whether a value says yes or no: a truth value, 0 or 1."""
     return isinstance(value, bool | np.bool_) or (is_whole(value) and value in (0, 1))
 
 
-def _is_place(value: Any) -> bool:
+def _is_place(value: object) -> bool:
     return isinstance(value, os.PathLike)
 
 
@@ -75,7 +75,7 @@ def _each(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
     )
 
 
-def _pair(value: Any) -> bool:
+def _pair(value: object) -> bool:
     return isinstance(value, tuple | list) and len(value) == 2 and all(map(is_whole, value))
 
 
@@ -84,15 +84,15 @@ def _has(attribute: str) -> Callable[[Any], bool]:
     return lambda value: hasattr(type(value), attribute) or attribute in _vars_of(value)
 
 
-def _vars_of(value: Any) -> Mapping[str, Any]:
+def _vars_of(value: object) -> Mapping[str, Any]:
     return getattr(value, "__dict__", {})
 
 
-def _named(value: Any) -> bool:
+def _named(value: object) -> bool:
     return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
 
 
-def _texts(value: Any) -> bool:
+def _texts(value: object) -> bool:
     return isinstance(value, Mapping) and all(
         isinstance(one, str) for pair in value.items() for one in pair
     )
@@ -120,6 +120,7 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "dict": (_of(Mapping), "a dictionary"),
     "Mapping": (_of(Mapping), "a dictionary"),
     "dict[str, Any]": (_named, "a dictionary"),
+    "Mapping[str, object]": (_named, "a dictionary whose keys are text"),
     "Mapping[str, Any]": (_named, "a dictionary whose keys are text"),
     "dict[str, str]": (_texts, "a dictionary of texts"),
     "list[Any]": (_each(lambda _: True), "a list"),
@@ -160,7 +161,7 @@ Passed: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 Check = Callable[[tuple[Any, ...], dict[str, Any]], Passed]
 
 
-def _tests(annotation: Any) -> Tests:
+def _tests(annotation: object) -> Tests:
     """Return what a value has to be one of; nothing where the annotation says more than that."""
     if not isinstance(annotation, str):
         return []
@@ -169,12 +170,12 @@ def _tests(annotation: Any) -> Tests:
     return [_KINDS[name] for name in plain] if all(n in _KINDS for n in plain) else []
 
 
-def _told(name: str, value: Any) -> str:
+def _told(name: str, value: object) -> str:
     # only of what is refused: the repr of many rows, or of large bytes, takes its time
     return f"a {type_name(value)}" if name in _SECRET else shown(value)
 
 
-def _check(name: str, value: Any, tests: Tests) -> None:
+def _check(name: str, value: object, tests: Tests) -> None:
     if not any(is_one(value) for is_one, _ in tests):
         wanted = [what for _, what in tests]
         if len(wanted) > 1:
@@ -193,7 +194,7 @@ def _check(name: str, value: Any, tests: Tests) -> None:
             )
 
 
-def _texts_in(value: Any) -> Iterator[str]:
+def _texts_in(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | tuple):
@@ -211,7 +212,7 @@ def is_writable(text: str, encode: Callable[[str], bytes] = str.encode) -> bool:
     return True
 
 
-def from_text(kind: str, text: Any, parse: Callable[[Any], T]) -> T:
+def from_text(kind: str, text: object, parse: Callable[[Any], T]) -> T:
     """Return what JSON says, a text or what was parsed of one.
 
     Raises
@@ -242,7 +243,7 @@ def _binder(signature: inspect.Signature) -> Callable[[Any, Any], Mapping[str, A
     needed = {p.name for p in parameters if p.default is p.empty}
     usual = len(by_name) == len(signature.parameters)
 
-    def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
+    def bind(args: tuple[object, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
         if usual and len(args) <= len(by_place) and kwargs.keys() <= by_name:
             given = dict(zip(by_place, args, strict=False))
             if given.keys().isdisjoint(kwargs):
@@ -260,7 +261,7 @@ def _checks(signature: inspect.Signature) -> Callable[[Mapping[str, Any]], None]
     tests = {name: found for name, found in tests.items() if found}
     defaults = {name: signature.parameters[name].default for name in tests}
 
-    def check(given: Mapping[str, Any]) -> None:
+    def check(given: Mapping[str, object]) -> None:
         for name, found in tests.items():
             if name in given and given[name] is not defaults[name]:
                 _check(name, given[name], found)
@@ -284,7 +285,7 @@ def checks_of(
     bind, known = _binder(signature), signature.parameters
     takes_more = any(one.kind is one.VAR_KEYWORD for one in known.values())
 
-    def check(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
+    def check(args: tuple[object, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
         try:
             given = bind(args, kwargs)
         except TypeError as error:
@@ -310,7 +311,7 @@ def _check_of(function: Callable[..., Any]) -> Check:
     signature = takes.signature(function) if takes else inspect.signature(function)
     check = checks_of(lambda args: _name(function, args), signature)
 
-    def checked_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Passed:
+    def checked_call(args: tuple[object, ...], kwargs: dict[str, Any]) -> Passed:
         given = check(args, kwargs)
         return takes.passed(function, given) if takes else (args, kwargs)
 
@@ -334,7 +335,7 @@ class _Signature:
         return self  # as functions have: so `inspect` takes it for one
 
 
-def check_arguments(signature: inspect.Signature, given: Mapping[str, Any]) -> None:
+def check_arguments(signature: inspect.Signature, given: Mapping[str, object]) -> None:
     """Check arguments of a function that is not called with them.
 
     Raises
@@ -364,13 +365,13 @@ def checked(function: F) -> F:
     mark, explain = interrupts.mark, interrupts.explain  # the wrapper has other globals
     made: Check | None = None
 
-    def check(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Passed:
+    def check(args: tuple[object, ...], kwargs: dict[str, Any]) -> Passed:
         nonlocal made
         if made is None:  # most functions of a process are never called
             made = _check_of(function)
         return made(args, kwargs)
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         args, kwargs = check(args, kwargs)
         since = mark()
         try:
@@ -422,7 +423,7 @@ def not_taken_here(called: str, name: str) -> InvalidTypeError:
     )
 
 
-def _name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
+def _name(function: Callable[..., Any], args: tuple[object, ...]) -> str:
     """Return what a user calls a function: a method by the class that has it, not its part."""
     name = function.__qualname__.removesuffix(".__init__")
     kind = (args[0] if isinstance(args[0], type) else type(args[0])) if args else None

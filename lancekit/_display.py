@@ -28,7 +28,7 @@ def render_failure(error: BaseException) -> list[str]:
         return "".join(traceback.format_exception(error)).splitlines()
 
 
-def interactive(kind: str, *args: Any, **kwargs: Any) -> Any:
+def interactive(kind: str, *args: object, **kwargs: object) -> Any:
     """Return something interactive, which the room of cards knows how to make."""
     return hooks.interactive(kind, *args, **kwargs)  # type: ignore[misc]
 
@@ -58,7 +58,7 @@ class Displayed:
     def _repr_html_(self) -> str | None:
         return self._drawn(HTML).get(HTML)  # without it the text is shown, which names the fault
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Return what a notebook asks for at the end of a cell: both, of one card.
 
         A card reads tags and versions: one for each kind would read them twice.

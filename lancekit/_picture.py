@@ -25,7 +25,7 @@ _TEXT, _HTML = "text/plain", "text/html"
 _WITHOUT = "Install matplotlib, or print the picture: its text says the same."
 
 
-def draw(kind: str, subject: Any, **how: Any) -> Picture:
+def draw(kind: str, subject: object, **how: object) -> Picture:
     """Return a picture of a kind; the roof knows who draws it."""
     picture: Picture = hooks.picture(kind, subject, **how)  # type: ignore[misc]
     return picture
@@ -147,7 +147,7 @@ class Picture:
     def _repr_html_(self) -> str | None:
         return self._repr_mimebundle_().get(_HTML)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Return what a notebook asks for at the end of a cell: the text, and the drawing."""
         del include, exclude  # the notebook picks
         try:

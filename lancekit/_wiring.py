@@ -51,7 +51,7 @@ class _Spark:
 
         return is_active()
 
-    def ready(self, session: Any) -> None:
+    def ready(self, session: object) -> None:
         from lancekit._spark.datasource.datasource import register
 
         register(session)
@@ -76,7 +76,7 @@ class _Spark:
 
         return rows_frame(work, tasks, schema)
 
-    def query(self, sql: str, name: str, table: Any) -> Any:
+    def query(self, sql: str, name: str, table: object) -> Any:
         from lancekit._spark.frames.sql import query_frame
 
         return query_frame(sql, name, table)
@@ -86,7 +86,7 @@ class _Spark:
 
         return statement_frame(sql, tables, parameters)
 
-    def name(self, table: Any, name: str) -> None:
+    def name(self, table: object, name: str) -> None:
         from lancekit._spark.frames.sql import name_frame
 
         name_frame(table, name)
@@ -104,11 +104,11 @@ def _render(error: BaseException) -> list[str]:
     return render(error)
 
 
-def _interactive(kind: str, *args: Any, **kwargs: Any) -> Any:
+def _interactive(kind: str, *args: object, **kwargs: object) -> Any:
     return loaded(INTERACTIVE[kind])(*args, **kwargs)
 
 
-def _picture(kind: str, subject: object, **how: Any) -> Picture:
+def _picture(kind: str, subject: object, **how: object) -> Picture:
     from lancekit._notebook.pictures import draw
 
     return draw(kind, subject, **how)

@@ -95,7 +95,7 @@ class LancekitError(Displayed, Exception):
     kind: ClassVar[str] = "lancekit"
 
     def __init__(
-        self, message: str, /, *, details: Sequence[str] = (), hint: str = "", **context: Any
+        self, message: str, /, *, details: Sequence[str] = (), hint: str = "", **context: object
     ) -> None:
         if len(details) > _LINES:
             left_out = len(details) - _LINES + 1
@@ -118,7 +118,7 @@ class LancekitError(Displayed, Exception):
         # one line in tracebacks, logs and terminals; the card is for notebooks
         return BaseException.__repr__(self)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return {**super()._repr_mimebundle_(include, exclude), TEXT: repr(self)}
 
     def _render_traceback_(self) -> list[str]:
@@ -399,7 +399,7 @@ class CorruptFileError(FormatError):
     kind = "corrupt_file"
 
     def __init__(
-        self, message: str, /, *, details: Sequence[str] = (), hint: str = "", **context: Any
+        self, message: str, /, *, details: Sequence[str] = (), hint: str = "", **context: object
     ) -> None:
         of_logs = _LOGS in message and _SET_ASIDE not in message
         if of_logs and "ds.repair_mem_wal()" not in hint:

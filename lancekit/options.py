@@ -39,7 +39,7 @@ Check = Callable[[str, Any], Any]
 Told: TypeAlias = bool | str | Callable[[Any], None]
 
 
-def _flag(name: str, value: Any) -> bool:
+def _flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidTypeError(
             f"option {name!r} must be True or False, not {shown(value)}.", option=name, value=value
@@ -47,7 +47,7 @@ def _flag(name: str, value: Any) -> bool:
     return value
 
 
-def _count(name: str, value: Any) -> int:
+def _count(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidTypeError(
             f"option {name!r} must be a whole number, not {shown(value)}.", option=name, value=value
@@ -59,19 +59,19 @@ def _count(name: str, value: Any) -> int:
     return value
 
 
-def _count_or_none(name: str, value: Any) -> int | None:
+def _count_or_none(name: str, value: object) -> int | None:
     return None if value is None else _count(name, value)
 
 
 def _one_of(*choices: str) -> Check:
-    def check(name: str, value: Any) -> str:
+    def check(name: str, value: object) -> str:
         check_choice(f"option {name!r}", value, choices, option=name)
         return str(value)
 
     return check
 
 
-def _progress(name: str, value: Any) -> Any:
+def _progress(name: str, value: object) -> Any:
     if value != "auto" and not isinstance(value, bool) and not callable(value):
         raise InvalidTypeError(
             f"option {name!r} must be 'auto', True, False or a function, not {shown(value)}.",
@@ -105,7 +105,7 @@ def check_goal(goal: str) -> str:
     return goal
 
 
-def _option(default: Any, check: Check, doc: str) -> Any:
+def _option(default: object, check: Check, doc: str) -> Any:
     return field(default=default, metadata={"check": check, "doc": doc})
 
 
@@ -212,7 +212,7 @@ _told: dict[str, Callable[[], object]] = {}
 _blocks: ContextVar[Mapping[str, Any]] = ContextVar("lancekit_options", default={})  # noqa: B039
 
 
-def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
+def _checked(values: Mapping[str, object]) -> dict[str, Any]:
     for name in values:
         if name not in _FIELDS:
             raise InvalidArgumentError(
@@ -226,7 +226,7 @@ def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
 class _Block:
     """Option values that hold within a ``with`` block."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, object]) -> None:
         self._values = values
         self._token: Token[Mapping[str, Any]] | None = None
 
@@ -262,7 +262,7 @@ class _Current:
     def __init__(self) -> None:
         object.__setattr__(self, "_process", Options())
 
-    def __call__(self, **values: Any) -> _Block:
+    def __call__(self, **values: object) -> _Block:
         """Return a context manager in whose block the given options hold."""
         return _Block(_checked(values))
 
@@ -280,7 +280,7 @@ class _Current:
         blocks = _blocks.get()
         return blocks[name] if name in blocks else getattr(self._process, name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         values = _checked({name: value})
         blocks = _blocks.get()
         if name in blocks:

@@ -137,7 +137,7 @@ class Stopped(BaseException):
     """
 
 
-def what_is(work: Any) -> str:
+def what_is(work: object) -> str:
     """Return in a word what a function does that is mapped over tasks.
 
     Examples
@@ -151,7 +151,7 @@ def what_is(work: Any) -> str:
     return WORDS.get(module.removeprefix("lancekit."), "working")
 
 
-def known_rows(tasks: Iterable[Any]) -> int | None:
+def known_rows(tasks: Iterable[object]) -> int | None:
     """Return how many rows tasks have by their ``num_rows``; ``None`` if one does not say.
 
     Examples

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -51,7 +51,7 @@ class Columns(Handle):
 
     def add_columns(
         self,
-        transforms: Any,
+        transforms: object,
         read_columns: list[str] | None = None,
         reader_schema: pa.Schema | None = None,
         batch_size: int | None = None,
@@ -115,7 +115,7 @@ class Columns(Handle):
 
     def merge(
         self,
-        data_obj: Any,
+        data_obj: object,
         left_on: str,
         right_on: str | None = None,
         schema: pa.Schema | None = None,
@@ -164,7 +164,7 @@ class Columns(Handle):
 
     def replace_columns(
         self,
-        transforms: Any,
+        transforms: object,
         read_columns: list[str] | None = None,
         reader_schema: pa.Schema | None = None,
         batch_size: int | None = None,

@@ -51,7 +51,7 @@ class Commits(Handle):
         base_uri: DatasetRef,
         operation: Operation | Transaction,
         read_version: int | None = None,
-        commit_lock: Any = None,
+        commit_lock: object = None,
         storage_options: dict[str, str] | None = None,
         enable_v2_manifest_paths: bool | None = None,
         detached: bool | None = False,
@@ -59,7 +59,7 @@ class Commits(Handle):
         *,
         commit_message: str | None = None,
         enable_stable_row_ids: bool | None = None,
-        namespace_client: Any = None,
+        namespace_client: object = None,
         table_id: list[str] | None = None,
         namespace_client_managed_versioning: bool = False,
         base_store_params: dict[str, dict[str, str]] | None = None,
@@ -142,7 +142,7 @@ class Commits(Handle):
         cls,
         dest: DatasetRef,
         transactions: Sequence[Transaction],
-        commit_lock: Any = None,
+        commit_lock: object = None,
         storage_options: dict[str, str] | None = None,
         enable_v2_manifest_paths: bool | None = None,
         detached: bool | None = False,
@@ -226,7 +226,7 @@ def _transaction(
     )
 
 
-def _transactions(given: Any) -> list[Transaction]:
+def _transactions(given: object) -> list[Transaction]:
     from lancekit._format.transaction import Transaction
 
     transactions = check_list("transactions", given, "transactions")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +38,7 @@ class FragmentSession:
     _fragment: ReadingFragment
     _columns: Columns
 
-    def take(self, indices: Any) -> pa.Table:
+    def take(self, indices: object) -> pa.Table:
         """Read rows by their position among the fragment's live rows."""
         return self._fragment.take(indices, self._columns)
 
@@ -54,7 +54,7 @@ class ReadingFragment(OneFragment):
         """What the manifest says of the fragment."""
         return self.source.fragment
 
-    def count_rows(self, filter: Any = None) -> int:  # noqa: A002
+    def count_rows(self, filter: object = None) -> int:  # noqa: A002
         """Count the fragment's rows, or those that a filter selects."""
         if filter is None:
             return self.metadata.num_rows
@@ -93,7 +93,7 @@ class ReadingFragment(OneFragment):
         scanner = self._scan(arguments)
         return scanner.to_pandas(blob_mode=arguments.blob_mode, **arguments.for_arrow())
 
-    def take(self, indices: Any, columns: Columns = None) -> pa.Table:
+    def take(self, indices: object, columns: Columns = None) -> pa.Table:
         """Read rows by their position among the fragment's live rows."""
         schema = blob_view(self._dataset._snapshot.manifest.schema)
         rows = self.metadata.num_rows

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
 from lancekit._api._handle import Handle
@@ -31,7 +29,7 @@ class ChangingFragment(OneFragment):
 
     def merge_columns(
         self,
-        value_func: Any,
+        value_func: object,
         columns: list[str] | None = None,
         batch_size: int | None = None,
         reader_schema: pa.Schema | None = None,
@@ -59,7 +57,7 @@ class ChangingFragment(OneFragment):
 
     def merge(
         self,
-        data_obj: Any,
+        data_obj: object,
         left_on: str,
         right_on: str | None = None,
         schema: pa.Schema | None = None,
@@ -78,7 +76,7 @@ class ChangingFragment(OneFragment):
 
     def update_columns(
         self,
-        data_obj: Any,
+        data_obj: object,
         left_on: str = "_rowid",
         right_on: str | None = None,
         schema: pa.Schema | None = None,

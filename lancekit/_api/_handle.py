@@ -34,7 +34,12 @@ class Handle:
 
     @classmethod
     def _at(
-        cls, snapshot: Snapshot, uri: str, defaults: Mapping[str, Any], *, read_only: bool = False
+        cls,
+        snapshot: Snapshot,
+        uri: str,
+        defaults: Mapping[str, object],
+        *,
+        read_only: bool = False,
     ) -> Self:
         handle = cls.__new__(cls)
         handle._uri = uri

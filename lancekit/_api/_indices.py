@@ -60,9 +60,9 @@ class Indices(Handle):
         fragment_ids: list[int] | None = None,
         index_uuid: str | None = None,
         progress_callback: Callable[[IndexProgress], Any] | None = None,
-        format_version: Any = None,
-        document_granularity: Any = None,
-        **kwargs: Any,
+        format_version: object = None,
+        document_granularity: object = None,
+        **kwargs: object,
     ) -> None:
         """Make an index of a column, which filters use from then on; the handle moves.
 
@@ -156,7 +156,7 @@ class Indices(Handle):
         *,
         fragment_ids: list[int] | None = None,
         index_uuid: str | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> Index:
         """Index some fragments; `commit_existing_index_segments` makes it part of the dataset.
 
@@ -223,7 +223,7 @@ class Indices(Handle):
         index_uuid: str,
         index_type: str,
         batch_readhead: int | None = None,
-        progress_callback: Any = None,
+        progress_callback: object = None,
     ) -> None:
         """Put parts of a full-text index together that were made of some fragments each.
 

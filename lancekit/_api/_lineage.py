@@ -228,7 +228,7 @@ class Lineage(Handle):
 
         return duplicates_of(self._snapshot, [on] if isinstance(on, str) else on)
 
-    def row_history(self, rows: Mapping[str, Any] | str | pc.Expression | int) -> RowHistory:
+    def row_history(self, rows: Mapping[str, object] | str | pc.Expression | int) -> RowHistory:
         """Return every version up to the handle's that made a row, changed it or deleted it.
 
         Manifests are read for each version, rows only where their files are others than before.

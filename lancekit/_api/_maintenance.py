@@ -45,7 +45,7 @@ class _Removal(_Static):
             return remove
 
         @wraps(remove)
-        def remove_elsewhere(*args: Any, **kwargs: Any) -> None:
+        def remove_elsewhere(*args: object, **kwargs: object) -> None:
             place = args[0] if args else kwargs.get("base_uri")
             if not (isinstance(place, str | os.PathLike) and _is_absolute(os.fspath(place))):
                 given = kwargs if place is None and kwargs else place

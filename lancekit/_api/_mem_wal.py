@@ -269,7 +269,7 @@ class MemWal(Handle):
 
     def mem_wal_upsert(
         self,
-        data: Any,
+        data: object,
         *,
         schema: pa.Schema | None = None,
         flush: bool = False,
@@ -349,7 +349,7 @@ class MemWal(Handle):
         return {str(shard): one for shard, one in done.items()}
 
     def _cast(
-        self, router: Router, data: Any, schema: pa.Schema | None = None
+        self, router: Router, data: object, schema: pa.Schema | None = None
     ) -> tuple[Router, pa.Table]:
         """Return rows as the table has them, and the writers that take them.
 

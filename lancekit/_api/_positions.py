@@ -120,7 +120,7 @@ class Positions(Handle):
         num_rows: int,
         columns: list[str] | dict[str, str] | None = None,
         randomize_order: bool = True,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> pa.Table:
         """Read rows chosen at random, each at most once; in row order unless randomized."""
         rows = check_count("num_rows", num_rows)
@@ -231,7 +231,7 @@ class Positions(Handle):
             parts.append((number, int(found[number]), data))
         return parts
 
-    def _places(self, path: str, kind: str, rows: Any) -> tuple[Numbers, list[BlobPlace | None]]:
+    def _places(self, path: str, kind: str, rows: object) -> tuple[Numbers, list[BlobPlace | None]]:
         from lancekit._format.field_marks import holds_blobs
         from lancekit._format.paths import find_field
         from lancekit._scan.fragments.blobs import blob_view
@@ -257,7 +257,7 @@ def _check_hints(io_buffer_size: int | None, preserve_order: bool | None) -> Non
         check_count("io_buffer_size", io_buffer_size, least=1)  # a scan may have none
 
 
-def _chosen(**rows: Any) -> tuple[str, Any]:
+def _chosen(**rows: object) -> tuple[str, Any]:
     given = [(kind, values) for kind, values in rows.items() if values is not None]
     if len(given) != 1:
         raise InvalidArgumentError(

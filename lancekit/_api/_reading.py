@@ -38,7 +38,7 @@ class Scans(Handle):
 
         return shown_schema(self)
 
-    def get_fragments(self, filter: Any = None) -> list[LanceFragment]:  # noqa: A002
+    def get_fragments(self, filter: object = None) -> list[LanceFragment]:  # noqa: A002
         """Return the fragments in row order."""
         from lancekit._api.fragment import LanceFragment
         from lancekit._scan.fragments.source import fragment_sources
@@ -95,7 +95,7 @@ class Scans(Handle):
         """
         return self._scan(arguments).to_table()
 
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
         """Return the rows as a stream of Arrow's C interface, as `scanner` without arguments."""
         return self.scanner().to_reader().__arrow_c_stream__(requested_schema)
 
@@ -122,7 +122,7 @@ class Scans(Handle):
         scanner = self._scan(arguments.as_(ScanArguments))
         return scanner.to_pandas(blob_mode=arguments.blob_mode, **arguments.for_arrow())
 
-    def head(self, num_rows: int = 5, **kwargs: Any) -> pa.Table:
+    def head(self, num_rows: int = 5, **kwargs: object) -> pa.Table:
         """Read the first rows; ``kwargs`` as in `scanner`."""
         rows = check_count("num_rows", num_rows)
         return self._scan(scan_arguments({**kwargs, "limit": rows})).to_table()
@@ -134,7 +134,7 @@ class Scans(Handle):
         first, stop = check_count("start", start), check_count("end", end)
         return self.to_table(columns=columns, offset=first, limit=max(stop - first, 0))
 
-    def count_rows(self, filter: Any = None, **kwargs: Any) -> int:  # noqa: A002
+    def count_rows(self, filter: object = None, **kwargs: object) -> int:  # noqa: A002
         """Count the rows, or those that a filter selects; without one nothing is read.
 
         Rows that wait in shards count with ``include_mem_wal=True``.  Without it a hint names them
@@ -194,7 +194,7 @@ class Scans(Handle):
     def to_spark(
         self,
         columns: Columns = None,
-        filter: Any = None,  # noqa: A002
+        filter: object = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
         *,
@@ -272,7 +272,7 @@ class Scans(Handle):
         self,
         name: str,
         columns: Columns = None,
-        filter: Any = None,  # noqa: A002
+        filter: object = None,  # noqa: A002
         *,
         version: int | str | tuple[str | None, int | None] | None = None,
         with_row_id: bool | None = None,

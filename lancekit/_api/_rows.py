@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lancekit._api._handle import Handle
 from lancekit._arguments.checks import (
@@ -27,7 +27,7 @@ class Rows(Handle):
 
     def delete(
         self,
-        predicate: Any,
+        predicate: object,
         *,
         conflict_retries: int = CONFLICT_RETRIES,
         retry_timeout: timedelta = RETRY_TIMEOUT,
@@ -57,7 +57,7 @@ class Rows(Handle):
     def update(
         self,
         updates: dict[str, str],
-        where: Any = None,
+        where: object = None,
         conflict_retries: int = CONFLICT_RETRIES,
         retry_timeout: timedelta = RETRY_TIMEOUT,
         data_storage_version: str | None = None,

@@ -30,10 +30,10 @@ class VectorIndices(Handle):
         metric: str = "L2",
         replace: bool = False,
         num_partitions: int | None = None,
-        ivf_centroids: Any = None,
-        pq_codebook: Any = None,
+        ivf_centroids: object = None,
+        pq_codebook: object = None,
         num_sub_vectors: int | None = None,
-        accelerator: Any = None,
+        accelerator: object = None,
         index_cache_size: int | None = None,
         shuffle_partition_batches: int | None = None,
         shuffle_partition_concurrency: int | None = None,
@@ -51,7 +51,7 @@ class VectorIndices(Handle):
         streaming_refine_passes: int | None = None,
         skip_transpose: bool = False,
         progress_callback: Callable[[IndexProgress], Any] | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> Self:
         """Make an index of a column of vectors, which searches use; the handle moves.
 

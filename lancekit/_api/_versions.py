@@ -365,7 +365,7 @@ class Versions(Handle):
         target_path: str | os.PathLike[str],
         reference: Ref,
         storage_options: dict[str, str] | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> Self:
         """Make a new dataset that shares this one's files, and return a handle on it.
 
@@ -399,7 +399,7 @@ class Versions(Handle):
         target_path: str | os.PathLike[str],
         reference: Ref,
         storage_options: dict[str, str] | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> Self:
         """Copy one version with all of its files to a new dataset, and return a handle on it.
 
@@ -432,6 +432,6 @@ class Versions(Handle):
         return self._at(clone, os.fspath(target_path), self._scan_defaults)
 
 
-def _no_more(method: str, kwargs: Mapping[str, Any]) -> None:
+def _no_more(method: str, kwargs: Mapping[str, object]) -> None:
     for name in kwargs:
         raise InvalidTypeError(f"{method}() has no argument {name!r}.", argument=name)

@@ -237,7 +237,7 @@ class PandasBFloat16Array(pd.api.extensions.ExtensionArray):
         return np.asarray(self.data.is_null())
 
     def take(
-        self, indices: Any, *, allow_fill: bool = False, fill_value: Any = None
+        self, indices: object, *, allow_fill: bool = False, fill_value: object = None
     ) -> PandasBFloat16Array:
         """Return the values at positions; with ``allow_fill`` -1 is null."""
         at = np.asarray(indices, "i8")
@@ -254,13 +254,13 @@ class PandasBFloat16Array(pd.api.extensions.ExtensionArray):
         """The bytes that are taken."""
         return int(self.data.nbytes)
 
-    def to_numpy(self, *args: Any, **kwargs: Any) -> np.ndarray[Any, Any]:
+    def to_numpy(self, *args: object, **kwargs: object) -> np.ndarray[Any, Any]:
         """Return the values as an array of ``ml_dtypes.bfloat16``."""
         del args, kwargs
         values: np.ndarray[Any, Any] = self.data.to_numpy()
         return values
 
-    def __arrow_array__(self, type: Any = None) -> Any:  # noqa: A002
+    def __arrow_array__(self, type: object = None) -> Any:  # noqa: A002
         return self.data if type is None else cast(self.data, type)
 
     @classmethod
@@ -284,7 +284,7 @@ def _of_floats(floats: pa.Array) -> Any:
 
 
 @checked
-def bfloat16_array(values: Iterable[Any]) -> Any:
+def bfloat16_array(values: Iterable[object]) -> Any:
     """Make an array of numbers, each rounded to the nearest; ``None`` is null.
 
     Examples
@@ -305,7 +305,7 @@ def bfloat16_array(values: Iterable[Any]) -> Any:
         ) from error
 
 
-def _is_bfloat16(kind: Any) -> bool:
+def _is_bfloat16(kind: object) -> bool:
     return isinstance(kind, pa.BaseExtensionType) and kind.extension_name == NAME
 
 

@@ -66,7 +66,7 @@ class Blob:
         return Blob(data=b"")
 
 
-def blob_array(values: Iterable[Any]) -> pa.ExtensionArray:
+def blob_array(values: Iterable[object]) -> pa.ExtensionArray:
     """Return blobs as an Arrow array: bytes, URIs, `Blob` objects or ``None``.
 
     Examples
@@ -100,7 +100,7 @@ def _part(blobs: Sequence[Blob | None], field: pa.Field) -> pa.Array:
         ) from error
 
 
-def _blob(value: Any) -> Blob | None:
+def _blob(value: object) -> Blob | None:
     if value is None or isinstance(value, Blob):
         return value
     if isinstance(value, str):

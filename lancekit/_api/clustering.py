@@ -68,7 +68,7 @@ class KMeans:
         found = self._centroids
         return None if found is None else _arrow.FixedShapeTensorArray.from_numpy_ndarray(found)
 
-    def fit(self, data: Any) -> None:
+    def fit(self, data: object) -> None:
         """Find the clusters.
 
         Parameters
@@ -89,7 +89,7 @@ class KMeans:
             rows, self.k, self._metric, sampled=some, rounds=self._rounds
         )[0]
 
-    def predict(self, data: Any) -> pa.Array:
+    def predict(self, data: object) -> pa.Array:
         """Return the cluster of each row.
 
         Raises
@@ -107,7 +107,7 @@ class KMeans:
         return unit(rows) if self._metric == "cosine" else rows
 
 
-def _vectors(data: Any) -> np.ndarray[Any, Any]:
+def _vectors(data: object) -> np.ndarray[Any, Any]:
     if isinstance(data, _arrow.FixedShapeTensorArray):
         if len(data.type.shape) != 1:
             raise InvalidArgumentError(

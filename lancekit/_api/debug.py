@@ -113,7 +113,7 @@ def _held(children: Sequence[LanceField], ids: AbstractSet[int]) -> tuple[LanceF
     return tuple(child for child in below if child.id in ids or child.children)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value is None:
         return "None"
     if isinstance(value, bool):

@@ -232,7 +232,7 @@ class DatasetDiff(Displayed):
         """Return what is compared and how, and what is passed over; no rows are read."""
         return _explained(self._plan)
 
-    def plot(self, *, ax: Any = None) -> Picture:
+    def plot(self, *, ax: object = None) -> Picture:
         """Draw how many rows changed, and which columns in how many of them.
 
         The rows are compared for it, if they were not yet.

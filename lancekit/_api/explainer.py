@@ -27,7 +27,7 @@ from lancekit.errors import InvalidTypeError
 __all__ = ["Explainer"]
 
 
-def _at_least_one(name: str, value: Any) -> None:
+def _at_least_one(name: str, value: object) -> None:
     check_count(name, value, least=1)
 
 
@@ -106,7 +106,7 @@ class Explainer:
         full = inspect.signature(method)
         signature = full.replace(parameters=list(full.parameters.values())[1:])
 
-        def explain(*args: Any, **kwargs: Any) -> Any:
+        def explain(*args: object, **kwargs: object) -> Any:
             try:
                 bound = signature.bind(*args, **kwargs)
             except TypeError as error:

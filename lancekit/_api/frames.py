@@ -55,7 +55,7 @@ def check_blob_mode(mode: str) -> None:
 _OF_PANDAS = frozenset(inspect.signature(pa.Table.to_pandas).parameters) - {"self"}
 
 
-def pandas_frame(table: pa.Table, options: Mapping[str, Any]) -> pd.DataFrame:
+def pandas_frame(table: pa.Table, options: Mapping[str, object]) -> pd.DataFrame:
     """Make a pandas frame of a table, whatever its maker says of pandas.
 
     Whole numbers that doubles would round stay as they are.
@@ -154,7 +154,7 @@ def frame_with_blobs(
     blobs: Mapping[str, BlobColumn],
     sources: Sequence[FragmentSource],
     mode: str,
-    options: Mapping[str, Any],
+    options: Mapping[str, object],
 ) -> pd.DataFrame:
     """Make a pandas frame of some columns of a table, which has addresses of rows too.
 

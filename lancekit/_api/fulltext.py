@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from lancekit._arguments.checks import check_known
 from lancekit._format.paths import paths_by_id
@@ -22,7 +21,7 @@ _WHAT = 'Pass text, {"query": "late snow", "columns": ["text"]}, or a query of l
 
 
 def full_text_search(
-    given: Any, snapshot: Snapshot, *, prefilter: bool = False, indexed_only: bool = False
+    given: object, snapshot: Snapshot, *, prefilter: bool = False, indexed_only: bool = False
 ) -> FullTextSearch:
     """Return the search that ``full_text_query`` asks for.
 
@@ -52,7 +51,7 @@ def full_text_search(
     )
 
 
-def _query(given: Any, snapshot: Snapshot) -> FullTextQuery:
+def _query(given: object, snapshot: Snapshot) -> FullTextQuery:
     if isinstance(given, FullTextQuery):
         return given
     text, columns = given, None
@@ -77,7 +76,7 @@ def _query(given: Any, snapshot: Snapshot) -> FullTextQuery:
     return MatchQuery(text, names[0]) if len(names) == 1 else MultiMatchQuery(text, names)
 
 
-def _columns(asked: Any, snapshot: Snapshot) -> list[str]:
+def _columns(asked: object, snapshot: Snapshot) -> list[str]:
     """Return the columns to search: those asked for, or all that have a full-text index."""
     if asked is not None:
         if isinstance(asked, str) or not isinstance(asked, Sequence):

@@ -79,7 +79,7 @@ class ImageArray(pa.ExtensionArray):
         return repr(self.to_pylist())
 
     @classmethod
-    def from_array(cls, images: Any) -> Any:
+    def from_array(cls, images: object) -> Any:
         """Return images as the array that fits: of URIs, of bytes, or of tensors.
 
         Raises
@@ -101,7 +101,7 @@ class ImageURIArray(ImageArray):
     """Where images are: URIs of files, of object stores, or of the web."""
 
     @classmethod
-    def from_uris(cls, uris: Any) -> ImageURIArray:
+    def from_uris(cls, uris: object) -> ImageURIArray:
         """Make an array of URIs or paths: an array of text, or anything to go through.
 
         Examples

@@ -40,8 +40,8 @@ def scalar_request(
     train: bool,
     index_uuid: str | None,
     progress_callback: Told | None,
-    format_version: Any,
-    document_granularity: Any,
+    format_version: object,
+    document_granularity: object,
     kwargs: dict[str, Any],
 ) -> IndexRequest:
     """Return what `create_scalar_index` asks for, of all fragments."""
@@ -94,7 +94,7 @@ def _request(
     column: str | Sequence[str],
     kind: IndexKind,
     name: str | None,
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, object],
     *,
     replace: bool,
     train: bool,
@@ -117,7 +117,7 @@ def optimize_request(
     num_indices_to_merge: int | None,
     index_names: list[str] | None,
     retrain: bool | None,
-    kwargs: Mapping[str, Any],
+    kwargs: Mapping[str, object],
 ) -> OptimizeRequest:
     """Return what `optimize_indices` asks for."""
     refuse_more("optimize_indices", kwargs)

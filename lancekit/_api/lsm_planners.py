@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import isfinite
-from typing import Any, cast
+from typing import cast
 
 import pyarrow as pa
 
@@ -105,7 +105,7 @@ class LsmPointLookupPlanner(Displayed):
         return ExecutionPlan(schema, resolved_schema(self._schema.to_arrow()), told, run)
 
 
-def _key(fields: tuple[LanceField, ...], given: Any) -> tuple[pa.Array, ...]:
+def _key(fields: tuple[LanceField, ...], given: object) -> tuple[pa.Array, ...]:
     """Return a key as columns of its types."""
     if isinstance(given, pa.ChunkedArray):
         given = ak.combine_chunks(given)

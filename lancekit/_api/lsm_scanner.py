@@ -129,7 +129,7 @@ class LsmScanner(Displayed):
         self._arguments = self._arguments.but(full_text_query=given, nearest=None, prefilter=True)
         return self
 
-    def nearest(self, column: str, q: Any, k: int = 10, **more: Any) -> Self:
+    def nearest(self, column: str, q: object, k: int = 10, **more: object) -> Self:
         """Choose the rows whose vectors are nearest, the nearest first; a filter is asked before.
 
         Parameters

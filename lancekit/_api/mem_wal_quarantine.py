@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -64,7 +63,7 @@ class MemWalQuarantine(MemWalRows):
     def _rows(self) -> pa.Table:
         return self._found.rows
 
-    def put_back(self, rows: Any = None) -> int:
+    def put_back(self, rows: object = None) -> int:
         """Bring rows into the table, by the primary key, and take them out of the quarantine.
 
         One commit does both; the handle moves.  Of several rows of a key the newest row counts, by
@@ -109,7 +108,7 @@ class MemWalQuarantine(MemWalRows):
         """
         return self._leave(given_back(self._found, rows))
 
-    def discard(self, rows: Any) -> int:
+    def discard(self, rows: object) -> int:
         """Take rows out of the quarantine for good; the handle moves.
 
         Parameters

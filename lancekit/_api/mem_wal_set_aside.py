@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -89,7 +88,7 @@ class MemWalSetAside(MemWalRows):
         form = listed_schema(self._snapshot.manifest.schema)
         return pa.concat_tables([form.empty_table(), *map(with_facts, self._found)])
 
-    def put_back(self, rows: Any = None, *, unsure: bool = False) -> MemWalPutBack:
+    def put_back(self, rows: object = None, *, unsure: bool = False) -> MemWalPutBack:
         """Put rows into the log of their shard again, where no newer row of the key is there.
 
         The rows are put as the files have them, or as they were corrected.

@@ -177,7 +177,7 @@ class MemWalSink(Closing, Displayed):
         return dict(self._shards)
 
     @checked
-    def __call__(self, rows: Any, batch: int | None = None) -> dict[str, Acknowledged]:
+    def __call__(self, rows: object, batch: int | None = None) -> dict[str, Acknowledged]:
         """Put the rows of a batch; when this returns they are durable, and readers see them.
 
         Parameters
@@ -271,7 +271,7 @@ def _settings(snapshot: Snapshot) -> WriterSettings:
     return writer_settings(initialized(snapshot).defaults)
 
 
-def _in_this_process(rows: Any) -> Any:
+def _in_this_process(rows: object) -> Any:
     if not is_spark_dataframe(rows):
         return rows
     from lancekit._spark.frames.rows import collected

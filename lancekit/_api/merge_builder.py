@@ -85,7 +85,7 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
             )
         return self._with(files=files)
 
-    def _rows(self, data: Any, schema: pa.Schema | None) -> Source:
+    def _rows(self, data: object, schema: pa.Schema | None) -> Source:
         return open_source(data, schema, self._handle._snapshot.row_schema)
 
     # ---- what to do
@@ -276,7 +276,7 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
 
     # ---- telling
 
-    def explain(self, data_obj: Any = None, *, schema: pa.Schema | None = None) -> Explanation:
+    def explain(self, data_obj: object = None, *, schema: pa.Schema | None = None) -> Explanation:
         """Tell where the merge would run, how keys would be matched, what is read and written.
 
         Parameters
@@ -308,7 +308,7 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
                 return explain_unknown_merge(snapshot, clauses, source.schema, choice)
             return explain_merge(snapshot, source, clauses, choice)
 
-    def preview(self, data_obj: Any, *, schema: pa.Schema | None = None) -> MergePlan:
+    def preview(self, data_obj: object, *, schema: pa.Schema | None = None) -> MergePlan:
         """Work the merge out without writing anything: what it would change, with samples.
 
         The rows are read once, and kept for `MergePlan.apply`.
@@ -342,7 +342,9 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         """
         return self._preview_at(self._handle._snapshot, data_obj, schema)
 
-    def _preview_at(self, snapshot: Snapshot, data_obj: Any, schema: pa.Schema | None) -> MergePlan:
+    def _preview_at(
+        self, snapshot: Snapshot, data_obj: object, schema: pa.Schema | None
+    ) -> MergePlan:
         from lancekit._operations.merge.preview import preview_merge
 
         clauses = check_clauses(snapshot.manifest.schema, self._clauses)
@@ -350,7 +352,7 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         choice = _choice(data_obj)
         return preview_merge(snapshot, source, clauses, self._policy, self._handle._move, choice)
 
-    def interactive(self, data_obj: Any, *, schema: pa.Schema | None = None) -> Any:
+    def interactive(self, data_obj: object, *, schema: pa.Schema | None = None) -> Any:
         """Choose key and rules by clicks, see what they would do, apply it, and take it back.
 
         What was said of the merge before is chosen at first, or an upsert.  Where there is no
@@ -382,19 +384,19 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         check_hints(verbose=verbose)
         return str(self.explain(schema=schema))
 
-    def analyze_plan(self, data_obj: Any, *, schema: pa.Schema | None = None) -> str:
+    def analyze_plan(self, data_obj: object, *, schema: pa.Schema | None = None) -> str:
         """Work the merge out without writing anything; return what it found and took, as text."""
         started = time.monotonic()
         with self.preview(data_obj, schema=schema) as plan:
             return f"{plan}\n  worked out in {time.monotonic() - started:.3f} s; nothing is written"
 
-    def analyze_plan_batches(self, /, new_data: Any) -> str:
+    def analyze_plan_batches(self, /, new_data: object) -> str:
         """Do the same with batches, as `analyze_plan` does with a reader."""
         return self.analyze_plan(new_data)
 
     # ---- doing
 
-    def execute(self, data_obj: Any, *, schema: pa.Schema | None = None) -> MergeResult:
+    def execute(self, data_obj: object, *, schema: pa.Schema | None = None) -> MergeResult:
         """Run the merge; the dataset's handle moves to the new version.
 
         Parameters
@@ -432,7 +434,7 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
             return self._handle._move(run)
 
     def execute_uncommitted(
-        self, data_obj: Any, *, schema: pa.Schema | None = None
+        self, data_obj: object, *, schema: pa.Schema | None = None
     ) -> tuple[Transaction, dict[str, int]]:
         """Work out the merge, to be committed later; the handle does not move.
 
@@ -462,20 +464,22 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
 
             return self._handle._move(run)
 
-    def execute_batches(self, /, new_data: Any) -> MergeResult:
+    def execute_batches(self, /, new_data: object) -> MergeResult:
         """Run the merge of batches, as `execute` does with a reader."""
         return self.execute(new_data)
 
-    def execute_uncommitted_batches(self, /, new_data: Any) -> tuple[Transaction, dict[str, int]]:
+    def execute_uncommitted_batches(
+        self, /, new_data: object
+    ) -> tuple[Transaction, dict[str, int]]:
         """Work out the merge of batches, as `execute_uncommitted` does with a reader."""
         return self.execute_uncommitted(new_data)
 
 
-def _choice(data: Any) -> Choice:
+def _choice(data: object) -> Choice:
     return choose_source(data, is_frame=is_spark_dataframe(data))
 
 
-def _sql(name: str, value: Any) -> Unbound | None:
+def _sql(name: str, value: object) -> Unbound | None:
     if value is not None and not isinstance(value, str):
         raise InvalidTypeError(
             f"{name} of a merge-insert is {shown(value)}.",

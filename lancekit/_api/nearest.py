@@ -29,7 +29,7 @@ _DEFAULT_K = 10
 
 
 def nearest_search(
-    given: Any,
+    given: object,
     snapshot: Snapshot,
     *,
     prefilter: bool = False,
@@ -118,7 +118,7 @@ def _indices(options: Mapping[str, Any], snapshot: Snapshot) -> tuple[IndexMetad
     return vector_indices(snapshot, field.id)
 
 
-def _metric(asked: Any, column: str, kind: VectorType) -> str:
+def _metric(asked: object, column: str, kind: VectorType) -> str:
     if not isinstance(asked, str):
         raise InvalidTypeError(f"metric is {shown(asked)}.", hint="Pass its name.")
     name = ALIASES.get(asked.lower(), asked.lower())
@@ -149,7 +149,7 @@ def _at_least(least: int) -> Callable[[str, Any], object]:
     return lambda name, value: check_count(name, value, least=least)
 
 
-def _check_mode(name: str, value: Any) -> None:
+def _check_mode(name: str, value: object) -> None:
     check_choice(name, value, ("fast", "normal", "accurate"))
 
 
@@ -163,7 +163,7 @@ def _check_parallelism(name: str, value: Any) -> None:
         raise InvalidArgumentError(f"{name} is {shown(value)}.", hint="Pass -1, 0 or more.")
 
 
-def _check_range(name: str, value: Any) -> None:
+def _check_range(name: str, value: object) -> None:
     both = list(value) if isinstance(value, tuple | list) else []
     if len(both) != 2 or not all(one is None or _is_number(one) for one in both):
         raise InvalidTypeError(
@@ -173,7 +173,7 @@ def _check_range(name: str, value: Any) -> None:
         )
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 

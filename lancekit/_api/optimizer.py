@@ -151,7 +151,7 @@ class DatasetOptimizer(PartOfPylance):
         num_indices_to_merge: int | None = None,
         index_names: list[str] | None = None,
         retrain: bool | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         """Put rows that are in no index yet into the indices; the handle moves.
 
@@ -193,7 +193,9 @@ class DatasetOptimizer(PartOfPylance):
             lambda snapshot: (optimize_indices(snapshot, request, RetryPolicy()), None)
         )
 
-    def enable_auto_cleanup(self, auto_cleanup_config: Mapping[str, Any], **kwargs: Any) -> None:
+    def enable_auto_cleanup(
+        self, auto_cleanup_config: Mapping[str, object], **kwargs: object
+    ) -> None:
         """Let every so many versions remove old ones, whoever commits; the handle moves.
 
         The version before the one that a commit makes always stays, as do tagged ones and those
@@ -229,7 +231,7 @@ class DatasetOptimizer(PartOfPylance):
         settings = auto_cleanup_settings(auto_cleanup_config)
         self._dataset._move(lambda snapshot: (_configured(snapshot, settings), None))
 
-    def disable_auto_cleanup(self, **kwargs: Any) -> None:
+    def disable_auto_cleanup(self, **kwargs: object) -> None:
         """Remove all settings of automatic cleanup from the table's config; the handle moves."""
         refuse_more("disable_auto_cleanup", kwargs)
         settings = dict.fromkeys(SETTINGS)
@@ -348,7 +350,7 @@ class Compaction:
     """
 
     @staticmethod
-    def plan(dataset: Handle, options: Mapping[str, Any] | None = None) -> CompactionPlan:
+    def plan(dataset: Handle, options: Mapping[str, object] | None = None) -> CompactionPlan:
         """Plan the compaction of the version that the handle is at; nothing is written."""
         snapshot = dataset._snapshot
         parsed = _parsed(snapshot, options)
@@ -357,7 +359,7 @@ class Compaction:
         return CompactionPlan(plan.read_version, tasks, plan.left_to_indices, parsed)
 
     @staticmethod
-    def execute(dataset: Handle, options: Mapping[str, Any] | None = None) -> CompactionMetrics:
+    def execute(dataset: Handle, options: Mapping[str, object] | None = None) -> CompactionMetrics:
         """Plan, rewrite and commit; the handle moves."""
 
         def change(snapshot: Snapshot) -> tuple[Snapshot, CompactionMetrics]:
@@ -369,7 +371,7 @@ class Compaction:
     def commit(
         dataset: Handle,
         rewrites: Iterable[RewriteResult],
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> CompactionMetrics:
         """Commit results of tasks, all or some; the handle moves.
 
@@ -397,7 +399,7 @@ def _configured(snapshot: Snapshot, changes: Mapping[str, str | None]) -> Snapsh
     return update_settings(snapshot, UpdateConfig(config_updates=UpdateMap(changes)))
 
 
-def _parsed(snapshot: Snapshot, options: Mapping[str, Any] | None) -> CompactionOptions:
+def _parsed(snapshot: Snapshot, options: Mapping[str, object] | None) -> CompactionOptions:
     if options is not None and not isinstance(options, Mapping):
         raise InvalidArgumentError(
             f"The options of a compaction are {shown(options)}.", hint="Pass a dictionary."

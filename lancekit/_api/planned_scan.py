@@ -175,7 +175,7 @@ def planned(snapshot: Snapshot, arguments: ScanArguments) -> Scan:
     return WatchedScan(**vars(scan), report=arguments.scan_stats_callback)
 
 
-def _sources_of(fragments: Any) -> list[FragmentSource]:
+def _sources_of(fragments: object) -> list[FragmentSource]:
     of = "fragments of this dataset, of get_fragments()"
     return [fragment.source for fragment in check_items("fragments", fragments, OneFragment, of)]
 

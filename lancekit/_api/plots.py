@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 
 from lancekit._api._handle import Handle
 from lancekit._api.time_travel import snapshot_at
@@ -54,7 +54,7 @@ class Plots:
         spread: bool = False,
         over: Literal["version", "time"] = "version",
         show: Sequence[str] = _PANELS,
-        ax: Any = None,
+        ax: object = None,
     ) -> Picture:
         """Draw how rows and bytes grew, and which operations did it, of main and of the branches.
 
@@ -119,7 +119,7 @@ class Plots:
         drawn = tuple(check_items("clones", clones, Handle, "datasets"))
         return draw("graph", self._handle, clones=drawn)
 
-    def fragments(self, *, ax: Any = None) -> Picture:
+    def fragments(self, *, ax: object = None) -> Picture:
         """Draw the fragments of this version: rows, bytes, files, indices, what a compaction does.
 
         Only the manifest is read.
@@ -143,7 +143,7 @@ class Plots:
         mine: int | str | Transaction | None = None,
         theirs: int | str | Transaction | None = None,
         *,
-        ax: Any = None,
+        ax: object = None,
     ) -> Picture:
         """Draw the key filters of commits: how full, how often they err, what two have in common.
 
@@ -171,7 +171,7 @@ class Plots:
         columns: Sequence[str] | None = None,
         sample: int | None = None,
         measure: Literal["psi", "ks"] = "psi",
-        ax: Any = None,
+        ax: object = None,
     ) -> Picture:
         """Draw how the values of columns are distributed in two versions, and which drifted.
 
@@ -222,7 +222,7 @@ class Plots:
         how = {"columns": columns, "sample": rows, "measure": measure, "ax": ax}
         return draw("columns", after, old=before, **how)
 
-    def mem_wal(self, *, ax: Any = None) -> Picture:
+    def mem_wal(self, *, ax: object = None) -> Picture:
         """Draw the shards of the write-ahead log: writers, generations, and rows to be merged.
 
         Parameters

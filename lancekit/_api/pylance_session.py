@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from lancekit._cache import cache_info
 from lancekit._checked import checked_methods
 from lancekit._display import Displayed
@@ -31,9 +29,9 @@ class Session(Displayed):
         self,
         index_cache_size_bytes: int | None = None,
         metadata_cache_size_bytes: int | None = None,
-        index_cache_backend: Any = None,
-        metadata_cache_backend: Any = None,
-        store_registry: Any = None,
+        index_cache_backend: object = None,
+        metadata_cache_backend: object = None,
+        store_registry: object = None,
     ) -> None:
         del index_cache_size_bytes, metadata_cache_size_bytes
         given = {

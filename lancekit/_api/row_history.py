@@ -79,7 +79,7 @@ class RowHistory(ChangesOf[RowChange]):
 
 
 def row_history_of(
-    snapshot: Snapshot, rows: Mapping[str, Any] | str | pc.Expression | int
+    snapshot: Snapshot, rows: Mapping[str, object] | str | pc.Expression | int
 ) -> RowHistory:
     """Return the history of rows; see `LanceDataset.row_history`."""
     found = reversed(history_of(snapshot, rows))

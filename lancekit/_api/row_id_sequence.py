@@ -130,7 +130,7 @@ class RowIdSequence:
         return RowIdSequence.from_inline_metadata, (self.to_inline_metadata(),)
 
 
-def _checked(row_ids: Any) -> range | U64Array:
+def _checked(row_ids: object) -> range | U64Array:
     """Return ids that fit, without one that is there twice."""
     if isinstance(row_ids, range):
         for bound in (row_ids[0], row_ids[-1]) if row_ids else ():
@@ -170,7 +170,7 @@ def _from_arrow(row_ids: pa.Array | pa.ChunkedArray) -> U64Array:
     return numbers
 
 
-def _from_items(row_ids: Any) -> U64Array:
+def _from_items(row_ids: object) -> U64Array:
     if isinstance(row_ids, str) or not isinstance(row_ids, Iterable):
         raise InvalidTypeError(
             f"Row ids must be an iterable of integers, not {shown(row_ids)}.", hint=_HINT

@@ -50,13 +50,13 @@ class Sampler(ABC):
     def __call__(
         self,
         dataset: LanceDataset,
-        *args: Any,
+        *args: object,
         batch_size: int = 128,
         columns: Columns = None,
         filter: str | None = None,  # noqa: A002
         batch_readahead: int = 16,
         with_row_id: bool | None = False,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> Iterator[pa.RecordBatch]:
         """Yield batches; arguments as in `LanceDataset.scanner`."""
 
@@ -67,13 +67,13 @@ class FragmentSampler(Sampler):
     def __call__(
         self,
         dataset: LanceDataset,
-        *args: Any,
+        *args: object,
         batch_size: int = 128,
         columns: Columns = None,
         filter: str | None = None,  # noqa: A002
         batch_readahead: int = 16,
         with_row_id: bool | None = False,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> Iterator[pa.RecordBatch]:
         """Yield batches; arguments as in `LanceDataset.scanner`, others go to `iter_fragments`."""
         scan = dataset.scanner(
@@ -88,7 +88,7 @@ class FragmentSampler(Sampler):
 
     @abstractmethod
     def iter_fragments(
-        self, dataset: LanceDataset, *args: Any, **kwargs: Any
+        self, dataset: LanceDataset, *args: object, **kwargs: object
     ) -> Iterator[LanceFragment]:
         """Yield fragments."""
 
@@ -164,13 +164,13 @@ class ShardedBatchSampler(_Sharded, Sampler):
     def __call__(
         self,
         dataset: LanceDataset,
-        *args: Any,
+        *args: object,
         batch_size: int = 128,
         columns: Columns = None,
         filter: str | None = None,  # noqa: A002
         batch_readahead: int = 16,
         with_row_id: bool | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> Iterator[pa.RecordBatch]:
         """Yield batches; without a filter there are no row ids."""
         del args, kwargs

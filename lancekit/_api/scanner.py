@@ -53,7 +53,7 @@ class LanceScanner(ExplainedScan, Displayed, PartOfPylance):
         self,
         scan: Scan,
         snapshot: Snapshot,
-        order_by: Any = None,
+        order_by: object = None,
         *,
         strict_batch_size: bool = False,
         batch_size_bytes: int | None = None,
@@ -130,7 +130,7 @@ class LanceScanner(ExplainedScan, Displayed, PartOfPylance):
         """Return the batches as an Arrow reader."""
         return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
 
-    def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: Any) -> pd.DataFrame:
+    def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: object) -> pd.DataFrame:
         """Read the result into a pandas DataFrame; ``kwargs`` go to `pyarrow.Table.to_pandas`.
 
         ``blob_mode`` says what blobs are: files (``"lazy"``), ``"bytes"`` or ``"descriptions"``.
@@ -176,7 +176,7 @@ class LanceScanner(ExplainedScan, Displayed, PartOfPylance):
         return f"LanceScanner({self._snapshot.called})"
 
 
-def _orderings(order_by: Any) -> tuple[ColumnOrdering, ...]:
+def _orderings(order_by: object) -> tuple[ColumnOrdering, ...]:
     from lancekit._scan.order_by import parse_orderings
 
     return parse_orderings(order_by)
@@ -235,7 +235,7 @@ class _ShardedScanner(LanceScanner):
                 raise
             raise _gone(error) from error
 
-    def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: Any) -> pd.DataFrame:
+    def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: object) -> pd.DataFrame:
         frame = super().to_pandas
         return self._again(lambda: frame(blob_mode=blob_mode, **kwargs))
 

@@ -34,7 +34,7 @@ class ScannerBuilder(Displayed, PartOfPylance):
     1
     """
 
-    def __init__(self, ds: Any) -> None:
+    def __init__(self, ds: object) -> None:
         if not isinstance(ds, Handle):
             raise InvalidTypeError(f"{shown(ds)} is no dataset.", hint="Pass a LanceDataset.")
         self._ds = ds
@@ -43,7 +43,7 @@ class ScannerBuilder(Displayed, PartOfPylance):
     def _plain(self) -> str:
         return f"ScannerBuilder({', '.join(self._arguments)})"
 
-    def _set(self, argument: str, value: Any) -> ScannerBuilder:
+    def _set(self, argument: str, value: object) -> ScannerBuilder:
         self._arguments[argument] = value
         return self
 
@@ -51,7 +51,7 @@ class ScannerBuilder(Displayed, PartOfPylance):
         """Set ``columns`` of `LanceDataset.scanner`."""
         return self._set("columns", cols)
 
-    def filter(self, filter: Any) -> ScannerBuilder:  # noqa: A002
+    def filter(self, filter: object) -> ScannerBuilder:  # noqa: A002
         """Set ``filter`` of `LanceDataset.scanner`."""
         return self._set("filter", filter)
 
@@ -83,7 +83,7 @@ class ScannerBuilder(Displayed, PartOfPylance):
         """Set ``scan_in_order`` of `LanceDataset.scanner`."""
         return self._set("scan_in_order", scan_in_order)
 
-    def with_fragments(self, fragments: Iterable[Any] | None) -> ScannerBuilder:
+    def with_fragments(self, fragments: Iterable[object] | None) -> ScannerBuilder:
         """Set ``fragments`` of `LanceDataset.scanner`."""
         return self._set("fragments", fragments)
 
@@ -102,7 +102,7 @@ class ScannerBuilder(Displayed, PartOfPylance):
     def nearest(
         self,
         column: str,
-        q: Any,
+        q: object,
         k: int | None = None,
         metric: str | None = None,
         nprobes: int | None = None,

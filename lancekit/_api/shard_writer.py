@@ -82,7 +82,7 @@ class ShardWriter(Closing, Displayed):
 
     def put(
         self,
-        data: Any,
+        data: object,
         *,
         schema: pa.Schema | None = None,
         timeout: timedelta = PUT_TIMEOUT,
@@ -126,7 +126,7 @@ class ShardWriter(Closing, Displayed):
 
     def delete(
         self,
-        keys: Any,
+        keys: object,
         *,
         schema: pa.Schema | None = None,
         timeout: timedelta = PUT_TIMEOUT,
@@ -153,7 +153,7 @@ class ShardWriter(Closing, Displayed):
     def _in_form(
         self,
         form: Callable[[Any, pa.Schema | None], list[pa.RecordBatch]],
-        data: Any,
+        data: object,
         schema: pa.Schema | None,
     ) -> list[pa.RecordBatch]:
         try:

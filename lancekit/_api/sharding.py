@@ -76,7 +76,7 @@ def _parsed(spec: Mapping[str, Any]) -> ShardingSpec:
     return ShardingSpec(spec["spec_id"], tuple(map(_parsed_field, fields)))
 
 
-def _parsed_field(field: Any) -> ShardingField:
+def _parsed_field(field: object) -> ShardingField:
     if isinstance(field, ShardingField):
         return field
     if not isinstance(field, Mapping):

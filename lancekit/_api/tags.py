@@ -52,7 +52,7 @@ def ordered(found: Mapping[str, R], order: str | None, key: Callable[[R], int]) 
     return sorted(found, key=lambda name: (sign * key(found[name]), name))
 
 
-def check_name(name: Any, what: str) -> str:
+def check_name(name: object, what: str) -> str:
     """Return a name; ``InvalidTypeError`` if it is none."""
     if not isinstance(name, str):
         raise InvalidTypeError(f"A {what}'s name is a string, not {name!r}.", name=name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from lancekit._api._handle import Handle
 from lancekit._arguments.types import Ref
@@ -17,7 +16,7 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError
 __all__ = ["Ref", "snapshot_as_of", "snapshot_at"]
 
 
-def snapshot_at(line: Line, reference: Any) -> Snapshot:
+def snapshot_at(line: Line, reference: object) -> Snapshot:
     """Load what a user names: a version, a tag, a pair, a time, or what a handle is at."""
     if isinstance(reference, Handle):
         return reference._snapshot
@@ -26,7 +25,7 @@ def snapshot_at(line: Line, reference: Any) -> Snapshot:
     return resolve(line, parse_reference(reference, line))
 
 
-def snapshot_as_of(line: Line, moment: Any) -> Snapshot:
+def snapshot_as_of(line: Line, moment: object) -> Snapshot:
     """Load the newest version committed at or before a moment.
 
     Parameters
@@ -44,7 +43,7 @@ def snapshot_as_of(line: Line, moment: Any) -> Snapshot:
     )
 
 
-def _aware(moment: Any) -> datetime:
+def _aware(moment: object) -> datetime:
     if isinstance(moment, timedelta):
         return _ago(moment)
     if isinstance(moment, str):

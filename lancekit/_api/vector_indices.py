@@ -46,12 +46,12 @@ def vector_parameters(
     *,
     metric: str = "L2",
     num_partitions: int | None = None,
-    ivf_centroids: Any = None,
-    pq_codebook: Any = None,
+    ivf_centroids: object = None,
+    pq_codebook: object = None,
     num_sub_vectors: int | None = None,
     target_partition_size: int | None = None,
     num_bits: int = 8,
-    **more: Any,
+    **more: object,
 ) -> dict[str, Any]:
     """Return what an index of vectors is to be made with, by the names of its builder.
 
@@ -117,7 +117,7 @@ def vector_parameters(
     return given
 
 
-def metric_named(metric: Any) -> str:
+def metric_named(metric: object) -> str:
     """Return what vectors are compared by, in our word for it."""
     by = metric.lower() if isinstance(metric, str) else None
     by = ALIASES.get(by, by) if by else None
@@ -130,7 +130,7 @@ def metric_named(metric: Any) -> str:
     return by
 
 
-def _centroids(given: Any, partitions: int | None) -> Any:
+def _centroids(given: object, partitions: int | None) -> Any:
     found = centroids_of(given)
     if partitions not in (None, len(found)):
         raise InvalidArgumentError(

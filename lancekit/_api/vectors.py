@@ -84,7 +84,7 @@ def _column(vectors: Sequence[Any], ndim: int | None, *, check: bool) -> pa.Arra
     return pa.FixedSizeListArray.from_arrays(pa.array(values.astype(np.float32)), size)
 
 
-def centroids_of(given: Any) -> np.ndarray[Any, Any]:
+def centroids_of(given: object) -> np.ndarray[Any, Any]:
     """Return the middles of partitions, shape (partitions, dimensions), of what holds them.
 
     Raises
@@ -98,7 +98,7 @@ def centroids_of(given: Any) -> np.ndarray[Any, Any]:
     return numbers
 
 
-def codebook_of(given: Any, parts: int, words: int) -> np.ndarray[Any, Any]:
+def codebook_of(given: object, parts: int, words: int) -> np.ndarray[Any, Any]:
     """Return the words for the parts of vectors, shape (parts, words, numbers of a part).
 
     Raises
@@ -112,7 +112,7 @@ def codebook_of(given: Any, parts: int, words: int) -> np.ndarray[Any, Any]:
     return numbers
 
 
-def _numbers(argument: str, given: Any) -> np.ndarray[Any, Any]:
+def _numbers(argument: str, given: object) -> np.ndarray[Any, Any]:
     found = given.storage if isinstance(given, pa.ExtensionArray) else given
     try:
         if isinstance(found, pa.FixedSizeListArray):
@@ -126,7 +126,7 @@ def _numbers(argument: str, given: Any) -> np.ndarray[Any, Any]:
     return numbers if is_stored else numbers.astype(np.float32)
 
 
-def _no_numbers(argument: str, given: Any) -> InvalidTypeError:
+def _no_numbers(argument: str, given: object) -> InvalidTypeError:
     return InvalidTypeError(
         f"{argument} are {type_name(given)} without rows of numbers.",
         hint="Pass an array: a row for each partition, or for each word of each part.",

@@ -30,7 +30,7 @@ _CHECKS: tuple[KeyCheck, ...] = get_args(KeyCheck)
 
 
 def write_to(
-    handle: Handle, data: Any, schema: pa.Schema | None, mode: str, arguments: WriteOptions
+    handle: Handle, data: object, schema: pa.Schema | None, mode: str, arguments: WriteOptions
 ) -> Snapshot:
     """Write rows on top of a handle's version, and return the new one; the handle stays."""
     settings = settings_of(arguments, mode)
@@ -71,7 +71,7 @@ def _key_check(value: str) -> KeyCheck:
     return next(one for one in _CHECKS if one == value)
 
 
-def file_settings(arguments: FileArguments, mode: str, **others: Any) -> WriteSettings:
+def file_settings(arguments: FileArguments, mode: str, **others: object) -> WriteSettings:
     """Return the settings of a write of files; ``others`` are fields of `WriteSettings`."""
     return size_settings(
         arguments,
@@ -116,7 +116,7 @@ def size_settings(
     )
 
 
-def check_told(progress: Any) -> Any:
+def check_told(progress: object) -> Any:
     """Return what is told of fragments: anything that can be."""
     for name in () if progress is None else ("begin", "complete"):
         if not callable(getattr(progress, name, None)):

@@ -60,7 +60,7 @@ REFUSED: Mapping[str, str] = {
 }
 
 
-def refuse(method: str, **arguments: Any) -> None:
+def refuse(method: str, **arguments: object) -> None:
     """Raise ``NotOfferedError`` for the first argument that was passed (is not ``None``)."""
     for name, value in arguments.items():
         if value is not None:
@@ -155,7 +155,7 @@ def check_callback(name: str, function: Callable[..., T] | None) -> Callable[...
     return function
 
 
-def check_flag(name: str, value: Any) -> bool:
+def check_flag(name: str, value: object) -> bool:
     """Return whether something is wanted; ``InvalidTypeError`` if that is not said."""
     if not is_flag(value):
         raise InvalidTypeError(
@@ -164,7 +164,7 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def check_names_or_flag(name: str, value: Any) -> None:
+def check_names_or_flag(name: str, value: object) -> None:
     """Raise ``InvalidTypeError`` for what is neither column names nor a flag."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         check_flag(name, value)
@@ -172,7 +172,7 @@ def check_names_or_flag(name: str, value: Any) -> None:
         check_names(name, value)
 
 
-def check_mapping(name: str, value: Any) -> Mapping[Any, Any]:
+def check_mapping(name: str, value: object) -> Mapping[Any, Any]:
     """Return a mapping; ``InvalidTypeError`` if it is anything else."""
     if not isinstance(value, Mapping):
         raise InvalidTypeError(
@@ -181,7 +181,7 @@ def check_mapping(name: str, value: Any) -> Mapping[Any, Any]:
     return value
 
 
-def check_session(name: str, value: Any) -> None:
+def check_session(name: str, value: object) -> None:
     """Raise ``InvalidTypeError`` for what is no session of pylance's, or of its kind."""
     if not hasattr(type(value), "is_same_as"):
         raise InvalidTypeError(
@@ -189,7 +189,7 @@ def check_session(name: str, value: Any) -> None:
         )
 
 
-def check_read_params(name: str, value: Any) -> None:
+def check_read_params(name: str, value: object) -> None:
     """Raise for what are no parameters of reading: two names, and flags."""
     for key, flag in check_mapping(name, value).items():
         check_choice(f"a key of {name}", key, ["cache_repetition_index", "validate_on_decode"])
@@ -247,14 +247,14 @@ _HINTS: Mapping[str, Callable[[str, Any], object]] = {
 }
 
 
-def check_hints(**given: Any) -> None:
+def check_hints(**given: object) -> None:
     """Raise ``InvalidTypeError`` for a hint that is no hint; ``None`` asks for nothing."""
     for name, value in given.items():
         if value is not None:
             _HINTS[name](name, value)
 
 
-def check_list(name: str, value: Any, of: str) -> list[Any]:
+def check_list(name: str, value: object, of: str) -> list[Any]:
     """Return a list of anything that can be gone through; ``InvalidTypeError`` for one text."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise InvalidTypeError(
@@ -263,7 +263,7 @@ def check_list(name: str, value: Any, of: str) -> list[Any]:
     return list(value)
 
 
-def check_items(name: str, value: Any, kind: type[T], of: str) -> list[T]:
+def check_items(name: str, value: object, kind: type[T], of: str) -> list[T]:
     """Return a list of things of one class; ``InvalidTypeError`` if it is anything else."""
     listed = check_list(name, value, of)
     for item in listed:
@@ -286,7 +286,7 @@ def check_names(argument: str, names: Any) -> tuple[str, ...]:
     return tuple(listed)
 
 
-def check_place(uri: Any) -> Any:
+def check_place(uri: object) -> Any:
     """Return a dataset's place; ``InvalidArgumentError`` if none was given."""
     if uri is None:
         raise InvalidArgumentError(

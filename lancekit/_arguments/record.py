@@ -122,7 +122,7 @@ class Arguments:
         return _PARAMETERS_OF[cls]
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], taker: str, method: str) -> Self:
+    def of(cls, given: Mapping[str, object], taker: str, method: str) -> Self:
         """Return a record of arguments that came by name.
 
         Raises
@@ -134,13 +134,13 @@ class Arguments:
         return cls.checked(_check_of(cast("Any", cls))((), dict(given)), method.removesuffix("()"))
 
     @classmethod
-    def checked(cls, given: Mapping[str, Any], method: str) -> Self:
+    def checked(cls, given: Mapping[str, object], method: str) -> Self:
         """Return a record of arguments whose types were looked at, which a method was given."""
         record = cls.__new__(cls)
         record._fill(given, method)
         return record
 
-    def _fill(self, given: Mapping[str, Any], method: str) -> None:
+    def _fill(self, given: Mapping[str, object], method: str) -> None:
         for name in self._fields.keys() & given.keys():
             value, one = given[name], self._fields[name]
             if value is None or value is one.default:
@@ -156,13 +156,13 @@ class Arguments:
         """The arguments that ask for something, by their names."""
         return {name: value for name, value in self.__dict__.items() if value is not None}
 
-    def as_(self, kind: type[K], **more: Any) -> K:
+    def as_(self, kind: type[K], **more: object) -> K:
         """Return those of the arguments that another record has, and more."""
         known = kind.parameters().parameters
         mine = {name: value for name, value in self.given.items() if name in known}
         return kind.checked({**mine, **more}, kind.__name__)
 
-    def but(self, **changes: Any) -> Self:
+    def but(self, **changes: object) -> Self:
         """Return the record with other arguments, which are not checked."""
         record = type(self).__new__(type(self))
         record.__dict__.update(self.__dict__, **changes)
@@ -241,7 +241,7 @@ class takes(Generic[P, A]):  # noqa: N801  # a decorator
         by_name = [one.replace(kind=one.KEYWORD_ONLY) for one in found.values()]
         return [one.replace(kind=one.POSITIONAL_OR_KEYWORD) for one in by_place] + by_name
 
-    def passed(self, function: Callable[..., Any], given: Mapping[str, Any]) -> Passed:
+    def passed(self, function: Callable[..., Any], given: Mapping[str, object]) -> Passed:
         """Return what the function is called with for some arguments, whose types are right."""
         of_record = dict(given)
         before = [of_record.pop("self")] if "self" in given else []

@@ -186,7 +186,7 @@ class FragmentScanArguments(_InArrow, _FragmentRows):
 class ScanArguments(_InArrow, _Rows):
     """What reads of a dataset take."""
 
-    def over(self, defaults: Mapping[str, Any]) -> ScanArguments:
+    def over(self, defaults: Mapping[str, object]) -> ScanArguments:
         """Return the arguments, with defaults for what nobody has asked for."""
         return scan_arguments({**defaults, **self.given}) if defaults else self
 
@@ -199,6 +199,6 @@ class FrameArguments(_InPandas, _Rows):
     """What reads of a dataset into pandas take."""
 
 
-def scan_arguments(given: Mapping[str, Any]) -> ScanArguments:
+def scan_arguments(given: Mapping[str, object]) -> ScanArguments:
     """Return the arguments of a scan that came by name; `InvalidTypeError` as in `Arguments.of`."""
     return ScanArguments.of(given, "A scan", "scanner()")

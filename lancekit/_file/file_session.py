@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -59,8 +59,8 @@ class LanceFileSession:
         self,
         base_path: str | os.PathLike[str],
         storage_options: Mapping[str, str] | None = None,
-        namespace_client: Any = None,
-        table_id: Any = None,
+        namespace_client: object = None,
+        table_id: object = None,
     ) -> None:
         no_namespace(namespace_client, table_id)
         self._base = os.fspath(base_path)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Lock
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -101,8 +101,8 @@ class LanceFileReader:
         storage_options: Mapping[str, str] | None = None,
         columns: Sequence[str] | None = None,
         *,
-        namespace_client: Any = None,
-        table_id: Any = None,
+        namespace_client: object = None,
+        table_id: object = None,
     ) -> None:
         no_namespace(namespace_client, table_id)
         store, name = _place(path, storage_options)
@@ -263,8 +263,8 @@ class LanceFileWriter:
         data_cache_bytes: int | None = None,
         version: str | None = None,
         storage_options: Mapping[str, str] | None = None,
-        namespace_client: Any = None,
-        table_id: Any = None,
+        namespace_client: object = None,
+        table_id: object = None,
         max_page_bytes: int | None = None,
         optimize_for: str | None = None,
     ) -> None:
@@ -402,7 +402,7 @@ def _place(
     return open_store(folder + slash if slash else ".", storage_options), name
 
 
-def no_namespace(client: Any, table_id: Any) -> None:
+def no_namespace(client: object, table_id: object) -> None:
     """Raise ``NotOfferedError`` if a file is to be found by a namespace."""
     if client is not None or table_id is not None:
         raise NotOfferedError(

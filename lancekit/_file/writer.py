@@ -295,14 +295,14 @@ class FileWriter:
             self._checksums.add_page(column.owner.id, encoded.buffers)
         column.pages.add(encoded, places, sizes)
 
-    def _write_blobs(self, data: Any) -> int:
+    def _write_blobs(self, data: object) -> int:
         """Write values that are in no page; return where they start."""
         place = self._write_aligned(data)
         if self._checksums is not None:
             self._checksums.add_region(place, data)
         return place
 
-    def _write_aligned(self, data: Any) -> int:
+    def _write_aligned(self, data: object) -> int:
         """Write one buffer; return where it starts."""
         if missing := -self._position % ALIGNMENT:
             self._write(bytes(missing))

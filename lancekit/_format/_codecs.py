@@ -82,7 +82,7 @@ def values_of(kind: type[Part], message: Any) -> dict[str, Any]:
     return {**values, "unknown": take_unknown(message)}
 
 
-def decode(kind: type[P], message: Any) -> P:
+def decode(kind: type[P], message: object) -> P:
     """Return the dataclass of a message."""
     return kind(**values_of(kind, message))
 
@@ -107,7 +107,7 @@ def wrong_type(value: object, what: str, expected: str) -> InvalidTypeError:
 
 
 def _one(kind: type, expected: str) -> Callable[[Any, str], Any]:
-    def accept(value: Any, what: str) -> Any:
+    def accept(value: object, what: str) -> Any:
         if not isinstance(value, kind):
             raise wrong_type(value, what, expected)
         return value
@@ -157,7 +157,7 @@ def _same(one: object, other: object) -> bool:
 def _mapping(
     key: Callable[[Any, str], Any], value: Callable[[Any, str], Any]
 ) -> Callable[[Any, str], dict[Any, Any]]:
-    def accept(items: Any, what: str) -> dict[Any, Any]:
+    def accept(items: object, what: str) -> dict[Any, Any]:
         if items is None:
             return {}
         if not isinstance(items, Mapping):
@@ -169,7 +169,7 @@ def _mapping(
     return accept
 
 
-def _schema(value: Any, what: str) -> LanceSchema:
+def _schema(value: object, what: str) -> LanceSchema:
     if isinstance(value, pa.Schema):
         return LanceSchema.from_arrow(value)
     value = getattr(value, "__lance_schema__", value)  # what users have wraps it
@@ -185,13 +185,13 @@ def _uuid(value: Any, what: str) -> UUID:
         raise wrong_type(value, what, "a UUID") from None
 
 
-def _bitmap(value: Any, what: str) -> BitMap:
+def _bitmap(value: object, what: str) -> BitMap:
     if isinstance(value, Numbers):
         return value
     return Numbers(value if isinstance(value, BitMap) else _every(_integer(32))(value, what))
 
 
-def _text(value: Any, what: str) -> str:
+def _text(value: object, what: str) -> str:
     if not isinstance(value, str):
         raise wrong_type(value, what, "text")
     try:
@@ -215,19 +215,19 @@ def _get_optional(message: Any, name: str) -> Any:
     return getattr(message, name) if message.HasField(name) else None
 
 
-def _put_optional(message: Any, name: str, value: Any) -> None:
+def _put_optional(message: object, name: str, value: object) -> None:
     if value is not None:
         setattr(message, name, value)
 
 
-def _get_uuid(message: Any, name: str) -> UUID:
+def _get_uuid(message: object, name: str) -> UUID:
     stored = getattr(message, name).uuid
     if len(stored) not in (0, 16):
         raise CorruptFileError(f"A UUID has {len(stored)} bytes, not 16.", uuid=stored)
     return UUID(bytes=stored or bytes(16))
 
 
-def _put_uuid(message: Any, name: str, value: UUID) -> None:
+def _put_uuid(message: object, name: str, value: UUID) -> None:
     getattr(message, name).uuid = value.bytes
 
 
@@ -239,22 +239,22 @@ def parse_bitmap(stored: bytes) -> BitMap:
         raise CorruptFileError(f"A bitmap is damaged: {error}.") from error
 
 
-def _get_bitmap(message: Any, name: str) -> BitMap | None:
+def _get_bitmap(message: object, name: str) -> BitMap | None:
     stored = getattr(message, name)
     # as it is stored: what is written again is the same bytes
     return Numbers(parse_bitmap(stored), optimize=False) if stored else None
 
 
-def _put_bitmap(message: Any, name: str, value: BitMap | None) -> None:
+def _put_bitmap(message: object, name: str, value: BitMap | None) -> None:
     if value is not None:
         setattr(message, name, bytes(value.serialize()))
 
 
-def _get_schema(message: Any, name: str) -> LanceSchema:
+def _get_schema(message: object, name: str) -> LanceSchema:
     return schema_from_pb(getattr(message, name), getattr(message, "schema_metadata", None))
 
 
-def _put_schema(message: Any, name: str, schema: LanceSchema) -> None:
+def _put_schema(message: object, name: str, schema: LanceSchema) -> None:
     getattr(message, name).extend(schema_to_pb(schema))
     if hasattr(message, "schema_metadata"):
         message.schema_metadata.update({k: v.encode() for k, v in schema.metadata.items()})
@@ -305,11 +305,11 @@ def part(kind: type[P]) -> Codec:
 # ---- many values
 
 
-def _put_many(message: Any, name: str, values: Any) -> None:
+def _put_many(message: object, name: str, values: object) -> None:
     getattr(message, name).extend(values)
 
 
-def _get_many(message: Any, name: str) -> tuple[Any, ...]:
+def _get_many(message: object, name: str) -> tuple[Any, ...]:
     return Items(getattr(message, name))
 
 
@@ -334,7 +334,7 @@ def messages(
     """
     accept, number = _one(kind, expected), _integer(64)
 
-    def accept_one(value: Any, what: str) -> Any:
+    def accept_one(value: object, what: str) -> Any:
         accept(value, what)
         for name in numbers:
             number(getattr(value, name), f"{name} of {what}")
@@ -361,7 +361,7 @@ def one_message(
 def parts(kind: type[P]) -> Codec:
     """Return the codec of a list of parts."""
 
-    def put(message: Any, name: str, values: tuple[P, ...]) -> None:
+    def put(message: object, name: str, values: tuple[P, ...]) -> None:
         for value in values:
             encode(value, getattr(message, name).add())
 
@@ -375,11 +375,11 @@ def parts(kind: type[P]) -> Codec:
 # ---- maps
 
 
-def _put_map(message: Any, name: str, values: Mapping[Any, Any]) -> None:
+def _put_map(message: object, name: str, values: Mapping[object, object]) -> None:
     getattr(message, name).update(values)
 
 
-def _get_map(message: Any, name: str) -> dict[Any, Any]:
+def _get_map(message: object, name: str) -> dict[Any, Any]:
     return dict(getattr(message, name))
 
 
@@ -391,7 +391,7 @@ BYTES_BY_ID = Codec(_get_map, _put_map, _mapping(_integer(64), _data))
 def parts_by_id(kind: type[P], *, bits: int, signed: bool = False) -> Codec:
     """Return the codec of a map from a number to a part."""
 
-    def put(message: Any, name: str, values: Mapping[int, P]) -> None:
+    def put(message: object, name: str, values: Mapping[int, P]) -> None:
         for key, value in values.items():
             encode(value, getattr(message, name)[key])
 
@@ -402,11 +402,11 @@ def parts_by_id(kind: type[P], *, bits: int, signed: bool = False) -> Codec:
     )
 
 
-def _get_entries(message: Any, name: str) -> dict[str, str | None]:
+def _get_entries(message: object, name: str) -> dict[str, str | None]:
     return {e.key: e.value if e.HasField("value") else None for e in getattr(message, name)}
 
 
-def _put_entries(message: Any, name: str, entries: Mapping[str, str | None]) -> None:
+def _put_entries(message: object, name: str, entries: Mapping[str, str | None]) -> None:
     for key, value in entries.items():
         getattr(message, name).add(key=key, value=value)
 

@@ -45,7 +45,7 @@ class DataFile:
 
     @staticmethod
     @checked
-    def create(dataset: Any, path: str, *, base_id: int | None = None) -> DataFile:
+    def create(dataset: object, path: str, *, base_id: int | None = None) -> DataFile:
         """Describe a file that was written by hand, for an operation that brings it.
 
         Parameters

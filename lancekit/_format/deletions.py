@@ -61,7 +61,7 @@ def encode_deletions(deleted: BitMap, kind: DeletionKind) -> bytes:
 
 
 def decode_deletions(
-    data: Any, kind: DeletionKind, where: str, physical_rows: int, num_deleted_rows: int = 0
+    data: object, kind: DeletionKind, where: str, physical_rows: int, num_deleted_rows: int = 0
 ) -> BitMap:
     """Return the deleted offsets.
 

@@ -80,13 +80,13 @@ _UNMODELLED = (
 )
 
 
-def _listed(files: Any) -> Items[DataFile]:
+def _listed(files: object) -> Items[DataFile]:
     if isinstance(files, str) or not isinstance(files, Iterable):
         raise InvalidTypeError(f"files is {shown(files)}.", hint="Pass a list of data files.")
     return Items(files)
 
 
-def _data(part: Any, stored: bytes | None) -> bytes | None:
+def _data(part: object, stored: bytes | None) -> bytes | None:
     """Return the bytes of a sequence of rows, in pylance's form or as they are stored."""
     if part is None:
         return stored
@@ -198,7 +198,7 @@ class Fragment:
         return from_text("FragmentMetadata", json_data, Fragment.from_dict)
 
     @staticmethod
-    def from_dict(values: Mapping[str, Any]) -> Fragment:
+    def from_dict(values: Mapping[str, object]) -> Fragment:
         """Return the fragment of what `to_json` made; errors as in `from_json`."""
         return from_text("FragmentMetadata", values, Fragment._from_dict)
 

@@ -152,14 +152,14 @@ def _get_details(message: Any, name: str) -> IndexDetails | None:
     return IndexDetails(details.type_url, details.value)
 
 
-def _put_details(message: Any, name: str, details: IndexDetails | None) -> None:
+def _put_details(message: object, name: str, details: IndexDetails | None) -> None:
     if details is not None:
         stored = getattr(message, name)
         stored.SetInParent()
         stored.type_url, stored.value = details.type_url, details.value
 
 
-def _accept_details(value: Any, what: str) -> IndexDetails | None:
+def _accept_details(value: object, what: str) -> IndexDetails | None:
     if value is None or isinstance(value, IndexDetails):
         return value
     if isinstance(value, tuple):  # a pair, as pylance writes it
@@ -181,12 +181,12 @@ def _get_time(message: Any, name: str) -> datetime | None:
         raise CorruptFileError(f"{name} says {stored} milliseconds since 1970.") from error
 
 
-def _put_time(message: Any, name: str, time: datetime | None) -> None:
+def _put_time(message: object, name: str, time: datetime | None) -> None:
     if time is not None:
         setattr(message, name, (time - _EPOCH) // _TICK)
 
 
-def _accept_time(value: Any, what: str) -> datetime | None:
+def _accept_time(value: object, what: str) -> datetime | None:
     if value is None:
         return None
     if not isinstance(value, datetime) or value.tzinfo is None or value < _EPOCH:

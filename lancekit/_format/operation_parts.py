@@ -69,7 +69,7 @@ def _get_key_filter(message: Any, name: str) -> KeyFilter | None:
     )
 
 
-def _put_key_filter(message: Any, name: str, value: KeyFilter | None) -> None:
+def _put_key_filter(message: object, name: str, value: KeyFilter | None) -> None:
     if value is None:
         return
     stored = getattr(message, name)
@@ -84,7 +84,7 @@ def _put_key_filter(message: Any, name: str, value: KeyFilter | None) -> None:
         stored.bloom.probability = value.probability
 
 
-def _accept_key_filter(value: Any, what: str) -> KeyFilter | None:
+def _accept_key_filter(value: object, what: str) -> KeyFilter | None:
     if value is None or isinstance(value, ExactKeySet | BloomKeyFilter):
         return value
     raise c.wrong_type(value, what, "a key filter or None")
@@ -109,17 +109,17 @@ def _accept_mode(value: Any, what: str) -> UpdateMode:
         ) from None
 
 
-def _get_mode(message: Any, name: str) -> UpdateMode:
+def _get_mode(message: object, name: str) -> UpdateMode:
     stored: int = getattr(message, name)
     # a mode of a newer release: as new columns, which makes every rule look at the fields too
     return _MODES[min(stored, len(_MODES) - 1)]
 
 
-def _get_numbers(message: Any, name: str) -> dict[int, tuple[int, ...]]:
+def _get_numbers(message: object, name: str) -> dict[int, tuple[int, ...]]:
     return {key: tuple(value.values) for key, value in getattr(message, name).items()}
 
 
-def _put_numbers(message: Any, name: str, lists: Mapping[int, tuple[int, ...]]) -> None:
+def _put_numbers(message: object, name: str, lists: Mapping[int, tuple[int, ...]]) -> None:
     for key, values in lists.items():
         getattr(message, name)[key].values.extend(values)
 

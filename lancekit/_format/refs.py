@@ -53,7 +53,7 @@ class Tag:
         return _encoded(record)
 
     @classmethod
-    def from_json(cls, data: Any, where: str) -> Tag:
+    def from_json(cls, data: object, where: str) -> Tag:
         """Parse the file's bytes; ``CorruptFileError`` if a required key is missing."""
         with _checked(where):
             record = _load(data, required=("version", "manifestSize"))
@@ -99,7 +99,7 @@ class Branch:
         return _encoded(record)
 
     @classmethod
-    def from_json(cls, data: Any, where: str) -> Branch:
+    def from_json(cls, data: object, where: str) -> Branch:
         """Parse the file's bytes; ``CorruptFileError`` if a required key is missing."""
         with _checked(where):
             record = _load(data, required=("parentVersion", "createAt", "manifestSize"))
@@ -176,7 +176,7 @@ def _checked(where: str) -> Iterator[None]:
         ) from error
 
 
-def _encoded(record: Mapping[str, Any]) -> bytes:
+def _encoded(record: Mapping[str, object]) -> bytes:
     data = json.dumps(record, indent=2).encode()
     if len(data) > REFERENCE_BYTES:
         raise InvalidArgumentError(
@@ -195,13 +195,13 @@ def _load(data: Any, required: tuple[str, ...]) -> dict[str, Any]:
     return record
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     if value is not None and not isinstance(value, str):
         raise TypeError(f"{shown(value)} is not a name")
     return value
 
 
-def _branch(value: Any) -> str | None:
+def _branch(value: object) -> str | None:
     """Return the name of a branch, which becomes a folder's: it must not lead elsewhere."""
     name = _text(value)
     if name is not None and not all(map(_is_folder, name.split("/"))):

@@ -368,7 +368,7 @@ def _with_bitmap(segment: Any) -> _Segment:
     return _Values(present + np.uint64(segment.start))
 
 
-def _values(segment: Any) -> _Segment:
+def _values(segment: object) -> _Segment:
     return _Values(_array(segment))
 
 

@@ -294,7 +294,7 @@ _FRAMES = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "Table"}
 
 
 def _complete_magic(
-    rest: str, variables: Mapping[str, Any], behind: str, *, cell: bool
+    rest: str, variables: Mapping[str, object], behind: str, *, cell: bool
 ) -> Found | None:
     """Return what may follow a text behind ``%lance`` or ``%%lance``, and before `behind`."""
     if cell:
@@ -323,7 +323,7 @@ def _complete_magic(
     return offer(identifier(more), sql_columns(handle), "'", COLUMNS)
 
 
-def _in_sql_cell(sql: str, variables: Mapping[str, Any], behind: str) -> Found | None:
+def _in_sql_cell(sql: str, variables: Mapping[str, object], behind: str) -> Found | None:
     """Return branches, tags, tables, or the columns of those that the statement names."""
     names = Names({}, variables)
     if at := _AT_BRANCH.search(sql):
@@ -346,11 +346,11 @@ def _in_sql_cell(sql: str, variables: Mapping[str, Any], behind: str) -> Found |
     return offer(fragment, [*columns, *known], "\0", COLUMNS)
 
 
-def _listed_of(handle: Any, what: str) -> list[Any]:
+def _listed_of(handle: object, what: str) -> list[Any]:
     return listed(handle, what) if isinstance(handle, LanceDataset) else []
 
 
-def _versions(at: re.Match[str], handle: Any) -> Found | None:
+def _versions(at: re.Match[str], handle: object) -> Found | None:
     """Return the tags in a quote; else the versions, of the branch that is held, and tags."""
     branch, quote, typed = at.groups()[2:]
     tags = _listed_of(handle, TAGS)
@@ -361,7 +361,7 @@ def _versions(at: re.Match[str], handle: Any) -> Found | None:
     return offer(typed, [*numbers[:20], *quoted], quote or "\0", REFS, quoted=True)
 
 
-def _is_frame(name: str, value: Any) -> bool:
+def _is_frame(name: str, value: object) -> bool:
     """Tell whether a variable of the user's is a frame that statements take for a table."""
     package = _package(value)
     shown = not name.startswith("_")  # what a shell keeps of earlier cells
@@ -382,7 +382,7 @@ def _columns_of(table: Any) -> Iterable[str]:
     return (_quoted(name) for name in list(names[:MOST]) if isinstance(name, str))
 
 
-def _package(value: Any) -> str:
+def _package(value: object) -> str:
     return str(type(value).__module__).partition(".")[0]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from lancekit._notebook import completion
 from lancekit._notebook.failures import install, uninstall
 from lancekit._notebook.magics import register_magics, unregister_magics
@@ -11,14 +9,14 @@ from lancekit._notebook.magics import register_magics, unregister_magics
 __all__ = ["load", "unload"]
 
 
-def load(shell: Any) -> None:
+def load(shell: object) -> None:
     """Give a shell the magics, completions and, if it is a notebook's, errors as HTML cards."""
     register_magics(shell)
     completion.register(shell)
     install(shell)
 
 
-def unload(shell: Any) -> None:
+def unload(shell: object) -> None:
     """Take all of this back; a handler of exceptions that came later stays."""
     unregister_magics(shell)
     completion.unregister(shell)

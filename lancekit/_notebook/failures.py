@@ -59,7 +59,7 @@ def render(error: BaseException) -> list[str]:
     return [_text(error, _card(error, active_shell()))]
 
 
-def publish(shell: Any, error: BaseException) -> None:
+def publish(shell: object, error: BaseException) -> None:
     """Show the card of an error, or of an interrupt, in a notebook."""
     from IPython.display import display
 
@@ -106,7 +106,7 @@ def _text(error: BaseException, made: Card) -> str:
     return render_text(replace(made, title=f"{name}: {'; '.join(said)}", headline=()))
 
 
-def _card(error: BaseException, shell: Any) -> Card:
+def _card(error: BaseException, shell: object) -> Card:
     if isinstance(error, LancekitError):
         made = card(error, datetime.now(UTC))
     else:
@@ -130,7 +130,7 @@ def _state(error: BaseException) -> str:
 # ---- where
 
 
-def _where(error: BaseException, shell: Any) -> list[Fact]:
+def _where(error: BaseException, shell: object) -> list[Fact]:
     """Return the user's own line: the last of a cell, and of a module if one is on the way."""
     frames = list(_user_frames(error))
     cells = [frame for frame in frames if _cell_name(frame, shell)]
@@ -153,7 +153,7 @@ def _user_frames(error: BaseException) -> Iterator[Frame]:
             yield file, line
 
 
-def _cell_name(frame: Frame, shell: Any) -> str:
+def _cell_name(frame: Frame, shell: object) -> str:
     named: Callable[[str], tuple[str, str] | None] | None = getattr(
         getattr(shell, "compile", None), "format_code_name", None
     )
@@ -161,7 +161,7 @@ def _cell_name(frame: Frame, shell: Any) -> str:
     return " ".join(found) if found else ""
 
 
-def _spot(frame: Frame, shell: Any, error: BaseException) -> str:
+def _spot(frame: Frame, shell: object, error: BaseException) -> str:
     file, line = frame
     source = linecache.getline(file, line).strip()
     if magic := _MAGIC.match(source):
@@ -202,7 +202,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         error = cause
 
 
-def _causes(error: BaseException, shell: Any) -> list[Fact]:
+def _causes(error: BaseException, shell: object) -> list[Fact]:
     chain = list(_chain(error))
     facts = [Fact("cause", _cause(one, shell)) for one in chain[:_CAUSES]]
     if len(chain) > _CAUSES:
@@ -210,7 +210,7 @@ def _causes(error: BaseException, shell: Any) -> list[Fact]:
     return facts
 
 
-def _cause(error: BaseException, shell: Any) -> str:
+def _cause(error: BaseException, shell: object) -> str:
     said = f"{type(error).__name__}: {first_line(error)}"
     cells = [frame for frame in _user_frames(error) if _cell_name(frame, shell)]
     if cells:
@@ -219,7 +219,7 @@ def _cause(error: BaseException, shell: Any) -> str:
     return said + (f" ({plural(lines, 'line')} of the JVM left out)" if lines else "")
 
 
-def _whole(error: BaseException, shell: Any) -> Fact:
+def _whole(error: BaseException, shell: object) -> Fact:
     frames = sum(len(list(walk_tb(one.__traceback__))) for one in (error, *_chain(error)))
     magics = getattr(getattr(shell, "magics_manager", None), "magics", {})
     loaded = "" if "lance" in magics.get("line", ()) else "%load_ext lancekit, then "

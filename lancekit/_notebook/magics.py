@@ -73,7 +73,7 @@ def unregister_magics(shell: Any) -> None:
         known.pop("lance", None)
 
 
-def lance(shell: Any, line: str, cell: str | None = None) -> Any:
+def lance(shell: object, line: str, cell: str | None = None) -> Any:
     """Run what stands behind ``%lance``, or the SQL of a cell.
 
     Parameters
@@ -207,7 +207,7 @@ def _handle(shell: Any, word: str, name: str) -> LanceDataset:
         raise failure(line + name, said, place, error.hint or "") from None
 
 
-def _no_query(tree: Any, scope: Scope) -> Any:
+def _no_query(tree: object, scope: Scope) -> Any:
     raise scope.text.fail(tree, "this is no name of a dataset:")
 
 

@@ -6,7 +6,6 @@ import time
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pyroaring import BitMap
 
@@ -89,7 +88,7 @@ def plan_delete(snapshot: Snapshot, predicate: str | pc.Expression) -> DeletePla
 
 
 def delete_rows(
-    snapshot: Snapshot, predicate: Any, policy: RetryPolicy
+    snapshot: Snapshot, predicate: object, policy: RetryPolicy
 ) -> tuple[Snapshot, DeleteResult]:
     """Delete rows; a predicate that selects none still makes a version, as in the reference.
 

@@ -38,7 +38,7 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError
 __all__ = ["UpdatePlan", "check_updates", "check_where", "plan_update", "update_columns"]
 
 
-def check_updates(updates: Any) -> dict[str, str]:
+def check_updates(updates: object) -> dict[str, str]:
     """Return columns and SQL expressions as they were passed.
 
     Raises
@@ -61,7 +61,7 @@ def check_updates(updates: Any) -> dict[str, str]:
     return dict(updates)
 
 
-def check_where(where: Any) -> Any:
+def check_where(where: object) -> Any:
     """Return a condition; ``InvalidTypeError`` if it is neither text nor an expression."""
     if where is not None and not isinstance(where, str) and type(where).__name__ != "Expression":
         raise InvalidTypeError(
@@ -149,7 +149,7 @@ def plan_update(snapshot: Snapshot, updates: Mapping[str, str], where: Any) -> U
 def update_columns(
     snapshot: Snapshot,
     updates: Mapping[str, str],
-    where: Any,
+    where: object,
     policy: RetryPolicy,
     storage_version: str | None = None,
 ) -> tuple[Snapshot, UpdateResult]:

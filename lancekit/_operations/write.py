@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, assert_never, cast
+from typing import Literal, assert_never, cast
 
 import pyarrow as pa
 
@@ -124,7 +124,7 @@ class WritePlan:
 
 
 def open_rows(
-    data: Any, schema: pa.Schema | None, target: Line | Snapshot, mode: WriteMode
+    data: object, schema: pa.Schema | None, target: Line | Snapshot, mode: WriteMode
 ) -> tuple[Source, Line | Snapshot]:
     """Open rows that are to be written; return them, and the version that they are written for.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import pyarrow as pa
 
@@ -243,7 +243,7 @@ def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def open_source(
-    data: Any, schema: pa.Schema | None = None, like: pa.Schema | None = None
+    data: object, schema: pa.Schema | None = None, like: pa.Schema | None = None
 ) -> Source:
     """Return the user's data as a source, on the engine that fits it.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +32,7 @@ class ColumnOrdering:
     nulls_first: bool = False
 
 
-def parse_orderings(order_by: Any) -> tuple[ColumnOrdering, ...]:
+def parse_orderings(order_by: object) -> tuple[ColumnOrdering, ...]:
     """Return what to sort by, from names and from objects like `ColumnOrdering`.
 
     Raises
@@ -51,7 +50,7 @@ def parse_orderings(order_by: Any) -> tuple[ColumnOrdering, ...]:
     return tuple(map(_parse, order_by))
 
 
-def _parse(ordering: Any) -> ColumnOrdering:
+def _parse(ordering: object) -> ColumnOrdering:
     if isinstance(ordering, str):
         return ColumnOrdering(ordering)
     name = getattr(ordering, "column_name", None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +37,7 @@ class _Found:
         return np.flatnonzero(self.positions < 0)
 
 
-def row_addresses(sources: FragmentSources, kind: str, rows: Any) -> Numbers:
+def row_addresses(sources: FragmentSources, kind: str, rows: object) -> Numbers:
     """Return the addresses of rows, in the order given.
 
     Parameters
@@ -66,7 +65,7 @@ def row_addresses(sources: FragmentSources, kind: str, rows: Any) -> Numbers:
     return found.addresses[inverse]
 
 
-def row_positions(sources: FragmentSources, ids: Any) -> Offsets:
+def row_positions(sources: FragmentSources, ids: object) -> Offsets:
     """Return the positions of the rows with given ids, in the order given.
 
     Rows that were deleted are left out; with stable row ids, so are ids that no row has.

@@ -244,7 +244,7 @@ class SparkSource:
         self._found.clear()
         self._keys.clear()
 
-    def _steadily(self, work: Callable[..., Result], *arguments: Any) -> Result:
+    def _steadily(self, work: Callable[..., Result], *arguments: object) -> Result:
         """Do work on the rows; if these do not stay what they are, begin again once."""
         try:
             return work(*arguments)
@@ -345,7 +345,7 @@ class _Brought:
     release: Callable[[], object] = lambda: None
 
 
-def bring(session: SparkSession, data: Any, schema: pa.Schema | None) -> _Brought:
+def bring(session: SparkSession, data: object, schema: pa.Schema | None) -> _Brought:
     """Bring any rows that `as_reader` takes to Spark; this process holds few of them at a time.
 
     Raises

@@ -63,7 +63,7 @@ class StreamSink:
     def __reduce__(self) -> tuple[Any, ...]:
         return _arrive, ({f.name: getattr(self, f.name) for f in fields(self) if f.name != "home"},)
 
-    def __call__(self, frame: Any, batch: int) -> bool:
+    def __call__(self, frame: object, batch: int) -> bool:
         """Write a batch, unless it is there already.
 
         Parameters
@@ -123,7 +123,9 @@ class StreamSink:
             )
         return newest.number >= mark.number
 
-    def _write(self, frame: Any, mark: BatchMarker, current: Snapshot | None, line: Line) -> None:
+    def _write(
+        self, frame: object, mark: BatchMarker, current: Snapshot | None, line: Line
+    ) -> None:
         properties = {
             **self.settings.properties,
             f"{_KEY}query": self.query,

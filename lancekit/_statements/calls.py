@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -15,13 +15,16 @@ from lancekit._statements.meeting import meet, widened
 from lancekit._statements.scope import Scope
 from lancekit._statements.tree import Expr
 
+if TYPE_CHECKING:
+    from sqlglot import exp
+
 __all__ = ["apply", "call"]
 
 _NUMBERS = frozenset({"integer", "fraction"})
 
 
 def call(
-    name: str, args: Sequence[Expr], tree: Any, scope: Scope, *, distinct: bool = False
+    name: str, args: Sequence[Expr], tree: exp.Expression, scope: Scope, *, distinct: bool = False
 ) -> Expr:
     """Return the call of a function by its name.
 
@@ -50,7 +53,9 @@ def call(
     return apply(name, FUNCTIONS[name], args, tree, scope)
 
 
-def apply(name: str, function: Function, args: Sequence[Expr], tree: Any, scope: Scope) -> Expr:
+def apply(
+    name: str, function: Function, args: Sequence[Expr], tree: exp.Expression, scope: Scope
+) -> Expr:
     """Return a function or an operator over its arguments, whose types are brought together."""
     takes = function.takes
     goes_on = bool(takes) and (takes[-1] == "same" or (function.least >= 0 and _endless(name)))
@@ -95,7 +100,7 @@ def _check_constant(name: str, function: Function, at: int, arg: Expr, scope: Sc
 
 
 def _alike(
-    name: str, function: Function, args: Sequence[Expr], tree: Any, scope: Scope
+    name: str, function: Function, args: Sequence[Expr], tree: exp.Expression, scope: Scope
 ) -> list[Expr]:
     """Bring arguments to one type that are to have one."""
     takes = function.takes
@@ -116,7 +121,9 @@ def _wide(wide: str, arg: Expr, args: Sequence[Expr]) -> Expr:
     return widened(arg, DOUBLE if fractions else BIGINT)
 
 
-def _aggregate(name: str, args: Sequence[Expr], tree: Any, scope: Scope, *, distinct: bool) -> Expr:
+def _aggregate(
+    name: str, args: Sequence[Expr], tree: exp.Expression, scope: Scope, *, distinct: bool
+) -> Expr:
     function = AGGREGATES[name]
     if not scope.aggregates:
         raise scope.text.fail(tree, f"{name} cannot stand here, where each row is by itself:")

@@ -53,7 +53,7 @@ _PAIRS = {
 _SIZE = re.compile(r"[0-9]{1,2}")
 
 
-def type_of(tree: Any) -> pa.DataType | None:
+def type_of(tree: exp.Expression) -> pa.DataType | None:
     """Return the type that a name of one means, ``None`` if statements have none such."""
     if tree.this == exp.DataType.Type.DECIMAL:
         sizes = [size.name for size in tree.expressions] or ["10", "0"]
@@ -64,7 +64,7 @@ def type_of(tree: Any) -> pa.DataType | None:
     return None if tree.expressions else _TYPES.get(tree.this)
 
 
-def target(tree: Any, scope: Scope) -> pa.DataType:
+def target(tree: exp.Expression, scope: Scope) -> pa.DataType:
     """Return the type of a CAST."""
     kind = type_of(tree.to)
     if kind is None:
@@ -72,7 +72,7 @@ def target(tree: Any, scope: Scope) -> pa.DataType:
     return kind
 
 
-def cast(value: Expr, kind: pa.DataType, tree: Any, scope: Scope) -> Expr:
+def cast(value: Expr, kind: pa.DataType, tree: exp.Expression, scope: Scope) -> Expr:
     """Return the cast of a value; that of a constant is a constant.
 
     Raises

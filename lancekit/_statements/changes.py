@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 
-def target_of(tree: Any, scope: Scope) -> tuple[LanceDataset, Seen]:
+def target_of(tree: exp.Expression, scope: Scope) -> tuple[LanceDataset, Seen]:
     """Return the dataset that a statement changes, and how its expressions see it."""
     handle = handle_of(tree, scope)
     table = Table.of(tree.name, handle)
@@ -58,7 +58,7 @@ def target_of(tree: Any, scope: Scope) -> tuple[LanceDataset, Seen]:
     return handle, Seen(tree.alias or tree.name, leaf, columns)
 
 
-def update(tree: Any, scope: Scope, *, preview: bool) -> Any:
+def update(tree: exp.Expression, scope: Scope, *, preview: bool) -> Any:
     """Run an UPDATE, or explain it."""
     scope.text.only(tree, "this", "expressions", "where")
     handle, seen = target_of(tree.this, scope)
@@ -87,7 +87,7 @@ def update(tree: Any, scope: Scope, *, preview: bool) -> Any:
     )
 
 
-def delete(tree: Any, scope: Scope, *, preview: bool) -> Any:
+def delete(tree: exp.Expression, scope: Scope, *, preview: bool) -> Any:
     """Run a DELETE, or explain it."""
     scope.text.only(tree, "this", "where")
     handle, seen = target_of(tree.this, scope)
@@ -102,7 +102,7 @@ def delete(tree: Any, scope: Scope, *, preview: bool) -> Any:
     return DeleteResult(num_deleted_rows=done.num_deleted_rows, **_how_it_went(done))
 
 
-def _where(tree: Any, scope: Scope) -> Expr:
+def _where(tree: exp.Expression, scope: Scope) -> Expr:
     clause = tree.args.get("where")
     return TRUE if clause is None else condition(clause.this, scope, "WHERE")
 
@@ -122,7 +122,7 @@ def _computed(
     seen: Seen,
     values: Mapping[str, Expr] | None,
     where: Expr,
-    tree: Any,
+    tree: exp.Expression,
     scope: Scope,
     *,
     preview: bool,
@@ -157,7 +157,7 @@ def path_in(seen: Seen) -> ColumnPath:
     return path
 
 
-def own_column(tree: Any, seen: Seen, scope: Scope) -> Column:
+def own_column(tree: exp.Expression, seen: Seen, scope: Scope) -> Column:
     """Return the column of a target that a name means, which may stand behind the target's."""
     parts = [part.name for part in tree.parts] if isinstance(tree, exp.Column) else [tree.name]
     if len(parts) == 2 and parts[0].lower() == seen.alias.lower():
@@ -173,7 +173,7 @@ def own_column(tree: Any, seen: Seen, scope: Scope) -> Column:
 _FITS = {("integer", "fraction"), ("integer", "decimal"), ("date", "timestamp")}
 
 
-def fitting(value: Expr, column: Column, tree: Any, scope: Scope) -> Expr:
+def fitting(value: Expr, column: Column, tree: exp.Expression, scope: Scope) -> Expr:
     """Return a value for a column of a target; a constant becomes one of its type.
 
     Raises
@@ -196,7 +196,7 @@ def fitting(value: Expr, column: Column, tree: Any, scope: Scope) -> Expr:
 
 
 def typed(
-    values: Mapping[str, Expr] | None, seen: Seen, tree: Any, scope: Scope
+    values: Mapping[str, Expr] | None, seen: Seen, tree: exp.Expression, scope: Scope
 ) -> dict[str, Expr] | None:
     """Return values that an engine computes, as those of the columns that they are for.
 
@@ -223,7 +223,7 @@ def typed(
     return found
 
 
-def insert(tree: Any, scope: Scope, *, preview: bool) -> Any:
+def insert(tree: exp.Expression, scope: Scope, *, preview: bool) -> Any:
     """Run an INSERT, which gives the new version, or explain it."""
     scope.text.only(tree, "this", "expression", "by_name", "with_", "overwrite")
     if tree.args.get("overwrite"):
@@ -256,7 +256,7 @@ def insert(tree: Any, scope: Scope, *, preview: bool) -> Any:
     return handle.get_version()
 
 
-def _named(name: str, seen: Seen, tree: Any, scope: Scope) -> Column:
+def _named(name: str, seen: Seen, tree: exp.Expression, scope: Scope) -> Column:
     names = [column.name for column in seen.columns]
     found = matching(name, names)
     if len(found) != 1:
@@ -264,7 +264,9 @@ def _named(name: str, seen: Seen, tree: Any, scope: Scope) -> Column:
     return seen.columns[names.index(found[0])]
 
 
-def _check_count(exprs: Sequence[Expr], columns: Sequence[Column], tree: Any, scope: Scope) -> None:
+def _check_count(
+    exprs: Sequence[Expr], columns: Sequence[Column], tree: exp.Expression, scope: Scope
+) -> None:
     if len(exprs) != len(columns):
         names = ", ".join(column.name for column in columns[:10])
         raise scope.text.fail(

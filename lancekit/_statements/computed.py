@@ -339,7 +339,7 @@ class _Answers:
             self.known[id(query)] = query, rows  # which lives as long as its number
         return self.known[id(query)][1]
 
-    def _constant(self, value: Any, expr: Expr) -> Expr:
+    def _constant(self, value: object, expr: Expr) -> Expr:
         kind = expr.value.outputs[0].expr.kind
         found = constant(value, expr.place)
         if found is None:

@@ -7,12 +7,15 @@ a value whose rows are found by equal values.  Others are refused at their place
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from lancekit._statements.kinds import family
 from lancekit._statements.scope import Scope, Text
 from lancekit._statements.select import outer_columns, relations_of
 from lancekit._statements.tree import Expr, Select
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 __all__ = [
     "check_comparable",
@@ -182,7 +185,7 @@ def check_grouped(expr: Expr, group: Sequence[Expr], text: Text) -> None:
         check_grouped(arg, group, text)
 
 
-def check_comparable(expr: Expr, what: str, tree: Any, scope: Scope) -> None:
+def check_comparable(expr: Expr, what: str, tree: exp.Expression, scope: Scope) -> None:
     """Refuse what engines tell apart or order in different ways: lists, structs, and the like."""
     if family(expr.kind) == "other":
         raise scope.text.fail(tree, f"{what} does not compare {expr.kind}:")

@@ -115,7 +115,7 @@ class _Statements(Spark):  # type: ignore[misc]  # as above
             found.meta["start"] = begin
             return found
 
-        def _parse_table_parts(self, *args: Any, fast: bool = False, **kwargs: Any) -> Any:
+        def _parse_table_parts(self, *args: object, fast: bool = False, **kwargs: object) -> Any:
             if fast:
                 return None  # the quick way passes our own parts by
             quoted = self._curr is not None and self._curr.token_type is TokenType.STRING
@@ -130,12 +130,12 @@ class _Statements(Spark):  # type: ignore[misc]  # as above
             return table
 
 
-def asked_names(tree: Any) -> frozenset[str]:
+def asked_names(tree: exp.Expression) -> frozenset[str]:
     """Return the names, in lower case, that a statement has for tables and parameters."""
     return frozenset(one.name.lower() for one in tree.find_all(exp.Table, exp.Parameter))
 
 
-def spelled_tree(tree: Any) -> str:
+def spelled_tree(tree: exp.Expression) -> str:
     """Return a piece of a statement as text, about as it was written."""
     text: str = tree.sql(_Statements, normalize_functions=False)
     return text

@@ -40,7 +40,7 @@ _REFUSED: Mapping[type, tuple[str, str]] = {
 }
 
 
-def compile_expression(tree: Any, scope: Scope) -> Expr:
+def compile_expression(tree: exp.Expression, scope: Scope) -> Expr:
     """Return what a piece of the text means.
 
     Raises
@@ -57,7 +57,7 @@ def compile_expression(tree: Any, scope: Scope) -> Expr:
     return replace(rule(tree, scope), place=start_of(tree))
 
 
-def condition(tree: Any, scope: Scope, what: str) -> Expr:
+def condition(tree: exp.Expression, scope: Scope, what: str) -> Expr:
     """Compile what has to be true or false."""
     found = compile_expression(tree, scope)
     if family(found.kind) not in ("condition", "null"):
@@ -65,7 +65,7 @@ def condition(tree: Any, scope: Scope, what: str) -> Expr:
     return found
 
 
-def parameter(tree: Any, scope: Scope) -> Any:
+def parameter(tree: exp.Expression, scope: Scope) -> Any:
     """Return the value that a ``$name`` was given."""
     name = tree.name
     names = scope.text.names
@@ -77,7 +77,7 @@ def parameter(tree: Any, scope: Scope) -> Any:
     )
 
 
-def _shown(tree: Any) -> str:
+def _shown(tree: exp.Expression) -> str:
     text = spelled_tree(tree)
     return f"{text[:60]!r}{'...' if len(text) > 60 else ''} ({type(tree).__name__})"
 
@@ -85,7 +85,7 @@ def _shown(tree: Any) -> str:
 # ---- constants and columns
 
 
-def _literal(tree: Any, scope: Scope) -> Expr:
+def _literal(tree: exp.Expression, scope: Scope) -> Expr:
     value = tree.this if tree.is_string else number(tree.this)
     found = None if value is None and not tree.is_string else constant(value)
     if found is None:
@@ -93,7 +93,7 @@ def _literal(tree: Any, scope: Scope) -> Expr:
     return found
 
 
-def _parameter(tree: Any, scope: Scope) -> Expr:
+def _parameter(tree: exp.Expression, scope: Scope) -> Expr:
     value = parameter(tree, scope)
     found = constant(value)
     if found is None:
@@ -104,21 +104,21 @@ def _parameter(tree: Any, scope: Scope) -> Expr:
     return found
 
 
-def _hex(tree: Any, scope: Scope) -> Expr:
+def _hex(tree: exp.Expression, scope: Scope) -> Expr:
     try:
         return Expr("literal", (), pa.binary(), bytes.fromhex(tree.this))
     except ValueError as error:
         raise scope.text.fail(tree, f"X'{tree.this}' is not a sequence of bytes:") from error
 
 
-def _column(tree: Any, scope: Scope) -> Expr:
+def _column(tree: exp.Expression, scope: Scope) -> Expr:
     found, rest = scope.column(tree)
     for part in rest:
         found = _field(found, part, scope)
     return found
 
 
-def _dot(tree: Any, scope: Scope) -> Expr:
+def _dot(tree: exp.Expression, scope: Scope) -> Expr:
     return _field(compile_expression(tree.this, scope), tree.expression, scope)
 
 
@@ -133,7 +133,7 @@ def _field(whole: Expr, part: Any, scope: Scope) -> Expr:
     return Expr("field", (whole,), kind.field(found[0]).type, found[0])
 
 
-def _negative(tree: Any, scope: Scope) -> Expr:
+def _negative(tree: exp.Expression, scope: Scope) -> Expr:
     if isinstance(tree.this, exp.Literal) and not tree.this.is_string:
         value = number(tree.this.this)
         if value is not None and (found := constant(negated(value))):
@@ -147,7 +147,7 @@ def _negative(tree: Any, scope: Scope) -> Expr:
 # ---- operators
 
 
-def _operator(name: str, args: Sequence[Expr], tree: Any, scope: Scope) -> Expr:
+def _operator(name: str, args: Sequence[Expr], tree: exp.Expression, scope: Scope) -> Expr:
     return apply(name, OPERATORS[name], args, tree, scope)
 
 
@@ -171,7 +171,7 @@ def _joined(name: str) -> Callable[[Any, Scope], Expr]:
     )
 
 
-def _is(tree: Any, scope: Scope) -> Expr:
+def _is(tree: exp.Expression, scope: Scope) -> Expr:
     if isinstance(tree.expression, exp.Null):
         return _operator("is null", [compile_expression(tree.this, scope)], tree, scope)
     if not isinstance(tree.expression, exp.Boolean):
@@ -180,7 +180,7 @@ def _is(tree: Any, scope: Scope) -> Expr:
     return _operator(name, [condition(tree.this, scope, "IS TRUE")], tree, scope)
 
 
-def _in(tree: Any, scope: Scope) -> Expr:
+def _in(tree: exp.Expression, scope: Scope) -> Expr:
     value = compile_expression(tree.this, scope)
     if query := tree.args.get("query"):
         found = scope.text.query(query.this if isinstance(query, exp.Subquery) else query, scope)
@@ -195,7 +195,7 @@ def _in(tree: Any, scope: Scope) -> Expr:
     return Expr("in", tuple(meet([value, *items], "IN", tree, scope)), BOOL)
 
 
-def _listed(tree: Any, scope: Scope) -> list[Expr]:
+def _listed(tree: exp.Expression, scope: Scope) -> list[Expr]:
     """Return the members that a parameter gives to a list."""
     if not isinstance(tree, exp.Parameter):
         return []
@@ -210,7 +210,7 @@ def _listed(tree: Any, scope: Scope) -> list[Expr]:
     return [one for one in found if one is not None]
 
 
-def _among_query(value: Expr, query: Any, tree: Any, scope: Scope) -> Expr:
+def _among_query(value: Expr, query: Any, tree: exp.Expression, scope: Scope) -> Expr:
     kind = query.outputs[0].expr.kind
     column = Expr("column", (), kind)  # in the place of the query's
     one, other = meet([value, column], "IN", tree, scope)
@@ -220,18 +220,18 @@ def _among_query(value: Expr, query: Any, tree: Any, scope: Scope) -> Expr:
     return Expr("in query", (one,), BOOL, query)
 
 
-def _exists(tree: Any, scope: Scope) -> Expr:
+def _exists(tree: exp.Expression, scope: Scope) -> Expr:
     return Expr("exists", (), BOOL, scope.text.query(tree.this, scope))
 
 
-def _subquery(tree: Any, scope: Scope) -> Expr:
+def _subquery(tree: exp.Expression, scope: Scope) -> Expr:
     found = scope.text.query(tree.this, scope)
     if len(found.outputs) != 1:
         raise scope.text.fail(tree, "a query in the place of a value has one column:")
     return Expr("query", (), found.outputs[0].expr.kind, found)
 
 
-def _between(tree: Any, scope: Scope) -> Expr:
+def _between(tree: exp.Expression, scope: Scope) -> Expr:
     value, low, high = (
         compile_expression(part, scope) for part in (tree.this, tree.args["low"], tree.args["high"])
     )
@@ -245,7 +245,7 @@ def _between(tree: Any, scope: Scope) -> Expr:
     )
 
 
-def _like(tree: Any, scope: Scope) -> Expr:
+def _like(tree: exp.Expression, scope: Scope) -> Expr:
     sides = [compile_expression(side, scope) for side in (tree.this, tree.expression)]
     pattern = sides[1]
     if not is_constant(pattern) or not isinstance(pattern.value, str | None):
@@ -265,7 +265,7 @@ def _ends_escape(pattern: str) -> bool:
     return any(one == "\\" and next(rest, "") not in ("%", "_", "\\") for one in rest)
 
 
-def _case(tree: Any, scope: Scope) -> Expr:
+def _case(tree: exp.Expression, scope: Scope) -> Expr:
     conditions, values = list[Expr](), list[Expr]()
     for branch in tree.args["ifs"]:
         if tree.this is not None:
@@ -281,18 +281,18 @@ def _case(tree: Any, scope: Scope) -> Expr:
     return Expr("case", (*pairs, values[-1]), values[-1].kind)
 
 
-def _cast(tree: Any, scope: Scope) -> Expr:
+def _cast(tree: exp.Expression, scope: Scope) -> Expr:
     return cast(compile_expression(tree.this, scope), target(tree, scope), tree, scope)
 
 
 # ---- functions
 
 
-def _extract(tree: Any, scope: Scope) -> Expr:
+def _extract(tree: exp.Expression, scope: Scope) -> Expr:
     return call(tree.this.name.lower(), [compile_expression(tree.expression, scope)], tree, scope)
 
 
-def _call(tree: Any, scope: Scope) -> Expr:
+def _call(tree: exp.Expression, scope: Scope) -> Expr:
     name = str(tree.this).lower()
     if name == "date_trunc":
         unit = tree.expressions[0] if len(tree.expressions) == 2 else None
@@ -313,7 +313,7 @@ def _call(tree: Any, scope: Scope) -> Expr:
     return call(name, args, tree, scope, distinct=distinct)
 
 
-def _inside(name: str, tree: Any, scope: Scope) -> Scope:
+def _inside(name: str, tree: exp.Expression, scope: Scope) -> Scope:
     if name not in AGGREGATES:
         return scope
     if not scope.aggregates:
@@ -321,7 +321,7 @@ def _inside(name: str, tree: Any, scope: Scope) -> Scope:
     return replace(scope, aggregates=False, windows=False)
 
 
-def _filtered(tree: Any, scope: Scope) -> Expr:
+def _filtered(tree: exp.Expression, scope: Scope) -> Expr:
     found = compile_expression(tree.this, scope)
     if found.op != "aggregate":
         raise scope.text.fail(tree, "FILTER goes behind an aggregate:")
@@ -331,7 +331,7 @@ def _filtered(tree: Any, scope: Scope) -> Expr:
     return replace(found, args=(*found.args, where), value=(name, distinct, True))
 
 
-def _window(tree: Any, scope: Scope) -> Expr:
+def _window(tree: exp.Expression, scope: Scope) -> Expr:
     if not scope.windows:
         raise scope.text.fail(tree, "OVER cannot stand here, only in the columns of a query:")
     inner = replace(scope, aggregates=True, windows=False)

@@ -36,7 +36,7 @@ def number(text: str) -> int | Decimal | None:
         return None
 
 
-def constant(value: Any, place: int = 0) -> Expr | None:
+def constant(value: object, place: int = 0) -> Expr | None:
     """Return a value as a constant, ``None`` if statements have no such values.
 
     Fractions are doubles, as in filters; that they were written exactly is kept, for decimals.
@@ -79,7 +79,7 @@ def negated(value: Any) -> Any:
     return value.copy_negate() if isinstance(value, Decimal) else -value
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return a value of NumPy or pandas as one of Python if that has it: it has no nanoseconds."""
     if hasattr(value, "item") and not isinstance(value, str | bytes):
         return value.item()
@@ -108,7 +108,7 @@ def retyped(expr: Expr, kind: pa.DataType) -> Expr | None:
     return replace(expr, kind=kind, value=value)
 
 
-def _as(value: Any, kind: pa.DataType) -> Any:
+def _as(value: object, kind: pa.DataType) -> Any:
     match family(kind), value:
         case _, bool():
             return value if pt.is_boolean(kind) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -13,6 +13,9 @@ from lancekit._statements.kinds import BIGINT, DOUBLE, common, family
 from lancekit._statements.literals import is_constant, retyped
 from lancekit._statements.scope import Scope
 from lancekit._statements.tree import Expr
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 __all__ = ["meet", "widened"]
 
@@ -26,7 +29,7 @@ def widened(expr: Expr, kind: pa.DataType) -> Expr:
     return Expr("cast", (expr,), kind, place=expr.place)
 
 
-def meet(args: Sequence[Expr], what: str, tree: Any, scope: Scope) -> list[Expr]:
+def meet(args: Sequence[Expr], what: str, tree: exp.Expression, scope: Scope) -> list[Expr]:
     """Bring what stands beside each other to one type.
 
     A constant becomes what stands beside it, if it is such a value: text beside a date, a number

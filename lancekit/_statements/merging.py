@@ -49,7 +49,7 @@ _SHOWN = 10
 _ONE_ROW = "Leave one row for each key: USING (SELECT ...), with GROUP BY or row_number()."
 
 
-def merge(tree: Any, scope: Scope, *, preview: bool) -> Any:
+def merge(tree: exp.Expression, scope: Scope, *, preview: bool) -> Any:
     """Run a MERGE, or preview it.
 
     Raises
@@ -87,7 +87,7 @@ def merge(tree: Any, scope: Scope, *, preview: bool) -> Any:
 
 
 def _matching(
-    tree: Any, target: Seen, source: Seen, scope: Scope
+    tree: exp.Expression, target: Seen, source: Seen, scope: Scope
 ) -> tuple[dict[str, Expr], list[Expr], tuple[Expr, ...]]:
     """Return the keys and what they are equal to, these conditions, and what else has to hold."""
     numbers = target.relation.number, source.relation.number
@@ -145,7 +145,7 @@ class _Clauses:
             check_no_row(one, scope.text)
         return _Clause(side=side, when=clause, values=values, tree=when)
 
-    def _values(self, then: Any, side: _Side, scope: Scope) -> dict[str, Expr] | None:
+    def _values(self, then: object, side: _Side, scope: Scope) -> dict[str, Expr] | None:
         if isinstance(then, exp.Insert) and side == "new":
             return self._inserted(then, scope)
         if isinstance(then, exp.Update) and side != "new":
@@ -198,7 +198,7 @@ class _Clauses:
                 raise scope.text.fail(then, message)
         return found
 
-    def _starred(self, tree: Any) -> dict[str, Expr]:
+    def _starred(self, tree: exp.Expression) -> dict[str, Expr]:
         """Return what ``*`` stands for: the source's columns, which are the target's."""
         names = [column.name for column in self.target.columns]
         found = dict[str, Expr]()
@@ -209,7 +209,7 @@ class _Clauses:
             found[own[0]] = self.source.expr(column, 0)
         return found
 
-    def _value(self, column_tree: Any, tree: Any, scope: Scope) -> tuple[str, Expr]:
+    def _value(self, column_tree: object, tree: exp.Expression, scope: Scope) -> tuple[str, Expr]:
         column = own_column(column_tree, self.target, self.scope)
         value = compile_expression(tree, scope)
         fitted = fitting(value, column, tree, self.scope)
@@ -310,7 +310,7 @@ class _Clause:
     side: _Side
     when: Expr | None
     values: Mapping[str, Expr] | None
-    tree: Any
+    tree: exp.Expression
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ _CLAUSES = "expressions from_ joins where group having distinct order limit offs
 _SETS = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
 
 
-def compile_query(tree: Any, scope: Scope) -> Query:
+def compile_query(tree: exp.Expression, scope: Scope) -> Query:
     """Return what a query means; ``scope`` has what stands around it.
 
     Raises
@@ -60,7 +60,7 @@ def compile_query(tree: Any, scope: Scope) -> Query:
     raise scope.text.fail(tree, f"{type(tree).__name__} is no query of these statements:")
 
 
-def _with(tree: Any, scope: Scope) -> Mapping[str, Any]:
+def _with(tree: exp.Expression, scope: Scope) -> Mapping[str, Any]:
     """Return the common tables that a query sees: trees, which are compiled where they are used."""
     found: dict[str, Any] = dict(scope.common)
     clause = tree.args.get("with_")
@@ -84,7 +84,7 @@ def _everything_of(leaf: Leaf) -> Select:
 # ---- SELECT
 
 
-def _select(tree: Any, scope: Scope) -> Select:
+def _select(tree: exp.Expression, scope: Scope) -> Select:
     text = scope.text
     text.only(tree, *_CLAUSES.split())
     first, joins = _compile_joins(tree, scope)
@@ -129,7 +129,7 @@ def conjuncts(found: Expr) -> tuple[Expr, ...]:
     return tuple(part for arg in found.args for part in conjuncts(arg))
 
 
-def _outputs(tree: Any, scope: Scope) -> Iterator[Output]:
+def _outputs(tree: exp.Expression, scope: Scope) -> Iterator[Output]:
     for one in tree.expressions:
         if isinstance(one, exp.Star):
             scope.text.only(one)
@@ -160,13 +160,15 @@ def _starred(scope: Scope) -> Iterator[tuple[str, Expr]]:
                 yield column.name, seen.expr(column, 0)
 
 
-def _name(tree: Any) -> str:
+def _name(tree: exp.Expression) -> str:
     """Return what a column is called that was given no name."""
     inner = tree.unnest()
     return inner.name if isinstance(inner, exp.Column | exp.Dot) else spelled_tree(tree)[:80]
 
 
-def _group(tree: Any, scope: Scope, outputs: Sequence[Output]) -> tuple[Expr, ...] | None:
+def _group(
+    tree: exp.Expression, scope: Scope, outputs: Sequence[Output]
+) -> tuple[Expr, ...] | None:
     clause = tree.args.get("group")
     if clause is None:
         return None
@@ -182,7 +184,7 @@ def _group(tree: Any, scope: Scope, outputs: Sequence[Output]) -> tuple[Expr, ..
     return tuple(found)
 
 
-def _ordinal(tree: Any, outputs: Sequence[Output], scope: Scope) -> int | None:
+def _ordinal(tree: exp.Expression, outputs: Sequence[Output], scope: Scope) -> int | None:
     """Return the output that a number stands for, or ``None``."""
     if not isinstance(tree, exp.Literal) or tree.is_string:
         return None
@@ -192,7 +194,7 @@ def _ordinal(tree: Any, outputs: Sequence[Output], scope: Scope) -> int | None:
     return at - 1
 
 
-def _order(tree: Any, scope: Scope, outputs: Sequence[Output]) -> Iterator[Sort]:
+def _order(tree: exp.Expression, scope: Scope, outputs: Sequence[Output]) -> Iterator[Sort]:
     clause = tree.args.get("order")
     names = [output.name for output in outputs]
     for one in clause.expressions if clause is not None else ():
@@ -209,7 +211,9 @@ def _order(tree: Any, scope: Scope, outputs: Sequence[Output]) -> Iterator[Sort]
         yield Sort(by, bool(one.args.get("desc")), bool(one.args.get("nulls_first")))
 
 
-def _distinct(tree: Any, outputs: Sequence[Output], order: Sequence[Sort], scope: Scope) -> bool:
+def _distinct(
+    tree: exp.Expression, outputs: Sequence[Output], order: Sequence[Sort], scope: Scope
+) -> bool:
     clause = tree.args.get("distinct")
     if clause is None:
         return False
@@ -221,7 +225,7 @@ def _distinct(tree: Any, outputs: Sequence[Output], order: Sequence[Sort], scope
     return True
 
 
-def _limit(tree: Any, name: str, scope: Scope) -> int | None:
+def _limit(tree: exp.Expression, name: str, scope: Scope) -> int | None:
     clause = tree.args.get(name)
     if clause is None:
         return None
@@ -239,7 +243,7 @@ def _limit(tree: Any, name: str, scope: Scope) -> int | None:
 # ---- sets
 
 
-def _set_operation(tree: Any, scope: Scope) -> SetOperation:
+def _set_operation(tree: exp.Expression, scope: Scope) -> SetOperation:
     scope.text.only(tree, "this", "expression", "distinct", "order", "limit", "offset", "with_")
     op = _SETS[type(tree)]
     sides = [compile_query(side, scope) for side in (tree.this, tree.expression)]
@@ -306,7 +310,7 @@ _KINDS: Mapping[tuple[str, str], JoinKind] = {
 }
 
 
-def _compile_joins(tree: Any, scope: Scope) -> tuple[Relation | None, tuple[Join, ...]]:
+def _compile_joins(tree: exp.Expression, scope: Scope) -> tuple[Relation | None, tuple[Join, ...]]:
     """Return the first relation of a query and those that join it; ``scope`` gets their names."""
     source = tree.args.get("from_")
     if source is None:
@@ -317,7 +321,7 @@ def _compile_joins(tree: Any, scope: Scope) -> tuple[Relation | None, tuple[Join
     return first.relation, tuple(_join(one, scope) for one in tree.args.get("joins") or ())
 
 
-def relation_of(tree: Any, scope: Scope) -> Seen:
+def relation_of(tree: exp.Expression, scope: Scope) -> Seen:
     """Return a table, a query in parentheses or VALUES, as a query sees it."""
     alias = tree.args.get("alias")
     names = [one.name for one in (alias.args.get("columns") or ())] if alias is not None else []
@@ -346,7 +350,9 @@ def relation_of(tree: Any, scope: Scope) -> Seen:
     raise scope.text.fail(tree, f"{type(tree).__name__} is no table of these statements:")
 
 
-def _derived(number: int, query: Query, names: Sequence[str], tree: Any, scope: Scope) -> Seen:
+def _derived(
+    number: int, query: Query, names: Sequence[str], tree: exp.Expression, scope: Scope
+) -> Seen:
     outputs = query.outputs
     if names and len(names) != len(outputs):
         raise scope.text.fail(tree, f"{len(names)} names for {len(outputs)} columns:")
@@ -359,7 +365,7 @@ def _derived(number: int, query: Query, names: Sequence[str], tree: Any, scope: 
     return Seen(tree.alias_or_name, Derived(number=number, query=query), columns)
 
 
-def _join(tree: Any, scope: Scope) -> Join:
+def _join(tree: exp.Expression, scope: Scope) -> Join:
     scope.text.only(tree, "this", "side", "kind", "on", "using")
     kind = _KINDS.get((tree.side, tree.kind))
     if kind is None:

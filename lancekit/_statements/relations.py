@@ -31,7 +31,7 @@ _NO_DATASET = "Rows become one by lk.write_dataset(rows, place)."
 _HINT = "Write a number, a tag in quotes, or TIMESTAMP AS OF '2026-03-01 12:00:00+00:00'."
 
 
-def table_of(tree: Any, scope: Scope) -> Table:
+def table_of(tree: exp.Expression, scope: Scope) -> Table:
     """Return the table that a FROM names, at its branch and version.
 
     Raises
@@ -75,7 +75,7 @@ def _read_set(source: LanceDataset, scope: Scope) -> ReadSet:
     return known[place]
 
 
-def handle_of(tree: Any, scope: Scope) -> LanceDataset:
+def handle_of(tree: exp.Expression, scope: Scope) -> LanceDataset:
     """Return the handle of a dataset that a statement is to change: a variable's own moves.
 
     Raises
@@ -91,7 +91,7 @@ def handle_of(tree: Any, scope: Scope) -> LanceDataset:
     return source if branch is None else source.checkout_version((branch, None))
 
 
-def version_of(source: LanceDataset, tree: Any, scope: Scope) -> LanceDataset:
+def version_of(source: LanceDataset, tree: exp.Expression, scope: Scope) -> LanceDataset:
     """Return a handle at the branch and the version that stand behind a table's name."""
     branch, version = branch_of(tree), tree.args.get("version")
     if branch is not None:
@@ -108,7 +108,7 @@ def version_of(source: LanceDataset, tree: Any, scope: Scope) -> LanceDataset:
     raise scope.text.fail(version, "VERSION AS OF takes a version or a tag:", _HINT)
 
 
-def _plain(tree: Any, scope: Scope) -> Any:
+def _plain(tree: exp.Expression, scope: Scope) -> Any:
     if isinstance(tree, exp.Parameter):
         return parameter(tree, scope)
     if isinstance(tree, exp.Literal):
@@ -116,7 +116,7 @@ def _plain(tree: Any, scope: Scope) -> Any:
     raise scope.text.fail(tree, "this is no version:", _HINT)
 
 
-def _source(tree: Any, scope: Scope) -> Any:
+def _source(tree: exp.Expression, scope: Scope) -> Any:
     names = scope.text.names
     if is_path(tree):
         return dataset(tree.name)
@@ -135,7 +135,7 @@ def _source(tree: Any, scope: Scope) -> Any:
     return found if not _is_place(found) else dataset(found)
 
 
-def _is_place(value: Any) -> bool:
+def _is_place(value: object) -> bool:
     return isinstance(value, str) or hasattr(value, "__fspath__")
 
 
@@ -149,7 +149,7 @@ def _array(values: Sequence[Expr]) -> pa.Array:
 
 
 def rows_of(
-    tree: Any, scope: Scope, names: Sequence[str] = (), kinds: Sequence[pa.DataType] = ()
+    tree: exp.Expression, scope: Scope, names: Sequence[str] = (), kinds: Sequence[pa.DataType] = ()
 ) -> Table:
     """Return the rows of VALUES, which are constants, as a table; of some types, if they fit them.
 

@@ -58,7 +58,7 @@ def parts_of(written: Written) -> tuple[Part, ...]:
     )
 
 
-def _nothing(frame: Any) -> pa.Table:
+def _nothing(frame: object) -> pa.Table:
     raise AssertionError(frame)  # there is none here
 
 
@@ -126,7 +126,7 @@ class SqlResult(Displayed):
             else max(self._first.values(), key=lambda rows: rows.num_rows, default=None)
         )
 
-    def to_pandas(self, **kwargs: Any) -> pd.DataFrame:
+    def to_pandas(self, **kwargs: object) -> pd.DataFrame:
         """Return the rows as a pandas DataFrame; ``kwargs`` as in `pyarrow.Table.to_pandas`."""
         return exact_frame(self.to_table(), kwargs)
 
@@ -142,7 +142,7 @@ class SqlResult(Displayed):
     def __len__(self) -> int:
         return self.to_table().num_rows
 
-    def _rows(self, frame: Any) -> pa.Table:
+    def _rows(self, frame: object) -> pa.Table:
         rows: pa.Table = self._collect(frame).rename_columns(self.schema.names)
         return ak.cast(rows, self.schema)
 

@@ -19,10 +19,10 @@ def sql(
     text: str,
     /,
     *,
-    params: Mapping[str, Any] | None = None,
+    params: Mapping[str, object] | None = None,
     preview: bool = False,
     include_mem_wal: bool | list[str] = False,
-    **frames: Any,
+    **frames: object,
 ) -> Any:
     """Run SQL statements over datasets, frames and paths; return what the last one gives.
 

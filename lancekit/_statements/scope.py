@@ -18,6 +18,8 @@ from lancekit._statements.tree import Expr, Leaf, Query, Relation
 from lancekit.errors import PredicateError
 
 if TYPE_CHECKING:
+    from sqlglot import exp
+
     from lancekit._operations.mem_wal.reader.sources import ReadSet
 
 __all__ = [
@@ -83,7 +85,9 @@ class Text:
             return self.with_shards
         return name.lower() in self.with_shards
 
-    def fail(self, place: Any, message: str, hint: str = "", **context: Any) -> PredicateError:
+    def fail(
+        self, place: object, message: str, hint: str = "", **context: object
+    ) -> PredicateError:
         """Return the error of a piece of the text, given by its tree, expression or place."""
         if isinstance(place, Expr):
             place = place.place
@@ -91,7 +95,7 @@ class Text:
             place = start_of(place)
         return failure(self.sql, message, place, hint, **context)
 
-    def only(self, tree: Any, *looked_at: str) -> None:
+    def only(self, tree: exp.Expression, *looked_at: str) -> None:
         """Refuse what stands in a tree and nobody looks at: it must not be dropped in silence."""
         for name, value in tree.args.items():
             if value and name not in looked_at:
@@ -154,7 +158,7 @@ class Scope:
     aggregates: bool = False
     windows: bool = False
 
-    def column(self, tree: Any) -> tuple[Expr, list[Any]]:
+    def column(self, tree: exp.Expression) -> tuple[Expr, list[Any]]:
         """Return the column that a name means, and the parts of the name behind it."""
         parts = list(tree.parts)
         scope: Scope | None = self
@@ -164,7 +168,7 @@ class Scope:
             scope = scope.parent
         raise self._unknown(parts)
 
-    def _own(self, tree: Any, parts: Sequence[Any]) -> tuple[Expr, list[Any]] | None:
+    def _own(self, tree: exp.Expression, parts: Sequence[Any]) -> tuple[Expr, list[Any]] | None:
         place = start_of(tree)
         first = parts[0].name
         if len(parts) > 1:
@@ -219,7 +223,9 @@ class Scope:
         what = "there is no table or column" if len(parts) > 1 else "there is no column"
         return self._missing(parts[0], parts[0].name, names, what)
 
-    def _missing(self, tree: Any, name: str, names: Sequence[str], what: str) -> PredicateError:
+    def _missing(
+        self, tree: exp.Expression, name: str, names: Sequence[str], what: str
+    ) -> PredicateError:
         close = matching(name, names) or difflib.get_close_matches(name, names, 3, 0.6)
         hint = f"Did you mean {' or '.join(f'`{one}`' for one in dict.fromkeys(close))}?"
         return self.text.fail(tree, f"{what} {name!r}:", hint if close else "", column=name)
@@ -231,12 +237,12 @@ class Scope:
 _START = "first"
 
 
-def start_of(tree: Any) -> int:
+def start_of(tree: exp.Expression) -> int:
     """Return the offset in the text of an expression's first piece, 0 if it is not known."""
     return int(tree.meta.get(_START, 0))
 
 
-def mark_starts(tree: Any, begin: int) -> None:
+def mark_starts(tree: exp.Expression, begin: int) -> None:
     """Note of each piece of a tree where it begins, in one pass: pieces may lie very deep."""
     for node in reversed(list(tree.walk())):
         known = [

@@ -30,7 +30,7 @@ _STATEMENTS: Mapping[type, str] = {
 }
 
 
-def check_preview(trees: Sequence[Any], sql: str) -> None:
+def check_preview(trees: Sequence[object], sql: str) -> None:
     """Refuse to preview a change behind another, which would be there by then.
 
     Raises
@@ -48,7 +48,7 @@ def check_preview(trees: Sequence[Any], sql: str) -> None:
 
 
 def run_statement(
-    tree: Any,
+    tree: exp.Expression,
     sql: str,
     names: Names,
     *,

@@ -20,7 +20,7 @@ __all__ = ["alter", "history", "optimize", "restore"]
 Done = tuple[str, tuple[Any, ...]]
 
 
-def alter(tree: Any, scope: Scope, *, preview: bool) -> Any:
+def alter(tree: exp.Expression, scope: Scope, *, preview: bool) -> Any:
     """Add, drop, rename or change columns, which gives the new version, or explain that."""
     scope.text.only(tree, "this", "kind", "actions")
     handle, seen = target_of(tree.this, scope)
@@ -79,7 +79,7 @@ def _altered(actions: list[Any], seen: Seen, scope: Scope) -> Done:
     return "alter_columns", (change,)
 
 
-def _path(tree: Any, seen: Seen, scope: Scope) -> str:
+def _path(tree: exp.Expression, seen: Seen, scope: Scope) -> str:
     return show_path([own_column(tree, seen, scope).name])
 
 
@@ -92,7 +92,7 @@ _ACTIONS: Mapping[type, Callable[[list[Any], Seen, Scope], Done]] = {
 }
 
 
-def restore(tree: Any, scope: Scope, *, preview: bool) -> Any:
+def restore(tree: exp.Expression, scope: Scope, *, preview: bool) -> Any:
     """Make an older version the newest one, which gives that, or explain it."""
     table = tree.this
     version = table.args.get("version")
@@ -109,7 +109,7 @@ def restore(tree: Any, scope: Scope, *, preview: bool) -> Any:
     return handle.get_version()
 
 
-def _at(handle: LanceDataset, table: Any, scope: Scope) -> LanceDataset:
+def _at(handle: LanceDataset, table: object, scope: Scope) -> LanceDataset:
     pinned = version_of(handle, table, scope)
     if pinned.branch != handle.branch:
         raise scope.text.fail(
@@ -118,7 +118,7 @@ def _at(handle: LanceDataset, table: Any, scope: Scope) -> LanceDataset:
     return handle.checkout_version(pinned.version)
 
 
-def optimize(tree: Any, scope: Scope, *, preview: bool) -> Any:
+def optimize(tree: exp.Expression, scope: Scope, *, preview: bool) -> Any:
     """Put small fragments together and rows into their indices, or explain the former."""
     handle = handle_of(tree.this, scope)
     if preview:
@@ -128,7 +128,7 @@ def optimize(tree: Any, scope: Scope, *, preview: bool) -> Any:
     return found
 
 
-def history(tree: Any, scope: Scope, *, preview: bool) -> Any:
+def history(tree: exp.Expression, scope: Scope, *, preview: bool) -> Any:
     """Return the versions of a dataset, or of a branch of it."""
     del preview  # nothing changes
     scope.text.only(tree, "this", "style")

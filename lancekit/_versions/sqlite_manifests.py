@@ -86,7 +86,7 @@ class SqliteManifestStore:
         """Forget all versions of a dataset that was removed."""
         self._run("DELETE FROM manifests WHERE base_uri = ?", base_uri)
 
-    def _run(self, statement: str, *arguments: Any) -> list[Any]:
+    def _run(self, statement: str, *arguments: object) -> list[Any]:
         import sqlite3  # few need it: `import lancekit` does not load it
 
         path = os.fspath(self.path)

@@ -119,7 +119,7 @@ def excluded(sentence: str, **facts: Any) -> Verdict:
     return Verdict(Outcome.INCOMPATIBLE, Evidence(sentence=sentence, **facts))
 
 
-def listed(items: Iterable[Any]) -> str:
+def listed(items: Iterable[object]) -> str:
     """Return the first few items, separated by commas."""
     items = list(items)
     return ", ".join(map(str, items[:_SHOWN])) + (", ..." if len(items) > _SHOWN else "")

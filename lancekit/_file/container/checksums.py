@@ -56,7 +56,7 @@ class ChecksumWriter:
     _pages: dict[int, list[str]] = field(default_factory=dict)
     _regions: list[tuple[int, int, str]] = field(default_factory=list)
 
-    def add_page(self, field_id: int, buffers: Iterable[Any]) -> None:
+    def add_page(self, field_id: int, buffers: Iterable[object]) -> None:
         """Note the next page of the column that a field owns."""
         self._pages.setdefault(field_id, []).append(_of_buffers(buffers))
 
@@ -121,7 +121,7 @@ class Checksums:
         pages, regions = (tuple(map(tuple, found[name])) for name in ("pages", "regions"))
         return cls(tuple(found["columns"]), pages, regions, _pages_seen=set() if once else None)
 
-    def check_column(self, column: int, metadata: Any) -> None:
+    def check_column(self, column: int, metadata: object) -> None:
         """Raise ``Damaged`` if a column's serialised metadata are not what was written."""
         if self.columns[column] != _of_buffers([metadata]):
             raise Damaged("the column's metadata do not fit their checksum")

@@ -168,7 +168,7 @@ def _in_bytes(lengths: Ints) -> tuple[Ints, Bytes]:
     return stops, stored
 
 
-def _two(buffers: Sequence[Any]) -> Sequence[Any]:
+def _two(buffers: Sequence[object]) -> Sequence[Any]:
     require(len(buffers) == 2, f"a chunk has {len(buffers)} value buffers, not 2")
     return buffers
 

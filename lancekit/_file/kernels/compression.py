@@ -39,7 +39,7 @@ _STEP = 1 << 20
 _WHAT = "compressed bytes"
 
 
-def decompress(scheme: str, data: Any, most: int | None = None) -> Bytes:
+def decompress(scheme: str, data: object, most: int | None = None) -> Bytes:
     """Return the bytes of one unit compressed with ``lz4`` or ``zstd``, or not at all.
 
     With ``most`` they are known to be no more than that; else no more than the page may take.

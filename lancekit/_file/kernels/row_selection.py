@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ __all__ = ["Rows", "grouped", "parse_rows", "split"]
 Rows = range | Ints
 
 
-def parse_rows(rows: Any, num_rows: int) -> Rows:
+def parse_rows(rows: object, num_rows: int) -> Rows:
     """Check a caller's rows against the file.
 
     Raises

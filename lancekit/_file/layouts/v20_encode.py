@@ -70,7 +70,7 @@ def _any(array: pa.Array, buffers: list[Any], most: int) -> pb.ArrayEncoding:
     return _few_strings(array, buffers, most) or _strings(array, buffers)
 
 
-def _flat(bits_per_value: int, data: Any, buffers: list[Any]) -> pb.ArrayEncoding:
+def _flat(bits_per_value: int, data: object, buffers: list[Any]) -> pb.ArrayEncoding:
     buffers.append(data)
     place = pb.Buffer(buffer_index=len(buffers) - 1)
     return pb.ArrayEncoding(flat=pb.Flat(bits_per_value=bits_per_value, buffer=place))

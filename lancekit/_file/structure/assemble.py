@@ -148,7 +148,7 @@ def shape_of(lists: pa.Array) -> tuple[Any, pa.Array]:
 
 
 def lists_over(
-    kind: pa.DataType, lengths: Ints, null: Any, items: list[pa.Array]
+    kind: pa.DataType, lengths: Ints, null: object, items: list[pa.Array]
 ) -> list[pa.Array]:
     """Return lists of ``kind`` over items that come in chunks.
 
@@ -169,7 +169,7 @@ def lists_over(
 
 
 def texts_over(
-    kind: pa.DataType, lengths: Ints, null: Any, content: list[pa.Array]
+    kind: pa.DataType, lengths: Ints, null: object, content: list[pa.Array]
 ) -> list[pa.Array]:
     """Return strings of ``kind`` over bytes that come in chunks, cut as lists are."""
     large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)

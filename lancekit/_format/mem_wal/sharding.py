@@ -200,7 +200,7 @@ def _source(rows: pa.RecordBatch | pa.Table, field: ShardingField, schema: Lance
     return ak.combine_chunks(column) if isinstance(column, pa.ChunkedArray) else column
 
 
-def shard_id(spec: ShardingSpec, values: Mapping[str, Any]) -> uuid.UUID:
+def shard_id(spec: ShardingSpec, values: Mapping[str, object]) -> uuid.UUID:
     """Return the id of the shard whose rows have these values, by the ids of the spec's fields.
 
     Whoever asks for the shard of a value gets the same one, without that anybody keeps a list.

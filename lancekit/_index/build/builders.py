@@ -42,7 +42,7 @@ from lancekit.errors import InvalidArgumentError
 __all__ = ["Builder", "builder_of", "parsed_parameters"]
 
 
-def _count(name: str, value: Any) -> int:
+def _count(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 1 << 32:
         raise InvalidArgumentError(
             f"{name} is {shown(value)}.", hint="Pass a whole number of rows, 1 or more."
@@ -50,7 +50,7 @@ def _count(name: str, value: Any) -> int:
     return value
 
 
-def _probability(name: str, value: Any) -> float:
+def _probability(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
         raise InvalidArgumentError(
             f"{name} is {shown(value)}.", hint="Pass a number between 0 and 1, such as 0.01."
@@ -58,7 +58,7 @@ def _probability(name: str, value: Any) -> float:
     return float(value)
 
 
-def _as_it_is(_name: str, value: Any) -> Any:
+def _as_it_is(_name: str, value: object) -> Any:
     return value
 
 
@@ -107,7 +107,7 @@ class Builder:
     beside: Callable[[Any, Sequence[OpenSegment]], Content] | None = None
     bare: Callable[[OpenSegment], Content] | None = None
 
-    def made(self, column: IndexedColumn, parameters: Mapping[str, Any]) -> Content:
+    def made(self, column: IndexedColumn, parameters: Mapping[str, object]) -> Content:
         """Build what a segment holds, with checked parameters."""
         return self.build(
             column, **{self.parameters[name][0]: value for name, value in parameters.items()}
@@ -178,7 +178,7 @@ def builder_of(kind: IndexKind) -> Builder:
     return _BUILDERS[kind.name]
 
 
-def parsed_parameters(kind: IndexKind, given: Mapping[str, Any]) -> dict[str, Any]:
+def parsed_parameters(kind: IndexKind, given: Mapping[str, object]) -> dict[str, Any]:
     """Check the parameters of an index that is to be made.
 
     Raises

@@ -121,7 +121,7 @@ def checked_settings(given: Mapping[str, Any]) -> AnalyzerSettings:
     return settings
 
 
-def _is_words(value: Any) -> bool:
+def _is_words(value: object) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(word, str) for word in value)
 
 

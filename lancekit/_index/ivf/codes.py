@@ -319,7 +319,7 @@ def product_codes(metric: str, words: Vectors) -> Codes:
     return _products_of(metric, settings, words.astype(np.float32), stored)
 
 
-def _whole(metric: str, settings: Mapping[str, Any], _buffer: object, _where: str) -> Codes:
+def _whole(metric: str, settings: Mapping[str, object], _buffer: object, _where: str) -> Codes:
     return _Whole(metric, settings)
 
 
@@ -344,13 +344,13 @@ def _products(
 
 
 def _products_of(
-    metric: str, settings: Mapping[str, Any], words: Vectors, codebook: bytes
+    metric: str, settings: Mapping[str, object], words: Vectors, codebook: bytes
 ) -> _Products:
     lengths = np.einsum("pwd,pwd->pw", words, words)
     return _Products(metric, settings, words, lengths, codebook)
 
 
-def _check_bits(bits: Any, known: tuple[int, ...], where: str) -> None:
+def _check_bits(bits: object, known: tuple[int, ...], where: str) -> None:
     if bits not in known:
         raise UnsupportedFeatureError(f"{where}: codes of {bits} bits are not read.")
 

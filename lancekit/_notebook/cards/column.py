@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from lancekit._api.column import ColumnSummary, DatasetColumn
 from lancekit._notebook.cards.common import NAMES, facts, first_of, table
@@ -135,7 +134,7 @@ def _rows(found: ColumnSummary) -> Column:
     return Column("rows" if found.exact else "rows read", numeric=True)
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else cell(value)
 
 

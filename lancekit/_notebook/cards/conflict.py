@@ -55,7 +55,7 @@ def _ahead(error: CommitConflictError) -> str:
     return "can be done again on the newest version" if error.retryable else "cannot land as it is"
 
 
-def _based_on(context: Mapping[str, Any]) -> str:
+def _based_on(context: Mapping[str, object]) -> str:
     version = context.get("read_version")
     return "" if version is None else f"based on version {version}"
 

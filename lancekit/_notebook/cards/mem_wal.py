@@ -261,7 +261,7 @@ def _moved(row: Mapping[str, Any], key: Sequence[str]) -> Row:
     )
 
 
-def _key_of(row: Mapping[str, Any], key: Sequence[str]) -> str:
+def _key_of(row: Mapping[str, object], key: Sequence[str]) -> str:
     values = clean(cut(literals({name: row[name] for name in key}), _VALUES))
     return f"{values}, deleted" if row[TOMBSTONE] else values
 

@@ -71,7 +71,7 @@ def _rows(number: int, what: str, how: str) -> str:
     return f"{plural(number, what)} {how}" if number else ""
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return clean(cut(str(value) if not isinstance(value, str) else repr(value), _VALUE))
 
 
@@ -101,7 +101,7 @@ def _changed(plan: MergePlan) -> tuple[Table, ...]:
     )
 
 
-def _changed_row(key: tuple[Any, ...], cells: Sequence[CellChange | None]) -> Row:
+def _changed_row(key: tuple[object, ...], cells: Sequence[CellChange | None]) -> Row:
     texts = ["" if cell is None else f"{_text(cell.old)} → {_text(cell.new)}" for cell in cells]
     marked = (len(key) + at for at, cell in enumerate(cells) if cell is not None)
     return Row((*map(_text, key), *texts), marked=frozenset(marked))

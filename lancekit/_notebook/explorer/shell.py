@@ -170,7 +170,7 @@ class Shell:
         layout = w.Layout(width="auto", max_width="100%")
         return kind(description=name, tooltip=about, layout=layout, style=_STYLE, **how)
 
-    def _text(self, name: str, about: str, kind: Any = w.Text) -> Any:
+    def _text(self, name: str, about: str, kind: object = w.Text) -> Any:
         made = self._made(kind, name, about)
         # what does not fit would be cut without a sign
         made.continuous_update, made.placeholder = False, about.rpartition("such as ")[2]

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from lancekit._notebook.pictures.columns import columns_picture
 from lancekit._notebook.pictures.fragments import fragments_picture
@@ -30,6 +29,6 @@ PICTURES: Mapping[str, Callable[..., Picture]] = {
 }
 
 
-def draw(kind: str, subject: Any, **how: Any) -> Picture:
+def draw(kind: str, subject: object, **how: object) -> Picture:
     """Return the picture of a kind."""
     return PICTURES[kind](subject, **how)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import sqrt
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ from lancekit._notebook.pictures.style import columns as in_columns
 from lancekit._notebook.render.words import cell, clean, count, cut, listing, plural, share
 from lancekit._picture import Picture
 from lancekit._pipeline.diff.statistics import as_numbers, even_edges, has_ranges
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["columns_picture", "compare", "kolmogorov_smirnov", "stability_index"]
 
@@ -62,7 +65,7 @@ def columns_picture(
     columns: Sequence[str] | None = None,
     sample: int | None = None,
     measure: str = "psi",
-    ax: Any = None,
+    ax: Axes | None = None,
 ) -> Picture:
     """Return how the values of columns are distributed in two versions."""
     pairs, unread = _pairs(old, new, columns)
@@ -162,7 +165,7 @@ def _read(handle: LanceDataset, names: Sequence[str], most: int | None) -> _Side
 # ---- drawing
 
 
-def _draw(axes: Any, one: _Compared, canvas: Canvas, about: str) -> None:
+def _draw(axes: Axes, one: _Compared, canvas: Canvas, about: str) -> None:
     colours = canvas.colours
     if one.edges is None:
         _draw_values(axes, one, canvas)
@@ -177,7 +180,7 @@ def _draw(axes: Any, one: _Compared, canvas: Canvas, about: str) -> None:
         axes.set_yticks([])
         axes.set_xticks(ends, [_value(value, one.kind) for value in ends])
         for text, side in zip(axes.get_xticklabels(), ("left", "right"), strict=True):
-            text.set_ha(side)
+            text.set(ha=side)
     mark = "▲ drift" if one.drifted else "same"
     axes.set_title(
         f"{cut(clean(one.name), _NAME)}\n{one.measure.upper()} {about}{one.value:.2f} {mark}",
@@ -187,7 +190,7 @@ def _draw(axes: Any, one: _Compared, canvas: Canvas, about: str) -> None:
     )  # fmt: skip
 
 
-def _draw_values(axes: Any, one: _Compared, canvas: Canvas) -> None:
+def _draw_values(axes: Axes, one: _Compared, canvas: Canvas) -> None:
     """Draw a pair of bars for each value, the old side's above."""
     blue, red = canvas.colours.series[:2]
     old, new = (

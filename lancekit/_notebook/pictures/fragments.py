@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,9 @@ from lancekit._operations.maintenance.compact_plan import CompactionOptions, pla
 from lancekit._picture import Picture
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import LancekitError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["fragments_picture"]
 
@@ -68,7 +71,7 @@ class _Map:
         return len(self.rows)
 
 
-def fragments_picture(ds: LanceDataset, *, ax: Any = None) -> Picture:
+def fragments_picture(ds: LanceDataset, *, ax: Axes | None = None) -> Picture:
     """Return the map of the fragments of a handle's version; only its manifest is read."""
     snapshot = ds._snapshot
     found = _map(snapshot)
@@ -212,7 +215,7 @@ def _mean(values: Numbers | Shares, edges: Numbers) -> Shares:
     return np.asarray(np.add.reduceat(values.astype(np.float64), edges[:-1]) / np.diff(edges))
 
 
-def _draw_rows(axes: Any, found: _Map, edges: Numbers, canvas: Canvas) -> None:
+def _draw_rows(axes: Axes, found: _Map, edges: Numbers, canvas: Canvas) -> None:
     live, gone = _mean(found.rows, edges), _mean(found.deleted, edges)
     gap = 0.12 if len(edges) <= _BINS // 2 else 0.0
     wide = [(float(x), float(w)) for x, w in zip(edges, np.diff(edges), strict=False)]
@@ -238,7 +241,7 @@ def _draw_rows(axes: Any, found: _Map, edges: Numbers, canvas: Canvas) -> None:
     label(axes, "rows (hatched: deleted)" if found.deleted.any() else "rows", canvas.colours)
 
 
-def _draw_bytes(axes: Any, found: _Map, edges: Numbers, canvas: Canvas) -> None:
+def _draw_bytes(axes: Axes, found: _Map, edges: Numbers, canvas: Canvas) -> None:
     y = _mean(found.bytes, edges)
     axes.stairs(y, edges, fill=True, color=canvas.colours.series[5], linewidth=0)
     top = float(y.max(initial=0))
@@ -249,7 +252,7 @@ def _draw_bytes(axes: Any, found: _Map, edges: Numbers, canvas: Canvas) -> None:
     label(axes, "bytes of data files", canvas.colours)
 
 
-def _draw_strips(axes: Any, found: _Map, edges: Numbers, canvas: Canvas) -> None:
+def _draw_strips(axes: Axes, found: _Map, edges: Numbers, canvas: Canvas) -> None:
     strips = [
         *((found.compaction, (2, 3, 1)),),
         *((strip, (0,)) for strip in found.cover),

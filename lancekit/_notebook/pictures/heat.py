@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from lancekit._notebook.pictures.style import (
 from lancekit._notebook.render.words import clean, count, cut, listing, plural
 from lancekit._picture import Picture
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 __all__ = ["diff_picture"]
 
 #: columns that have a bar of their own, those that changed most; cells of the strip
@@ -31,7 +34,7 @@ _BARS, _CELLS, _NAME = 12, 100, 24
 _STEPS = 5
 
 
-def diff_picture(diff: DatasetDiff, *, ax: Any = None) -> Picture:
+def diff_picture(diff: DatasetDiff, *, ax: Axes | None = None) -> Picture:
     """Return how many rows and which columns changed; the rows are compared for it."""
     counts, cells = diff.counts, diff.columns
     rows = {
@@ -60,7 +63,7 @@ def diff_picture(diff: DatasetDiff, *, ax: Any = None) -> Picture:
     )  # fmt: skip
 
 
-def _draw_rows(axes: Any, rows: Mapping[str, int], canvas: Canvas) -> None:
+def _draw_rows(axes: Axes, rows: Mapping[str, int], canvas: Canvas) -> None:
     for y, (number, colour) in enumerate(zip(rows.values(), (2, 1, 0), strict=True)):
         boxes(
             axes, [(0, y - 0.36, float(number), 0.72)], facecolor=canvas.colours.series[colour],
@@ -76,7 +79,7 @@ def _sign(name: str) -> str:
     return {"inserted": "+ inserted", "deleted": "\u2212 deleted", "updated": "~ updated"}[name]
 
 
-def _draw_strip(axes: Any, cells: Sequence[int], updated: int, canvas: Canvas) -> None:
+def _draw_strip(axes: Axes, cells: Sequence[int], updated: int, canvas: Canvas) -> None:
     """Draw all columns in their order, the stronger the more of the updated rows changed there."""
     step = max(-(-len(cells) // _CELLS), 1)
     edges = np.append(np.arange(0, len(cells), step), len(cells))
@@ -101,7 +104,7 @@ def _draw_strip(axes: Any, cells: Sequence[int], updated: int, canvas: Canvas) -
     label(axes, words, canvas.colours)
 
 
-def _draw_bars(axes: Any, most: Sequence[str], changed: Mapping[str, int], canvas: Canvas) -> None:
+def _draw_bars(axes: Axes, most: Sequence[str], changed: Mapping[str, int], canvas: Canvas) -> None:
     boxes(
         axes,
         ((0.0, y - 0.36, float(changed[name]), 0.72) for y, name in enumerate(most)),
@@ -112,7 +115,7 @@ def _draw_bars(axes: Any, most: Sequence[str], changed: Mapping[str, int], canva
     _numbers(axes, [changed[name] for name in most], top, canvas)
 
 
-def _numbers(axes: Any, numbers: Sequence[int], top: int, canvas: Canvas) -> None:
+def _numbers(axes: Axes, numbers: Sequence[int], top: int, canvas: Canvas) -> None:
     for y, number in enumerate(numbers):
         axes.text(
             number + top * 0.012, y, count(number), va="center", fontsize=9.5,

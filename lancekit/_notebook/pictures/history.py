@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lancekit._api.history import Version
 from lancekit._api.lance_dataset import LanceDataset
@@ -30,6 +30,9 @@ from lancekit._notebook.pictures.style import (
 )
 from lancekit._notebook.render.words import clean, count, cut, listing, moment, plural, size
 from lancekit._picture import Picture
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["history_picture"]
 
@@ -59,7 +62,7 @@ def history_picture(
     spread: bool = False,
     over: str = "version",
     show: Sequence[str] = ("rows", "bytes", "operations"),
-    ax: Any = None,
+    ax: Axes | None = None,
 ) -> Picture:
     """Return the newest versions of each line, or versions spread over all of them."""
     lines, left = _lines(ds, limit, spread)
@@ -135,7 +138,7 @@ def _look(at: int, canvas: Canvas) -> dict[str, Any]:
 
 
 def _grown(
-    axes: Any, lines: Sequence[_Line], where: Where, canvas: Canvas, of: Callable[[Version], int]
+    axes: Axes, lines: Sequence[_Line], where: Where, canvas: Canvas, of: Callable[[Version], int]
 ) -> None:
     for at, line in enumerate(lines):
         x, y = [where(v) for v in line.versions], [of(v) for v in line.versions]
@@ -149,18 +152,18 @@ def _grown(
     axes.set_axisbelow(True)
 
 
-def _rows(axes: Any, lines: Sequence[_Line], where: Where, canvas: Canvas) -> None:
+def _rows(axes: Axes, lines: Sequence[_Line], where: Where, canvas: Canvas) -> None:
     _grown(axes, lines, where, canvas, lambda v: v.num_rows)
     _tags(axes, lines, where, canvas)
     count_axis(axes.yaxis)
     label(axes, "rows", canvas.colours)
     if len(lines) > 1:
-        axes.legend(
+        legend = axes.legend(
             loc="lower right", bbox_to_anchor=(1, 1), ncols=_columns(lines), frameon=False,
             fontsize=9, columnspacing=1.2, labelcolor=canvas.colours.text, handlelength=2.6,
             borderpad=0, borderaxespad=0.2,
         )  # fmt: skip
-        for text in axes.get_legend().get_texts():
+        for text in legend.get_texts():
             text.set_parse_math(False)
 
 
@@ -170,7 +173,7 @@ def _columns(lines: Sequence[_Line]) -> int:
     return min(len(lines), max(72 // (longest + 8), 1))
 
 
-def _tags(axes: Any, lines: Sequence[_Line], where: Where, canvas: Canvas) -> None:
+def _tags(axes: Axes, lines: Sequence[_Line], where: Where, canvas: Canvas) -> None:
     tagged = [
         (v, tags) for line in lines for v in line.versions if (tags := line.tags.get(v.version))
     ]
@@ -187,13 +190,13 @@ def _tags(axes: Any, lines: Sequence[_Line], where: Where, canvas: Canvas) -> No
         )
 
 
-def _bytes(axes: Any, lines: Sequence[_Line], where: Where, canvas: Canvas) -> None:
+def _bytes(axes: Axes, lines: Sequence[_Line], where: Where, canvas: Canvas) -> None:
     _grown(axes, lines, where, canvas, lambda v: v.total_bytes)
     bytes_axis(axes.yaxis, max((v.total_bytes for line in lines for v in line.versions), default=0))
     label(axes, "bytes of data files", canvas.colours)
 
 
-def _operations(axes: Any, lines: Sequence[_Line], where: Where, canvas: Canvas) -> None:
+def _operations(axes: Axes, lines: Sequence[_Line], where: Where, canvas: Canvas) -> None:
     words = _words(lines)
     for at, line in enumerate(lines):
         for quiet in (False, True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ from lancekit._notebook.pictures.style import HATCHES, Canvas, boxes, columns, d
 from lancekit._notebook.render.words import clean, count, plural
 from lancekit._picture import Picture
 from lancekit.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["FilterFacts", "facts_of", "key_filters_picture"]
 
@@ -89,7 +92,7 @@ def key_filters_picture(
     *,
     mine: int | str | Transaction | None = None,
     theirs: int | str | Transaction | None = None,
-    ax: Any = None,
+    ax: Axes | None = None,
 ) -> Picture:
     """Return the filters of two commits; by default of the newest that have some."""
     found = [_filter_of(ds, one) for one in (mine, theirs) if one is not None]
@@ -190,7 +193,7 @@ def _below(one: FilterFacts) -> str:
 # ---- drawing
 
 
-def _draw(axes: Any, fill: Shares, colour: str, canvas: Canvas) -> None:
+def _draw(axes: Axes, fill: Shares, colour: str, canvas: Canvas) -> None:
     step = np.searchsorted(np.array(_STEPS), fill, side="left")
     for strength in range(1, len(_STEPS) + 1):
         at = np.flatnonzero(step == strength)
@@ -203,7 +206,7 @@ def _draw(axes: Any, fill: Shares, colour: str, canvas: Canvas) -> None:
     _frame(axes, len(fill), canvas)
 
 
-def _draw_common(axes: Any, found: Sequence[KeyFilter], canvas: Canvas) -> None:
+def _draw_common(axes: Axes, found: Sequence[KeyFilter], canvas: Canvas) -> None:
     bits = [_bits(one) for one in found]
     if len({one.shape for one in bits}) > 1 or not len(bits[0]):
         _frame(axes, 0, canvas)
@@ -237,7 +240,7 @@ def _squares(at: npt.NDArray[np.intp], blocks: int) -> list[tuple[float, float, 
     return [(float(x), float(y), 0.9, 0.9) for y, x in (divmod(int(i), side) for i in at)]
 
 
-def _frame(axes: Any, blocks: int, canvas: Canvas) -> None:
+def _frame(axes: Axes, blocks: int, canvas: Canvas) -> None:
     side = _side(blocks)
     boxes(
         axes, [(-0.5, -0.5, side + 1.0, side + 1.0)],

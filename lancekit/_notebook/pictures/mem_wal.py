@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from lancekit._api.lance_dataset import LanceDataset
 from lancekit._notebook.cards.common import place_of, ref
@@ -20,6 +20,9 @@ from lancekit._notebook.render.words import clean, count, cut, listing, plural
 from lancekit._operations.mem_wal.shards import ShardInfo
 from lancekit._picture import Picture
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 __all__ = ["mem_wal_picture"]
 
 #: shards that have a row, those that lag the most, and generations of each, the newest
@@ -27,7 +30,7 @@ _SHARDS, _GENERATIONS, _ID = 20, 24, 8
 _KEY = "left: filled: merged; hatched: to be merged; outlined: the log"
 
 
-def mem_wal_picture(ds: LanceDataset, *, ax: Any = None) -> Picture:
+def mem_wal_picture(ds: LanceDataset, *, ax: Axes | None = None) -> Picture:
     """Return the shards of a table as they are now; their manifests are read, and no rows."""
     every = ds.mem_wal_shards()
     shards = sorted(every, key=lambda one: (-_lag(one), -one.log_entries, one.shard_id))[:_SHARDS]
@@ -70,7 +73,7 @@ def _name(one: ShardInfo) -> str:
     return f"{cut(clean(one.shard_id), _ID)} · epoch {count(one.epoch)}{sealed}"
 
 
-def _draw_generations(axes: Any, shards: Sequence[ShardInfo], canvas: Canvas) -> None:
+def _draw_generations(axes: Axes, shards: Sequence[ShardInfo], canvas: Canvas) -> None:
     colours = canvas.colours
     low, high = _ends(shards)
     merged, waiting, logs = [], [], []
@@ -97,7 +100,7 @@ def _draw_generations(axes: Any, shards: Sequence[ShardInfo], canvas: Canvas) ->
     count_axis(axes.xaxis, 6)
 
 
-def _draw_lag(axes: Any, shards: Sequence[ShardInfo], canvas: Canvas) -> None:
+def _draw_lag(axes: Axes, shards: Sequence[ShardInfo], canvas: Canvas) -> None:
     lags = [_lag(one) for one in shards]
     boxes(
         axes, ((0.0, y - 0.32, float(lag), 0.64) for y, lag in enumerate(lags)),
@@ -122,7 +125,7 @@ def _ends(shards: Sequence[ShardInfo]) -> tuple[int, int]:
     return max(low, high - _GENERATIONS + 1), max(high, 1)
 
 
-def _rows(axes: Any, names: Sequence[str]) -> None:
+def _rows(axes: Axes, names: Sequence[str]) -> None:
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(max(len(names), 1) - 0.4, -0.6)
 

@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from functools import partial
 from io import StringIO
 from math import log
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lancekit._legible import shown
 from lancekit._notebook.render.html import Markup, element, sheet
 from lancekit._notebook.render.words import count, cut, size
 from lancekit._picture import Picture, without_warnings
 from lancekit.errors import InvalidTypeError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = [
     "DARK",
@@ -165,7 +168,7 @@ def drawn(
     )
 
 
-def several(ax: Any) -> bool:
+def several(ax: Axes) -> bool:
     """Tell whether a user gave more than one axes: a list of them, or an array."""
     return hasattr(ax, "flat") or isinstance(ax, Sequence)
 
@@ -176,12 +179,12 @@ def heading(figure: Any, title: str) -> None:
                     parse_math=False)  # fmt: skip
 
 
-def label(axes: Any, words: str, colours: Colours) -> None:
+def label(axes: Axes, words: str, colours: Colours) -> None:
     """Write above axes what they show: level, so that it is read without turning the head."""
     axes.set_title(words, loc="left", color=colours.quiet, fontsize=10, pad=4, parse_math=False)
 
 
-def _plain(axes: Any, colours: Colours) -> None:
+def _plain(axes: Axes, colours: Colours) -> None:
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.spines["bottom"].set_color(colours.line)
     axes.tick_params(colors=colours.quiet, labelcolor=colours.text, length=0, labelsize=9.5)
@@ -212,7 +215,7 @@ def bytes_axis(axis: Any, top: float, bins: int = 3) -> None:
 Boxes = Iterable[tuple[float, float, float, float]]
 
 
-def boxes(axes: Any, found: Boxes, **look: Any) -> None:
+def boxes(axes: Axes, found: Boxes, **look: object) -> None:
     """Draw many rectangles (left, bottom, width, height) of one look as one path."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
@@ -269,11 +272,11 @@ def _saved(figure: Any, parts: Mapping[str, str]) -> tuple[float, float, str]:
     return float(found[1]), float(found[2]), re.sub(r">\s+<", "><", body.strip())
 
 
-def _themed_svg(figure: Any, title: str, alt: str) -> str:
+def _themed_svg(figure: object, title: str, alt: str) -> str:
     return _framed(title, alt, *_saved(figure, LIGHT.parts()))
 
 
-def _own_svg(figure: Any, title: str, alt: str) -> str:
+def _own_svg(figure: object, title: str, alt: str) -> str:
     """Return the user's figure in the user's colours."""
     return _framed(title, alt, *_saved(figure, {}))
 
@@ -284,7 +287,7 @@ def _framed(title: str, alt: str, width: float, height: float, body: str) -> str
     return picture(title, alt, (round(width * zoom), round(height * zoom)), inside)
 
 
-def _theme_of(axes: Any) -> Colours:
+def _theme_of(axes: Axes) -> Colours:
     """Return the colours that can be read on what is behind axes."""
     from matplotlib.colors import to_rgba
 

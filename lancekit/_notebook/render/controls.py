@@ -197,7 +197,7 @@ def _is_number(kind: pa.DataType) -> bool:
     return pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind)
 
 
-def _value(scalar: Any) -> str:
+def _value(scalar: object) -> str:
     """Return a value as a cell; of what is long, its length and where it begins."""
     if isinstance(scalar, pa.ExtensionScalar):
         scalar = scalar.value
@@ -219,7 +219,7 @@ def markup(html: str = "") -> Any:
     return ipywidgets.HTML(html, layout=ipywidgets.Layout(margin="2px 0", max_width="100%"))
 
 
-def panel(*children: Any) -> Any:
+def panel(*children: object) -> Any:
     """Return widgets below each other, in the looks of cards, with a focus that can be seen."""
     import ipywidgets
 
@@ -351,7 +351,7 @@ class Interactive(Displayed):
         publish(bundle)
         publish(widget)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """Return the card as text and HTML, and the widget beside them if a notebook asks."""
         bundle: dict[str, Any] = dict(super()._repr_mimebundle_(include, exclude))
         if in_kernel() and find_spec("ipywidgets"):

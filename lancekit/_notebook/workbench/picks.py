@@ -39,7 +39,7 @@ class Picks:
         """Pick a side for a column; none, ``""``, leaves it to what counts for all."""
         return replace(self, columns=_with(self.columns, name, side))
 
-    def with_row(self, key: Any, side: str) -> Picks:
+    def with_row(self, key: object, side: str) -> Picks:
         """Pick a side for a row; none, ``""``, leaves it to those of the columns."""
         return replace(self, rows=_with(self.rows, key, side))
 
@@ -51,7 +51,9 @@ class Picks:
         return found or str(self.every)
 
 
-def _with(pairs: tuple[tuple[Any, str], ...], key: Any, side: str) -> tuple[tuple[Any, str], ...]:
+def _with(
+    pairs: tuple[tuple[object, str], ...], key: object, side: str
+) -> tuple[tuple[Any, str], ...]:
     found = dict(pairs)
     found.pop(key, None)
     return (*found.items(), *([(key, side)] if side else []))
@@ -111,7 +113,7 @@ def _spelled(picks: Picks) -> str:
 _WIDTH = 100
 
 
-def spelled(value: Any) -> str:
+def spelled(value: object) -> str:
     """Return a value as Python spells it.
 
     Examples
@@ -131,7 +133,7 @@ def spelled(value: Any) -> str:
     return repr(value)
 
 
-def called(name: str, *arguments: Any, **named: Any) -> str:
+def called(name: str, *arguments: object, **named: object) -> str:
     """Return a call as code."""
     listed = [*map(spelled, arguments), *(f"{key}={spelled(one)}" for key, one in named.items())]
     return f"{name}({', '.join(listed)})"

@@ -28,7 +28,7 @@ def layout(width: str = "340px") -> dict[str, Any]:
     }
 
 
-def picker(label: str, options: Iterable[tuple[str, Any]], choose: Callable[[Any], None]) -> Any:
+def picker(label: str, options: Iterable[tuple[str, object]], choose: Callable[[Any], None]) -> Any:
     """Return a list to pick from; whoever picks has ``choose`` called.
 
     A list has a label that is read aloud, which radio buttons of ipywidgets lack.
@@ -40,7 +40,7 @@ def picker(label: str, options: Iterable[tuple[str, Any]], choose: Callable[[Any
     return made
 
 
-def side_by_side(*widgets: Any) -> Any:
+def side_by_side(*widgets: object) -> Any:
     """Return widgets in a line that wraps."""
     import ipywidgets
 
@@ -81,7 +81,7 @@ class Shell:
         self._buttons = side_by_side(self.apply, self.look, self.undo)
         self.status, self.result, self.code = markup(), markup(), markup()
 
-    def box(self, *parts: Any) -> Any:
+    def box(self, *parts: object) -> Any:
         """Return all of it, below the choices and above what is previewed."""
         choices, *views = parts
         return panel(choices, self.code, self._buttons, self.status, self.result, *views)
@@ -111,14 +111,14 @@ _WORDS = {
 }
 
 
-def _status(state: State[Any], said: str) -> str:
+def _status(state: State[object], said: str) -> str:
     if state.error is not None:
         return f'<div role="alert">{_drawn(state.error)}</div>'
     words = _WORDS.get(state.phase, said)
     return render_note(" ".join(filter(None, [state.notice, words])), role="status")
 
 
-def _drawn(value: Any) -> str:
+def _drawn(value: object) -> str:
     """Return the card of what has one, also of a conflict, and what other errors say."""
     if isinstance(value, Displayed):
         return drawn(card(value, datetime.now(UTC)))

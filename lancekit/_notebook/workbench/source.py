@@ -69,7 +69,7 @@ class Held:
         return self._odd[on]
 
 
-def hold(data: Any, schema: pa.Schema | None, like: pa.Schema) -> Held:
+def hold(data: object, schema: pa.Schema | None, like: pa.Schema) -> Held:
     """Hold rows: those in memory as an Arrow table, others as they are.
 
     Parameters

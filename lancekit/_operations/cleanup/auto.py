@@ -278,7 +278,7 @@ def _clean_after(landed: Snapshot) -> None:
         )
 
 
-def auto_cleanup_config(wanted: Any) -> dict[str, str]:
+def auto_cleanup_config(wanted: object) -> dict[str, str]:
     """Return the table's config for pylance's ``AutoCleanupConfig``.
 
     Parameters

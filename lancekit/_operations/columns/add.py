@@ -121,7 +121,7 @@ def add_columns(snapshot: Snapshot, new: NewColumns) -> Snapshot:
 
 
 def merge_rows(
-    snapshot: Snapshot, data: Any, schema: pa.Schema | None, left_on: str, right_on: str | None
+    snapshot: Snapshot, data: object, schema: pa.Schema | None, left_on: str, right_on: str | None
 ) -> Snapshot:
     """Add the columns of other rows, found by a key.
 
@@ -165,7 +165,7 @@ def rows_like(snapshot: Snapshot, left_on: str, right_on: str) -> pa.Schema:
 
 
 def _join_source(
-    snapshot: Snapshot, data: Any, schema: pa.Schema | None, left_on: str, on: str
+    snapshot: Snapshot, data: object, schema: pa.Schema | None, left_on: str, on: str
 ) -> Source:
     """Return rows where they are to be joined: with a large dataset this is on Spark."""
     like = rows_like(snapshot, left_on, on)
@@ -211,7 +211,7 @@ def plan_addition(current: Snapshot, new: NewColumns) -> Addition:
     return _made(current, new)
 
 
-def is_stream(given: Any) -> bool:
+def is_stream(given: object) -> bool:
     """Return whether it holds rows; a function does not, nor do fields and expressions."""
     fields = isinstance(given, pa.Field | pa.Schema) or (
         isinstance(given, list) and all(isinstance(f, pa.Field) for f in given)

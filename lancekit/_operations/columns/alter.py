@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -235,7 +235,7 @@ class Alteration:
 _KINDS: Mapping[str, type] = {"path": str, "name": str, "nullable": bool, "data_type": pa.DataType}
 
 
-def check_alterations(given: Sequence[Any]) -> tuple[Alteration, ...]:
+def check_alterations(given: Sequence[object]) -> tuple[Alteration, ...]:
     """Return alterations as they were passed: dictionaries.
 
     Raises

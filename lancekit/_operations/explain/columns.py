@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -47,7 +46,7 @@ def explain_add(snapshot: Snapshot, new: NewColumns) -> Explanation:
 
 def explain_join(
     snapshot: Snapshot,
-    data: Any,
+    data: object,
     left_on: str,
     operation: str,
     schema: pa.Schema | None = None,

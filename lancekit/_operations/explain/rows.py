@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
 from lancekit._format.extensions import stored_schema
@@ -71,7 +69,7 @@ def explain_update(plan: UpdatePlan) -> Explanation:
 
 
 def explain_write(
-    snapshot: Snapshot, data: Any, mode: WriteMode, schema: pa.Schema | None = None
+    snapshot: Snapshot, data: object, mode: WriteMode, schema: pa.Schema | None = None
 ) -> Explanation:
     """Explain rows that are appended, or that take the place of all rows."""
     if schema is not None and mode == "append":

@@ -326,7 +326,7 @@ class _Wanted:
 
 def _index_group(
     wanted: _Wanted,
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, object],
     model: Content | None,
     fragment_ids: tuple[int, ...],
 ) -> IndexMetadata:
@@ -371,7 +371,7 @@ class _Groups:
         column: IndexedField,
         kind: IndexKind,
         name: str,
-        parameters: Mapping[str, Any],
+        parameters: Mapping[str, object],
     ) -> tuple[IndexMetadata, ...]:
         """Return segments of all fragments of a version; what is missing is made.
 

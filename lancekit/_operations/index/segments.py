@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -129,7 +128,7 @@ def build_segment(
     kind: IndexKind,
     name: str,
     *,
-    parameters: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, object] | None = None,
     fragment_ids: Collection[int] | None = None,
     uuid: UUID | None = None,
 ) -> IndexMetadata:
@@ -144,7 +143,7 @@ def build_content(
     snapshot: Snapshot,
     column: IndexedField,
     kind: IndexKind,
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, object],
     fragment_ids: Collection[int],
 ) -> Content:
     """Build what a segment of the version that is written holds of some fragments."""

@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 from uuid import UUID
 
 from lancekit._commit.protocol import check_writable
@@ -46,7 +45,7 @@ def stage_part(
     snapshot: Snapshot,
     path: str,
     fragment_ids: Collection[int],
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, object],
     uuid: UUID | None,
 ) -> None:
     """Make a part of a full-text index, of some fragments.
@@ -120,7 +119,7 @@ def make_part(
     fragment_ids: Collection[int],
     *,
     name: str | None = None,
-    parameters: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, object] | None = None,
     uuid: UUID | None = None,
 ) -> IndexMetadata:
     """Index some fragments; nothing refers to the files before `commit_parts`.

@@ -387,7 +387,7 @@ def result_of(
 _ID = "_rowid"
 
 
-def _settled_by(plan: ThreeWay, rows: Any) -> tuple[Settled, Given | None]:
+def _settled_by(plan: ThreeWay, rows: object) -> tuple[Settled, Given | None]:
     """Return what is to be done if rows say what becomes of the conflicts.
 
     A row belongs to the conflict with its key, or its ``_rowid``; a conflict without a row is one

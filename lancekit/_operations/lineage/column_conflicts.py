@@ -49,7 +49,7 @@ def _done(what: str) -> str:
     return what.replace("changed ", "changed in ", 1)
 
 
-def new_side(bases: Sequence[Any], theirs: Any, ours: Any) -> str | None:
+def new_side(bases: Sequence[object], theirs: object, ours: object) -> str | None:
     """Return the side whose value counts: "ours" or "theirs"; ``None`` for a conflict.
 
     A change counts only if it is new with regard to each merge base.
@@ -83,7 +83,9 @@ class Settlement:
         self.conflicts.append(ColumnConflict(column, *said, sides=sides, side=side))
         return side
 
-    def one_of(self, column: str, what: str, bases: Sequence[Any], theirs: Any, ours: Any) -> Any:
+    def one_of(
+        self, column: str, what: str, bases: Sequence[object], theirs: object, ours: object
+    ) -> Any:
         """Return the value that one side changed, or the chosen one of two changed values."""
         side = new_side(bases, theirs, ours)
         if side is None:

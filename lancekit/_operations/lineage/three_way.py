@@ -411,7 +411,7 @@ def _check_keys(plan: ThreeWay) -> None:
         raise _twice(plan, key, came[twice][0])
 
 
-def _twice(plan: ThreeWay, key: Sequence[ColumnPair], row: Any) -> MergeConflictError:
+def _twice(plan: ThreeWay, key: Sequence[ColumnPair], row: object) -> MergeConflictError:
     rows = np.array([row], np.uint64)
     values = row_values(key, read_rows(plan.theirs, rows), rows, new=False)
     named = literals({p.name: python_value(v[0]) for p, v in zip(key, values, strict=True)})

@@ -43,7 +43,7 @@ def _count(name: str, value: Any, least: int = 0) -> int:
     return number
 
 
-def _positive(name: str, value: Any) -> int:
+def _positive(name: str, value: object) -> int:
     return _count(name, value, 1)
 
 
@@ -61,14 +61,14 @@ def _share(name: str, value: Any) -> float:
     return share
 
 
-def _flag(name: str, value: Any) -> bool:
+def _flag(name: str, value: object) -> bool:
     known = {"true": True, "false": False}.get(str(value).lower())
     if known is None:
         raise InvalidArgumentError(f"{name} is {shown(value)}.", hint="Pass True or False.")
     return known
 
 
-def _mode(name: str, value: Any) -> str:
+def _mode(name: str, value: object) -> str:
     if value in ("reencode", "try_binary_copy"):
         return str(value)
     if value == "force_binary_copy":
@@ -84,7 +84,7 @@ def _mode(name: str, value: Any) -> str:
     )
 
 
-def _ids(name: str, value: Any) -> frozenset[int]:
+def _ids(name: str, value: object) -> frozenset[int]:
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise InvalidArgumentError(
             f"{name} is {shown(value)}.", hint="Pass a list of fragment ids."
@@ -166,7 +166,7 @@ class CompactionOptions:
         return {**_ONLY_PYLANCE, **own, **modes}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> CompactionOptions:
+    def from_json(cls, values: Mapping[str, object]) -> CompactionOptions:
         """Return the options of a dictionary of JSON, made here or by pylance."""
         known = {f.name for f in fields(cls)} - {"compaction_mode"}
         given = {name: value for name, value in values.items() if name in known}

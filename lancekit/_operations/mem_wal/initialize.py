@@ -92,7 +92,7 @@ def initialize(
     snapshot: Snapshot,
     sharding: Sharding | None,
     maintained: Sequence[str] | None = None,
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
     policy: RetryPolicy | None = None,
 ) -> Snapshot:
     """Give a table its entry; return the version that has it.

@@ -68,7 +68,7 @@ class Leaving(NamedTuple):
     deleted: pa.Table | None
 
 
-def given_back(quarantine: Quarantined, given: Any = None) -> Leaving:
+def given_back(quarantine: Quarantined, given: object = None) -> Leaving:
     """Return what is put back.
 
     Parameters
@@ -104,13 +104,13 @@ def given_back(quarantine: Quarantined, given: Any = None) -> Leaving:
     return Leaving(quarantine, leave, pa.Table.from_batches(cast, form), deleted)
 
 
-def discarded(quarantine: Quarantined, given: Any) -> Leaving:
+def discarded(quarantine: Quarantined, given: object) -> Leaving:
     """Return what is discarded: rows are named as for `given_back`, by key or number."""
     rows = _opened(quarantine, given, only_names=True)
     return Leaving(quarantine, _named(quarantine, rows), None, None)
 
 
-def _opened(quarantine: Quarantined, given: Any, *, only_names: bool = False) -> pa.Table:
+def _opened(quarantine: Quarantined, given: object, *, only_names: bool = False) -> pa.Table:
     """Read rows of any kind; keys and numbers get the types that the quarantine has."""
     schema, known = quarantine.snapshot.manifest.schema, quarantine.rows.schema
     reader = opened_rows(given, None, resolved_schema(known))

@@ -11,7 +11,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from time import monotonic, sleep
-from typing import Any, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 import pyarrow as pa
@@ -178,7 +178,7 @@ class Router:
             and sharding_of(newest) == self._spec
         )
 
-    def cast(self, data: Any, schema: pa.Schema | None = None) -> pa.Table:
+    def cast(self, data: object, schema: pa.Schema | None = None) -> pa.Table:
         """Return rows of any kind as the table has them.
 
         Raises

@@ -82,7 +82,7 @@ def _check_number(name: str, value: int, least: int) -> None:
         )
 
 
-def _boolean(name: str, value: Any) -> bool:
+def _boolean(name: str, value: object) -> bool:
     if isinstance(value, bool):
         return value
     if value in ("true", "false"):  # as a table stores it
@@ -107,14 +107,14 @@ _PARSERS: Mapping[str, Callable[[str, Any], Any]] = {
 }
 
 
-def given_settings(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def given_settings(arguments: Mapping[str, object]) -> dict[str, Any]:
     """Return which settings of a writer a call was given, of all of its arguments."""
     names = {*_PARSERS, _GRAPHS_ARGUMENT}
     return {name: said for name, said in arguments.items() if name in names and said is not None}
 
 
 def writer_settings(
-    defaults: Mapping[str, str], given: Mapping[str, Any] | None = None
+    defaults: Mapping[str, str], given: Mapping[str, object] | None = None
 ) -> WriterSettings:
     """Return the settings of a writer.
 
@@ -153,7 +153,7 @@ def _stored_graphs(defaults: Mapping[str, str]) -> dict[str, dict[str, int]]:
     return found
 
 
-def _graphs(given: Any) -> dict[str, dict[str, int]]:
+def _graphs(given: object) -> dict[str, dict[str, int]]:
     if not isinstance(given, Mapping) or not all(
         isinstance(one, Mapping) for one in given.values()
     ):

@@ -71,7 +71,7 @@ class ShardRows:
         # mostly each put has the columns of the one before
         self._plan: CastPlan | None = None
 
-    def live(self, data: Any, schema: pa.Schema | None = None) -> list[pa.RecordBatch]:
+    def live(self, data: object, schema: pa.Schema | None = None) -> list[pa.RecordBatch]:
         """Return rows to be put, without batches of no rows.
 
         Raises
@@ -96,7 +96,7 @@ class ShardRows:
             live.append(self._marked(batch.columns, batch.num_rows, gone=False))
         return live
 
-    def tombstones(self, keys: Any, schema: pa.Schema | None = None) -> list[pa.RecordBatch]:
+    def tombstones(self, keys: object, schema: pa.Schema | None = None) -> list[pa.RecordBatch]:
         """Return what says that the rows with some keys are gone; other columns do not matter.
 
         Raises
@@ -163,7 +163,7 @@ class ShardRows:
         return made
 
 
-def opened_rows(data: Any, schema: pa.Schema | None, like: pa.Schema) -> pa.RecordBatchReader:
+def opened_rows(data: object, schema: pa.Schema | None, like: pa.Schema) -> pa.RecordBatchReader:
     """Open rows, or keys, that are in this process."""
     if is_spark_dataframe(data):
         raise InvalidTypeError(

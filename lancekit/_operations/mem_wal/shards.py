@@ -144,7 +144,7 @@ def _has_rows(shard: Shard, number: int) -> bool:
         return True
 
 
-def chosen_shards(snapshot: Snapshot, ids: Any = None, *, lost: bool = False) -> list[Shard]:
+def chosen_shards(snapshot: Snapshot, ids: object = None, *, lost: bool = False) -> list[Shard]:
     """Return the shards of a version's branch that a caller names, all by default.
 
     With `lost` all are also those that are gone, and no error.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -118,7 +117,7 @@ def shares(
         yield shard_id(spec, given), Share(spec, stored), part
 
 
-def _field_values(values: Mapping[str, Any], kind: pa.DataType) -> Iterator[ShardFieldValue]:
+def _field_values(values: Mapping[str, object], kind: pa.DataType) -> Iterator[ShardFieldValue]:
     for name, value in values.items():
         data = _stored(pa.scalar(value, kind))
         if data is not None:

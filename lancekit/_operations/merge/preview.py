@@ -301,7 +301,7 @@ def _changes(
                 yield CellChange(key=key, column=name, old=before[name], new=after[name])
 
 
-def _value(row: Mapping[str, Any], path: str) -> Any:
+def _value(row: Mapping[str, object], path: str) -> Any:
     if path in row:
         return row[path]
     top, *rest = parse_path(path)
@@ -311,7 +311,7 @@ def _value(row: Mapping[str, Any], path: str) -> Any:
     return found
 
 
-def _same(old: Any, new: Any) -> bool:
+def _same(old: object, new: object) -> bool:
     """Tell whether two values are equal, where not-a-number is not changed by itself."""
     if isinstance(old, dict) and isinstance(new, dict):
         return old.keys() == new.keys() and all(_same(old[name], new[name]) for name in old)

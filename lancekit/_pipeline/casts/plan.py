@@ -37,7 +37,7 @@ def _show(field: pa.Field) -> str:
 _CALLED = {"the dataset": "the dataset's schema", "schema=": "schema="}
 
 
-def _mismatch(lines: list[str], hint: str, whose: str, **context: Any) -> SchemaMismatchError:
+def _mismatch(lines: list[str], hint: str, whose: str, **context: object) -> SchemaMismatchError:
     listed = [f"  {line}." for line in lines]
     return SchemaMismatchError(
         f"the rows do not fit {_CALLED[whose]}:", details=listed, hint=hint, **context

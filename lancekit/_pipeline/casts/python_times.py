@@ -26,7 +26,7 @@ _UNITS = {"W", "D", "h", "m", "s", "ms", "us", "ns"}
 _OF_DATES = {"Y", "M"}
 
 
-def date_array(values: Sequence[Any]) -> pa.Array:
+def date_array(values: Sequence[object]) -> pa.Array:
     """Return dates as ``date32``."""
     return pa.array(values, pa.date32())
 
@@ -39,7 +39,7 @@ def time_array(values: Sequence[Any]) -> pa.Array:
     return pa.array(values, pa.time64("us"))
 
 
-def moment_array(values: Sequence[Any]) -> pa.Array:
+def moment_array(values: Sequence[object]) -> pa.Array:
     """Return datetimes, and dates among them, as timestamps of one zone or of none.
 
     In microseconds, or in nanoseconds where there are some; of NumPy's days alone as ``date32``.
@@ -51,13 +51,13 @@ def moment_array(values: Sequence[Any]) -> pa.Array:
     return _put_together(wholes, rests, lambda unit: pa.timestamp(unit, zone))
 
 
-def span_array(values: Sequence[Any]) -> pa.Array:
+def span_array(values: Sequence[object]) -> pa.Array:
     """Return spans of time as durations in microseconds, or in nanoseconds where there are some."""
     wholes, rests = _taken_apart(values, _span)
     return _put_together(wholes, rests, pa.duration)
 
 
-def _have_unit(values: Sequence[Any], unit: str) -> bool:
+def _have_unit(values: Sequence[object], unit: str) -> bool:
     return all(
         value is None
         or (isinstance(value, np.datetime64) and (np.isnat(value) or _unit(value) == unit))
@@ -65,7 +65,7 @@ def _have_unit(values: Sequence[Any], unit: str) -> bool:
     )
 
 
-def _filled(values: Sequence[Any], blank: Any) -> list[Any]:
+def _filled(values: Sequence[object], blank: object) -> list[Any]:
     return [blank if value is None else value for value in values]
 
 
@@ -75,7 +75,7 @@ def _unit(value: Any) -> str:
 
 
 def _taken_apart(
-    values: Sequence[Any], split: Callable[[Any], tuple[Any, int]]
+    values: Sequence[object], split: Callable[[Any], tuple[Any, int]]
 ) -> tuple[list[Any], list[int] | None]:
     """Return each value in microseconds, and its nanoseconds beyond them if any has some."""
     plain = {dt.datetime, dt.timedelta, type(None)}
@@ -94,7 +94,7 @@ def _moment(value: Any) -> tuple[Any, int]:
     return value, getattr(value, "nanosecond", 0)
 
 
-def _span(value: Any) -> tuple[Any, int]:
+def _span(value: object) -> tuple[Any, int]:
     if isinstance(value, np.timedelta64):
         return _of_numpy(value, "m8[us]", _UNITS)
     return value, getattr(value, "nanoseconds", 0)
@@ -138,7 +138,7 @@ def _zone(moments: Sequence[Any], values: Sequence[Any]) -> str | None:
 
 
 def _put_together(
-    wholes: Sequence[Any], rests: Sequence[int] | None, kind: Callable[[Any], pa.DataType]
+    wholes: Sequence[object], rests: Sequence[int] | None, kind: Callable[[Any], pa.DataType]
 ) -> pa.Array:
     micros = pa.array(wholes, kind("us"))
     if rests is None:

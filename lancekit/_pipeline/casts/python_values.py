@@ -63,7 +63,7 @@ _ANYTHING = Guide()
 _Maker = Callable[[Sequence[Any], Guide], pa.Array]
 
 
-def python_array(values: Sequence[Any], guide: Guide = _ANYTHING) -> pa.Array:
+def python_array(values: Sequence[object], guide: Guide = _ANYTHING) -> pa.Array:
     """Return an array that holds every value as it is, of the type that comes closest.
 
     Raises
@@ -104,7 +104,7 @@ def towards(values: pa.Array, guide: Guide) -> pa.Array:
         return values
 
 
-def _without_missing(values: Sequence[Any], guide: Guide) -> tuple[Sequence[Any], set[str]]:
+def _without_missing(values: Sequence[object], guide: Guide) -> tuple[Sequence[Any], set[str]]:
     """Return the values with ``None`` for all that stands for it, and the families of the rest."""
     found = {cls: _family_of(cls) for cls in set[Any](map(type, values))}
     if None in found.values():
@@ -124,12 +124,12 @@ def _without_missing(values: Sequence[Any], guide: Guide) -> tuple[Sequence[Any]
     return values, families - {"missing"}
 
 
-def _family(value: Any) -> str | None:
+def _family(value: object) -> str | None:
     cls: Any = type(value)
     return _family_of(cls)
 
 
-def _mixed(values: Sequence[Any]) -> LossError:
+def _mixed(values: Sequence[object]) -> LossError:
     known = next(value for value in values if value is not None)
     families = {_family(known)}
     for at, value in enumerate(values):
@@ -143,7 +143,7 @@ def _mixed(values: Sequence[Any]) -> LossError:
 _REFUSED = (pa.ArrowException, OverflowError, TypeError, ValueError, ArithmeticError)
 
 
-def _located(make: _Maker, values: Sequence[Any], guide: Guide) -> pa.Array:
+def _located(make: _Maker, values: Sequence[object], guide: Guide) -> pa.Array:
     """Make an array; a failure of Arrow's, which names no place, becomes one that does."""
     try:
         return make(values, guide)
@@ -180,35 +180,35 @@ def _is(kind: pa.DataType | None, *tests: Callable[[Any], bool]) -> bool:
 # ---- plain values
 
 
-def _classes(values: Sequence[Any]) -> set[type]:
+def _classes(values: Sequence[object]) -> set[type]:
     return set(map(type, values)) - {type(None)}
 
 
-def _one_numpy_class(values: Sequence[Any]) -> bool:
+def _one_numpy_class(values: Sequence[object]) -> bool:
     """Tell whether the values have a width of their own."""
     classes = _classes(values)
     return len(classes) == 1 and issubclass(classes.pop(), np.generic)
 
 
-def _texts(values: Sequence[Any], _guide: Guide) -> pa.Array:
+def _texts(values: Sequence[object], _guide: Guide) -> pa.Array:
     return _of_small_offsets(values, pa.string(), pa.large_string())
 
 
-def _byte_strings(values: Sequence[Any], _guide: Guide) -> pa.Array:
+def _byte_strings(values: Sequence[object], _guide: Guide) -> pa.Array:
     return _of_small_offsets(values, pa.binary(), pa.large_binary())
 
 
-def _of_small_offsets(values: Sequence[Any], small: pa.DataType, large: pa.DataType) -> pa.Array:
+def _of_small_offsets(values: Sequence[object], small: pa.DataType, large: pa.DataType) -> pa.Array:
     made: pa.Array | pa.ChunkedArray = pa.array(values, small)
     # above two gigabytes Arrow makes several arrays
     return pa.array(values, large) if isinstance(made, pa.ChunkedArray) else made
 
 
-def _truths(values: Sequence[Any], _guide: Guide) -> pa.Array:
+def _truths(values: Sequence[object], _guide: Guide) -> pa.Array:
     return pa.array(values, pa.bool_())
 
 
-def _integers(values: Sequence[Any], guide: Guide) -> pa.Array:
+def _integers(values: Sequence[object], guide: Guide) -> pa.Array:
     if _one_numpy_class(values):
         return pa.array(values)
     try:
@@ -219,7 +219,7 @@ def _integers(values: Sequence[Any], guide: Guide) -> pa.Array:
         return pa.array(values, pa.uint64())
 
 
-def _floats(values: Sequence[Any], guide: Guide) -> pa.Array:
+def _floats(values: Sequence[object], guide: Guide) -> pa.Array:
     if not _rounds(guide):
         return pa.array(values, None if _one_numpy_class(values) else pa.float64())
     made = _rounded(pa.array(values, pa.float64()), guide.type)
@@ -248,7 +248,7 @@ def _rounded(wide: pa.Array, kind: Any) -> pa.Array:
     return narrow
 
 
-def _decimals(values: Sequence[Any], _guide: Guide) -> pa.Array:
+def _decimals(values: Sequence[object], _guide: Guide) -> pa.Array:
     if int in _classes(values):
         values = [Decimal(value) if isinstance(value, int) else value for value in values]
     for at, value in enumerate(values):
@@ -275,7 +275,7 @@ def _scalars(values: Sequence[Any], _guide: Guide) -> pa.Array:
 # ---- nested values
 
 
-def _missing(values: Sequence[Any]) -> pa.Array | None:
+def _missing(values: Sequence[object]) -> pa.Array | None:
     missing = [value is None for value in values]
     return pa.array(missing, pa.bool_()) if any(missing) else None
 
@@ -351,7 +351,7 @@ def _structs(values: Sequence[Any], guide: Guide) -> pa.Array:
     return pa.StructArray.from_arrays(arrays, names=list(names), mask=_missing(values))
 
 
-def _maps(values: Sequence[Any], guide: Guide) -> pa.Array:
+def _maps(values: Sequence[object], guide: Guide) -> pa.Array:
     kind: Any = guide.type
     entries = [[] if value is None else list(_entries(value)) for value in values]
     lengths = list(map(len, entries))

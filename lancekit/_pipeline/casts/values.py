@@ -35,7 +35,7 @@ class LossError(Exception):
     ``crowded`` if the cast fails only because the array has too many different values.
     """
 
-    def __init__(self, index: int, value: Any, reason: str, *, crowded: bool = False) -> None:
+    def __init__(self, index: int, value: object, reason: str, *, crowded: bool = False) -> None:
         super().__init__(index, value, reason)
         self.index = index
         self.value = value
@@ -138,7 +138,7 @@ BLOB_STRUCT = pa.struct(list(BLOB_INPUT)[:2])
 _BLOB_RANGE = list(BLOB_INPUT)[2:]
 
 
-def is_blob_struct(kind: Any) -> bool:
+def is_blob_struct(kind: object) -> bool:
     """Return whether a type is what blobs are written as."""
     return bool(kind in (BLOB_STRUCT, BLOB_INPUT))
 

@@ -84,7 +84,7 @@ def identity_of(function: Callable[..., Any]) -> Identity:
     return Identity(parts, tuple(chain.from_iterable(look.opaque for look in looks.values())))
 
 
-def _parts(function: Any) -> Iterator[tuple[str, Any]]:
+def _parts(function: object) -> Iterator[tuple[str, Any]]:
     if isinstance(function, functools.partial):
         yield from _parts(function.func)
         yield "the arguments of the partial", (function.args, function.keywords)
@@ -186,7 +186,7 @@ class _Pickler(pickle.Pickler):
         return b"".join(map(self._look.digest, told))
 
 
-def _told(value: Any) -> Iterator[object] | None:
+def _told(value: object) -> Iterator[object] | None:
     """Yield what stands for code; ``None`` for a value that pickle writes as it is."""
     for kinds, tell in _TELLING:
         if isinstance(value, kinds):
@@ -211,7 +211,7 @@ def _builtin(value: BuiltinFunctionType) -> Iterator[object]:
     return chain(_named(value), () if isinstance(bound, ModuleType) else (bound,))
 
 
-def _values(parts: Iterator[tuple[str, Any]]) -> Iterator[object]:
+def _values(parts: Iterator[tuple[str, object]]) -> Iterator[object]:
     return chain.from_iterable(parts)
 
 
@@ -248,7 +248,7 @@ def _ways(code: CodeType) -> Iterator[tuple[str, ...]]:
             yield (step.argval, *(each.argval for each in taken))
 
 
-def _along(name: str, value: Any, rest: list[str]) -> Iterator[tuple[str, Any]]:
+def _along(name: str, value: object, rest: list[str]) -> Iterator[tuple[str, Any]]:
     """Yield what code takes: of a module of the user's the attribute, of all else the whole."""
     while rest and isinstance(value, ModuleType) and _is_own_module(value.__name__, value):
         attribute, *rest = rest
@@ -310,7 +310,7 @@ def _module(module: ModuleType) -> Iterator[object]:
         yield from (value for value in vars(module).values() if isinstance(value, code))
 
 
-def _named(value: Any) -> Iterator[object]:
+def _named(value: object) -> Iterator[object]:
     """Yield the name of what a package or Python itself has."""
     module = getattr(value, "__module__", None) or ""
     yield from (module, getattr(value, "__qualname__", repr(type(value))), _release(module))

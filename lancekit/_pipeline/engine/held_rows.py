@@ -12,7 +12,7 @@ from lancekit._pipeline.engine.inputs import as_reader, is_known, is_spark_dataf
 __all__ = ["in_memory", "is_replayable", "owned"]
 
 
-def is_replayable(data: Any) -> bool:
+def is_replayable(data: object) -> bool:
     """Tell whether ``as_reader`` may be called on this more than once, with the same rows.
 
     Examples
@@ -30,7 +30,7 @@ def is_replayable(data: Any) -> bool:
     return is_spark_dataframe(data) or is_known(data) or isinstance(data, list | tuple)
 
 
-def in_memory(data: Any) -> bool:
+def in_memory(data: object) -> bool:
     """Tell whether all of these rows are in memory already, before they are read.
 
     Examples
@@ -47,7 +47,7 @@ def in_memory(data: Any) -> bool:
     return is_replayable(data) and not isinstance(data, tuple(scanned))
 
 
-def owned(data: Any, schema: pa.Schema | None = None, like: pa.Schema | None = None) -> Any:
+def owned(data: object, schema: pa.Schema | None = None, like: pa.Schema | None = None) -> Any:
     """Return rows that stay as they are when the caller changes theirs.
 
     Arrow reads NumPy's arrays, and so those of pandas, where they are; what is kept beyond a call

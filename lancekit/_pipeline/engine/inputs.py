@@ -101,7 +101,7 @@ class _Asked:
         return Guide(kind, given=given, nan_is_null=nan_is_null)
 
 
-def _from_pandas(frame: Any, asked: _Asked) -> pa.RecordBatchReader:
+def _from_pandas(frame: object, asked: _Asked) -> pa.RecordBatchReader:
     try:
         columns = dict(frame_columns(frame, asked.names, only=asked.schema is not None))
     except ValueError as error:
@@ -116,7 +116,7 @@ def _from_pandas(frame: Any, asked: _Asked) -> pa.RecordBatchReader:
     return pa.table(arrays).to_reader()
 
 
-def _from_batches(items: Iterable[Any], asked: _Asked) -> pa.RecordBatchReader:
+def _from_batches(items: Iterable[object], asked: _Asked) -> pa.RecordBatchReader:
     """Stream record batches or tables; the first one says what the schema is."""
     batches = _flatten(iter(items))
     first = next(batches, None)
@@ -131,7 +131,7 @@ def _from_batches(items: Iterable[Any], asked: _Asked) -> pa.RecordBatchReader:
     )
 
 
-def _flatten(items: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+def _flatten(items: Iterator[object]) -> Iterator[pa.RecordBatch]:
     for number, item in enumerate(items):
         if isinstance(item, pa.Table):
             # A table of no rows may have no batch; its schema counts all the same.
@@ -175,7 +175,7 @@ def _from_sequence(data: Sequence[Any], asked: _Asked) -> pa.RecordBatchReader:
     return _from_batches(data, asked)
 
 
-def _from_columns(data: Mapping[str, Any], asked: _Asked) -> pa.RecordBatchReader:
+def _from_columns(data: Mapping[str, object], asked: _Asked) -> pa.RecordBatchReader:
     for name in data:
         if not isinstance(name, str):
             raise InvalidTypeError(
@@ -190,7 +190,7 @@ def _from_columns(data: Mapping[str, Any], asked: _Asked) -> pa.RecordBatchReade
     return pa.table(arrays).to_reader()
 
 
-def _column(name: str, values: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
+def _column(name: str, values: object, guide: Guide) -> pa.Array | pa.ChunkedArray:
     """Make one column: what has a type keeps it, Python's objects get the one that holds them."""
     try:
         return _column_array(values, guide)
@@ -345,7 +345,7 @@ def _cast_to(schema: pa.Schema, reader: pa.RecordBatchReader) -> pa.RecordBatchR
     return pa.RecordBatchReader.from_batches(schema, cast_batches())
 
 
-def checked_schema(schema: Any) -> pa.Schema | None:
+def checked_schema(schema: object) -> pa.Schema | None:
     """Return a schema that was passed, if each of its columns has a name of its own.
 
     Raises
@@ -379,7 +379,7 @@ def _in_stored_form(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
-def _reader(data: Any, asked: _Asked) -> pa.RecordBatchReader:
+def _reader(data: object, asked: _Asked) -> pa.RecordBatchReader:
     for types, convert in _sources():
         if isinstance(data, types):
             return cast(pa.RecordBatchReader, convert(data, asked))
@@ -397,7 +397,7 @@ def _reader(data: Any, asked: _Asked) -> pa.RecordBatchReader:
     raise _not_rows(data)
 
 
-def scan_of(data: Any) -> Scan | None:
+def scan_of(data: object) -> Scan | None:
     """Return the scan of a dataset, a fragment or a scanner of ours, or of `ScannedRows`.
 
     Of all else it is ``None``.

@@ -24,7 +24,7 @@ __all__ = ["exact_frame"]
 _EXACT = 1 << 53
 
 
-def exact_frame(table: pa.Table, options: Mapping[str, Any]) -> pd.DataFrame:
+def exact_frame(table: pa.Table, options: Mapping[str, object]) -> pd.DataFrame:
     """Return a frame of a table; ``options`` are those of `pyarrow.Table.to_pandas`.
 
     Columns in which a double would change a number become ``Int64`` or ``UInt64``. Lists and

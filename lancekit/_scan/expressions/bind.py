@@ -423,7 +423,7 @@ def _sets_of(scope: Scope, node: Bound, members: _Members, *, plain: bool) -> li
 
 
 def _sets(
-    scope: Scope, node: Bound, values: Sequence[Any], places: Iterable[int], *, plain: bool
+    scope: Scope, node: Bound, values: Sequence[object], places: Iterable[int], *, plain: bool
 ) -> list[pa.Array]:
     """Return the literals as arrays, one for each type that they take beside the expression."""
     whole = at_once([value for value in values if value is not None], node.type, plain=plain)

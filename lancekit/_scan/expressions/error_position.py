@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from lancekit._legible import clean
 from lancekit.errors import PredicateError
@@ -45,7 +44,9 @@ def as_class(cls: type[PredicateError], error: PredicateError) -> PredicateError
     return cls(first, details=others, hint=error.hint, **error.context)
 
 
-def failure(sql: str, what: str, position: int, hint: str = "", **context: Any) -> PredicateError:
+def failure(
+    sql: str, what: str, position: int, hint: str = "", **context: object
+) -> PredicateError:
     """Return the error of a place in the text."""
     before = sql[:position]
     line, column = before.count("\n") + 1, position - before.rfind("\n")

@@ -141,7 +141,7 @@ def _is_midnight(rest: str) -> bool:
     return rest.strip("T :0.Z") == ""
 
 
-def _integer(value: Any, kind: pa.DataType) -> pa.Scalar:
+def _integer(value: object, kind: pa.DataType) -> pa.Scalar:
     return scalar_of(value, kind)
 
 
@@ -180,7 +180,7 @@ def exact_decimal(value: int | Decimal, kind: pa.DataType) -> pa.Scalar:
         raise pa.ArrowInvalid(f"{value} is not a value of type {kind}") from error
 
 
-def _verbatim(value: Any, kind: pa.DataType) -> pa.Scalar:
+def _verbatim(value: object, kind: pa.DataType) -> pa.Scalar:
     return scalar_of(value, kind)
 
 
@@ -198,7 +198,7 @@ _RULES: Mapping[type, Mapping[str, Callable[[Any, pa.DataType], pa.Scalar]]] = {
 }
 
 
-def _day(value: Any, kind: pa.DataType) -> pa.Scalar:
+def _day(value: object, kind: pa.DataType) -> pa.Scalar:
     return pc.cast(scalar_of(value, pa.int32()), kind)
 
 
@@ -222,7 +222,7 @@ _LOOSE: Mapping[tuple[type, str], Callable[[Any, pa.DataType], pa.Scalar]] = {
 }
 
 
-def loosely(value: Any, kind: pa.DataType, beside: str) -> pa.Scalar:
+def loosely(value: object, kind: pa.DataType, beside: str) -> pa.Scalar:
     """Give a literal a type that meets with that of what stands beside it.
 
     Raises
@@ -252,7 +252,7 @@ def _taker(kind: pa.DataType) -> str:
     return family(kind)
 
 
-def show(value: Any) -> str:
+def show(value: object) -> str:
     """Write a literal as it stands in a filter."""
     match value:
         case bool():
@@ -299,7 +299,7 @@ def as_type(value: Any, kind: pa.DataType, column: str) -> pa.Scalar:
 # ---- many literals
 
 
-def at_once(values: Sequence[Any], beside: pa.DataType, *, plain: bool) -> pa.Array | None:
+def at_once(values: Sequence[object], beside: pa.DataType, *, plain: bool) -> pa.Array | None:
     """Return what literals of a common sort are beside a common type, as if taken one by one."""
     kinds = set(map(type, values))
     if len(kinds) != 1:
@@ -317,7 +317,7 @@ def _sort(kind: pa.DataType) -> str:
     return _taker(kind)
 
 
-def _as_given(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+def _as_given(values: Sequence[object], kind: pa.DataType) -> pa.Array:
     return array_of(values, kind)
 
 
@@ -325,7 +325,7 @@ def _as_doubles(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     return pc.cast(pa.array(list(map(float, values)), pa.float64()), kind)
 
 
-def _as_bigint(values: Sequence[Any], _kind: pa.DataType) -> pa.Array:
+def _as_bigint(values: Sequence[object], _kind: pa.DataType) -> pa.Array:
     return array_of(values, pa.int64())
 
 

@@ -134,7 +134,7 @@ class Scope:
         return self.sql[tree.start : tree.end]
 
     def fail(
-        self, tree: Syntax | Bound | int, message: str, hint: str = "", **context: Any
+        self, tree: Syntax | Bound | int, message: str, hint: str = "", **context: object
     ) -> PredicateError:
         """Return the error of a piece of the text, of its node, or of a place."""
         match tree:
@@ -172,7 +172,7 @@ class Scope:
         args: Sequence[Bound],
         tree: Syntax | None = None,
         *,
-        options: tuple[Any, ...] = (),
+        options: tuple[object, ...] = (),
         label: str = "",
     ) -> Bound:
         """Bind the call of a function; a try on no rows comes first.
@@ -239,7 +239,7 @@ class Scope:
             )
 
 
-def constant(value: pa.Scalar, *literal: Any) -> Bound:
+def constant(value: pa.Scalar, *literal: object) -> Bound:
     """Return what gives the same value for all rows."""
     return Bound(expr=Literal(value.type, value), example=value, literal=literal)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from lancekit._scan.expressions.syntax import Listed, Syntax
 from lancekit._scan.expressions.unbound import Unbound
@@ -44,7 +44,7 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def literal_text(value: Any) -> str:
+def literal_text(value: object) -> str:
     """Return a number, a text, bytes, a truth or null as it is written.
 
     Examples

@@ -347,11 +347,11 @@ _TYPES = {
 }
 
 
-def _wrong(name: str, value: Any, what: str) -> InvalidTypeError:
+def _wrong(name: str, value: object, what: str) -> InvalidTypeError:
     return InvalidTypeError(f"{name} is {shown(value)}.", hint=f"Pass {what}.", argument=name)
 
 
-def _check_text(name: str, value: Any) -> None:
+def _check_text(name: str, value: object) -> None:
     if not isinstance(value, str):
         raise _wrong(name, value, "text")
 
@@ -361,7 +361,7 @@ def _check_count(name: str, value: Any) -> None:
         raise _wrong(name, value, "a whole number from 0 on")
 
 
-def _check_factor(name: str, value: Any) -> None:
+def _check_factor(name: str, value: object) -> None:
     if not isinstance(value, int | float | np.number) or isinstance(value, bool):
         raise _wrong(name, value, "a number")
     if not (math.isfinite(value) and value >= 0):
@@ -370,17 +370,17 @@ def _check_factor(name: str, value: Any) -> None:
         )
 
 
-def _check_one_of(name: str, value: Any, kind: type[Enum]) -> None:
+def _check_one_of(name: str, value: object, kind: type[Enum]) -> None:
     if not isinstance(value, kind):
         raise _wrong(name, value, f"one of {', '.join(map(str, kind))}")
 
 
-def _check_query(name: str, value: Any) -> None:
+def _check_query(name: str, value: object) -> None:
     if not isinstance(value, FullTextQuery):
         raise _wrong(name, value, "a query, such as MatchQuery('late snow', 'text')")
 
 
-def _check_rows(granularity: Any) -> None:
+def _check_rows(granularity: object) -> None:
     if granularity is not None:
         _check_one_of("document_granularity", granularity, DocumentGranularity)
     if granularity is DocumentGranularity.LIST_ELEMENT:
@@ -391,7 +391,7 @@ def _check_rows(granularity: Any) -> None:
         )
 
 
-def _list(name: str, value: Any) -> list[Any]:
+def _list(name: str, value: object) -> list[Any]:
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
         raise _wrong(name, value, "a list")
     return list(value)

@@ -98,7 +98,9 @@ class FullTextSearch:
         """The columns that rows are asked for which no index covers."""
         return tuple(dict.fromkeys(leaf.column for leaf in leaves(self.query)))
 
-    def columns(self, asked: Any, stored: list[str], *, scored: bool) -> list[str] | dict[str, str]:
+    def columns(
+        self, asked: object, stored: list[str], *, scored: bool
+    ) -> list[str] | dict[str, str]:
         """Return the columns of the result: those asked for, and the score.
 
         Parameters

@@ -18,7 +18,7 @@ __all__ = ["query_vectors"]
 _WHAT = "Pass a list or an array of numbers; several vectors as a list of them."
 
 
-def query_vectors(q: Any, column: str, kind: VectorType) -> tuple[npt.NDArray[Any], bool]:
+def query_vectors(q: object, column: str, kind: VectorType) -> tuple[npt.NDArray[Any], bool]:
     """Return queries, and whether there may be several, each of which has rows of its own.
 
     Parameters
@@ -52,7 +52,7 @@ def query_vectors(q: Any, column: str, kind: VectorType) -> tuple[npt.NDArray[An
     return vectors[:, np.newaxis], numbers.ndim == 2
 
 
-def _numbers(q: Any) -> npt.NDArray[Any]:
+def _numbers(q: object) -> npt.NDArray[Any]:
     """Return numbers in one or two dimensions, none of which is empty."""
     try:
         found = np.asarray(_plain(q))
@@ -67,7 +67,7 @@ def _numbers(q: Any) -> npt.NDArray[Any]:
     return found
 
 
-def _plain(q: Any) -> Any:
+def _plain(q: object) -> Any:
     """Return what Arrow and bytes hold as what NumPy takes."""
     if isinstance(q, bytes | bytearray | memoryview):
         return np.frombuffer(q, np.uint8)

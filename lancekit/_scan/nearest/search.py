@@ -77,7 +77,9 @@ class NearestSearch:
         """The columns that all rows are asked for."""
         return (self.column,)
 
-    def columns(self, asked: Any, stored: list[str], *, scored: bool) -> list[str] | dict[str, str]:
+    def columns(
+        self, asked: object, stored: list[str], *, scored: bool
+    ) -> list[str] | dict[str, str]:
         """Return the columns of the result: those asked for, and those that the search makes.
 
         Parameters

@@ -95,7 +95,7 @@ class LanceWriter(Sent, DataSourceArrowWriter):  # type: ignore[misc]  # pyspark
             raise failures[0]
         pickle.loads(self.landing).commit(self.casts, self.task, fragments)  # noqa: S301  # ours
 
-    def abort(self, messages: Sequence[Any]) -> None:
+    def abort(self, messages: Sequence[object]) -> None:
         """Remove the files of a job that failed.
 
         Spark calls this also when `commit` failed, which has removed them unless it cannot be told

@@ -154,12 +154,12 @@ class _Connect:
         return _beyond_this_machine(str(self._session.conf.get("spark.master", "local")))
 
 
-def client_of(session: Any) -> Client:
+def client_of(session: object) -> Client:
     """Return what a session needs to be handled as one of its kind."""
     return _Connect(session) if is_connect(session) else _Classic(session)
 
 
-def most_tasks(session: Any) -> int:
+def most_tasks(session: object) -> int:
     """Return how many tasks a job has at most whose tasks write, or read what is held."""
     return TASKS_THAT_WRITE * client_of(session).parallelism()
 
@@ -190,7 +190,7 @@ def _quietly(work: Callable[[], None]) -> Callable[[], None]:
     return run
 
 
-def is_connect(session: Any) -> bool:
+def is_connect(session: object) -> bool:
     """Return whether a session is a Spark Connect client, without a Java process of its own."""
     return ".connect." in type(session).__module__
 

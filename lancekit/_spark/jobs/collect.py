@@ -83,7 +83,7 @@ def pack(session: SparkSession, value: object) -> bytes:
 def map_batches(
     frame: DataFrame,
     work: Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]],
-    schema: Any,
+    schema: object,
     job: str = "",
 ) -> DataFrame:
     """Run a function on the batches of each partition, with the options that are in force here.
@@ -321,7 +321,7 @@ def _described(what: str, detail: str = "") -> str:
     return f"lancekit {said} {subject}".rstrip() + f": {told}"
 
 
-def _subject(owner: Any) -> str:
+def _subject(owner: object) -> str:
     """Return a version as users name it, of what is a dataset or holds one."""
     if not type(owner).__module__.startswith("lancekit."):
         return ""  # rows: a DataFrame takes any name for a column's

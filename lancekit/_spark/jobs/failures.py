@@ -78,14 +78,14 @@ def briefly(method: Called) -> Called:
     """
 
     @wraps(method)
-    def call(*arguments: Any, **named: Any) -> Any:
+    def call(*arguments: object, **named: object) -> Any:
         try:
             return method(*arguments, **named)
         except LancekitError as error:
             raise error.with_traceback(None) from None
 
     @wraps(method)
-    def generate(*arguments: Any, **named: Any) -> Any:
+    def generate(*arguments: object, **named: object) -> Any:
         try:
             yield from method(*arguments, **named)
         except LancekitError as error:

@@ -167,7 +167,7 @@ class GivenRows:
         return [self.places.get(name, -1) for name in _names(pa.table(named))]
 
 
-def given_rows(schema: LanceSchema, given: Any) -> GivenRows:
+def given_rows(schema: LanceSchema, given: object) -> GivenRows:
     """Read what names rows that were moved aside, and corrects them if it has more columns.
 
     Parameters

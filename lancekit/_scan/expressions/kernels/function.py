@@ -87,7 +87,7 @@ def constant_of(value: Value) -> Any:
 def with_constant(kernel: Callable[..., Value]) -> Callable[..., Value]:
     """Wrap a kernel whose second argument is an option: null there makes everything null."""
 
-    def call(value: Value, pattern: Value, **options: Any) -> Value:
+    def call(value: Value, pattern: Value, **options: object) -> Value:
         text = constant_of(pattern)
         if text is None:
             return pc.and_(pc.is_null(value), scalar_of(None, pa.bool_()))
@@ -146,7 +146,7 @@ def per_option(kernel: Callable[..., pa.Array], kind: pa.DataType | None) -> Cal
     the type of the first argument.
     """
 
-    def one(values: pa.Array, options: Sequence[Any], given: pa.DataType) -> pa.Array:
+    def one(values: pa.Array, options: Sequence[object], given: pa.DataType) -> pa.Array:
         if any(option is None for option in options):
             return pa.nulls(len(values), given)
         return kernel(values, *options)

@@ -299,7 +299,7 @@ def _as_bytes(value: Any) -> bytes:
 
 
 def _digest(name: str) -> Function:
-    def call(value: Any) -> bytes:
+    def call(value: object) -> bytes:
         import hashlib
 
         return hashlib.new(name, _as_bytes(value)).digest()
@@ -307,7 +307,7 @@ def _digest(name: str) -> Function:
     return unary(per_value(call, pa.binary()), "")
 
 
-def _md5(value: Any) -> str:
+def _md5(value: object) -> str:
     import hashlib
 
     return hashlib.md5(_as_bytes(value), usedforsecurity=False).hexdigest()
