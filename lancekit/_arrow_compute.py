@@ -56,7 +56,9 @@ def _wrapped(function: Any) -> Any:
     options_class = getattr(_compute, function._doc.options_class or "", None)
     arity = None if function.arity is Ellipsis else function.arity
 
-    def call(*args: Any, options: Any = None, memory_pool: Any = None, **settings: Any) -> Any:
+    def call(
+        *args: Any, options: Any = None, memory_pool: object = None, **settings: object
+    ) -> Any:
         values, rest = args[:arity], args[len(args) if arity is None else arity :]
         if options_class is not None and (rest or settings):
             options = options_class(*rest, **settings)
@@ -73,7 +75,7 @@ def _cast(values: object, target_type: object = None, safe: bool | None = None) 
     return _compute.call_function("cast", [values], make(target_type))
 
 
-def _fill_null(values: Any, fill_value: Any) -> Any:
+def _fill_null(values: Any, fill_value: object) -> Any:
     if not isinstance(fill_value, pa.Scalar | pa.Array | pa.ChunkedArray):
         fill_value = scalar_of(fill_value, values.type)
     elif fill_value.type != values.type:

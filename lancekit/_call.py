@@ -42,7 +42,7 @@ class Call:
         self._is_over = True
         return made
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(None), ()
 
 

@@ -86,7 +86,7 @@ class Picture:
     def __deepcopy__(self, _: object) -> Picture:
         return self  # no part of it is changed but the figure, which is the user's
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Send words and the SVG: figures of matplotlib's hold functions."""
         return _sent, (self.alt, self.text, self.mermaid, self.svg)
 

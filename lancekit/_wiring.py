@@ -61,12 +61,12 @@ class _Spark:
 
         return SparkRunner(store)
 
-    def source(self, data: Any, schema: Any) -> Any:
+    def source(self, data: object, schema: Any) -> Any:
         from lancekit._spark.source import SparkSource
 
         return SparkSource.open(data, schema)
 
-    def frame(self, scan: Any, condition: Any = None) -> Any:
+    def frame(self, scan: Any, condition: object = None) -> Any:
         from lancekit._spark.frames.scan import scan_frame
 
         return scan_frame(scan, condition)

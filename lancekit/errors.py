@@ -111,7 +111,7 @@ class LancekitError(Displayed, Exception):
         gap = "" if self.message.endswith("\n") else " "
         return f"{self.message}{gap}{self.hint}".strip()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self._lines, self.hint, self.context))
 
     def __repr__(self) -> str:

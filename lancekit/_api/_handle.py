@@ -53,7 +53,7 @@ class Handle:
         uri = self._uri if same_line else snapshot.line.uri
         return self._at(snapshot, uri, self._scan_defaults, read_only=read_only)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         line = self._line
         state = (line, self._snapshot.version, self._uri, self._scan_defaults, self._read_only)
         return (_reopen, (type(self), *state))

@@ -366,7 +366,7 @@ class Maintenance(Handle):
 
 
 def _cleanup(
-    older_than: Any, retain_versions: Any, unverified: Any, tagged: Any, versions: Any
+    older_than: Any, retain_versions: object, unverified: Any, tagged: Any, versions: object
 ) -> CleanupRequest:
     from lancekit._operations.cleanup.plan import cleanup_request
 

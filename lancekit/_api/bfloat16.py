@@ -209,7 +209,7 @@ class PandasBFloat16Array(pd.api.extensions.ExtensionArray):
 
     @classmethod
     def _from_sequence(
-        cls, scalars: Any, *, dtype: Any = None, copy: bool = False
+        cls, scalars: Any, *, dtype: object = None, copy: bool = False
     ) -> PandasBFloat16Array:
         del dtype, copy
         if isinstance(scalars, cls):
@@ -309,7 +309,7 @@ def _is_bfloat16(kind: object) -> bool:
     return isinstance(kind, pa.BaseExtensionType) and kind.extension_name == NAME
 
 
-def cast(arr: Any, target_type: Any, *args: Any, **kwargs: Any) -> Any:
+def cast(arr: Any, target_type: object, *args: Any, **kwargs: Any) -> Any:
     """Cast an array, as `pyarrow.compute.cast` does; also from floats to `bfloat16` and back.
 
     Parameters

@@ -137,7 +137,7 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
     @staticmethod
     def create(
         dataset_uri: str | os.PathLike[str],
-        data: Any,
+        data: object,
         fragment_id: int | None = None,
         schema: pa.Schema | None = None,
         max_rows_per_group: int | None = 1024,
@@ -149,7 +149,7 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
         storage_options: dict[str, str] | None = None,
         namespace_client: Any = None,
         table_id: list[str] | None = None,
-        session: Any = None,
+        session: object = None,
     ) -> Fragment:
         """Write rows to one new fragment, for a later commit.
 

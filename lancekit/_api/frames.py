@@ -137,7 +137,7 @@ def _column(output: Output) -> str:
     return expr.path if isinstance(expr, FieldRef) and columns == {expr.path} else ""
 
 
-def _put(rows: Iterable[Any], path: Sequence[str], values: Iterable[Any]) -> None:
+def _put(rows: Iterable[Any], path: Sequence[str], values: Iterable[object]) -> None:
     """Set one field of rows that are nested dictionaries, where its struct is not null."""
     *above, name = path
     for row, value in zip(rows, values, strict=True):

@@ -173,7 +173,7 @@ class Version(Displayed, LazyDict):
         local = _local(self.timestamp)
         return {"version": self.version, "timestamp": local, "metadata": self.metadata}
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Version, (self.version, self.branch, partial(_same, self._facts))
 
     def _plain(self) -> str:

@@ -130,7 +130,7 @@ class MemWalSink(Closing, Displayed):
         #: The name of the stream.
         self.query = query
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), self._state
 
     def _plain(self) -> str:

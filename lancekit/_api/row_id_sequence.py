@@ -126,7 +126,7 @@ class RowIdSequence:
         more = f", ...], len={len(self)}" if len(self) > _SHOWN else "]"
         return f"RowIdSequence([{first}{more})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return RowIdSequence.from_inline_metadata, (self.to_inline_metadata(),)
 
 

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from itertools import count
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from lancekit._cache import cache_limit, when_cleared
@@ -136,7 +136,7 @@ class OpenFiles:
             if seen > most:
                 self._forget(key)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return OpenFiles, ()  # another process opens its own
 
 

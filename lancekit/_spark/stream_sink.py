@@ -60,7 +60,7 @@ class StreamSink:
     #: over Connect, the session whose query calls: the batches are in copies of it
     home: Any = field(default=None, repr=False, compare=False)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _arrive, ({f.name: getattr(self, f.name) for f in fields(self) if f.name != "home"},)
 
     def __call__(self, frame: object, batch: int) -> bool:

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Hashable
 from contextlib import suppress
-from typing import Any
 
 import pyarrow as pa
 
@@ -259,7 +258,7 @@ class LocalStore:
     def __repr__(self) -> str:
         return f"LocalStore({self._place!r})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         check_sent(self._place)
         return _restore, (self._root, self._inner, self.fsync)
 

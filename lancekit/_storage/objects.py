@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import obstore
@@ -432,7 +432,7 @@ class ObstoreStore:
     def __repr__(self) -> str:
         return f"ObstoreStore({self.uri!r})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         if self._base.startswith("memory:"):
             raise StorageError(
                 f"{self.uri} lives in the memory of one process and cannot be sent to another.",

@@ -166,7 +166,7 @@ class Shell:
         self._on(self.kind, self._rechosen)
         self._chosen(CHANGES[0])
 
-    def _made(self, kind: Any, name: str, about: str, **how: Any) -> Any:
+    def _made(self, kind: Any, name: str, about: str, **how: object) -> Any:
         layout = w.Layout(width="auto", max_width="100%")
         return kind(description=name, tooltip=about, layout=layout, style=_STYLE, **how)
 

@@ -48,7 +48,7 @@ def side_by_side(*widgets: object) -> Any:
     return ipywidgets.HBox(widgets, layout=line)
 
 
-def chosen(widget: Any, value: Any) -> None:
+def chosen(widget: Any, value: object) -> None:
     """Show a choice, of which nobody is to be told that does not have another one."""
     if widget.value != value:
         widget.value = value

@@ -80,7 +80,7 @@ _TWO_WEEKS = timedelta(days=14)
 
 def cleanup_request(
     older_than: Any,
-    retain_versions: Any,
+    retain_versions: object,
     delete_unverified: bool,
     error_if_tagged: bool,
     versions: Any,

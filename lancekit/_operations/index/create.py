@@ -413,7 +413,7 @@ class _Groups:
             for uuid in self.written - kept:
                 delete_segment(snapshot.store, uuid)
 
-    def _mapped(self, work: Any, tasks: Sequence[Any]) -> list[IndexMetadata]:
+    def _mapped(self, work: Any, tasks: Sequence[object]) -> list[IndexMetadata]:
         found: list[IndexMetadata] = self.runner.map(work, tasks)
         self.written.update(index.uuid for index in found)
         return found

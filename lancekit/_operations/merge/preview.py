@@ -163,7 +163,7 @@ class _Pending:
         self._over = self._over or "closed"
         self._release()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _elsewhere, ()
 
 

@@ -116,7 +116,7 @@ def _of_numpy(value: Any, micros: str, units: set[str]) -> tuple[Any, int]:
     return whole.item(), rest
 
 
-def _zone(moments: Sequence[Any], values: Sequence[Any]) -> str | None:
+def _zone(moments: Sequence[Any], values: Sequence[object]) -> str | None:
     """Return the zone of the first moment; all have one, or none has."""
     known = [moment for moment in moments if moment is not None]
     if not known:

@@ -161,10 +161,10 @@ class Engine(Protocol):
         Results that are too large for Spark go through files in a store.
         """
 
-    def source(self, data: Any, schema: Any) -> Any:
+    def source(self, data: Any, schema: object) -> Any:
         """Return a Spark DataFrame, or anything that holds rows, as a source."""
 
-    def frame(self, scan: Any, condition: Any = None) -> Any:
+    def frame(self, scan: Any, condition: object = None) -> Any:
         """Return a scan as a Spark DataFrame, filtered by a condition of Spark's."""
 
     def rows(self, work: Callable[[Task], Any], tasks: Sequence[Task], schema: Any) -> Any:

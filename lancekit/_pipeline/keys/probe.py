@@ -48,7 +48,7 @@ class KeyTable:
     names: tuple[str, ...]
     columns: tuple[pa.Array, ...]
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return KeyTable, (self.names, self.columns)  # the tables are made anew, sooner than sent
 
     @cached_property

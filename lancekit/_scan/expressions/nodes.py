@@ -64,7 +64,7 @@ class Expr:
         """The expressions that it is computed from."""
         return ()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # flat: a tree may be deeper than what is pickled one within the other
         return _joined, ([_alone(part) for part in walk(self)],)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lancekit._scan.expressions.syntax import Syntax
@@ -56,5 +56,5 @@ class Unbound(str):
 
         return parse(str(self))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Unbound, (str(self),)  # pickle goes down a tree less far than the parser

@@ -132,7 +132,7 @@ class _Connect:
     def watch(self, name: str) -> Iterator[State]:
         state: list[tuple[int, int | None]] = [(0, None)]
 
-        def follow(*, stages: Any = None, **_: Any) -> None:
+        def follow(*, stages: Any = None, **_: object) -> None:
             # It hears of all that the session runs, each in the thread that runs it.
             if stages and name in self._session.getTags():
                 listed = list(stages)

@@ -68,7 +68,7 @@ def other_package(
 class Sent:
     """Base of objects that Spark pickles in the driver and unpickles in its workers."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _arrived, (__version__, pickle.dumps((type(self), self.__getstate__())))
 
 
