@@ -125,11 +125,11 @@ import pyspark
 import lancekit as lk
 from lancekit.errors import StorageError
 from lancekit._spark.session.java import find_java
-from lancekit._spark.session.session import environment
+from lancekit._spark.session.session import _environment
 
 # A cluster of one machine, which for Spark is a cluster like any other.
 home = Path(pyspark.__file__).parent
-with environment(find_java(), local=True):
+with _environment(find_java(), local=True):
     master = subprocess.Popen(
         [str(home / "bin/spark-class"), "org.apache.spark.deploy.master.Master",
          "--host", "127.0.0.1", "--port", sys.argv[2], "--webui-port", "0"],
