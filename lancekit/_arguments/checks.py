@@ -196,23 +196,16 @@ def check_read_params(name: str, value: object) -> None:
         check_flag(f"{name}[{key!r}]", flag)
 
 
-#: arguments of pylance that change no result here (sizes, read-ahead, use of indices), and what
-#: they may be
+#: arguments of pylance that change no result here and are in no record (sizes, tuning of the work),
+#: and what they may be
 _HINTS: Mapping[str, Callable[[str, Any], object]] = {
     **dict.fromkeys(
         [
-            "batch_readahead",
-            "block_size",
             "delete_rate_limit",
-            "fragment_readahead",
             "index_cache_size",
-            "index_cache_size_bytes",
             "io_buffer_size",
             "max_iters",
-            "max_rows_per_group",
             "memory_limit",
-            "metadata_cache_size",
-            "metadata_cache_size_bytes",
             "batch_readhead",
             "num_workers",
             "sample_rate",
@@ -226,22 +219,14 @@ _HINTS: Mapping[str, Callable[[str, Any], object]] = {
     ),
     **dict.fromkeys(
         [
-            "enable_stable_row_ids",
             "filter_nan",
             "ignore_deletions",
             "preserve_order",
-            "scan_in_order",
             "skip_transpose",
-            "use_index",
-            "use_scalar_index",
-            "use_stats",
             "verbose",
         ],
         check_flag,
     ),
-    "late_materialization": check_names_or_flag,
-    "read_params": check_read_params,
-    "session": check_session,
     "storage_options": check_mapping,
     "index_file_version": lambda name, value: check_choice(name, value, ("V3", "Legacy")),
 }
