@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from lancekit._api._handle import Handle
 from lancekit._api.time_travel import snapshot_at
-from lancekit._arguments.types import Ref
 from lancekit._checked import checked_methods
 from lancekit._legible import shown
+from lancekit._versions.references import Ref
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidTypeError
 

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Self
 from lancekit._api._handle import Handle
 from lancekit._api.time_travel import snapshot_as_of, snapshot_at
 from lancekit._arguments.checks import check_count
-from lancekit._arguments.types import Ref
 from lancekit._checked import checked_methods
 from lancekit._display import interactive
 from lancekit._legible import shown
 from lancekit._versions.listing import latest_snapshot, list_versions
-from lancekit._versions.references import parse_reference, resolve
+from lancekit._versions.references import Ref, parse_reference, resolve
 from lancekit._versions.snapshot import load_snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 

@@ -9,12 +9,12 @@ from typing import Literal
 from lancekit._api._handle import Handle
 from lancekit._api.time_travel import snapshot_at
 from lancekit._arguments.checks import check_count, check_items
-from lancekit._arguments.types import Ref
 from lancekit._checked import checked, checked_methods
 from lancekit._choice import check_choice
 from lancekit._format.transaction import Transaction
 from lancekit._legible import shown
 from lancekit._picture import Picture, draw
+from lancekit._versions.references import Ref
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
 __all__ = ["Plots", "plot_history"]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from lancekit._api._handle import Handle
-from lancekit._arguments.types import Ref
 from lancekit._legible import shown, warn
 from lancekit._versions.line import Line
 from lancekit._versions.listing import list_versions, version_as_of
-from lancekit._versions.references import parse_reference, resolve
+from lancekit._versions.references import Ref, parse_reference, resolve
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 

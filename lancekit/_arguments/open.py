@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import os
     from datetime import datetime, timedelta
 
-    from lancekit._arguments.types import Ref
     from lancekit._versions.manifest_writers import ManifestStore
+    from lancekit._versions.references import Ref
 
 __all__ = ["DatasetArguments", "HandleArguments", "OpenArguments"]
 

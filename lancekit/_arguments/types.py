@@ -12,13 +12,10 @@ __all__ = [
     "Columns",
     "DatasetLike",
     "FragmentLike",
-    "Ref",
 ]
 
 #: the columns of a read: their names, or SQL expressions by the names of their results
 Columns: TypeAlias = list[str] | dict[str, str] | None
-#: what names a version: its number, a tag, or a branch and a number
-Ref: TypeAlias = int | str | tuple[str | None, int | None]
 
 
 class DatasetLike(Protocol):

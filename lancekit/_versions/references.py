@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from lancekit._format.names import MAIN
 from lancekit._legible import shown
@@ -11,7 +12,10 @@ from lancekit._versions.listing import dataset_exists, latest_snapshot
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import DatasetNotFoundError, InvalidTypeError, VersionNotFoundError
 
-__all__ = ["Reference", "parse_reference", "resolve"]
+__all__ = ["Ref", "Reference", "parse_reference", "resolve"]
+
+#: what names a version: its number, a tag, or a branch and a number
+Ref: TypeAlias = int | str | tuple[str | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
