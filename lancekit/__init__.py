@@ -34,34 +34,31 @@ if _TYPE_CHECKING:
         util,
         vector,
     )
-    from lancekit._api.batch_udf import BatchUDF, batch_udf
     from lancekit._api.blob_type import BlobType
     from lancekit._api.blob_values import Blob, BlobColumn, BlobFile, blob_array, blob_field
-    from lancekit._api.branch_comparison import BranchComparison
-    from lancekit._api.branches import Branches
+    from lancekit._api.branches import BranchComparison, Branches
+    from lancekit._api.debug import set_logger
     from lancekit._api.diff import diff
-    from lancekit._api.execution_plan import ExecutionPlan
     from lancekit._api.fragment import FragmentMetadata, LanceFragment
+    from lancekit._api.fulltext import FtsToken, tokenize
     from lancekit._api.history import History, Version
-    from lancekit._api.lance_dataset import LanceDataset
+    from lancekit._api.lance_dataset import LanceDataset, dataset, write_dataset
     from lancekit._api.lance_operation import DatasetBasePath, Index, LanceOperation
     from lancekit._api.lance_schema import json_to_schema, schema_to_json
-    from lancekit._api.lsm_planners import LsmPointLookupPlanner, LsmVectorSearchPlanner
-    from lancekit._api.lsm_scanner import LsmScanner
-    from lancekit._api.mem_wal_sink import mem_wal_sink
+    from lancekit._api.lsm_planners import (
+        ExecutionPlan,
+        LsmPointLookupPlanner,
+        LsmVectorSearchPlanner,
+    )
+    from lancekit._api.lsm_scanner import LsmScanner, ShardSnapshot
     from lancekit._api.merge_builder import MergeInsertBuilder
-    from lancekit._api.open import dataset, write_dataset
     from lancekit._api.plots import plot_history
-    from lancekit._api.pylance_log import set_logger
     from lancekit._api.pylance_session import Session
     from lancekit._api.scanner import LanceScanner
     from lancekit._api.scanner_builder import ScannerBuilder
-    from lancekit._api.shard_snapshot import ShardSnapshot
-    from lancekit._api.shard_writer import ShardWriter
-    from lancekit._api.sharding import evaluate_sharding_spec
-    from lancekit._api.stream_sink import stream_sink
+    from lancekit._api.shard_writer import ShardWriter, evaluate_sharding_spec
+    from lancekit._api.sinks import mem_wal_sink, stream_sink
     from lancekit._api.tags import Tags
-    from lancekit._api.tokens import FtsToken, tokenize
     from lancekit._cache import CacheInfo, cache_info, clear_cache
     from lancekit._format.index import IndexFile
     from lancekit._format.mem_wal.details import ShardingField, ShardingSpec
@@ -77,17 +74,17 @@ if _TYPE_CHECKING:
         UpdateResult,
     )
     from lancekit._operations.explain.explanation import Explanation
+    from lancekit._operations.explain.merge import CellChange, MergePlan
     from lancekit._operations.lineage.branch_merge import BranchMergePlan
-    from lancekit._operations.lineage.conflicts import ConflictedRow, Conflicts
-    from lancekit._operations.lineage.sides import Sides
+    from lancekit._operations.lineage.conflicts import ConflictedRow, Conflicts, Sides
     from lancekit._operations.maintenance.inventory import DataStatistics, FieldStatistics
-    from lancekit._operations.merge.preview import CellChange, MergePlan
+    from lancekit._pipeline.udf_checkpoint import BatchUDF, batch_udf
     from lancekit._scan.order_by import ColumnOrdering
     from lancekit._scan.statistics import ScanStatistics
-    from lancekit._statements.results import SqlResult
     from lancekit._statements.run import sql
+    from lancekit._statements.select import SqlResult
     from lancekit._statements.tables import register
-    from lancekit._versions.sqlite_manifests import SqliteManifestStore
+    from lancekit._versions.manifest_writers import SqliteManifestStore
     from lancekit.progress import FragmentWriteProgress, IndexProgress
     from lancekit.spark import session_info, spark_session, stop_spark, warm_up
 
@@ -178,34 +175,28 @@ __all__ = [
 
 #: the same to Python: which module has a name, so that importing lancekit loads next to nothing
 _HOMES = {
-    "_api.batch_udf": "BatchUDF batch_udf",
+    "_pipeline.udf_checkpoint": "BatchUDF batch_udf",
     "_api.blob_type": "BlobType",
     "_api.blob_values": "Blob BlobColumn BlobFile blob_array blob_field",
-    "_api.branch_comparison": "BranchComparison",
+    "_api.branches": "BranchComparison Branches",
+    "_api.debug": "set_logger",
     "_api.diff": "diff",
     "_api.fragment": "FragmentMetadata LanceFragment",
+    "_api.fulltext": "FtsToken tokenize",
     "_api.history": "History Version",
-    "_api.lance_dataset": "LanceDataset",
+    "_api.lance_dataset": "LanceDataset dataset write_dataset",
     "_api.lance_operation": "DatasetBasePath Index LanceOperation",
     "_api.lance_schema": "json_to_schema schema_to_json",
-    "_api.execution_plan": "ExecutionPlan",
-    "_api.lsm_scanner": "LsmScanner",
-    "_api.lsm_planners": "LsmPointLookupPlanner LsmVectorSearchPlanner",
-    "_api.shard_snapshot": "ShardSnapshot",
-    "_api.shard_writer": "ShardWriter",
-    "_api.mem_wal_sink": "mem_wal_sink",
+    "_api.lsm_planners": "ExecutionPlan LsmPointLookupPlanner LsmVectorSearchPlanner",
+    "_api.lsm_scanner": "LsmScanner ShardSnapshot",
+    "_api.sinks": "mem_wal_sink stream_sink",
     "_api.merge_builder": "MergeInsertBuilder",
-    "_api.open": "dataset write_dataset",
     "_api.plots": "plot_history",
-    "_api.pylance_log": "set_logger",
     "_api.pylance_session": "Session",
     "_api.scanner": "LanceScanner",
     "_api.scanner_builder": "ScannerBuilder",
-    "_api.sharding": "evaluate_sharding_spec",
-    "_api.stream_sink": "stream_sink",
-    "_api.branches": "Branches",
+    "_api.shard_writer": "ShardWriter evaluate_sharding_spec",
     "_api.tags": "Tags",
-    "_api.tokens": "FtsToken tokenize",
     "_cache": "CacheInfo cache_info clear_cache",
     "_format.index": "IndexFile",
     "_format.mem_wal.details": "ShardingField ShardingSpec",
@@ -217,18 +208,17 @@ _HOMES = {
     "UpdateResult",
     "_operations.explain.explanation": "Explanation",
     "_operations.lineage.branch_merge": "BranchMergePlan",
-    "_operations.lineage.conflicts": "ConflictedRow Conflicts",
-    "_operations.lineage.sides": "Sides",
+    "_operations.lineage.conflicts": "ConflictedRow Conflicts Sides",
     "_operations.maintenance.inventory": "DataStatistics FieldStatistics",
-    "_operations.merge.preview": "CellChange MergePlan",
-    "progress": "FragmentWriteProgress IndexProgress",
+    "_operations.explain.merge": "CellChange MergePlan",
     "_scan.order_by": "ColumnOrdering",
     "_scan.statistics": "ScanStatistics",
-    "spark": "session_info spark_session stop_spark warm_up",
-    "_statements.results": "SqlResult",
     "_statements.run": "sql",
+    "_statements.select": "SqlResult",
     "_statements.tables": "register",
-    "_versions.sqlite_manifests": "SqliteManifestStore",
+    "_versions.manifest_writers": "SqliteManifestStore",
+    "progress": "FragmentWriteProgress IndexProgress",
+    "spark": "session_info spark_session stop_spark warm_up",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 #: pylance's modules, which are found as attributes there too, and Spark's room

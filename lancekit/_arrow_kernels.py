@@ -40,28 +40,6 @@ from pyarrow import types as pt
 from lancekit import _arrow_compute as pc
 from lancekit._arrow_values import arrow_of, booleans_of
 
-__all__ = [
-    "ascii_lower",
-    "ascii_upper",
-    "cast",
-    "cast_decimals",
-    "combine_chunks",
-    "concat_arrays",
-    "concat_batches",
-    "drop_null",
-    "filter",
-    "list_parents",
-    "max_element_wise",
-    "min_element_wise",
-    "null_count",
-    "rank",
-    "sort_by",
-    "sort_indices",
-    "sortable",
-    "take",
-    "without_null_values",
-]
-
 _Rows = TypeVar("_Rows", bound=pa.Array | pa.ChunkedArray | pa.RecordBatch | pa.Table)
 _Tabular = TypeVar("_Tabular", bound=pa.RecordBatch | pa.Table)
 

@@ -15,8 +15,6 @@ import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-__all__ = ["array_of", "arrow_of", "booleans_of", "flags_of", "numbers_of", "scalar_of"]
-
 #: the type that Arrow gives a value whose type nobody tells
 _NATURAL = {
     bool: pa.bool_(),

@@ -29,22 +29,6 @@ from lancekit._display import Displayed
 from lancekit._machine import total_memory
 from lancekit.options import options, when_set
 
-__all__ = [
-    "VALUES",
-    "CacheInfo",
-    "CacheUse",
-    "cache_info",
-    "cache_limit",
-    "clear_cache",
-    "found_or_seen",
-    "is_wanted",
-    "keep",
-    "look_up",
-    "read_for_the_last_time",
-    "remembered",
-    "when_cleared",
-]
-
 _Entries: TypeAlias = "OrderedDict[Hashable, tuple[str, int, Any]]"
 T = TypeVar("T")
 Wanted: TypeAlias = tuple[Hashable, int, int]

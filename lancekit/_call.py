@@ -7,8 +7,6 @@ from typing import Any, TypeAlias
 
 from lancekit.errors import InvalidArgumentError, NotOfferedError
 
-__all__ = ["Arguments", "Call", "applied"]
-
 #: the arguments of a call, by the names of the parameters
 Arguments: TypeAlias = Mapping[str, Any]
 

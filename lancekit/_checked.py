@@ -26,22 +26,6 @@ from lancekit import _interrupts as interrupts
 from lancekit._legible import clean, shown
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError, type_name
 
-__all__ = [
-    "NOT_SUCH",
-    "TAKEN_ELSEWHERE",
-    "Passed",
-    "check_arguments",
-    "checked",
-    "checked_methods",
-    "checks_of",
-    "from_text",
-    "is_flag",
-    "is_whole",
-    "is_writable",
-    "not_taken_here",
-    "outermost",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from lancekit._legible import shown
 from lancekit.errors import InvalidArgumentError
 
-__all__ = ["check_choice"]
-
 
 def check_choice(
     argument: str, value: object, choices: Iterable[str], *, or_else: str = "", **context: str

@@ -7,20 +7,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-__all__ = [
-    "CLAIM_TIMEOUT",
-    "COMMIT_TIMEOUT",
-    "CONFLICT_RETRIES",
-    "GRACE",
-    "MAX_BYTES_PER_FILE",
-    "MAX_RETRIES",
-    "MAX_ROWS_PER_FILE",
-    "PUT_TIMEOUT",
-    "READ_AHEAD",
-    "RETRY_TIMEOUT",
-    "ROWS_PER_COMMIT",
-]
-
 #: rows and bytes of a data file: the reference's defaults
 MAX_ROWS_PER_FILE = 1 << 20
 MAX_BYTES_PER_FILE = 90 << 30

@@ -14,8 +14,6 @@ from typing import Any
 from lancekit._hooks import hooks
 from lancekit._legible import clean
 
-__all__ = ["HTML", "TEXT", "Displayed", "interactive", "render_failure"]
-
 TEXT = "text/plain"
 HTML = "text/html"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["PACKAGES", "install_hint"]
-
 #: Extra -> the packages of that extra in pyproject.toml, for those that messages name.
 PACKAGES = {
     "connect": ("pyspark[connect]>=4.2,<5",),

@@ -10,12 +10,6 @@ import os
 from abc import ABC, abstractmethod
 from typing import Any
 
-__all__ = [
-    "FileSystemFragmentWriteProgress",
-    "FragmentWriteProgress",
-    "NoopFragmentWriteProgress",
-]
-
 
 class FragmentWriteProgress(ABC):
     """Is told of each fragment that a write begins and completes; ``progress=`` of writes.

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Hooks", "hooks"]
-
 
 class Hooks:
     """Functions of upper rooms by what they do; ``None`` as long as nobody does it."""

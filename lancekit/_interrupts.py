@@ -6,8 +6,10 @@ gets a note, which every traceback shows: what the call had done by then.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
@@ -20,9 +22,6 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from lancekit._display import render_failure
-
-__all__ = ["LOOK_SECONDS", "PREFIX", "Postponed", "Told", "attempted", "attempting", "beginning"]
-__all__ += ["explain", "heed", "mark", "on_behalf", "outcome", "pause", "wait_for"]
 
 #: how the note begins
 PREFIX = "lancekit: "
@@ -278,3 +277,37 @@ def _forget() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
+
+# ---- the shell of IPython around this process, if there is one; IPython is never loaded for it
+
+LOGGER = logging.getLogger("lancekit")
+#: the cell and the text of the last hint
+_last: list[tuple[int, str]] = []
+
+
+def active_shell() -> Any:
+    """Return the shell that this process runs in, or ``None``."""
+    get: Callable[[], Any] | None = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return None if get is None else get()
+
+
+def in_kernel() -> bool:
+    """Return whether this process is a notebook's kernel."""
+    return hasattr(active_shell(), "kernel")
+
+
+def hints_are_seen() -> bool:
+    """Tell whether `show_hint` reaches anybody: a hint that costs requests is not made in vain."""
+    return active_shell() is not None or (
+        LOGGER.isEnabledFor(logging.INFO) and LOGGER.hasHandlers()
+    )
+
+
+def show_hint(text: str) -> None:
+    """Print a hint in IPython, once for a cell; elsewhere log it.  It is never a warning."""
+    shell = active_shell()
+    if shell is None:
+        LOGGER.info(text)
+    elif (hint := (shell.execution_count, text)) not in _last:
+        _last[:] = [hint]
+        print(text)

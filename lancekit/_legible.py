@@ -15,24 +15,6 @@ from dataclasses import fields
 from itertools import islice
 from typing import Any
 
-__all__ = [
-    "MAX_CHARACTERS",
-    "clean",
-    "clean_line",
-    "code",
-    "count",
-    "cut",
-    "discreet_repr",
-    "literal",
-    "literals",
-    "plural",
-    "python_rows",
-    "python_value",
-    "shown",
-    "warn",
-    "without_secrets",
-]
-
 #: the longest string of a card; what fits a table's cell is its renderer's choice
 MAX_CHARACTERS = 400
 #: how much of a text that is too long is looked at beyond what is shown

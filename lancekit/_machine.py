@@ -6,8 +6,6 @@ import os
 import sys
 from pathlib import Path
 
-__all__ = ["decoding_threads", "links_quickly", "processors", "total_memory"]
-
 #: more than these only compete for memory
 _DECODING_THREADS = 8
 

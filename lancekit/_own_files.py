@@ -13,8 +13,6 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["cache_folder", "new_file", "new_folder", "sweep"]
-
 _NAME = re.compile(r"lancekit-[a-z]+-(\d+)-(\d+)-\w+(?:\.[a-z]+)?")
 
 

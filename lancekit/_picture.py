@@ -19,8 +19,6 @@ from lancekit._hooks import hooks
 from lancekit._legible import clean
 from lancekit.errors import InvalidArgumentError, NotOfferedError
 
-__all__ = ["Picture", "draw", "without_warnings"]
-
 _TEXT, _HTML = "text/plain", "text/html"
 _WITHOUT = "Install matplotlib, or print the picture: its text says the same."
 

@@ -16,8 +16,6 @@ from lancekit._hooks import hooks
 from lancekit._legible import clean, without_secrets
 from lancekit.options import options
 
-__all__ = ["MOST_SOURCE", "PREFIX", "Provenance", "recorded"]
-
 #: how the names of the properties begin
 PREFIX = "lancekit.provenance."
 #: how many bytes of a cell's text are recorded, and shown

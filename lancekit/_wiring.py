@@ -13,12 +13,10 @@ from lancekit._lazy import loaded
 
 if TYPE_CHECKING:
     from lancekit._picture import Picture
-    from lancekit._pipeline.engine.engine import Runner
+    from lancekit._pipeline.engine import Runner
     from lancekit._provenance import Provenance
     from lancekit._storage.base import Store
     from lancekit.progress import Show
-
-__all__ = ["connect"]
 
 #: the modules that hold kernels which can be compiled
 KERNELS = (
@@ -26,14 +24,14 @@ KERNELS = (
     "lancekit._file.kernels.fsst_decode",
     "lancekit._file.kernels.fsst_encode",
     "lancekit._file.encodings.rle",
-    "lancekit._file.kernels.utf8",
-    "lancekit._file.structure.repdef",
-    "lancekit._file.structure.repdef_build",
-    "lancekit._format._xxh64",
+    "lancekit._file.kernels.values",
+    "lancekit._file.layouts.repdef",
+    "lancekit._file.layouts.repdef_build",
+    "lancekit._format.key_hashes",
     "lancekit._format.mem_wal.sharding",
     "lancekit._pipeline.diff.match",
-    "lancekit._pipeline.keys.find_values",
-    "lancekit._pipeline.keys.hash",
+    "lancekit._pipeline.find_values",
+    "lancekit._pipeline.hashed_keys",
 )
 
 
@@ -72,7 +70,7 @@ class _Spark:
         return scan_frame(scan, condition)
 
     def rows(self, work: Any, tasks: Any, schema: Any) -> Any:
-        from lancekit._spark.frames.rows import rows_frame
+        from lancekit._spark.frames.runner import rows_frame
 
         return rows_frame(work, tasks, schema)
 

@@ -1,6 +1,6 @@
 """A door: pylance's `log`, which is `lancekit._api.pylance_log`."""
 
-from lancekit._api.pylance_log import (
+from lancekit._api.debug import (
     ENV_NAME_PYLANCE_LOGGING_LEVEL,
     LOGGER,
     get_log_level,

@@ -1,21 +1,17 @@
 """A door: pylance's `mem_wal`: tables that have shards."""
 
-from lancekit._api.execution_plan import ExecutionPlan
-from lancekit._api.lsm_planners import LsmPointLookupPlanner, LsmVectorSearchPlanner
-from lancekit._api.lsm_scanner import LsmScanner
-from lancekit._api.mem_wal_quarantine import MemWalQuarantine
-from lancekit._api.mem_wal_set_aside import MemWalSetAside
-from lancekit._api.mem_wal_sink import MemWalSink
-from lancekit._api.shard_snapshot import ShardSnapshot
-from lancekit._api.shard_writer import ShardWriter
-from lancekit._api.sharding import evaluate_sharding_spec
+from lancekit._api.lsm_planners import ExecutionPlan, LsmPointLookupPlanner, LsmVectorSearchPlanner
+from lancekit._api.lsm_scanner import LsmScanner, ShardSnapshot
+from lancekit._api.mem_wal_rows import MemWalQuarantine, MemWalSetAside
+from lancekit._api.shard_writer import ShardWriter, evaluate_sharding_spec
+from lancekit._api.sinks import MemWalSink
 from lancekit._format.mem_wal.details import ShardingField, ShardingSpec
 from lancekit._format.operation_parts import CompactedSsTable
 from lancekit._operations.common.results import MemWalMergeResult, MergedShard
 from lancekit._operations.mem_wal.cleanup import MemWalCleanupStats
+from lancekit._operations.mem_wal.quarantine import MemWalRepair, SetAside
 from lancekit._operations.mem_wal.reader.set_aside import MemWalPutBack
 from lancekit._operations.mem_wal.router import Acknowledged
-from lancekit._operations.mem_wal.set_aside import MemWalRepair, SetAside
 from lancekit._operations.mem_wal.shards import Generation, ShardInfo, Shards
 from lancekit._operations.unmerged.waiting_rows import WaitingRows
 

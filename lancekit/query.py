@@ -1,6 +1,6 @@
-"""A door: pylance's `query`, which is `lancekit._scan.fulltext.queries`."""
+"""A door: pylance's `query`, which is `lancekit._scan.search.text_queries`."""
 
-from lancekit._scan.fulltext.queries import (
+from lancekit._scan.search.text_queries import (
     BooleanQuery,
     BoostQuery,
     CombinedFieldsQuery,

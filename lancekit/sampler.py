@@ -7,8 +7,9 @@ from lancekit._api.samplers import (
     ShardedBatchSampler,
     ShardedFixedBatchSampler,
     ShardedFragmentSampler,
+    maybe_sample,
+    reservoir_sampling,
 )
-from lancekit._api.samples import maybe_sample, reservoir_sampling
 
 __all__ = [
     "FragmentSampler",

@@ -1,6 +1,6 @@
 """A door: pylance's `udf`, which is `lancekit._api.batch_udf`."""
 
-from lancekit._api.batch_udf import (
+from lancekit._pipeline.udf_checkpoint import (
     BatchUDF,
     batch_udf,
 )

@@ -21,7 +21,7 @@ from lancekit._file.reader import FileReader
 from lancekit._file.writer import FileWriter
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._spark.jobs.worker import enter_worker
-from lancekit._storage import identity
+from lancekit._storage import base
 from lancekit._storage.local import LocalStore
 from lancekit._storage.mapped import MappedFile
 from lancekit._storage.places import open_store
@@ -33,7 +33,7 @@ from tests.support.worker_options import options_stay
 @pytest.fixture(autouse=True)
 def own_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An empty cache; files are remembered once the clock of this disk has moved on."""
-    monkeypatch.setattr(identity, "SETTLED_SECONDS", 0.02)
+    monkeypatch.setattr(base, "SETTLED_SECONDS", 0.02)
     lk.clear_cache()
     yield
     lk.options.cache_bytes = None
@@ -126,12 +126,12 @@ def test_a_young_file_is_not_remembered(tmp_path: Path, monkeypatch: pytest.Monk
     path = put(tmp_path, cities("Bonn"))
     now = time.time()
     os.utime(path, (now, now))
-    monkeypatch.setattr(identity, "SETTLED_SECONDS", 3600.0)
+    monkeypatch.setattr(base, "SETTLED_SECONDS", 3600.0)
     assert read(path) == cities("Bonn")
     assert lk.cache_info().entries == 0
     os.utime(path, (0, 0))  # the other time says when that was done
     assert MappedFile(str(path)).identity is None
-    monkeypatch.setattr(identity, "SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(base, "SETTLED_SECONDS", 0.0)
     os.utime(path, (now + 3600, now + 3600))
     assert MappedFile(str(path)).identity is None
 
@@ -421,7 +421,7 @@ def test_a_child_goes_on_with_what_its_parent_had() -> None:
 
 def test_objects_with_a_random_name_are_remembered_by_client() -> None:
     name = "0" * 24 + "ab" * 13
-    known = identity.object_identity
+    known = base.object_identity
     assert known(1, f"d/{name}.lance", 10) == known(1, f"d/{name}.lance", 10) is not None
     assert known(1, f"d/{name}.lance", 10) != known(2, f"d/{name}.lance", 10)
     assert known(1, f"d/{name}.lance", 10) != known(1, f"d/{name}.lance", 11)

@@ -176,7 +176,7 @@ def test_what_is_said_of_repeated_keys_stands_in_one_module() -> None:
     package = Path(lk.__file__).parent
     made = re.compile(r"(?<!class )DuplicateKeysError\(")
     modules = [p for p in package.rglob("*.py") if made.search(p.read_text())]
-    assert modules == [package / "_pipeline/keys/source_keys.py"]
+    assert modules == [package / "_pipeline/source_keys.py"]
 
 
 def test_messages_hold_the_facts(tmp_path) -> None:

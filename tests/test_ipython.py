@@ -4,7 +4,7 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
-from lancekit._ipython import active_shell, in_kernel
+from lancekit._interrupts import active_shell, in_kernel
 from tests.support.shells import ipython
 
 
@@ -24,7 +24,7 @@ def test_a_kernel_is_a_shell_that_has_one(monkeypatch):
 
 def test_ipython_is_not_loaded_for_it():
     program = (
-        "import sys; from lancekit._ipython import active_shell, in_kernel;"
+        "import sys; from lancekit._interrupts import active_shell, in_kernel;"
         "print(active_shell(), in_kernel(), 'IPython' in sys.modules)"
     )
     done = subprocess.run(

@@ -18,9 +18,9 @@ import pytest
 import lancekit as lk
 from lancekit import progress
 from lancekit._notebook.progress import make_bar
-from lancekit._pipeline.engine import engine as runner
-from lancekit._pipeline.engine.engine import LocalRunner
-from lancekit._pipeline.rows.compact import compact_rows
+from lancekit._pipeline import engine as runner
+from lancekit._pipeline.compact_rows import compact_rows
+from lancekit._pipeline.engine import LocalRunner
 from lancekit.errors import InvalidTypeError
 from lancekit.progress import Progress, tracking, what_is
 from tests.support.patience import HANG_SECONDS
@@ -167,7 +167,7 @@ import threading
 import lancekit as lk
 from lancekit import progress
 from lancekit._hooks import hooks
-from lancekit._pipeline.engine.engine import LocalRunner
+from lancekit._pipeline.engine import LocalRunner
 
 progress.PATIENCE_SECONDS = 0.0
 drawn = threading.Event()

@@ -16,8 +16,6 @@ from lancekit.errors import InvalidArgumentError, ReadOnlyError
 if TYPE_CHECKING:
     from lancekit._api.lance_schema import LanceSchema
 
-__all__ = ["Handle"]
-
 T = TypeVar("T")
 
 

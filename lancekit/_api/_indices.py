@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from lancekit._operations.index.describe import IndexDescription
     from lancekit.progress import IndexProgress
 
-__all__ = ["Indices"]
-
 
 @checked_methods
 class Indices(Handle):

@@ -20,12 +20,9 @@ if TYPE_CHECKING:
     from lancekit import _arrow_compute as pc
     from lancekit._api.bisect import Bisection
     from lancekit._api.changes import ChangeFeed
-    from lancekit._api.column_history import ColumnHistory
+    from lancekit._api.constraints import Duplicates
     from lancekit._api.diff import DatasetDiff
-    from lancekit._api.duplicates import Duplicates
-    from lancekit._api.row_history import RowHistory
-
-__all__ = ["Lineage"]
+    from lancekit._api.histories import ColumnHistory, RowHistory
 
 
 @checked_methods
@@ -185,7 +182,7 @@ class Lineage(Handle):
         3
         """
         from lancekit._api.bisect import bisect_versions
-        from lancekit._operations.constraints.evaluate import condition_of
+        from lancekit._operations.checks.constraints import condition_of
 
         last = self._snapshot if bad is None else snapshot_at(self._line, bad)
         if isinstance(condition, str):
@@ -224,7 +221,7 @@ class Lineage(Handle):
         >>> found.rows, found.keys, found.to_table()["id"].to_pylist()
         (2, 1, [1, 1])
         """
-        from lancekit._api.duplicates import duplicates_of
+        from lancekit._api.constraints import duplicates_of
 
         return duplicates_of(self._snapshot, [on] if isinstance(on, str) else on)
 
@@ -266,7 +263,7 @@ class Lineage(Handle):
         >>> last.kind, last.version, last.operation, last.cells
         ('died', 2, 'Delete', {'v': (6, None)})
         """
-        from lancekit._api.row_history import row_history_of
+        from lancekit._api.histories import row_history_of
 
         return row_history_of(self._snapshot, rows)
 
@@ -310,7 +307,7 @@ class Lineage(Handle):
         >>> ds.blame(columns=["id", "v"]).select(["id", "_changed_in"]).to_pylist()
         [{'id': 1, '_changed_in': 1}, {'id': 2, '_changed_in': 2}]
         """
-        from lancekit._api.blame import blame_of
+        from lancekit._api.histories import blame_of
 
         return blame_of(self._snapshot, filter, columns)
 
@@ -335,12 +332,12 @@ class Lineage(Handle):
         ColumnNotFoundError
             No version that can be read has such a column.
         """
-        from lancekit._api.column_history import column_history_of
+        from lancekit._api.histories import column_history_of
 
         return column_history_of(self._snapshot, column)
 
     def _asked(self, condition: str | Callable[[Self], Any]) -> Callable[[Snapshot], Any]:
-        from lancekit._operations.constraints.evaluate import holds
+        from lancekit._operations.checks.constraints import holds
 
         if isinstance(condition, str):
             return lambda snapshot: holds(snapshot, condition)

@@ -20,8 +20,7 @@ from lancekit._versions.line import open_line
 from lancekit.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from lancekit._api.optimizer import DatasetOptimizer
-    from lancekit._api.stats import LanceStats
+    from lancekit._api.optimizer import DatasetOptimizer, LanceStats
     from lancekit._operations.cleanup.plan import CleanupRequest, CleanupStats
     from lancekit._operations.cleanup.run import CleanupExplanation
     from lancekit._operations.maintenance.deepen import DeepenResult
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     _Static = staticmethod[..., None]
 else:
     _Static = staticmethod  # has no types in brackets when it runs
-
-__all__ = ["Maintenance"]
 
 
 class _Removal(_Static):
@@ -193,7 +190,7 @@ class Maintenance(Handle):
         >>> ds.stats.dataset_stats()
         {'num_deleted_rows': 0, 'num_fragments': 1, 'num_small_files': 1}
         """
-        from lancekit._api.stats import LanceStats
+        from lancekit._api.optimizer import LanceStats
 
         return LanceStats(self._snapshot)
 
@@ -267,8 +264,7 @@ class Maintenance(Handle):
         >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://validate-example")
         >>> ds.validate(deep=True)
         """
-        from lancekit._operations.maintenance.sources import validate_sources
-        from lancekit._operations.maintenance.validate import validate_version
+        from lancekit._operations.maintenance.validate import validate_sources, validate_version
 
         if check_flag("sources", sources):
             validate_sources(self._snapshot)
@@ -319,7 +315,7 @@ class Maintenance(Handle):
         an old name that comes at the same time may have to be done again.  A migration that was
         interrupted is finished by the next one.
         """
-        from lancekit._versions.migrate_names import migrate_names
+        from lancekit._versions.listing import migrate_names
 
         migrate_names(self._line)
 

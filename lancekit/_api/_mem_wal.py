@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from lancekit._operations.mem_wal.router import Acknowledged, Router
     from lancekit._operations.mem_wal.shards import Shards
 
-__all__ = ["MemWal"]
-
 
 @checked_methods
 class MemWal(Handle):

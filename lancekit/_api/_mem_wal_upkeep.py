@@ -14,14 +14,11 @@ from lancekit._defaults import CONFLICT_RETRIES, GRACE, RETRY_TIMEOUT, ROWS_PER_
 from lancekit._versions.listing import latest_snapshot
 
 if TYPE_CHECKING:
-    from lancekit._api.mem_wal_quarantine import MemWalQuarantine
-    from lancekit._api.mem_wal_set_aside import MemWalSetAside
+    from lancekit._api.mem_wal_rows import MemWalQuarantine, MemWalSetAside
     from lancekit._operations.common.results import MemWalMergeResult
     from lancekit._operations.mem_wal.cleanup import MemWalCleanupStats
     from lancekit._operations.mem_wal.merge_step import OnError
-    from lancekit._operations.mem_wal.set_aside import MemWalRepair
-
-__all__ = ["MemWalUpkeep"]
+    from lancekit._operations.mem_wal.quarantine import MemWalRepair
 
 
 @checked_methods
@@ -150,7 +147,7 @@ class MemWalUpkeep(Handle):
         >>> sorted(ds.to_table()["v"].to_pylist())
         [1, 5, 7]
         """
-        from lancekit._api.mem_wal_quarantine import MemWalQuarantine
+        from lancekit._api.mem_wal_rows import MemWalQuarantine
 
         return MemWalQuarantine._of(self)
 
@@ -254,9 +251,9 @@ class MemWalUpkeep(Handle):
         >>> len(ds.repair_mem_wal())
         0
         """
-        from lancekit._operations.mem_wal.damaged_quarantine import repair_quarantine
+        from lancekit._operations.mem_wal.damaged_generations import repair_quarantine
+        from lancekit._operations.mem_wal.quarantine import MemWalRepair
         from lancekit._operations.mem_wal.repair import repair_logs
-        from lancekit._operations.mem_wal.set_aside import MemWalRepair
         from lancekit._operations.mem_wal.shards import chosen_shards
 
         self._check_movable()
@@ -294,6 +291,6 @@ class MemWalUpkeep(Handle):
         >>> ds.mem_wal_set_aside()
         0 rows moved aside by a repair
         """
-        from lancekit._api.mem_wal_set_aside import MemWalSetAside
+        from lancekit._api.mem_wal_rows import MemWalSetAside
 
         return MemWalSetAside._of(self, shards)

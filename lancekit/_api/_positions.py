@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from lancekit._api.blob_values import BlobFile
     from lancekit._scan.fragments.blobs import BlobPlace
     from lancekit._scan.fragments.source import FragmentSources
-    from lancekit._scan.row_lookup import Numbers
-
-__all__ = ["Positions"]
+    from lancekit._scan.take import Numbers
 
 
 @checked_methods
@@ -85,7 +83,7 @@ class Positions(Handle):
         RowNotFoundError
             Ids are addresses, and there never was a row at one.
         """
-        from lancekit._scan.row_lookup import row_positions
+        from lancekit._scan.take import row_positions
 
         check_hints(ignore_deletions=ignore_deletions)
         hidden = {"_rowid": with_row_id, "_rowaddr": with_row_address}
@@ -236,7 +234,7 @@ class Positions(Handle):
         from lancekit._format.paths import find_field
         from lancekit._scan.fragments.blobs import blob_view
         from lancekit._scan.fragments.source import fragment_sources
-        from lancekit._scan.row_lookup import blob_places, row_addresses
+        from lancekit._scan.take import blob_places, row_addresses
 
         schema = self._snapshot.manifest.schema
         field = find_field(schema, path)[-1]

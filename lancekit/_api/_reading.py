@@ -12,7 +12,7 @@ from lancekit._arguments.checks import check_count
 from lancekit._arguments.record import takes
 from lancekit._arguments.scan import FrameArguments, ScanArguments, scan_arguments
 from lancekit._checked import checked_methods
-from lancekit._ipython import hints_are_seen, show_hint
+from lancekit._interrupts import hints_are_seen, show_hint
 from lancekit._versions.references import parse_reference, resolve
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from lancekit._api.fragment import LanceFragment
     from lancekit._api.scanner import LanceScanner
     from lancekit._api.sql import SqlQueryBuilder
-    from lancekit._arguments.types import Columns
-
-__all__ = ["Scans"]
+    from lancekit._arguments.record import Columns
 
 
 @checked_methods
@@ -248,8 +246,8 @@ class Scans(Handle):
         >>> delayed = ds.to_spark(["carrier", "dep_delay"], "dep_delay > 60")  # doctest: +SKIP
         >>> delayed.groupBy("carrier").count().show()  # doctest: +SKIP
         """
+        from lancekit._api.frames import frame_over
         from lancekit._api.planned_scan import check_scan
-        from lancekit._api.spark_frames import frame_over
         from lancekit._arguments.scan import ScanArguments
 
         arguments = ScanArguments(
@@ -299,9 +297,9 @@ class Scans(Handle):
         ...     SELECT id, before.price, now.price FROM now JOIN before USING (id)
         ...     WHERE now.price > before.price''').show()  # doctest: +SKIP
         """
-        from lancekit._api.spark_frames import frame_of
+        from lancekit._api.frames import frame_of
         from lancekit._arguments.scan import ScanArguments
-        from lancekit._pipeline.engine.engine import spark_engine
+        from lancekit._pipeline.engine import spark_engine
 
         if not isinstance(name, str):
             raise InvalidTypeError(f"The name of the view is {name!r}.", hint="Pass text.")

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from lancekit._api.index_models import IvfModel
     from lancekit.progress import IndexProgress
 
-__all__ = ["VectorIndices"]
-
 
 @checked_methods
 class VectorIndices(Handle):

@@ -21,15 +21,13 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
     from lancekit._api.branches import Branches
-    from lancekit._api.delta import DatasetDelta
+    from lancekit._api.changes import DatasetDelta
     from lancekit._api.history import History, Version
     from lancekit._api.tags import Tags
     from lancekit._format.transaction import Transaction
     from lancekit._operations.common.results import ApplyResult
     from lancekit._operations.lineage.conflicts import Resolve
     from lancekit._operations.lineage.three_way_plan import By
-
-__all__ = ["Versions"]
 
 
 @checked_methods
@@ -129,7 +127,7 @@ class Versions(Handle):
 
     def restore(self) -> None:
         """Make the handle's version the newest one, as a new version; the handle moves there."""
-        from lancekit._operations.restore import restore_version
+        from lancekit._operations.settings import restore_version
 
         self._move(lambda snapshot: (restore_version(snapshot), None))
 
@@ -157,7 +155,7 @@ class Versions(Handle):
         >>> ds.count_rows()
         2
         """
-        from lancekit._operations.restore import undo_version
+        from lancekit._operations.settings import undo_version
 
         self._move(lambda snapshot: (undo_version(snapshot), None))
 
@@ -205,8 +203,8 @@ class Versions(Handle):
         [1, 2, 3]
         """
         from lancekit._operations.common.retry import RetryPolicy
+        from lancekit._operations.lineage.branch_merge import revert_version
         from lancekit._operations.lineage.changed import check_how
-        from lancekit._operations.lineage.one_version import revert_version
 
         how = check_how("revert", on, by, conflicts)
         number = check_count("version", version, least=1)
@@ -252,7 +250,7 @@ class Versions(Handle):
         InvalidArgumentError
             Neither the one nor both of the others were given.
         """
-        from lancekit._api.delta import DatasetDelta
+        from lancekit._api.changes import DatasetDelta
 
         both = [v for v in (begin_version, end_version) if v is not None]
         if compared_against is not None and both:
@@ -423,7 +421,7 @@ class Versions(Handle):
             A file that the version needs is missing.
         """
         from lancekit._commit.clock import Clock
-        from lancekit._operations.maintenance.clone import copy_line
+        from lancekit._operations.maintenance.deepen import copy_line
 
         _no_more("deep_clone", kwargs)
         source = resolve(self._line, parse_reference(reference, self._line))

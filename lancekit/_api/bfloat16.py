@@ -24,17 +24,6 @@ from lancekit._checked import checked
 from lancekit._legible import shown
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError, type_name
 
-__all__ = [
-    "BFloat16",
-    "BFloat16Array",
-    "BFloat16Scalar",
-    "BFloat16Type",
-    "PandasBFloat16Array",
-    "PandasBFloat16Type",
-    "bfloat16_array",
-    "cast",
-]
-
 #: the name of the extension, to Arrow and to pandas
 NAME = "lance.bfloat16"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
@@ -14,14 +14,11 @@ from lancekit._checked import is_flag
 from lancekit._display import Displayed
 from lancekit._lazy import cached_property
 from lancekit._legible import clean, shown
-from lancekit._operations.lineage.bisect import turning_point
 from lancekit._versions.line import Line
 from lancekit._versions.listing import list_versions
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError
 from lancekit.progress import tracking
-
-__all__ = ["Bisection", "Evaluation", "Flip", "bisect_versions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,3 +291,45 @@ def _flip(line: Line, before: int, after: int, wanted: Sequence[int], asked: _As
         untested=untested,
         _line=line,
     )
+
+
+# ---- between which two of many versions an answer changes: found by halves
+
+
+def turning_point(versions: Sequence[int], answer: Callable[[int], bool | None]) -> tuple[int, int]:
+    """Return the last version that is known to be good, and the first that is known to be bad.
+
+    Parameters
+    ----------
+    versions
+        Ascending; the first is good, the last is bad, and neither is asked about.
+    answer
+        Whether a version is good; ``None`` where nobody can tell: then others are asked, far from
+        it at first, because what is beside it may have the same fault.  Between the two versions
+        that are returned are none but such.
+
+    Examples
+    --------
+    >>> turning_point(range(1, 1001), lambda version: version < 700)
+    (699, 700)
+    >>> turning_point(range(1, 9), lambda version: version < 5 if version not in {4, 5} else None)
+    (3, 6)
+    """
+    low, high = 0, len(versions) - 1
+    silent: set[int] = set()
+    while (place := _middle(low, high, silent)) is not None:
+        match answer(versions[place]):
+            case None:
+                silent.add(place)
+            case True:
+                low = place
+            case False:
+                high = place
+    return versions[low], versions[high]
+
+
+def _middle(low: int, high: int, silent: Collection[int]) -> int | None:
+    """Return the middle of the longest stretch between two places that has not been asked about."""
+    edges = sorted({low, high, *(place for place in silent if low < place < high)})
+    first, last = max(pairwise(edges), key=lambda ends: ends[1] - ends[0], default=(low, high))
+    return (first + last) // 2 if last - first > 1 else None

@@ -9,8 +9,6 @@ import pyarrow as pa
 from lancekit._format.extensions import BLOB_INPUT
 from lancekit._format.field_marks import BLOB_V2
 
-__all__ = ["BlobType", "known_blob_type", "register_blob_type"]
-
 
 class BlobType(pa.ExtensionType):
     """What blobs are written as: a struct of bytes or a URI, in the reference's form."""

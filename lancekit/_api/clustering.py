@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lancekit._api.lance_dataset import LanceDataset
 from lancekit._api.vector_indices import metric_named
 from lancekit._arguments.checks import check_count
-from lancekit._checked import checked_methods
-from lancekit._index.ivf.clusters import nearest_of
-from lancekit._index.ivf.codes import unit
+from lancekit._checked import checked, checked_methods
+from lancekit._index.ivf.codes import nearest_of, unit
 from lancekit._index.ivf.training import ROUNDS, trained_centroids
 from lancekit.errors import InvalidArgumentError
-
-__all__ = ["KMeans"]
 
 #: its types do not tell of tensors
 _arrow: Any = pa
@@ -121,3 +119,51 @@ def _vectors(data: object) -> np.ndarray[Any, Any]:
     if not isinstance(data, np.ndarray) or data.ndim != 2 or data.dtype != np.float32:
         raise InvalidArgumentError("Vectors must be a 2-D array of float32, lists or tensors.")
     return data
+
+
+# ---- whether the vectors of a column are found by their index; a name of ``lance.util``
+
+
+@checked
+def validate_vector_index(
+    dataset: LanceDataset,
+    column: str,
+    refine_factor: int = 5,
+    sample_size: int | None = None,
+    pass_threshold: float = 1.0,
+) -> None:
+    """Search for vectors of a column: each is to find itself, or one at no distance.
+
+    Parameters
+    ----------
+    dataset, column
+        Where the vectors are; nulls, and those with NaN, are left out.
+    refine_factor
+        As in a search; one partition is looked at.
+    sample_size
+        How many vectors, chosen at random; all by default.
+    pass_threshold
+        The least share of them that must be found.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Fewer are found.
+    """
+    rows = (
+        dataset.to_table([column]) if sample_size is None else dataset.sample(sample_size, [column])
+    )
+    vectors = [np.asarray(vector) for vector in rows[column].to_pylist() if vector is not None]
+    asked = [vector for vector in vectors if not np.isnan(vector).any()]
+    search = {"column": column, "k": 1, "nprobes": 1, "refine_factor": refine_factor}
+    found = 0
+    for vector in asked:
+        nearest = dataset.to_table([column], nearest={**search, "q": vector})
+        found += any(abs(distance) < 1e-6 for distance in nearest["_distance"].to_pylist())
+    if found < pass_threshold * len(asked):
+        raise InvalidArgumentError(
+            f"Of {len(asked)} vectors {found} find themselves.",
+            hint="Search more partitions, or make the index anew.",
+            found=found,
+            asked=len(asked),
+        )

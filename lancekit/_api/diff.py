@@ -26,9 +26,9 @@ from lancekit._operations.lineage.diff_plan import DiffPlan, plan_diff
 from lancekit._operations.lineage.three_way_plan import By
 from lancekit._picture import Picture, draw
 from lancekit._pipeline.diff.fragments import ColumnPair
-from lancekit._pipeline.diff.tasks import read_changed
-from lancekit._pipeline.engine.engine import choose_engine, spark_engine
-from lancekit._pipeline.engine.pandas_frames import exact_frame
+from lancekit._pipeline.diff.row_values import read_changed
+from lancekit._pipeline.engine import choose_engine, spark_engine
+from lancekit._pipeline.frames import exact_frame
 from lancekit._scan.fragment_rows import default_batch_rows
 from lancekit._scan.fragments.rebatch import combined
 from lancekit._versions.snapshot import Snapshot

@@ -14,16 +14,17 @@ from lancekit._lazy import cached_property
 from lancekit._legible import python_rows, python_value
 from lancekit._operations.lineage.diff import Changes, Sides, find_changes, read_sides
 from lancekit._operations.lineage.diff_plan import DiffPlan
-from lancekit._operations.lineage.rows import seen
 from lancekit._pipeline.diff.fragments import ColumnPair
-from lancekit._pipeline.diff.row_values import changed_rows, row_values
-from lancekit._pipeline.diff.side import Addresses
-from lancekit._pipeline.diff.tasks import ChangedRows
+from lancekit._pipeline.diff.row_values import (
+    Addresses,
+    ChangedRows,
+    changed_rows,
+    row_values,
+    seen,
+)
 from lancekit._pipeline.diff.values import differing
-from lancekit._pipeline.engine.engine import choose_runner
+from lancekit._pipeline.engine import choose_runner
 from lancekit._scan.fragments.rebatch import taken
-
-__all__ = ["ChangedRow", "DiffRows", "Words", "words_of"]
 
 #: rows that one task of Spark reads, at most
 _ROWS_OF_A_TASK = 1 << 16

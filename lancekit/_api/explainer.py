@@ -10,21 +10,59 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from lancekit._api._handle import Handle
-from lancekit._api.frames import check_blob_mode
-from lancekit._arguments.checks import check_count, check_flag
-from lancekit._call import Call
+from lancekit._api.frames import check_blob_mode, pandas_frame
+from lancekit._api.index_config import no_fragments
+from lancekit._api.index_requests import optimize_request, scalar_request, vector_request
+from lancekit._api.scanner import LanceScanner, scan_of
+from lancekit._arguments.checks import (
+    check_callback,
+    check_count,
+    check_flag,
+    check_place,
+    refuse_more,
+)
+from lancekit._arguments.scan import FrameArguments, ScanArguments, scan_arguments
+from lancekit._arguments.write import InsertArguments
+from lancekit._call import Arguments, Call
 from lancekit._checked import check_arguments
-from lancekit._format.storage_version import check_storage_version
-from lancekit._lazy import loaded
+from lancekit._choice import check_choice
+from lancekit._format.data_file import check_storage_version
+from lancekit._operations.add_columns import NewColumns
+from lancekit._operations.alter_columns import check_alterations, plan_alteration
+from lancekit._operations.cleanup.plan import cleanup_request
+from lancekit._operations.cleanup.run import CleanupExplanation, explain_cleanup
 from lancekit._operations.common.retry import RetryPolicy
-from lancekit._operations.explain.explanation import Explanation
-from lancekit._storage.uris import check_options
+from lancekit._operations.delete import plan_delete
+from lancekit._operations.explain.explanation import Explanation, explain_metadata
+from lancekit._operations.explain.rows import (
+    explain_add,
+    explain_alter,
+    explain_delete,
+    explain_drop,
+    explain_join,
+    explain_replacement,
+    explain_update,
+    explain_write,
+)
+from lancekit._operations.explain.scans import explain_count
+from lancekit._operations.explain.upkeep import (
+    explain_compaction,
+    explain_index,
+    explain_merge_mem_wal,
+    explain_optimize_indices,
+    explain_validate,
+)
+from lancekit._operations.index.create import plan_index
+from lancekit._operations.maintenance.compact_plan import CompactionOptions
+from lancekit._operations.mem_wal.merge_step import OnError
+from lancekit._operations.mem_wal.shards import chosen_shards
+from lancekit._operations.update import check_updates, check_where, plan_update
+from lancekit._storage.base import check_options
+from lancekit._versions.references import parse_reference, resolve
 from lancekit.errors import InvalidTypeError
-
-__all__ = ["Explainer"]
 
 
 def _at_least_one(name: str, value: object) -> None:
@@ -43,33 +81,6 @@ _HOW: Mapping[str, Callable[[str, Any], object]] = {
     "error_if_tagged_old_versions": check_flag,
     "retry_timeout": lambda _, timeout: RetryPolicy(timeout=timeout),
     "storage_options": lambda _, given: check_options(given),
-}
-
-
-#: what tells of each operation, by the name of its method
-_EXPLAINED: Mapping[str, str] = {
-    **dict.fromkeys(["scanner", "to_table", "to_batches", "to_pandas", "head"], "rows.scan"),
-    "count_rows": "rows.count",
-    "insert": "rows.insert",
-    "delete": "rows.delete",
-    "truncate_table": "rows.truncate",
-    "update": "rows.update",
-    "add_columns": "columns.add",
-    "merge": "columns.merge",
-    "replace_columns": "columns.replace",
-    "alter_columns": "columns.alter",
-    "drop_columns": "columns.drop",
-    "compact_files": "upkeep.compact",
-    "cleanup_old_versions": "upkeep.cleanup",
-    "create_scalar_index": "upkeep.scalar_index",
-    "create_index": "upkeep.vector_index",
-    "optimize_indices": "upkeep.optimize_indices",
-    "validate": "upkeep.validate",
-    "merge_mem_wal": "upkeep.merge_mem_wal",
-    "restore": "upkeep.restore",
-    "create_branch": "upkeep.branch",
-    "shallow_clone": "upkeep.shallow_clone",
-    "deep_clone": "upkeep.deep_clone",
 }
 
 
@@ -100,7 +111,7 @@ class Explainer:
             raise AttributeError(
                 f"there is nothing to explain of {name!r}; there is {', '.join(dir(self))}"
             )
-        dataset, work = self._dataset, f"_api.explained_{_EXPLAINED[name]}"
+        dataset = self._dataset
         where: Any = dataset if hasattr(type(dataset), name) else dataset.optimize
         method = getattr(type(where), name)
         full = inspect.signature(method)
@@ -116,7 +127,7 @@ class Explainer:
                 if value is not None and argument in _HOW:
                     _HOW[argument](argument, value)
             check_arguments(signature, bound.arguments)
-            told = loaded(work)(dataset, bound.arguments)
+            told = _EXPLAINED[name](dataset, bound.arguments)
             return replace(told, _call=Call(getattr(where, name), *args, **kwargs))
 
         explain.__name__ = explain.__qualname__ = name
@@ -145,3 +156,222 @@ class Explainer:
 
     def __repr__(self) -> str:
         return f"Explainer({', '.join(dir(self))})"
+
+
+# ---- what `Explainer` tells of changes of columns
+
+
+def _new(given: Arguments) -> NewColumns:
+    return NewColumns(
+        transforms=given["transforms"],
+        read_columns=given["read_columns"],
+        schema=given["reader_schema"],
+        batch_size=given["batch_size"],
+        num_threads=check_count("num_threads", given["num_threads"], least=1),
+    )
+
+
+def _add(ds: Handle, given: Arguments) -> Explanation:
+    """Tell what new columns would do."""
+    if given["on"] is not None:
+        schema = given["reader_schema"]
+        return explain_join(ds._snapshot, given["transforms"], given["on"], "add_columns", schema)
+    return explain_add(ds._snapshot, _new(given))
+
+
+def _merge(ds: Handle, given: Arguments) -> Explanation:
+    """Tell what columns of other rows that are found by a key would do."""
+    data, on, schema = given["data_obj"], given["left_on"], given["schema"]
+    return explain_join(ds._snapshot, data, on, "merge", schema, given["right_on"])
+
+
+def _replace(ds: Handle, given: Arguments) -> Explanation:
+    """Tell what new values of whole columns would do."""
+    return explain_replacement(ds._snapshot, _new(given))
+
+
+def _alter(ds: Handle, given: Arguments) -> Explanation:
+    """Tell what renamed and cast columns would do."""
+    return explain_alter(plan_alteration(ds._snapshot, check_alterations(given["alterations"])))
+
+
+def _drop(ds: Handle, given: Arguments) -> Explanation:
+    """Tell what dropped columns would do."""
+    return explain_drop(ds._snapshot, given["columns"])
+
+
+# ---- what `Explainer` tells of reads, and of changes of rows
+
+
+def _scan(ds: Handle, given: Arguments) -> Explanation:
+    """Tell what a read of rows would do."""
+    passed = {name: value for name, value in given.items() if name not in {"kwargs", "num_rows"}}
+    if "num_rows" in given:
+        passed["limit"] = given["num_rows"]
+    if "blob_mode" not in given:
+        return _scanner(ds, scan_arguments({**passed, **given.get("kwargs", {})})).explain()
+    frame = FrameArguments.of(passed, "A scan", "to_pandas()")
+    scanner = _scanner(ds, frame.as_(ScanArguments))
+    pandas_frame(scanner.projected_schema.empty_table(), frame.for_arrow())
+    return scanner.explain()
+
+
+def _scanner(ds: Handle, arguments: ScanArguments) -> LanceScanner:
+    return scan_of(ds._snapshot, arguments.over(ds._scan_defaults))
+
+
+def _count(ds: Handle, given: Arguments) -> Explanation:
+    """Tell what a count would do."""
+    kwargs = given.get("kwargs", {})
+    if given["filter"] is None and not kwargs:
+        return explain_count(ds._snapshot, None)
+    options = scan_arguments({"columns": [], "filter": given["filter"], **kwargs})
+    return explain_count(ds._snapshot, scan_of(ds._snapshot, options)._scan)
+
+
+def _insert(ds: Handle, given: Arguments) -> Explanation:
+    """Tell what rows that are appended, or take the place of all, would do."""
+    mode = given["mode"]
+    check_choice("mode", mode, ("append", "overwrite"))
+    told = {"data", "mode", "schema"}
+    kinds = InsertArguments.parameters().parameters
+    others = [n for n, value in given.items() if n not in told and value != kinds[n].default]
+    why = "It changes nothing of what can be told before the rows are written."
+    refuse_more("explain.insert", others, why)
+    return explain_write(ds._snapshot, given["data"], mode, given["schema"])
+
+
+def _delete(ds: Handle, given: Arguments) -> Explanation:
+    """Tell what a delete would do."""
+    return explain_delete(plan_delete(ds._snapshot, given["predicate"]))
+
+
+def _truncate(ds: Handle, _: Arguments) -> Explanation:
+    """Tell what the deletion of all rows would do."""
+    return explain_delete(plan_delete(ds._snapshot, "true"), "truncate_table")
+
+
+def _update(ds: Handle, given: Arguments) -> Explanation:
+    """Tell what an update would do."""
+    updates, where = check_updates(given["updates"]), check_where(given["where"])
+    return explain_update(plan_update(ds._snapshot, updates, where))
+
+
+# ---- what `Explainer` tells of files, indices, logs, branches and clones
+
+_SHARED = "no data is copied: the files stay where they are, and are referred to"
+_COPIED = "every file of the version is copied"
+
+
+def _compact(ds: Handle, given: Arguments) -> Explanation:
+    """Tell what a compaction would do."""
+    options = CompactionOptions.parse(given, ds._snapshot.manifest.config)
+    return explain_compaction(ds._snapshot, options)
+
+
+def _merge_mem_wal(ds: Handle, given: Arguments) -> Explanation:
+    """Tell what a merge of write-ahead logs would do."""
+    rows = check_count("rows_per_commit", given["rows_per_commit"], least=1)
+    check_callback("progress", given["progress"])
+    check_flag("flush", given["flush"])
+    check_choice("on_error", given["on_error"], get_args(OnError))
+    shards = chosen_shards(ds._snapshot, given["shards"])
+    return explain_merge_mem_wal(ds._snapshot, shards, rows, flush=given["flush"])
+
+
+def _cleanup(ds: Handle, given: Arguments) -> CleanupExplanation:
+    """Tell what a cleanup would remove."""
+    request = cleanup_request(
+        given["older_than"],
+        given["retain_versions"],
+        given["delete_unverified"],
+        given["error_if_tagged_old_versions"],
+        given["versions"],
+    )
+    return explain_cleanup(
+        ds._snapshot, request, include_files=False, max_files=1000, tags_are_warnings=True
+    )
+
+
+def _scalar_index(ds: Handle, given: Arguments) -> Explanation:
+    """Tell what a scalar index would do."""
+    asked = {"kwargs": {}, **given}
+    if asked.pop("fragment_ids") is not None:
+        raise no_fragments("explain.create_scalar_index")
+    plan = plan_index(ds._snapshot, scalar_request(**asked))
+    return explain_index(plan, "create_scalar_index")
+
+
+def _vector_index(ds: Handle, given: Arguments) -> Explanation:
+    """Tell what an index of vectors would do."""
+    asked = dict(given)
+    request = vector_request(**asked.pop("kwargs", {}), **asked)
+    return explain_index(plan_index(ds._snapshot, request), "create_index")
+
+
+def _validate(ds: Handle, given: Arguments) -> Explanation:
+    """Tell what a validation would read."""
+    check_flag("sources", given["sources"])
+    return explain_validate(ds._snapshot, deep=check_flag("deep", given["deep"]))
+
+
+def _restore(ds: Handle, _given: Arguments) -> Explanation:
+    """Tell what a restore would do."""
+    lost = f"the newest version becomes the same as version {ds.version}; none is lost"
+    return explain_metadata(ds._snapshot, "restore", ["Restore"], [lost])
+
+
+def _fork(ds: Handle, given: Arguments, operation: str, note: str) -> Explanation:
+    refuse_more(operation, given.get("kwargs", {}))
+    where = given["branch"] if "branch" in given else check_place(given["target_path"])
+    reference = given["reference"]
+    start = ds.version if reference is None else reference
+    snapshot = resolve(ds._line, parse_reference(start, ds._line))
+    return explain_metadata(snapshot, operation, ["Clone"], [f"what is made is {where!s}", note])
+
+
+def _optimize_indices(ds: Handle, given: Arguments) -> Explanation:
+    """Tell what would become of indices."""
+    return explain_optimize_indices(ds._snapshot, optimize_request(**{"kwargs": {}, **given}))
+
+
+def _branch(ds: Handle, given: Arguments) -> Explanation:
+    """Tell what a branch would do."""
+    return _fork(ds, given, "create_branch", _SHARED)
+
+
+def _shallow_clone(ds: Handle, given: Arguments) -> Explanation:
+    """Tell what a shallow clone would do."""
+    return _fork(ds, given, "shallow_clone", _SHARED)
+
+
+def _deep_clone(ds: Handle, given: Arguments) -> Explanation:
+    """Tell what a deep clone would do."""
+    return _fork(ds, given, "deep_clone", _COPIED)
+
+
+#: what tells of each operation, by the name of its method
+_EXPLAINED: Mapping[str, Callable[[Handle, Arguments], Explanation | CleanupExplanation]] = {
+    **dict.fromkeys(["scanner", "to_table", "to_batches", "to_pandas", "head"], _scan),
+    "count_rows": _count,
+    "insert": _insert,
+    "delete": _delete,
+    "truncate_table": _truncate,
+    "update": _update,
+    "add_columns": _add,
+    "merge": _merge,
+    "replace_columns": _replace,
+    "alter_columns": _alter,
+    "drop_columns": _drop,
+    "compact_files": _compact,
+    "cleanup_old_versions": _cleanup,
+    "create_scalar_index": _scalar_index,
+    "create_index": _vector_index,
+    "optimize_indices": _optimize_indices,
+    "validate": _validate,
+    "merge_mem_wal": _merge_mem_wal,
+    "restore": _restore,
+    "create_branch": _branch,
+    "shallow_clone": _shallow_clone,
+    "deep_clone": _deep_clone,
+}

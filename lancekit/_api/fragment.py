@@ -13,8 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit._api._fragment_reading import ReadingFragment
-from lancekit._api._fragment_writing import ChangingFragment
+from lancekit._api._fragment_reading import ChangingFragment, ReadingFragment
 from lancekit._api._handle import Handle
 from lancekit._api.not_offered import PartOfPylance
 from lancekit._api.scanner import shown_schema
@@ -39,7 +38,7 @@ from lancekit._operations.checks.operation import described_file
 from lancekit._operations.delete import delete_in_fragment
 from lancekit._operations.maintenance.validate import validate_fragment
 from lancekit._operations.write import open_rows, plan_write
-from lancekit._pipeline.rows.delete import find_rows_asking
+from lancekit._pipeline.delete_rows import find_rows_asking
 from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.fragments.blobs import blob_view
 from lancekit._scan.fragments.reader import FragmentReader

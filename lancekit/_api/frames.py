@@ -10,26 +10,29 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit import _arrow_kernels as ak
+from lancekit._api._handle import Handle
 from lancekit._api.blob_values import BlobFile
+from lancekit._api.planned_scan import planned, planned_with_shards
 from lancekit._arguments.checks import check_known
+from lancekit._arguments.scan import ScanArguments
 from lancekit._format.field_marks import is_blob, texts
 from lancekit._format.paths import path_field, show_path
 from lancekit._format.schema import LanceSchema
 from lancekit._legible import warn
-from lancekit._pipeline.engine.pandas_frames import exact_frame
+from lancekit._pipeline.engine import spark_engine
+from lancekit._pipeline.frames import exact_frame
+from lancekit._pipeline.inputs import is_spark_column
 from lancekit._scan.expressions.nodes import FieldRef
 from lancekit._scan.fragments.blobs import BlobPlace, blob_view, read_blobs
 from lancekit._scan.fragments.reader import META_COLUMNS
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit._scan.outputs import Output
-from lancekit._scan.row_lookup import blob_places
+from lancekit._scan.take import blob_places
+from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["BLOB_ADDRESS", "BlobColumn", "blob_columns", "check_blob_mode", "frame_with_blobs"]
-__all__ += ["pandas_frame"]
 
 
 def _as_files(places: Sequence[BlobPlace | None]) -> list[BlobFile | None]:
@@ -183,3 +186,37 @@ def frame_with_blobs(
             _put(values, way, read(f"{path}.{show_path(way)}"))
         frame.insert(place, name, values)
     return frame
+
+
+# ---- dataFrames of Spark over a version
+
+#: defaults of scans that a DataFrame follows: order and sizes of batches are Spark's own
+_FOLLOWED = {
+    "columns",
+    "filter",
+    "limit",
+    "offset",
+    "batch_size",
+    "with_row_id",
+    "with_row_address",
+    "blob_handling",
+    "include_mem_wal",
+}
+
+
+def frame_over(handle: Handle, arguments: ScanArguments) -> Any:
+    """Return a DataFrame over a handle's version, whose defaults hold for what is ``None``."""
+    defaults = {name: value for name, value in handle._scan_defaults.items() if name in _FOLLOWED}
+    return frame_of(handle._snapshot, arguments.over(defaults))
+
+
+def frame_of(snapshot: Snapshot, arguments: ScanArguments) -> Any:
+    """Return a DataFrame over a version; the filter may be a ``Column``, worked out by Spark."""
+    condition = arguments.filter if is_spark_column(arguments.filter) else None
+    if condition is not None:
+        arguments = arguments.but(filter=None)
+    if arguments.include_mem_wal:
+        _, scan = planned_with_shards(snapshot.line, arguments)
+    else:
+        scan = planned(snapshot, arguments)
+    return spark_engine().frame(scan, condition)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -11,7 +11,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar, overload
 
-from lancekit._api.lazy_dict import LazyDict
 from lancekit._api.tags import Tags
 from lancekit._checked import checked_methods
 from lancekit._display import Displayed
@@ -19,13 +18,75 @@ from lancekit._format.names import MAIN, ManifestNaming
 from lancekit._lazy import cached_property
 from lancekit._legible import plural
 from lancekit._provenance import Provenance
-from lancekit._versions.at_once import at_once, timed
 from lancekit._versions.line import Line
-from lancekit._versions.listing import VersionListing, list_versions
+from lancekit._versions.listing import VersionListing, at_once, list_versions, timed
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import LancekitError
 
-__all__ = ["History", "Version", "describe_version"]
+# ---- `LazyDict`: a dictionary whose items are worked out when somebody asks for one
+
+
+class _Unread:
+    """What stands in the place of a value before the first look."""
+
+    def __repr__(self) -> str:
+        return "<not read yet: make a dict() of it>"
+
+
+class LazyDict(dict[str, Any]):
+    """A dictionary that asks `_items` for what is in it, at the first look.
+
+    What reads a dictionary's memory and not its methods (Arrow's and Polars' own conversions) finds
+    values of no type before that: hand such a library ``dict(it)``.
+    """
+
+    _loaded = False
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        # C code takes a dictionary for empty that has no keys in memory
+        super().__init__(dict.fromkeys(keys, _Unread()))
+
+    def _items(self) -> dict[str, Any]:
+        """Return what is in the dictionary."""
+        raise NotImplementedError
+
+    def _load(self) -> None:
+        if not self._loaded:
+            dict.update(self, self._items())
+            self._loaded = True
+
+    def __eq__(self, other: object) -> bool:
+        for one in (self, other):
+            if isinstance(one, LazyDict):
+                one._load()
+        return bool(dict.__eq__(self, other)) if isinstance(other, dict) else NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        same = self.__eq__(other)
+        return same if same is NotImplemented else not same
+
+    __hash__ = None
+
+
+class _AfterLoading:
+    """A method of dictionaries, of one that is filled first; it stays the dictionary's own."""
+
+    def __init__(self, name: str) -> None:
+        self._method = getattr(dict, name)
+
+    def __get__(self, it: LazyDict | None, owner: type | None = None) -> Any:
+        if it is None:
+            return self._method
+        it._load()
+        return self._method.__get__(it, owner)
+
+
+for _name in (
+    *("__contains__", "__delitem__", "__getitem__", "__ior__", "__iter__", "__len__", "__or__"),
+    *("__reversed__", "__ror__", "__setitem__", "clear", "copy", "get", "items", "keys", "pop"),
+    *("popitem", "setdefault", "update", "values"),
+):
+    setattr(LazyDict, _name, _AfterLoading(_name))
 
 #: so many versions are read with the first of them, where one takes long to come
 _READ_TOGETHER = 25

@@ -32,20 +32,6 @@ from lancekit.errors import (
     type_name,
 )
 
-__all__ = [
-    "EncodedImageArray",
-    "EncodedImageScalar",
-    "EncodedImageType",
-    "FixedShapeImageTensorArray",
-    "FixedShapeImageTensorScalar",
-    "FixedShapeImageTensorType",
-    "ImageArray",
-    "ImageScalar",
-    "ImageURIArray",
-    "ImageURIScalar",
-    "ImageURIType",
-]
-
 _TEXT, _BYTES = pa.string(), pa.binary()
 
 

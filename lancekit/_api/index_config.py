@@ -16,16 +16,6 @@ from lancekit._index.kinds import INVERTED, KINDS, VECTORS, IndexKind
 from lancekit._legible import shown
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
 
-__all__ = [
-    "IndexConfig",
-    "index_parameters",
-    "kind_named",
-    "no_fragments",
-    "one_column",
-    "parsed_uuid",
-    "uuid_of",
-]
-
 #: how many documents a block of postings has, and cannot but have
 _BLOCK_SIZE = 128
 

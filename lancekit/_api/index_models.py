@@ -11,8 +11,6 @@ from lancekit import _arrow_kernels as ak
 from lancekit._file.lance_file import LanceFileReader, LanceFileWriter
 from lancekit.errors import CorruptFileError
 
-__all__ = ["IndexFileVersion", "IvfModel", "PqModel"]
-
 
 class IndexFileVersion(StrEnum):
     """How files of indices of vectors are written; lancekit writes ``V3`` alone."""

@@ -26,8 +26,6 @@ from lancekit._operations.index.create import IndexRequest
 from lancekit._operations.index.optimize import OptimizeRequest
 from lancekit.progress import IndexProgress
 
-__all__ = ["optimize_request", "scalar_request", "vector_request"]
-
 Told = Callable[[IndexProgress], Any]
 
 

@@ -17,22 +17,22 @@ from lancekit._file.lance_file import LanceFileReader
 from lancekit._format.index import VectorSettings
 from lancekit._index.kinds import VECTORS
 from lancekit._operations.index.segments import indexed_field
-from lancekit._operations.index.vector_steps import (
+from lancekit._operations.index.vectors import (
     in_order,
     load_vectors,
+    read_partition,
     train_centroids,
     train_words,
     transformed,
+    vector_segments,
     write_codes,
 )
 from lancekit._storage.places import open_store
-from lancekit.errors import InvalidArgumentError
+from lancekit.errors import InvalidArgumentError, PartitionOutOfRangeError
 
 if TYPE_CHECKING:
     from lancekit._api.fragment import LanceFragment
     from lancekit._api.lance_dataset import LanceDataset
-
-__all__ = ["IndicesBuilder"]
 
 _SAMPLED, _ROUNDS = 256, 50
 
@@ -336,3 +336,71 @@ def _read(folder: str, names: Any) -> list[pa.Table]:
         raise InvalidArgumentError("filenames must be a list of strings.", hint="Name files.")
     readers = [LanceFileReader(f"{folder.rstrip('/')}/{name}") for name in names]
     return [reader.read_all().to_table() for reader in readers]
+
+
+# ---- `VectorIndexReader`: what an index of vectors has in each of its partitions
+
+
+@checked_methods
+class VectorIndexReader:
+    """Reads the partitions of an index of vectors.
+
+    Raises
+    ------
+    IndexNotFoundError
+        There is no index of the name.
+    InvalidArgumentError
+        It is none of vectors.
+
+    Examples
+    --------
+    >>> import lancekit as lk, numpy as np, pyarrow as pa
+    >>> from lancekit.dataset import VectorIndexReader
+    >>> values = pa.array(np.arange(64, dtype="float32"))
+    >>> rows = {"v": pa.FixedSizeListArray.from_arrays(values, 4)}
+    >>> ds = lk.write_dataset(rows, "memory://index-reader-example")
+    >>> ds = ds.create_index("v", "IVF_SQ", num_partitions=2)
+    >>> reader = VectorIndexReader(ds, "v_idx")
+    >>> sum(reader.read_partition(one).num_rows for one in range(reader.num_partitions()))
+    16
+    """
+
+    def __init__(self, dataset: LanceDataset, index_name: str) -> None:
+        self.dataset = dataset
+        self.index_name = index_name
+        self.stats: dict[str, Any] = dataset.stats.index_stats(index_name)
+        vector_segments(dataset._snapshot, index_name)
+
+    def num_partitions(self) -> int:
+        """Return how many partitions the first segment has; 0 before it has vectors."""
+        count: int = self.stats["indices"][0].get("num_partitions", 0)
+        return count
+
+    def read_partition(self, partition_id: int, *, with_vector: bool = False) -> pa.Table:
+        """Return the rows of a partition.
+
+        Parameters
+        ----------
+        partition_id
+            From 0 on.
+        with_vector
+            Whether what the index has of their vectors is read: these, or their codes.
+
+        Returns
+        -------
+        pyarrow.Table
+            ``_rowid``: an id where the table has such, else an address.
+
+        Raises
+        ------
+        PartitionOutOfRangeError
+            There is no such partition.
+        """
+        if not 0 <= partition_id < self.num_partitions():
+            raise PartitionOutOfRangeError(
+                f"Partition id {partition_id} is out of range, expected 0 <= partition_id < "
+                f"{self.num_partitions()}."
+            )
+        return read_partition(
+            self.dataset._snapshot, self.index_name, partition_id, with_vector=with_vector
+        )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Self
 
-from lancekit._api._columns import Columns
-from lancekit._api._commits import Commits
+from lancekit._api._commits import Commits, Settings
 from lancekit._api._indices import Indices
 from lancekit._api._lineage import Lineage
 from lancekit._api._maintenance import Maintenance
@@ -14,25 +13,30 @@ from lancekit._api._mem_wal import MemWal
 from lancekit._api._mem_wal_upkeep import MemWalUpkeep
 from lancekit._api._positions import Positions
 from lancekit._api._reading import Scans
-from lancekit._api._rows import Rows
-from lancekit._api._settings import Settings
+from lancekit._api._rows import Columns, Rows
 from lancekit._api._vector_indices import VectorIndices
 from lancekit._api._versions import Versions
 from lancekit._api.not_offered import PartOfPylance
+from lancekit._api.time_travel import snapshot_as_of
 from lancekit._arguments.checks import check_place
-from lancekit._arguments.open import HandleArguments, OpenArguments
 from lancekit._arguments.record import takes
-from lancekit._arguments.write import InsertArguments
-from lancekit._checked import checked_methods
+from lancekit._arguments.write import (
+    DatasetArguments,
+    HandleArguments,
+    InsertArguments,
+    OpenArguments,
+    WriteArguments,
+)
+from lancekit._checked import checked, checked_methods
 from lancekit._display import Displayed
+from lancekit._legible import shown
 from lancekit._versions.line import open_line
 from lancekit._versions.references import parse_reference, resolve
+from lancekit.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from lancekit._api.explainer import Explainer
     from lancekit._api.plots import Plots
-
-__all__ = ["LanceDataset"]
 
 
 @checked_methods
@@ -131,3 +135,91 @@ class LanceDataset(
 
         self._check_movable()
         self._snapshot = write_to(self, arguments.data, arguments.schema, arguments.mode, arguments)
+
+
+# ---- the two functions that give a dataset's handle: opening it, and writing it
+
+
+@checked
+@takes(
+    DatasetArguments,
+    "uri version asof block_size commit_lock index_cache_size storage_options "
+    "default_scan_options metadata_cache_size_bytes index_cache_size_bytes read_params session "
+    "namespace_client table_id base_store_params",
+)
+def dataset(arguments: DatasetArguments) -> LanceDataset:
+    """Open a dataset.
+
+    Raises
+    ------
+    DatasetNotFoundError, VersionNotFoundError, TagNotFoundError, BranchNotFoundError
+        There is no such thing.
+    CorruptFileError, UnsupportedFeatureError
+        It cannot be read.
+
+    Examples
+    --------
+    >>> import lancekit as lk, pyarrow as pa
+    >>> _ = lk.write_dataset(pa.table({"x": [1]}), "memory://open-example")
+    >>> lk.dataset("memory://open-example", version=1).count_rows()
+    1
+    """
+    version, asof = arguments.version, arguments.asof
+    if version is not None and asof is not None:
+        raise InvalidArgumentError(
+            f"Both version={shown(version)} and asof={shown(asof)} were given.",
+            hint="Pass one of the two.",
+        )
+    opened = LanceDataset._open(arguments)
+    if asof is not None:
+        opened._snapshot = snapshot_as_of(opened._line, asof)
+    return opened
+
+
+@checked
+@takes(WriteArguments)
+def write_dataset(arguments: WriteArguments) -> LanceDataset:
+    """Write rows to a dataset, and return a handle at the new version.
+
+    Returns
+    -------
+    LanceDataset
+        A new handle; one passed as ``uri`` does not move.
+
+    Raises
+    ------
+    DatasetExistsError
+        The mode is ``"create"`` and there is a dataset, which is not in memory.
+    SchemaMismatchError
+        The rows do not fit the dataset they are appended to; only the difference is named.
+    NullKeyError
+        A primary-key column holds a null.
+    UnsupportedTypeError
+        A column has a type that cannot be stored.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> rows = {"id": [1, 2], "name": ["ada", "bob"]}
+    >>> ds = lk.write_dataset(rows, "memory://write-example", primary_key="id")
+    >>> lk.write_dataset({"id": [3], "name": ["eve"]}, ds, mode="append").count_rows()
+    3
+    """
+    from lancekit._api.write_settings import settings_of, write_to
+    from lancekit._operations.write import open_rows, vacated, write_rows
+
+    data, uri, mode = arguments.data_obj, arguments.uri, arguments.mode
+    if isinstance(uri, LanceDataset):
+        return uri._other(write_to(uri, data, arguments.schema, mode, arguments))
+    settings = settings_of(arguments, mode)
+    place = check_place(uri)
+    line = open_line(
+        place,
+        arguments.storage_options,
+        manifest_store=arguments.manifest_store,
+        commit_lock=arguments.commit_lock,
+    )
+    if settings.mode == "create":
+        line = vacated(line)
+    snapshot = write_rows(*open_rows(data, arguments.schema, line, settings.mode), settings)
+    return LanceDataset._at(snapshot, os.fspath(place), {})

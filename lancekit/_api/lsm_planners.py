@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import cast
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._api._handle import Handle
-from lancekit._api.execution_plan import ExecutionPlan
-from lancekit._api.lsm_scanner import with_keys
+from lancekit._api.lsm_scanner import ShardSnapshot, check_has_key, of_snapshots, with_keys
 from lancekit._api.planned_scan import planned
-from lancekit._api.shard_sets import check_has_key, of_snapshots
-from lancekit._api.shard_snapshot import ShardSnapshot
 from lancekit._arguments.checks import check_count
 from lancekit._arguments.scan import ScanArguments
+from lancekit._arrow_values import booleans_of, flags_of
 from lancekit._checked import checked_methods
 from lancekit._display import Displayed
+from lancekit._format import row_address
 from lancekit._format.extensions import resolved, resolved_schema
 from lancekit._format.schema import LanceField
 from lancekit._operations.explain.scans import explain_scan
-from lancekit._operations.mem_wal.reader.lookup import look_up
 from lancekit._operations.mem_wal.reader.merge_on_read import merged_scan
+from lancekit._operations.mem_wal.reader.newest import NOWHERE
+from lancekit._operations.mem_wal.reader.parts import FIRST_ID
 from lancekit._operations.mem_wal.reader.sources import ReadSet
-from lancekit._scan.outputs import plan_columns
+from lancekit._pipeline.probe import KeyTable
+from lancekit._pipeline.source_keys import key_lookup
+from lancekit._scan.expressions.nodes import applied
+from lancekit._scan.expressions.predicate import Predicate
+from lancekit._scan.fragment_rows import ScanRequest, project
+from lancekit._scan.fragments.reader import FragmentReader
+from lancekit._scan.fragments.rebatch import no_rows
+from lancekit._scan.fragments.source import fragment_sources
+from lancekit._scan.outputs import Output, plan_columns
+from lancekit._scan.read import Read
 from lancekit._scan.scan import Scan
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
-
-__all__ = ["LsmPointLookupPlanner", "LsmVectorSearchPlanner"]
 
 
 @checked_methods
@@ -236,3 +247,101 @@ class LsmVectorSearchPlanner(Displayed):
             told,
             lambda: resolved(scan(self._read()).to_table()),
         )
+
+
+# ---- `ExecutionPlan`: what a planner has planned, to be run
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionPlan:
+    """A look-up or search that is planned; each run reads what there is then.
+
+    Attributes
+    ----------
+    schema
+        The schema of the result.
+    dataset_schema
+        That of the table.
+    """
+
+    schema: pa.Schema
+    dataset_schema: pa.Schema
+    _told: Callable[[], str]
+    _run: Callable[[], pa.Table]
+
+    def explain(self) -> str:
+        """Tell what a run would read."""
+        return self._told()
+
+    def to_table(self) -> pa.Table:
+        """Run it, and return the rows."""
+        return self._run()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Run it, and return the rows as an Arrow reader."""
+        return self.to_table().to_reader()
+
+    def to_batches(self) -> list[pa.RecordBatch]:
+        """Run it, and return the rows in batches."""
+        return self.to_table().to_batches()
+
+
+# ---- rows by their primary keys, from a table and its shards: no more is read than the rows
+
+
+@dataclass(frozen=True, slots=True)
+class _HasKey:
+    """Tells of rows whether they have a key, which is the only one of a table."""
+
+    keys: KeyTable
+
+    def may_hold(self, place: int, least: pa.Array, greatest: pa.Array) -> npt.NDArray[np.bool_]:
+        """Tell of blocks of rows whether one may have the key, by one of its columns."""
+        key = self.keys.columns[place][0]
+        may = pc.and_(pc.less_equal(least, key), pc.greater_equal(greatest, key))
+        return flags_of(may) & flags_of(may.is_valid())
+
+    def __call__(self, *columns: pa.Array) -> pa.BooleanArray:
+        """Tell for each row whether it has the key."""
+        rows, found = self.keys.find(0, columns[0])
+        codes = np.full(len(columns[0]), -1)
+        codes[rows] = found
+        for place, values in enumerate(columns[1:], start=1):
+            codes = self.keys.extend(codes, place, values)
+        return booleans_of(codes >= 0)
+
+
+def look_up(of: ReadSet, key: tuple[pa.Array, ...], outputs: tuple[Output, ...]) -> pa.Table:
+    """Return the row of a key, or none.
+
+    Parameters
+    ----------
+    key
+        One value for each column of the primary key, of the column's type.
+    """
+    request = ScanRequest(outputs=outputs)
+    newest = of.newest
+    if newest is not None:
+        rows, addresses = newest.find(key)
+        if len(rows):
+            return _row_at(of, addresses[0], request)
+    keys = KeyTable(of.keys, key)
+    schema = pa.schema(zip(of.keys, (column.type for column in key), strict=True))
+    test = applied(_HasKey(keys), schema)
+    wanted = Predicate(source="true", expr=test, schema=schema, columns=frozenset(of.keys))
+    return Scan(
+        read=Read(fragment_sources(of.base), lookup=key_lookup(of.base, keys)),
+        request=replace(request, predicate=wanted),
+        limit=1,
+    ).to_table()
+
+
+def _row_at(of: ReadSet, address: np.uint64, request: ScanRequest) -> pa.Table:
+    if address == NOWHERE:
+        return no_rows(request.schema)
+    id_, offset = row_address.parts(int(address))
+    part = of.parts[id_ - FIRST_ID]
+    reader = FragmentReader(part.seen(id_ - FIRST_ID, of.base.line.open_files))
+    if offset in reader.deleted:
+        return no_rows(request.schema)
+    return project(reader, request.outputs, np.array([offset]))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self, TypeVar
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -13,13 +15,14 @@ from lancekit._api._handle import Handle
 from lancekit._api.fulltext import full_text_search
 from lancekit._api.nearest import nearest_search
 from lancekit._api.planned_scan import planned
-from lancekit._api.shard_sets import Read, check_has_key, of_snapshots
-from lancekit._api.shard_snapshot import ShardSnapshot
-from lancekit._arguments.checks import check_count
+from lancekit._arguments.checks import check_count, check_items
 from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked_methods
 from lancekit._display import Displayed
 from lancekit._format.extensions import resolved, resolved_schema
+from lancekit._format.mem_wal.names import generation_number
+from lancekit._format.mem_wal.shard_manifest import SsTable
+from lancekit._legible import shown
 from lancekit._operations.explain.explanation import Explanation
 from lancekit._operations.explain.scans import explain_scan
 from lancekit._operations.mem_wal.reader.merge_on_read import (
@@ -27,16 +30,18 @@ from lancekit._operations.mem_wal.reader.merge_on_read import (
     generation_output,
     merged_scan,
 )
-from lancekit._operations.mem_wal.reader.sources import ReadSet
-from lancekit._pipeline.engine.engine import spark_engine
+from lancekit._operations.mem_wal.reader.parts import ShardState
+from lancekit._operations.mem_wal.reader.sources import ReadSet, again_if_gone, read_set
+from lancekit._pipeline.engine import spark_engine
 from lancekit._scan.expressions.predicate import Predicate
-from lancekit._scan.fulltext.queries import FullTextQuery
 from lancekit._scan.outputs import column_names, plan_columns
 from lancekit._scan.scan import Scan
+from lancekit._scan.search.text_queries import FullTextQuery
+from lancekit._shards.schema import shard_of
+from lancekit._versions.line import Line
+from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, InvalidArgumentError
-
-__all__ = ["LsmScanner", "with_keys"]
 
 T = TypeVar("T")
 
@@ -59,7 +64,7 @@ class LsmScanner(Displayed):
     {'id': [2]}
     """
 
-    def __init__(self, snapshot: Snapshot, read: Read) -> None:
+    def __init__(self, snapshot: Snapshot, read: _Read) -> None:
         self._snapshot = snapshot
         self._read = read
         self._columns: list[str] | None = None
@@ -251,3 +256,119 @@ def with_keys(columns: list[str] | None, of: ReadSet) -> list[str] | None:
     if columns is None:
         return None
     return [*columns, *(name for name in of.keys if name not in columns)]
+
+
+# ---- what scanners and planners of shards read: a table, and what it is read with
+
+#: reads which generations there are, and what the table has merged; anew each time
+_Read = Callable[[], ReadSet]
+
+
+def of_snapshots(dataset: Handle, snapshots: Sequence[ShardSnapshot]) -> _Read:
+    """Return what reads a dataset with some generations of shards, and nothing of their logs.
+
+    The newest version is read, and generations that it has merged are left out; of a handle that
+    is pinned to a version, that one.
+    """
+    line, pinned = dataset._line, dataset._snapshot if dataset._read_only else None
+    of = "ShardSnapshot objects"
+    states = [
+        ShardState(shard=shard_of(line.store, one._id), sstables=tuple(one._sstables.values()))
+        for one in check_items("shard_snapshots", snapshots, ShardSnapshot, of)
+    ]
+
+    return partial(_read, line, pinned, states)
+
+
+def _read(line: Line, pinned: Snapshot | None, states: list[ShardState]) -> ReadSet:
+    return again_if_gone(lambda: read_set(pinned or latest_snapshot(line), states))
+
+
+def check_has_key(dataset: Handle, columns: Sequence[str] | None = None) -> None:
+    """Raise ``InvalidArgumentError`` if a dataset has no primary key, or another one."""
+    key = [field.name for field in dataset._snapshot.manifest.schema.primary_key]
+    if not key:
+        raise InvalidArgumentError(
+            f"{dataset.uri} has no primary key, by which rows of shards replace others.",
+            hint="Write it with primary_key=.",
+            uri=dataset.uri,
+        )
+    if columns is not None and list(columns) != key:
+        raise InvalidArgumentError(
+            f"pk_columns is {list(columns)}, but the primary key is {key}.",
+            hint="Leave it out.",
+            argument="pk_columns",
+        )
+
+
+# ---- `ShardSnapshot`: which generations of a shard are to be read
+
+
+@checked_methods
+class ShardSnapshot:
+    """Some generations of a shard, by their numbers and folders.
+
+    Its methods change it, and return it.
+
+    Examples
+    --------
+    >>> shard = "6f9b1c0e-6f0a-4c5e-9d52-0f4d1c7a9a10"
+    >>> ShardSnapshot(shard).with_sstable(1, "0a1b2c3d_gen_1").shard_id == shard
+    True
+    """
+
+    def __init__(self, shard_id: str) -> None:
+        try:
+            self._id = UUID(shard_id)
+        except ValueError:
+            raise InvalidArgumentError(
+                f"shard_id is {shown(shard_id)}.", hint="Pass a UUID as text.", argument="shard_id"
+            ) from None
+        self._sstables: dict[int, SsTable] = {}
+        self._spec_id = self._current = 0
+
+    @property
+    def shard_id(self) -> str:
+        """The shard's UUID."""
+        return str(self._id)
+
+    def with_spec_id(self, spec_id: int) -> Self:
+        """Note the sharding spec; no row depends on it."""
+        self._spec_id = spec_id
+        return self
+
+    def with_current_generation(self, generation: int) -> Self:
+        """Note the number of the generation that is being written; no row depends on it."""
+        self._current = generation
+        return self
+
+    def with_sstable(self, generation: int, path: str) -> Self:
+        """Add a generation.
+
+        Parameters
+        ----------
+        generation
+            Its number.
+        path
+            The name of its folder in the shard, as the shard's manifest has it.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The path is no such name.
+        """
+        if not generation_number(path):
+            raise InvalidArgumentError(
+                f"path is {shown(path)}.",
+                hint='Pass the name of a folder in the shard, such as "0a1b2c3d_gen_1".',
+                argument="path",
+            )
+        self._sstables[generation] = SsTable(generation, path)
+        return self
+
+    def __repr__(self) -> str:
+        """Say what it is."""
+        return (
+            f"ShardSnapshot(shard_id={self.shard_id!r}, spec_id={self._spec_id}, "
+            f"current_generation={self._current}, sstables={sorted(self._sstables)})"
+        )

@@ -1,26 +1,48 @@
-"""Rows of write-ahead logs that no read of the table shows: in quarantine, or moved aside."""
+"""`MemWalQuarantine`: rows that a merge of write-ahead logs set aside."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pyarrow as pa
 
+from lancekit._api._handle import Handle
 from lancekit._api.frames import pandas_frame
 from lancekit._checked import checked_methods
 from lancekit._display import Displayed
 from lancekit._format.extensions import resolved
+from lancekit._lazy import cached_property
+from lancekit._legible import plural
+from lancekit._operations.common.retry import RetryPolicy
+from lancekit._operations.mem_wal.put_back import Leaving, discarded, given_back, leave_quarantine
+from lancekit._operations.mem_wal.quarantine import Quarantined, read_quarantine
+from lancekit._operations.mem_wal.reader.set_aside import (
+    JudgedRows,
+    MemWalPutBack,
+    discard_aside,
+    given_rows,
+    judged_rows,
+    listed_schema,
+    put_back_aside,
+    with_facts,
+)
+from lancekit._operations.mem_wal.shards import chosen_shards
+from lancekit._shards.schema import Shard
+from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["MemWalRows"]
+# ---- rows of write-ahead logs that no read of the table shows: in quarantine, or moved aside
 
 
 @checked_methods
-class MemWalRows(Displayed, ABC):
+class _MemWalRows(Displayed, ABC):
     """Rows beside a table, as they were when this was made.
 
     Examples
@@ -86,3 +108,265 @@ class MemWalRows(Displayed, ABC):
         0
         """
         return pandas_frame(self.to_table(), {})
+
+
+@checked_methods
+@dataclass(frozen=True, eq=False, repr=False)
+class MemWalQuarantine(_MemWalRows):
+    """Rows in quarantine, as they were when this was made; `mem_wal_quarantine` gives it.
+
+    These rows are in no version and in no log: no read of the table shows them.  `version` is that
+    of the table whose quarantine this is.
+
+    Beside the columns of the table and ``_tombstone``, `to_table` has ``_quarantine_shard``,
+    ``_quarantine_generation``, ``_quarantine_reason``, ``_quarantine_time`` and
+    ``_quarantine_row``, the number by which `put_back` and `discard` know the row.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> ds = lk.write_dataset({"id": [1]}, "memory://quarantine-example", primary_key="id")
+    >>> len(ds.mem_wal_quarantine())
+    0
+    """
+
+    _handle: Handle
+    _found: Quarantined
+
+    @classmethod
+    def _of(cls, handle: Handle) -> MemWalQuarantine:
+        snapshot = handle._snapshot if handle._read_only else latest_snapshot(handle._line)
+        return cls(handle, read_quarantine(snapshot))
+
+    def _plain(self) -> str:
+        return f"{plural(len(self), 'row')} in quarantine"
+
+    @property
+    def _at(self) -> Snapshot:
+        return self._found.snapshot
+
+    @property
+    def _rows(self) -> pa.Table:
+        return self._found.rows
+
+    def put_back(self, rows: object = None) -> int:
+        """Bring rows into the table, by the primary key, and take them out of the quarantine.
+
+        One commit does both; the handle moves.  Of several rows of a key the newest row counts, by
+        ``_quarantine_row``, or the last row without that column.  All rows of the key leave the
+        quarantine.  A row whose ``_tombstone`` is true deletes the key.  Without a primary key rows
+        are appended.
+
+        Parameters
+        ----------
+        rows
+            Corrected rows with all columns of the table: a DataFrame of `to_pandas`, a table, a
+            dictionary.  A row with ``_quarantine_row`` stands for the row of that number, so that
+            its key may be corrected, too; a row without it stands for the rows of its key.  By
+            default all rows as they are.
+
+        Returns
+        -------
+        int
+            How many rows left the quarantine.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A row is not in the quarantine, or does not say for which row it stands; or it has a
+            number, and the newest row of its key is not among the rows; or rows of several keys
+            were corrected to one key.
+        ConstraintViolationError, SchemaMismatchError, NullKeyError
+            The table refuses a row.  Nothing is changed.
+        IncompatibleConflictError
+            The quarantine, or the columns of the table, changed since this was made.
+        RetriesExhaustedError
+            Others changed the same rows before every attempt.
+        ReadOnlyError
+            The handle is pinned to a version.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://quarantine-back", primary_key="id")
+        >>> ds.mem_wal_quarantine().put_back()
+        0
+        """
+        return self._leave(given_back(self._found, rows))
+
+    def discard(self, rows: object) -> int:
+        """Take rows out of the quarantine for good; the handle moves.
+
+        Parameters
+        ----------
+        rows
+            What names the rows, as for `put_back`: ``{"id": [7]}`` with the columns of the primary
+            key, or ``{"_quarantine_row": [0]}``; other columns do not matter.  All rows of a key
+            leave.
+
+        Returns
+        -------
+        int
+            How many rows left the quarantine.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A row is not in the quarantine, or does not say for which row it stands; or it has a
+            number, and the newest row of its key is not among the rows.
+        IncompatibleConflictError
+            The quarantine, or the columns of the table, changed since this was made.
+        ReadOnlyError
+            The handle is pinned to a version.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://quarantine-discard", primary_key="id")
+        >>> quarantine = ds.mem_wal_quarantine()
+        >>> quarantine.discard(quarantine.to_table())
+        0
+        """
+        return self._leave(discarded(self._found, rows))
+
+    def _leave(self, leaving: Leaving) -> int:
+        return self._handle._move(lambda read: leave_quarantine(read, leaving, RetryPolicy()))
+
+
+# ---- `MemWalSetAside`: rows that a repair of write-ahead logs moved aside
+
+
+@checked_methods
+@dataclass(frozen=True, eq=False, repr=False)
+class MemWalSetAside(_MemWalRows):
+    """Rows that a repair moved aside, as they were then; `mem_wal_set_aside` gives it.
+
+    No read of the table shows these rows.  Each row has a state:
+
+    - ``"newest"``: no newer row of the key is there.
+    - ``"older"``: a newer row of the key is there, or the table had merged the row.
+    - ``"unsure"``: nothing tells whether one is there, or the file is damaged.
+
+    `to_table` shows what `put_back` would do.  Beside the columns of the table and ``_tombstone``
+    it has ``_set_aside_shard``, ``_set_aside_generation``, ``_set_aside_position`` (in the log;
+    null for a row of a generation), ``_set_aside_file``, ``_set_aside_row`` (the place in the
+    file), ``_set_aside_state`` and ``_set_aside_reason``.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> ds = lk.write_dataset({"id": [1]}, "memory://set-aside-example", primary_key="id")
+    >>> len(ds.mem_wal_set_aside())
+    0
+    """
+
+    _handle: Handle
+    _snapshot: Snapshot
+    _found: tuple[JudgedRows, ...]
+
+    @classmethod
+    def _of(cls, handle: Handle, shards: Iterable[str | UUID] | None) -> MemWalSetAside:
+        newest = latest_snapshot(handle._line)
+        listed_schema(newest.manifest.schema)
+        found = (judged_rows(newest, shard) for shard in chosen_shards(newest, shards, lost=True))
+        return cls(handle, newest, tuple(one for one in found if one.aside.files))
+
+    def _plain(self) -> str:
+        states = [state for one in self._found for state, _ in one.verdicts]
+        told = f"{plural(len(self), 'row')} moved aside by a repair"
+        shown = [f"{states.count(name)} {name}" for name in dict.fromkeys(states)]
+        unread = [f"{uri} cannot be read: {fault}" for uri, fault in self.unreadable.items()]
+        return "\n".join([f"{told}: {', '.join(shown)}" if shown else told, *unread])
+
+    @property
+    def unreadable(self) -> dict[str, str]:
+        """Files of which no row can be read, by their URIs, and what is wrong with each."""
+        files = (file for one in self._found for file in one.aside.files)
+        return {file.uri: file.fault for file in files if file.fault and not file.rows}
+
+    @property
+    def _at(self) -> Snapshot:
+        return self._snapshot
+
+    @cached_property
+    def _rows(self) -> pa.Table:
+        form = listed_schema(self._snapshot.manifest.schema)
+        return pa.concat_tables([form.empty_table(), *map(with_facts, self._found)])
+
+    def put_back(self, rows: object = None, *, unsure: bool = False) -> MemWalPutBack:
+        """Put rows into the log of their shard again, where no newer row of the key is there.
+
+        The rows are put as the files have them, or as they were corrected.
+
+        This claims each shard that has such rows, which fences its writer.  It then judges the
+        rows again, so that rows that were put since `to_table` count.  A row whose ``_tombstone``
+        is true deletes its key.  A second call puts no row over the first one's.
+
+        Parameters
+        ----------
+        rows
+            Some rows of `to_table` or `to_pandas`, corrected or not; or rows with all columns of
+            the table, which stand for the rows of their keys.  ``{"id": [7]}``, with the columns of
+            the primary key alone, names rows whose values are those of the files.  By default all
+            rows as the files have them.
+        unsure
+            Put back rows with the state ``"unsure"``, too.  The table may have a newer row of the
+            key, which this row replaces then.  Choose them with `rows`.
+
+        Returns
+        -------
+        MemWalPutBack
+            ``put_back``, ``tombstones``, ``older`` and ``unsure``: the numbers of rows that went
+            back, of keys that were deleted, and of rows that were left out for each reason.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The rows do not say which rows they name, lack some columns of the table, or have
+            another key than in the files; or the table has no primary key.
+        ConstraintViolationError, SchemaMismatchError, NullKeyError
+            The table refuses a row.  No row of its shard is put back.
+        FencedError
+            Other writers took the shard at each attempt.
+        ReadOnlyError
+            The handle is pinned to a version.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://set-aside-back", primary_key="id")
+        >>> ds.mem_wal_set_aside().put_back()
+        MemWalPutBack(put_back=0, tombstones=0, older=0, unsure=0)
+        """
+        self._handle._check_movable()
+        given = given_rows(self._snapshot.manifest.schema, rows)
+        for one in self._found:
+            given.check_keys(one)
+        line, done = self._handle._line, MemWalPutBack()
+        for shard in self._shards:
+            done += put_back_aside(line, shard, given, unsure=unsure)
+        return done
+
+    def discard(self) -> None:
+        """Take all these rows out of the list for good, with the files that cannot be read.
+
+        The files stay where they are.
+
+        Raises
+        ------
+        ReadOnlyError
+            The handle is pinned to a version.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://set-aside-discard", primary_key="id")
+        >>> ds.mem_wal_set_aside().discard()
+        """
+        self._handle._check_movable()
+        for one in self._found:
+            discard_aside(one.aside.shard, [file.aside for file in one.aside.files])
+
+    @property
+    def _shards(self) -> list[Shard]:
+        return [one.aside.shard for one in self._found]

@@ -21,28 +21,25 @@ from lancekit._arguments.checks import (
 from lancekit._checked import checked_methods
 from lancekit._choice import check_choice
 from lancekit._display import Displayed, interactive
+from lancekit._format.data_file import check_storage_version
 from lancekit._format.operation_parts import CompactedSsTable
-from lancekit._format.storage_version import check_storage_version
 from lancekit._format.transaction import Transaction
 from lancekit._legible import shown
 from lancekit._operations.common.results import MergeResult
 from lancekit._operations.common.retry import RetryPolicy
-from lancekit._operations.merge.merge_insert import check_clauses, merge_rows, merge_uncommitted
-from lancekit._pipeline.engine.engine import Choice, choose_source
-from lancekit._pipeline.engine.held_rows import owned
-from lancekit._pipeline.engine.inputs import as_reader, is_spark_dataframe
-from lancekit._pipeline.keys.source_keys import Kept
-from lancekit._pipeline.merge.plan import MergeClauses
+from lancekit._operations.merge_insert import check_clauses, merge_rows, merge_uncommitted
+from lancekit._pipeline.engine import Choice, choose_source
+from lancekit._pipeline.inputs import as_reader, is_spark_dataframe, owned
+from lancekit._pipeline.merge_plan import MergeClauses
 from lancekit._pipeline.source import Source, open_source
-from lancekit._scan.expressions.unbound import Unbound
+from lancekit._pipeline.source_keys import Kept
+from lancekit._scan.expressions.predicate import Unbound
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, PredicateError
 
 if TYPE_CHECKING:
     from lancekit._operations.explain.explanation import Explanation
-    from lancekit._operations.merge.preview import MergePlan
-
-__all__ = ["MergeInsertBuilder"]
+    from lancekit._operations.explain.merge import MergePlan
 
 #: how updated rows are written, in pylance's words
 _WRITE_MODES = ("auto", "rewrite_rows", "rewrite_columns")
@@ -293,7 +290,7 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         SchemaMismatchError, DuplicateKeysError
             As in `execute`.
         """
-        from lancekit._operations.merge.explain import explain_merge, explain_unknown_merge
+        from lancekit._operations.explain.merge import explain_merge, explain_unknown_merge
 
         snapshot = self._handle._snapshot
         clauses = check_clauses(snapshot.manifest.schema, self._clauses)
@@ -345,7 +342,7 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
     def _preview_at(
         self, snapshot: Snapshot, data_obj: object, schema: pa.Schema | None
     ) -> MergePlan:
-        from lancekit._operations.merge.preview import preview_merge
+        from lancekit._operations.explain.merge import preview_merge
 
         clauses = check_clauses(snapshot.manifest.schema, self._clauses)
         source = self._rows(owned(data_obj, schema, snapshot.row_schema), schema)

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 
 from lancekit.errors import NotOfferedAttributeError
 
-__all__ = ["NOT_OFFERED", "NamesOfPylance", "PartOfPylance", "missing"]
-
 _INDEX = "lancekit has scalar indices alone"
 _SESSION = "there is no session object: one cache serves the process, see cache_info()"
 _ARROW = "lancekit's classes do not inherit pyarrow's Dataset; use to_table() or to_batches()"

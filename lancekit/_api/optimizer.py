@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
 from lancekit._api._handle import Handle
 from lancekit._api.index_requests import optimize_request
 from lancekit._api.not_offered import PartOfPylance
-from lancekit._arguments.checks import (
-    check_items,
-    refuse_more,
-)
+from lancekit._arguments.checks import check_count, check_items, refuse_more
 from lancekit._checked import checked_methods, from_text
+from lancekit._display import Displayed
 from lancekit._format.fragment import Fragment
 from lancekit._format.operation_parts import UpdateMap
 from lancekit._format.operations import UpdateConfig
@@ -23,6 +23,7 @@ from lancekit._operations.cleanup.auto import SETTINGS
 from lancekit._operations.cleanup.auto import auto_cleanup_config as auto_cleanup_settings
 from lancekit._operations.common.results import CompactionMetrics
 from lancekit._operations.common.retry import RetryPolicy
+from lancekit._operations.index.describe import index_statistics
 from lancekit._operations.index.optimize import optimize_indices
 from lancekit._operations.maintenance import compact_plan
 from lancekit._operations.maintenance.compact import (
@@ -39,6 +40,7 @@ from lancekit._operations.maintenance.compact_plan import (
     Covered,
     plan_compaction,
 )
+from lancekit._operations.maintenance.inventory import DataStatistics, data_statistics
 from lancekit._operations.settings import update_settings
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError
@@ -51,6 +53,7 @@ __all__ = [
     "CompactionTask",
     "Covered",
     "DatasetOptimizer",
+    "LanceStats",
     "RewriteResult",
 ]
 
@@ -412,3 +415,50 @@ def _at(dataset: Handle, version: int) -> Snapshot:
     if snapshot.version == version:
         return snapshot
     return load_snapshot(snapshot.line, version, snapshot.naming)
+
+
+# ---- `LanceStats`: what a version's files amount to
+
+
+class LanceStats(Displayed, PartOfPylance):
+    """Statistics of a version; `LanceDataset.stats`."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def _plain(self) -> str:
+        return f"LanceStats({self._snapshot.called})"
+
+    def dataset_stats(self, max_rows_per_group: int = 1024) -> dict[str, int]:
+        """Count fragments, those of fewer rows than ``max_rows_per_group``, and deleted rows."""
+        least = check_count("max_rows_per_group", max_rows_per_group)
+        fragments = self._snapshot.manifest.fragments
+        physical = np.array([fragment.physical_rows for fragment in fragments], np.int64)
+        return {
+            "num_deleted_rows": int(physical.sum()) - self._snapshot.manifest.num_rows,
+            "num_fragments": len(fragments),
+            "num_small_files": int((physical < least).sum()),
+        }
+
+    def index_stats(self, index_name: str) -> dict[str, Any]:
+        """Tell which rows an index covers and, if it is a scalar one, what is in its files.
+
+        Raises
+        ------
+        IndexNotFoundError
+            There is no index of the name.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://index-stats-example")
+        >>> ds.create_scalar_index("x", "BTREE")
+        >>> found = ds.stats.index_stats("x_idx")
+        >>> found["num_indexed_rows"], found["segments"]
+        (2, [{'min': '1', 'max': '2', 'num_pages': 1}])
+        """
+        return index_statistics(self._snapshot, index_name)
+
+    def data_stats(self) -> DataStatistics:
+        """Return how many bytes of data files each field has; reads the end of every file."""
+        return data_statistics(self._snapshot)

@@ -24,16 +24,8 @@ if TYPE_CHECKING:
     from lancekit._arguments.scan import ScanArguments
     from lancekit._operations.mem_wal.reader.sources import ReadSet
     from lancekit._scan.expressions.predicate import Predicate
-    from lancekit._scan.fulltext.search import FullTextSearch
-    from lancekit._scan.nearest.search import NearestSearch
-
-__all__ = [
-    "OneFragment",
-    "check_scan",
-    "planned",
-    "planned_over",
-    "planned_with_shards",
-]
+    from lancekit._scan.search.nearest import NearestSearch
+    from lancekit._scan.search.text_search import FullTextSearch
 
 
 class OneFragment:

@@ -17,8 +17,6 @@ from lancekit._picture import Picture, draw
 from lancekit._versions.references import Ref
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
-__all__ = ["Plots", "plot_history"]
-
 _PANELS = ("rows", "bytes", "operations")
 
 

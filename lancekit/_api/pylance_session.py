@@ -7,8 +7,6 @@ from lancekit._checked import checked_methods
 from lancekit._display import Displayed
 from lancekit.errors import NotOfferedError
 
-__all__ = ["Session"]
-
 
 @checked_methods
 class Session(Displayed):

@@ -21,8 +21,6 @@ from lancekit._format.row_ids_encode import encode_row_ids
 from lancekit._legible import shown
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, RowOutOfRangeError
 
-__all__ = ["RowIdSequence"]
-
 U64Array = npt.NDArray[np.uint64]
 
 #: no row has an id as high as this

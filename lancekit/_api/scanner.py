@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from lancekit._api._handle import Handle
-from lancekit._api.explained_scan import ExplainedScan
 from lancekit._api.not_offered import PartOfPylance
 from lancekit._api.planned_scan import check_scan, planned, planned_with_shards
-from lancekit._arguments.checks import check_count
+from lancekit._arguments.checks import check_count, check_hints
 from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked_methods
 from lancekit._display import Displayed
@@ -27,9 +27,63 @@ from lancekit.errors import CorruptFileError, ShardError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from lancekit._operations.explain.explanation import Explanation
     from lancekit._scan.order_by import ColumnOrdering
+    from lancekit._scan.statistics import ScanStatistics
 
-__all__ = ["LanceScanner", "scan_of", "shown_schema"]
+# ---- the part of a scan that tells what it would read, and what it read
+
+
+@checked_methods
+class _ExplainedScan:
+    """What a scan would read, without reading it; or what a run of it took."""
+
+    _scan: Scan
+    _snapshot: Snapshot
+    _order: Sequence[Any]
+
+    def explain(self) -> Explanation:
+        """Tell what the scan would read, and where; indices are queried, and no rows are read.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3], "y": ["a", "b", "c"]}, "memory://explain-scan")
+        >>> told = ds.scanner(columns=["y"], filter="x > 1").explain()
+        >>> told.engine, told.reads.columns, told.reads.fragments
+        ('local', ('x', 'y'), 1)
+        """
+        from lancekit._operations.explain.scans import explain_scan
+
+        order = [ordering.column_name for ordering in self._order]
+        return explain_scan(self._snapshot, self._scan, order_by=order)
+
+    def explain_plan(self, verbose: bool = False) -> str:
+        """Return `explain` as text; there is no more to tell if it is to be ``verbose``."""
+        check_hints(verbose=verbose)
+        return str(self.explain())
+
+    def analyze_plan(self, count_rows: bool = False) -> str:
+        """Run the scan, and return `explain` as text with what the run took.
+
+        Parameters
+        ----------
+        count_rows
+            Count the rows as `count_rows` does, instead of making batches of them.
+        """
+        from lancekit._scan.statistics import WatchedScan
+
+        found: list[ScanStatistics] = []
+        watched = WatchedScan(**vars(self._scan), report=found.append)
+        started = time.monotonic()
+        rows = watched.count() if count_rows else sum(b.num_rows for b in watched.batches())
+        took = f"ran: {rows:,} rows in {time.monotonic() - started:.3f} s"
+        counts = [
+            f"read: {s.bytes_read:,} bytes in {s.iops:,} ranges by {s.requests:,} requests"
+            for s in found
+        ]
+        return "\n".join([str(self.explain()), *(f"  {line}" for line in (took, *counts))])
+
 
 T = TypeVar("T")
 
@@ -38,7 +92,7 @@ _ATTEMPTS = 5
 
 
 @checked_methods
-class LanceScanner(ExplainedScan, Displayed, PartOfPylance):
+class LanceScanner(_ExplainedScan, Displayed, PartOfPylance):
     """A scan of one version.  It can be run more than once; each run reads anew.
 
     Examples

@@ -10,16 +10,14 @@ from lancekit._api.fulltext import full_text_search
 from lancekit._api.nearest import nearest_search
 from lancekit._api.not_offered import PartOfPylance
 from lancekit._api.scanner import LanceScanner, scan_of
+from lancekit._arguments.record import Columns
 from lancekit._arguments.scan import scan_arguments
-from lancekit._arguments.types import Columns
 from lancekit._checked import checked_methods
 from lancekit._display import Displayed
 from lancekit._legible import shown
-from lancekit._scan.fulltext.queries import FullTextQuery
+from lancekit._scan.search.text_queries import FullTextQuery
 from lancekit._scan.statistics import ScanStatistics
 from lancekit.errors import InvalidTypeError
-
-__all__ = ["ScannerBuilder"]
 
 
 @checked_methods

@@ -8,20 +8,18 @@ from typing import Any
 import pyarrow as pa
 
 from lancekit._api._handle import Handle
+from lancekit._api.frames import frame_of
 from lancekit._api.scanner import scan_of
-from lancekit._api.spark_frames import frame_of
 from lancekit._arguments.checks import check_count
 from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked_methods
 from lancekit._display import Displayed
 from lancekit._extras import install_hint
-from lancekit._pipeline.engine.engine import spark_engine
+from lancekit._pipeline.engine import spark_engine
 from lancekit._scan.fragments.rebatch import small_batches
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import NotOfferedError, PredicateError
-
-__all__ = ["SqlQuery", "SqlQueryBuilder"]
 
 #: what reads columns without naming them
 _ALL_COLUMNS = re.compile(r"\*|\b(?:natural|describe|table|columns)\b", re.IGNORECASE)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from lancekit._display import Displayed
-from lancekit._operations.index.coverage import IndexCoverage, index_coverage
 from lancekit._operations.index.create import segments_of
+from lancekit._operations.index.describe import IndexCoverage, index_coverage
 from lancekit._versions.snapshot import Snapshot
-
-__all__ = ["TableIndices"]
 
 
 class TableIndices(Displayed, Mapping[str, IndexCoverage]):

@@ -14,8 +14,6 @@ from lancekit._versions import reference_files
 from lancekit._versions.line import Line
 from lancekit.errors import InvalidTypeError
 
-__all__ = ["NamesAndRefs", "OnLine", "Pairs", "Tags", "check_name", "ordered"]
-
 R = TypeVar("R", Tag, Branch)
 # the classes have a method called list
 Pairs: TypeAlias = list[tuple[str, dict[str, Any]]]

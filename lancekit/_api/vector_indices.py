@@ -13,8 +13,6 @@ from lancekit._index.ivf.codes import PRODUCT_BITS
 from lancekit._legible import shown
 from lancekit.errors import InvalidArgumentError, NotOfferedError
 
-__all__ = ["metric_named", "vector_parameters"]
-
 _METRICS = ("l2", "cosine", "dot", "hamming")
 _REFUSED = (
     "accelerator",

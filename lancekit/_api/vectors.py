@@ -12,8 +12,6 @@ from lancekit._checked import checked
 from lancekit._legible import shown
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError, type_name
 
-__all__ = ["centroids_of", "codebook_of", "vec_to_table"]
-
 
 @checked
 def vec_to_table(

@@ -9,12 +9,12 @@ import pyarrow as pa
 from lancekit._api._handle import Handle
 from lancekit._arguments.checks import check_count, check_list, check_names
 from lancekit._choice import check_choice
+from lancekit._format.data_file import check_storage_version
 from lancekit._format.names import ManifestNaming
-from lancekit._format.storage_version import check_storage_version
 from lancekit._legible import shown
 from lancekit._operations.cleanup.auto import auto_cleanup_config
-from lancekit._operations.common.new_keys import KeyCheck
 from lancekit._operations.write import WriteMode, WriteSettings, open_rows, write_rows
+from lancekit._pipeline.key_counter import KeyCheck
 from lancekit._versions.line import check_same_place
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
@@ -22,8 +22,6 @@ from lancekit.options import check_goal
 
 if TYPE_CHECKING:
     from lancekit._arguments.write import FileArguments, StreamArguments, WriteOptions
-
-__all__ = ["check_told", "file_settings", "settings_of", "size_settings", "write_to"]
 
 _MODES: tuple[WriteMode, ...] = get_args(WriteMode)
 _CHECKS: tuple[KeyCheck, ...] = get_args(KeyCheck)

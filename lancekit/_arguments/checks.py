@@ -11,27 +11,6 @@ from lancekit._choice import check_choice
 from lancekit._legible import shown
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
 
-__all__ = [
-    "REFUSED",
-    "check_callback",
-    "check_count",
-    "check_flag",
-    "check_hints",
-    "check_items",
-    "check_known",
-    "check_list",
-    "check_mapping",
-    "check_names",
-    "check_names_or_flag",
-    "check_place",
-    "check_read_params",
-    "check_session",
-    "check_wait",
-    "refuse",
-    "refuse_more",
-    "refused_argument",
-]
-
 T = TypeVar("T")
 
 #: why an argument of pylance is refused; whoever passes one is told, and never silently ignored

@@ -17,21 +17,26 @@ from typing import (
     ClassVar,
     Concatenate,
     Generic,
+    NotRequired,
     ParamSpec,
+    Protocol,
+    Required,
     Self,
+    TypeAlias,
+    TypedDict,
     TypeVar,
     cast,
     dataclass_transform,
     overload,
 )
 
+import pyarrow as pa
+
 from lancekit._arguments.checks import check_known, refused_argument
 from lancekit._checked import checks_of
 
 if TYPE_CHECKING:
     from lancekit._checked import Passed
-
-__all__ = ["Arguments", "hint", "refused", "takes"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -268,3 +273,46 @@ def _section(record: type) -> str:
     told = [inspect.cleandoc(vars(kind).get("__doc__") or "") for kind in reversed(record.__mro__)]
     parts = [after for text in told[1:] if (after := text.partition(_PARAMETERS)[2])]
     return _PARAMETERS + "\n".join(parts) if parts else ""
+
+
+# ---- types of arguments, for annotations: dictionaries as in pylance, handles seen from below
+
+#: the columns of a read: their names, or SQL expressions by the names of their results
+Columns: TypeAlias = list[str] | dict[str, str] | None
+
+
+class DatasetLike(Protocol):
+    """A `lancekit.LanceDataset`."""
+
+    @property
+    def uri(self) -> str:
+        """Where it is."""
+
+    @property
+    def version(self) -> int:
+        """The version that it is at."""
+
+
+class FragmentLike(Protocol):
+    """A `lancekit.LanceFragment`."""
+
+    @property
+    def fragment_id(self) -> int:
+        """Its id."""
+
+
+class AlterColumn(TypedDict, total=False):
+    """A change of a column; `LanceDataset.alter_columns`."""
+
+    path: Required[str]
+    name: str | None
+    nullable: bool | None
+    data_type: pa.DataType | None
+
+
+class AutoCleanupConfig(TypedDict):
+    """When commits remove old versions; `DatasetOptimizer.enable_auto_cleanup`."""
+
+    interval: int
+    older_than_seconds: NotRequired[int]
+    retain_versions: NotRequired[int]

@@ -12,16 +12,8 @@ from lancekit._arguments.record import Arguments, hint, refused
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lancekit._arguments.types import Columns, FragmentLike
+    from lancekit._arguments.record import Columns, FragmentLike
     from lancekit._scan.statistics import ScanStatistics
-
-__all__ = [
-    "FragmentFrameArguments",
-    "FragmentScanArguments",
-    "FrameArguments",
-    "ScanArguments",
-    "scan_arguments",
-]
 
 
 class _FragmentRows(Arguments):

@@ -35,9 +35,6 @@ from lancekit.errors import (
     VersionNotFoundError,
 )
 
-__all__ = ["Audit"]
-__all__ += ["check_not_replaced", "check_writable", "commit"]
-
 _LONGEST_PAUSE = 5.0
 
 
@@ -275,7 +272,7 @@ def _load_theirs(read: Snapshot, version: int, newest: Newest, pending: Pending)
     try:
         return load_snapshot(read.line, version, newest.naming, newest.mark_of(version))
     except VersionNotFoundError:
-        from lancekit._commit.rules.gaps import passes_gaps
+        from lancekit._commit.rules.conflict_error import passes_gaps
 
         # what follows goes on top of the newest version, which has to be there
         if version < newest.version and passes_gaps(pending):
@@ -292,8 +289,7 @@ def _load_theirs(read: Snapshot, version: int, newest: Newest, pending: Pending)
 
 def _check_gap(read: Snapshot, after: Snapshot, pending: Pending, gap: Sequence[int]) -> None:
     """Refuse a change that versions which are gone exclude, as the one after them shows."""
-    from lancekit._commit.rules.conflict_error import gap_error
-    from lancekit._commit.rules.gaps import judge_gap
+    from lancekit._commit.rules.conflict_error import gap_error, judge_gap
 
     verdict = judge_gap(pending, read.manifest, after.manifest)
     if not verdict.lands:

@@ -28,14 +28,6 @@ from lancekit.errors import (
     VersionNotFoundError,
 )
 
-__all__ = [
-    "StagedTransaction",
-    "create_first_version",
-    "is_transaction",
-    "put_first_manifest",
-    "put_version",
-]
-
 
 class StagedTransaction:
     """The file of a transaction that has not landed; several attempts may need the same one."""

@@ -7,27 +7,28 @@ does not grow with the table.
 
 from __future__ import annotations
 
+import secrets
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
 from pyroaring import BitMap
 
-from lancekit._commit.deletion_files import write_deletions
 from lancekit._commit.manifest.indices import pruned, rewritten_fields
 from lancekit._commit.rules.effects import row_changes
 from lancekit._commit.rules.pending import Pending
 from lancekit._commit.rules.verdict import Evidence, Outcome, Verdict, listed
 from lancekit._format import operations as ops
 from lancekit._format import row_address
-from lancekit._format.fragment import DeletionKind, Fragment
+from lancekit._format.deletions import choose_kind, encode_deletions
+from lancekit._format.fragment import DeletionFile, DeletionKind, Fragment
 from lancekit._format.index import FRAGMENT_REUSE, IndexMetadata, fragment_reuse_of
 from lancekit._format.mem_wal.details import merged_generations, with_generations
 from lancekit._format.mem_wal.names import MEM_WAL
 from lancekit._format.transaction import Transaction
+from lancekit._storage.base import Bytes, Store
 from lancekit._versions.snapshot import Snapshot
-
-__all__ = ["RowConflict", "rebase"]
 
 
 class RowConflict(Exception):  # noqa: N818  # a signal between two modules, never seen by a caller
@@ -195,3 +196,43 @@ def _raise_generations(index: IndexMetadata, theirs: Sequence[Transaction]) -> I
             for one in transaction.operation.compacted_sstables:
                 newest[one.shard_id] = max(one.generation, newest.get(one.shard_id, 0))
     return replace(index, index_details=with_generations(index.index_details, newest))
+
+
+# ---- writing deletion files
+
+#: the upper half of a number in the name of a file that has a checksum in the lower half
+_CHECKED = 0x6C6B6372
+
+
+def write_deletions(
+    store: Store,
+    fragment_id: int,
+    read_version: int,
+    deleted: BitMap,
+    kind: DeletionKind | None = None,
+    *,
+    checked: bool = False,
+) -> DeletionFile:
+    """Write the complete set of a fragment's deleted offsets under a fresh name.
+
+    With ``checked`` the name has a checksum of the file: the format has no place for checksums.
+    """
+    kind = kind or choose_kind(deleted)
+    data = encode_deletions(deleted, kind)
+    file = DeletionFile(
+        file_type=kind,
+        read_version=read_version,
+        id=_checksum(data) if checked else secrets.randbits(64),
+        num_deleted_rows=len(deleted),
+    )
+    store.put(file.name(fragment_id), data)
+    return file
+
+
+def is_other_file(file: DeletionFile, data: Bytes) -> bool:
+    """Return True if the name of a deletion file has a checksum, and the file has another."""
+    return file.id >> 32 == _CHECKED and file.id != _checksum(data)
+
+
+def _checksum(data: Bytes) -> int:
+    return _CHECKED << 32 | zlib.crc32(data)

@@ -28,10 +28,10 @@ from lancekit._interrupts import attempting, outcome
 from lancekit._legible import clean, warn
 from lancekit._storage.base import Store
 from lancekit._storage.folders import leads_away
-from lancekit._versions.borrowers import borrowers
 from lancekit._versions.line import Line, check_new_place, open_line
 from lancekit._versions.listing import dataset_exists, latest_snapshot
 from lancekit._versions.reference_files import (
+    borrowers,
     branch_files,
     get_branch,
     get_tag,
@@ -51,18 +51,6 @@ from lancekit.errors import (
     StorageError,
     VersionNotFoundError,
 )
-
-__all__ = [
-    "check_free",
-    "clone_line",
-    "create_branch",
-    "create_tag",
-    "delete_branch",
-    "delete_tag",
-    "holds_branch",
-    "update_tag",
-]
-
 
 # ---- tags
 

@@ -14,8 +14,6 @@ from lancekit._compiled.linking import KNOWN
 from lancekit._compiled.store import BuildError, file_of_kernels, put
 from lancekit._hooks import hooks
 
-__all__ = ["all_kernels", "compiled", "main"]
-
 
 def main(path: str, *modules: str) -> None:
     """Compile the kernels of some modules into a file."""

@@ -15,8 +15,6 @@ from lancekit._compiled import state
 if TYPE_CHECKING:
     from lancekit._compiled.linking import Code
 
-__all__ = ["Kernel", "Variant", "kernel"]
-
 #: an argument that is a number
 NUMBER = "int"
 #: stands for each of the types that a kernel is made for

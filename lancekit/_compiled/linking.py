@@ -17,8 +17,6 @@ from typing import Any, NamedTuple
 
 from lancekit._machine import links_quickly
 
-__all__ = ["KNOWN", "Code", "linked"]
-
 #: what machine code may ask the C library for
 KNOWN = frozenset({"memcpy", "memmove", "memset", "memcmp", "bcmp"})
 

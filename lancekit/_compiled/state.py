@@ -20,8 +20,6 @@ from lancekit.options import options
 if TYPE_CHECKING:
     from lancekit._compiled.linking import Code
 
-__all__ = ["Process", "compile_nothing", "is_possible", "load", "process", "wanted"]
-
 #: nanoseconds lost before kernels are looked for: about what loading them takes
 LOAD = 3e6 if links_quickly() else 5e7
 #: nanoseconds lost before they are compiled, which takes some seconds in the background

@@ -23,8 +23,6 @@ from lancekit._hooks import hooks
 from lancekit._own_files import cache_folder
 from lancekit._version import __version__
 
-__all__ = ["BuildError", "build", "file_of_kernels", "load", "locked", "put"]
-
 PACKAGE = Path(__file__).parents[1]
 PROGRAM = "import sys; from lancekit._compiled.build import main; main(*sys.argv[1:])"
 #: a compilation takes some ten seconds of a processor

@@ -20,8 +20,6 @@ from lancekit._file.reader import FileReader
 from lancekit._format.pb import schema_pb2
 from lancekit._storage.base import RandomAccess
 
-__all__ = ["join_files"]
-
 #: Bytes between two ranges that are sooner copied than left out.
 _GAP = 1 << 12
 

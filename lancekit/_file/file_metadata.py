@@ -17,16 +17,6 @@ from lancekit._file.reader import FileReader
 from lancekit._format.pb import encodings_v20_pb2
 from lancekit._legible import clean
 
-__all__ = [
-    "ColumnStatistics",
-    "FileStatistics",
-    "LanceBufferDescriptor",
-    "LanceColumnMetadata",
-    "LanceFileMetadata",
-    "LancePageMetadata",
-    "metadata_of",
-]
-
 #: the numbers of a version where footers have others than manifests
 _FOOTERS = {(2, 0): (0, 3)}
 

@@ -17,8 +17,6 @@ from lancekit._storage.base import check_name
 from lancekit._storage.places import open_store
 from lancekit.errors import InvalidArgumentError, NotFoundError, StorageError
 
-__all__ = ["LanceFileSession", "ListResult"]
-
 T = TypeVar("T")
 
 #: bytes that are copied at a time

@@ -23,16 +23,14 @@ from lancekit._file.file_metadata import (
 from lancekit._file.kernels.row_selection import Rows, parse_rows
 from lancekit._file.reader import FileReader
 from lancekit._file.writer import PAGE_BYTES, FileWriter
+from lancekit._format.data_file import STORAGE_VERSIONS
 from lancekit._format.paths import parse_path, pruned
 from lancekit._format.schema import LanceSchema
-from lancekit._format.storage_version import STORAGE_VERSIONS
 from lancekit._legible import shown, without_secrets
 from lancekit._storage.base import Store
 from lancekit._storage.places import open_store
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotFoundError, NotOfferedError
 from lancekit.options import check_goal, options
-
-__all__ = ["LanceFileReader", "LanceFileWriter", "ReaderResults", "no_namespace", "stable_version"]
 
 
 def stable_version() -> str:

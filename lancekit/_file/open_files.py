@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from lancekit._file.reader import FileReader
     from lancekit._storage.mapped import MappedFile
 
-__all__ = ["OpenFiles"]
-
 #: columns of all files that are kept
 _MOST_COLUMNS = 4096
 #: files that all handles keep together; systems have 65,530 mappings for a process, if not more

@@ -19,16 +19,13 @@ from lancekit._file.container.legacy_tables import LEGACY
 from lancekit._file.container.prefetch import PrefetchedSource, shelved
 from lancekit._file.kernels.faults import Unsupported, located
 from lancekit._file.kernels.row_selection import Rows, parse_rows
-from lancekit._file.structure.assemble import aligned, joined
+from lancekit._file.layouts.assemble import aligned, joined
 from lancekit._format.schema import LanceSchema, schema_from_pb
 from lancekit._lazy import cached_property
 from lancekit._storage.base import RandomAccess
 
 if TYPE_CHECKING:
     from lancekit._file.columns.legacy_reader import LegacyFieldReader
-
-__all__ = ["FileReader"]
-
 
 #: Columns of a local file that are read at once: what is made for each of thousands would all be
 #: alive together, so that the garbage collector looks again and again through all of the process.

@@ -25,16 +25,14 @@ from lancekit._file.encodings.request import CHUNK
 from lancekit._file.kernels.arrow_buffers import Encoded, byte_width, fixed_bytes
 from lancekit._file.kernels.memory import Bytes
 from lancekit._file.layouts.blob_descriptors import descriptor_field
+from lancekit._format.data_file import DEFAULT_VERSION
 from lancekit._format.field_marks import PACKED, is_blob_v2, may_be_packed
 from lancekit._format.pb import schema_pb2
 from lancekit._format.schema import LanceField, LanceSchema, schema_to_pb
-from lancekit._format.storage_version import DEFAULT_VERSION
 from lancekit._storage.base import Sink
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
 from lancekit.options import DEFAULT_GOAL, check_goal
 from lancekit.progress import step
-
-__all__ = ["PAGE_BYTES", "FileSummary", "FileWriter"]
 
 #: Arrow bytes of a column that make a page.
 PAGE_BYTES = 8 << 20

@@ -23,8 +23,6 @@ from lancekit._format.unknown_fields import put_unknown, take_unknown
 from lancekit._legible import shown
 from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError, type_name
 
-__all__ = ["Codec", "Part", "decode", "encode", "values_of", "wire", "wrong_type"]
-
 P = TypeVar("P", bound="Part")
 
 

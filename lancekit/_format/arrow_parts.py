@@ -13,22 +13,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import types as pt
 
-__all__ = [
-    "child_of",
-    "decimal_size",
-    "fixed_items",
-    "flattened",
-    "item_field",
-    "items_of",
-    "items_type",
-    "unit_and_zone",
-    "unit_of",
-    "viewed",
-    "with_items",
-    "with_leaves",
-    "with_other_items",
-]
-
 #: kinds of lists, and how a type is made with another field of items
 _LISTS: tuple[tuple[Callable[[Any], bool], Callable[[Any, pa.Field], pa.DataType]], ...] = (
     (pt.is_list, lambda _, field: pa.list_(field)),

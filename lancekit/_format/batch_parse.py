@@ -12,9 +12,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from lancekit._format.pb import table_pb2 as pb
+from lancekit._format.unknown_fields import parse
 from lancekit.errors import CorruptFileError
-
-__all__ = ["LENGTH", "VARINT", "Fields", "Messages", "damaged", "inside", "joined", "walk"]
 
 Numbers: TypeAlias = NDArray[np.uint64]
 Offsets: TypeAlias = NDArray[np.int64]
@@ -138,3 +138,21 @@ def damaged() -> CorruptFileError:
         "The fragments of a manifest are damaged.",
         hint="Restore the manifest from a copy, or open an earlier version.",
     )
+
+
+# ---- which fields the indices of a version are of, without all else that indices say of
+# themselves
+#
+# See docs/format/table.md, 2.1, and message `IndexSection`.
+
+
+def indexed_fields(data: bytes, where: str) -> frozenset[int]:
+    """Return the ids of all fields that some index is of.
+
+    Raises
+    ------
+    CorruptFileError
+        The section does not parse; ``where`` names its file.
+    """
+    section = parse(pb.IndexSection, data, f"index section of {where}")
+    return frozenset(field for index in section.indices for field in index.fields)

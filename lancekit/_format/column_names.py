@@ -12,14 +12,6 @@ import pyarrow as pa
 
 from lancekit.errors import ColumnNotFoundError, InvalidArgumentError
 
-__all__ = [
-    "RESERVED_NAMES",
-    "ROW_ADDRESS",
-    "check_column_name",
-    "check_distinct",
-    "column_not_found",
-]
-
 ROW_ADDRESS = "_rowaddr"
 #: the columns that a scan makes and no file stores
 RESERVED_NAMES = (

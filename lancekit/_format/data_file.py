@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, TypeVar
 
 from lancekit._checked import checked, from_text
+from lancekit._choice import check_choice
 from lancekit._format.items import Items
 from lancekit._format.names import DELETIONS
 from lancekit._format.pb import table_pb2 as pb
 from lancekit._format.unknown_fields import put_unknown, take_unknown
 from lancekit._legible import shown
-from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError
-
-__all__ = ["DataFile", "DeletionFile", "DeletionKind", "RowDatasetVersionMeta", "RowIdMeta"]
+from lancekit.errors import (
+    CorruptFileError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    NotOfferedError,
+)
 
 #: what files of 2.0 call themselves is 0.3
 _FIRST_OF_2_0 = 3
@@ -316,3 +321,54 @@ def deletion_to_pb(file: DeletionFile) -> pb.DeletionFile:
     )
     put_unknown(message, file.unknown)
     return message
+
+
+# ---- the versions of the format of data files that can be asked for
+
+DEFAULT_VERSION = "2.2"
+
+#: what may be asked for, and the version that it means
+STORAGE_VERSIONS: Mapping[str, str] = {
+    "stable": DEFAULT_VERSION,
+    "2.0": "2.0",
+    "2.1": "2.1",
+    "2.2": "2.2",
+}
+
+
+#: what tables call the format before 2.0, whose files are read and never written
+_LEGACY_VERSION = "0.1"
+_LEGACY_NAMES = ("legacy", _LEGACY_VERSION)
+
+
+def check_written(version: str) -> None:
+    """Raise ``NotOfferedError`` if files of a version are read, but not written.
+
+    Whoever makes a plan of new files asks, so that no work is lost.
+    """
+    if version in _LEGACY_NAMES:
+        raise NotOfferedError(
+            "Data files of format 0.1 are read, and not written.",
+            hint="All files of a table are of one format: write its rows anew in a newer one, "
+            'write_dataset(rows, uri, mode="overwrite", '
+            f'data_storage_version="{DEFAULT_VERSION}").',
+            data_storage_version=version,
+        )
+
+
+def check_storage_version(name: str, value: Any) -> str | None:
+    """Return the version that an argument means, ``None`` for the dataset's own.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is no such version.
+    NotOfferedError
+        Its files are not written.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        check_written(value)
+    check_choice(name, value, STORAGE_VERSIONS)
+    return STORAGE_VERSIONS[value]

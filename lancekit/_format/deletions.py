@@ -18,8 +18,6 @@ from lancekit._format.fragment import DeletionKind
 from lancekit._format.row_address import MOST_ROWS
 from lancekit.errors import CorruptFileError
 
-__all__ = ["choose_kind", "decode_deletions", "encode_deletions", "to_bitmap", "to_offsets"]
-
 #: from this many deleted rows on a bitmap is written, as by the reference; readers take either
 BITMAP_FROM = 5000
 

@@ -14,8 +14,6 @@ import numpy as np
 from lancekit._format.logical_types import arrow_type
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 
-__all__ = ["StoredValues", "put_dictionaries", "read_dictionaries"]
-
 _STRINGS = frozenset({"string", "large_string", "binary", "large_binary"})
 
 

@@ -19,21 +19,6 @@ from lancekit._format.arrow_parts import items_of
 from lancekit._format.jsonb import from_jsonb, to_jsonb
 from lancekit.errors import CorruptFileError, UnsupportedTypeError
 
-__all__ = [
-    "BLOB_INPUT",
-    "EXTENSION_METADATA",
-    "EXTENSION_NAME",
-    "LANCE_JSON",
-    "has_extensions",
-    "resolved",
-    "resolved_schema",
-    "stored_batch",
-    "stored_field",
-    "stored_schema",
-    "text_batch",
-    "text_schema",
-]
-
 EXTENSION_NAME = b"ARROW:extension:name"
 EXTENSION_METADATA = b"ARROW:extension:metadata"
 _ARROW_JSON = b"arrow.json"

@@ -14,16 +14,6 @@ from lancekit._format.pb import table_pb2 as pb
 from lancekit._format.unknown_fields import parse
 from lancekit.errors import CorruptFileError
 
-__all__ = [
-    "SEQUENCES",
-    "ExternalFile",
-    "column_sequences",
-    "external_sequence",
-    "is_external",
-    "lineage_column",
-    "without_external",
-]
-
 #: the field of a fragment's message, by that of the dataclass
 _FIELDS: Mapping[str, str] = {
     "row_ids": "external_row_ids",

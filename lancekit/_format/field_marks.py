@@ -11,29 +11,6 @@ from dataclasses import dataclass
 
 from lancekit._format.extensions import EXTENSION_NAME
 
-__all__ = [
-    "BLOB",
-    "BLOB_V2",
-    "COMPRESSION_LEVEL",
-    "MANAGED",
-    "PACKED",
-    "PACKINGS",
-    "Choice",
-    "Metadata",
-    "asks_for_encoding",
-    "holds_blobs",
-    "is_blob",
-    "is_blob_v2",
-    "is_packed",
-    "is_set",
-    "level",
-    "may_be_packed",
-    "option",
-    "texts",
-    "unclear_packing",
-    "unknown_choices",
-]
-
 Metadata = Mapping[str, str]
 
 #: makes one column of a struct, under its name or its older one

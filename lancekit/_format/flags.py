@@ -10,20 +10,6 @@ from __future__ import annotations
 
 from lancekit.errors import UnsupportedFeatureError
 
-__all__ = [
-    "BASE_PATHS",
-    "DELETION_FILES",
-    "FROM_CONTENT",
-    "LINEAGE_COLUMNS",
-    "MANAGED_BLOBS",
-    "MIXED_FILE_VERSIONS",
-    "NO_TRANSACTION_FILE",
-    "STABLE_ROW_IDS",
-    "TABLE_CONFIG",
-    "check_readable",
-    "check_writable",
-]
-
 DELETION_FILES = 1
 STABLE_ROW_IDS = 2
 V2_FILES = 4

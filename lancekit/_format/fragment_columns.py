@@ -12,21 +12,20 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from lancekit._format.batch_parse import LENGTH, VARINT, Offsets, damaged, inside, joined, walk
+from lancekit._format.batch_parse import (
+    LENGTH,
+    VARINT,
+    Numbers,
+    Offsets,
+    damaged,
+    inside,
+    joined,
+    walk,
+)
 from lancekit._format.pb import table_pb2 as pb
 from lancekit._format.row_address import LAST_FRAGMENT, MOST_ROWS
 from lancekit._format.unknown_fields import parse
 
-__all__ = [
-    "FragmentFacts",
-    "Totals",
-    "facts_of",
-    "parsed_fragment",
-    "places_with_files",
-    "totals_of",
-]
-
-Numbers: TypeAlias = NDArray[np.uint64]
 Flags: TypeAlias = NDArray[np.bool_]
 
 # up to so many messages are parsed one by one sooner than side by side

@@ -14,18 +14,6 @@ from lancekit._format.unknown_fields import parse
 from lancekit._legible import shown
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 
-__all__ = [
-    "INLINE_BYTES",
-    "REUSE_FILE",
-    "FragmentReuse",
-    "ReuseGroup",
-    "encode_fragment_reuse",
-    "external_name",
-    "external_reuse",
-    "inline_reuse",
-    "parse_fragment_reuse",
-]
-
 #: the type of the entry's details
 _TYPE_URL = "/lance.table.FragmentReuseIndexDetails"
 #: the file that holds what is too much for a manifest, in the folder of the entry

@@ -17,24 +17,6 @@ from lancekit._format.pb import table_pb2 as pb
 from lancekit._format.unknown_fields import parse
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 
-__all__ = [
-    "FRAGMENT_REUSE",
-    "IndexDetails",
-    "IndexFile",
-    "IndexMetadata",
-    "VectorSettings",
-    "block_size_of",
-    "encode_index_section",
-    "fragment_reuse_of",
-    "index_from_pb",
-    "index_to_pb",
-    "parse_index_section",
-    "parse_vector_details",
-    "vector_details",
-    "zone_map_details",
-]
-
-
 #: the system index that maps addresses from before a compaction to those after it
 FRAGMENT_REUSE = "__lance_frag_reuse"
 

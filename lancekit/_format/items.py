@@ -6,8 +6,6 @@ from typing import TypeVar
 
 from pyroaring import BitMap
 
-__all__ = ["Items", "Numbers"]
-
 T = TypeVar("T")
 
 

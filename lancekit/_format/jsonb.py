@@ -21,8 +21,6 @@ import pyarrow as pa
 from lancekit._legible import warn
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 
-__all__ = ["from_jsonb", "to_jsonb"]
-
 _SCALAR, _OBJECT, _ARRAY = 0x20000000, 0x40000000, 0x80000000
 _KINDS, _COUNT = 0xE0000000, 0x1FFFFFFF
 _NULL, _STRING, _NUMBER, _FALSE, _TRUE, _CONTAINER = range(6)

@@ -25,23 +25,6 @@ from lancekit.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from lancekit._format.key_hashes import Hashes
 
-__all__ = [
-    "BloomKeyFilter",
-    "ExactKeySet",
-    "KeyFilter",
-    "SharedKeys",
-    "add_hashes",
-    "bit_places",
-    "build_bloom",
-    "build_exact",
-    "choose_filter",
-    "is_empty",
-    "is_reference_blind",
-    "keys_conflict",
-    "merge",
-    "shared_keys",
-]
-
 BLOCK_BYTES = 32
 BITMAP_BYTES = 32_768
 REFERENCE_ITEMS = 8_192

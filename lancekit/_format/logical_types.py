@@ -11,8 +11,6 @@ import pyarrow as pa
 
 from lancekit.errors import UnsupportedFeatureError, UnsupportedTypeError
 
-__all__ = ["arrow_type", "is_nested", "legacy_encoding", "logical_type", "may_be_category"]
-
 _BFLOAT16 = "lance.bfloat16"
 
 _SIMPLE: dict[str, pa.DataType] = {

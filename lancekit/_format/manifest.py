@@ -28,17 +28,6 @@ from lancekit.errors import (
     type_name,
 )
 
-__all__ = [
-    "FOOTER_BYTES",
-    "BasePath",
-    "Manifest",
-    "WriterVersion",
-    "encode_manifest_file",
-    "manifest_position",
-    "parse_manifest",
-    "read_section",
-]
-
 FOOTER_BYTES = 16
 _FOOTER = struct.Struct("<qHH4s")
 _MAGIC = b"LANC"

@@ -6,30 +6,6 @@ from collections.abc import Iterable
 from enum import Enum
 from uuid import UUID
 
-__all__ = [
-    "BLOBS",
-    "BRANCHES",
-    "DATA",
-    "DATA_FILE",
-    "DELETIONS",
-    "HINT",
-    "INDICES",
-    "MAIN",
-    "TAGS",
-    "TRANSACTIONS",
-    "TREE",
-    "V2_NAME_LENGTH",
-    "VERSIONS",
-    "ManifestNaming",
-    "branch_folder",
-    "data_file_name",
-    "is_detached",
-    "manifest_name",
-    "manifest_versions",
-    "parse_manifest_name",
-    "transaction_name",
-]
-
 #: the name of a dataset's own line of versions, beside those of its branches
 MAIN = "main"
 DATA = "data"

@@ -31,23 +31,6 @@ from lancekit._format.manifest import BasePath, base_path_from_pb, base_path_to_
 from lancekit._legible import shown
 from lancekit.errors import InvalidArgumentError
 
-__all__ = [
-    "BASES",
-    "FRAGMENTS",
-    "GENERATIONS",
-    "INDICES",
-    "KEY_FILTER",
-    "MODE",
-    "NUMBERS_BY_ID",
-    "CompactedSsTable",
-    "DataReplacementGroup",
-    "FieldMetadataUpdate",
-    "RewriteGroup",
-    "RewrittenIndex",
-    "UpdateMap",
-    "UpdateMode",
-]
-
 # ---- how the parts that several operations hold are read, written and accepted
 
 

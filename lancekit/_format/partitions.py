@@ -16,8 +16,6 @@ from lancekit._format.pb import vectors_pb2 as pb
 from lancekit._format.unknown_fields import parse
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 
-__all__ = ["Partitions", "encode_partitions", "encode_tensor", "parse_partitions", "parse_tensor"]
-
 Numbers = npt.NDArray[np.int64]
 
 _TYPES: dict[pb.Tensor.DataType, np.dtype[Any]] = {

@@ -15,19 +15,6 @@ from lancekit._format.field_marks import is_blob, may_be_packed
 from lancekit._format.schema import LanceField, LanceSchema
 from lancekit.errors import ColumnNotFoundError
 
-__all__ = [
-    "canonical",
-    "find_field",
-    "parse_path",
-    "path_field",
-    "paths_by_id",
-    "pick",
-    "pruned",
-    "show_path",
-    "spelled",
-    "top_of",
-]
-
 _PART = re.compile(r"(?:`((?:[^`]|``)+)`|([^.`]+))(\.(?=.)|$)", re.DOTALL)
 
 

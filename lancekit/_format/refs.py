@@ -14,16 +14,6 @@ from lancekit._format.names import BRANCHES, MAIN, TAGS
 from lancekit._legible import shown
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 
-__all__ = [
-    "REFERENCE_BYTES",
-    "Branch",
-    "Tag",
-    "branch_file",
-    "check_branch_name",
-    "check_tag_name",
-    "tag_file",
-]
-
 REFERENCE_BYTES = 1 << 20
 """What the file of a tag or a branch has at most: it holds a name, some numbers, and metadata."""
 

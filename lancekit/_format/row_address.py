@@ -8,17 +8,6 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "LAST_FRAGMENT",
-    "MOST_ROWS",
-    "addresses",
-    "by_fragment",
-    "fragment_ids",
-    "joined",
-    "offsets",
-    "parts",
-]
-
 Numbers = TypeVar("Numbers", bound=npt.NDArray[Any])
 
 _OFFSET_BITS = 32

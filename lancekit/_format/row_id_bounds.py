@@ -26,8 +26,6 @@ from lancekit._format.pb import table_pb2 as pb
 from lancekit._format.row_ids import read_row_id_bounds
 from lancekit._format.unknown_fields import parse
 
-__all__ = ["RowIdBounds", "row_id_bounds"]
-
 _INLINE_ROW_IDS = 5
 # range, range with holes, range with a bitmap: each begins with its start and its end
 _SPANS = (1, 2, 3)

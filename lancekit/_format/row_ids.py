@@ -20,17 +20,6 @@ from lancekit._format.unknown_fields import parse
 from lancekit._lazy import cached_property
 from lancekit.errors import CorruptFileError
 
-__all__ = [
-    "RowIds",
-    "RowVersions",
-    "count_row_ids",
-    "parse_row_ids",
-    "parse_row_versions",
-    "read_row_id_bounds",
-    "read_row_ids",
-    "read_row_versions",
-]
-
 U64Array = npt.NDArray[np.uint64]
 Offsets = npt.NDArray[np.int64]
 

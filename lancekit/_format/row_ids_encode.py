@@ -17,14 +17,6 @@ from lancekit._format.fragment import Fragment
 from lancekit._format.pb import rowids_pb2 as pb
 from lancekit._format.unknown_fields import parse
 
-__all__ = [
-    "append_row_ids",
-    "encode_row_ids",
-    "encode_row_versions",
-    "uniform_versions",
-    "with_row_ids",
-]
-
 U64Array = npt.NDArray[np.uint64]
 
 #: what the reference takes a segment besides its values to cost

@@ -32,16 +32,6 @@ from lancekit.errors import (
     UnsupportedTypeError,
 )
 
-__all__ = [
-    "PRIMARY_KEY",
-    "PRIMARY_KEY_POSITION",
-    "LanceField",
-    "LanceSchema",
-    "schema_from_pb",
-    "schema_to_pb",
-    "with_field_metadata",
-]
-
 #: Arrow field metadata that marks a primary-key column, and gives its place (from 1) in the key
 PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"

@@ -9,8 +9,6 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from lancekit.errors import CorruptFileError
 
-__all__ = ["parse", "put_unknown", "take_unknown"]
-
 M = TypeVar("M", bound=Message)
 
 

@@ -12,17 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "ALIASES",
-    "COMPUTED_AS",
-    "METRICS_OF",
-    "Distances",
-    "distances",
-    "estimated",
-    "products",
-    "squares",
-]
-
 Vectors = npt.NDArray[Any]
 Distances = npt.NDArray[np.float32]
 

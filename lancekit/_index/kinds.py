@@ -14,22 +14,6 @@ from pyarrow import types
 
 from lancekit._format.index import IndexMetadata
 
-__all__ = [
-    "BITMAP",
-    "BLOOM_FILTER",
-    "BTREE",
-    "INVERTED",
-    "KINDS",
-    "LABEL_LIST",
-    "NGRAM",
-    "VECTORS",
-    "ZONE_MAP",
-    "IndexKind",
-    "first_of",
-    "kept_up_as",
-    "kind_of",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexKind:

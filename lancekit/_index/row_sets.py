@@ -7,10 +7,10 @@ containers of 65,536 rows, each a list of its rows or a bit for each.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,18 +19,8 @@ from pyroaring import BitMap
 
 from lancekit._format import row_address
 from lancekit._format.arrow_parts import viewed
-from lancekit._format.deletions import to_offsets
+from lancekit._format.deletions import to_bitmap, to_offsets
 from lancekit.errors import CorruptFileError
-
-__all__ = [
-    "RowSets",
-    "SetForm",
-    "bitmaps",
-    "decoded_set",
-    "decoded_sets",
-    "encoded_set",
-    "encoded_sets",
-]
 
 Words = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.int64]
@@ -307,3 +297,73 @@ class _Reader:
         rows = np.repeat(high.astype(np.uint64) << np.uint64(_CONTAINER_BITS), count) | low
         sizes = np.bincount(owner, count, sets).astype(np.int64)
         return RowSets(np.concatenate([[0], np.cumsum(sizes)]), rows)
+
+
+# ---- numbers that ascend, and what is among them
+
+
+def among(some: npt.NDArray[Any], ascending: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Return which of some numbers are among others, which ascend and may be many.
+
+    Examples
+    --------
+    >>> among(np.array([4, 1, 9]), np.array([1, 2, 4])).tolist()
+    [True, True, False]
+    """
+    if not len(ascending):
+        return np.zeros(len(some), bool)
+    places = np.minimum(np.searchsorted(ascending, some), len(ascending) - 1)
+    found: npt.NDArray[np.bool_] = ascending[places] == some
+    return found
+
+
+# ---- sets of rows in memory: by the upper 32 bits of ids or addresses
+#
+# See docs/format/indices.md, 6.
+
+#: lower halves of ids or addresses, by their upper halves; an address' are fragment and offset
+Rows: TypeAlias = Mapping[int, BitMap]
+
+Numbers = npt.NDArray[np.uint64]
+
+
+def rows_of(numbers: Numbers) -> Rows:
+    """Return ids or addresses, in any order, as a set of rows."""
+    if (numbers[1:] > numbers[:-1]).all():  # as where a column is in order
+        return {upper: _bitmap(lower) for upper, lower in row_address.by_fragment(numbers)}
+    parts = row_address.by_fragment(np.sort(numbers))
+    return {upper: to_bitmap(lower) for upper, lower in parts}
+
+
+def _bitmap(ascending: Numbers) -> BitMap:
+    """Return a set of distinct rows, which may be a range."""
+    first, last = int(ascending[0]), int(ascending[-1])
+    if last - first + 1 == len(ascending):
+        return BitMap(range(first, last + 1))
+    return to_bitmap(ascending)
+
+
+def union(sets: Iterable[Rows]) -> Rows:
+    """Return the rows of all sets."""
+    by_upper: dict[int, list[BitMap]] = {}
+    for rows in sets:
+        for upper, lower in rows.items():
+            by_upper.setdefault(upper, []).append(lower)
+    return {
+        upper: parts[0] if len(parts) == 1 else BitMap.union(*parts)
+        for upper, parts in by_upper.items()
+    }
+
+
+def common(one: Rows, other: Rows) -> Rows:
+    """Return the rows that are in both sets."""
+    return {upper: one[upper] & other[upper] for upper in one.keys() & other.keys()}
+
+
+def joined(rows: Rows) -> Numbers:
+    """Return rows as ids or addresses, ascending."""
+    parts = [
+        row_address.addresses(upper, to_offsets(rows[upper]).astype(np.uint64))
+        for upper in sorted(rows)
+    ]
+    return np.concatenate(parts) if parts else np.empty(0, np.uint64)

@@ -22,8 +22,6 @@ from lancekit._lazy import cached_property
 from lancekit._storage.base import Store
 from lancekit.errors import CorruptFileError
 
-__all__ = ["IndexFileReader", "Segment", "held_bytes", "open_index_file"]
-
 T = TypeVar("T")
 H = TypeVar("H", bound="Kept")
 

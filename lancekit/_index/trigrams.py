@@ -15,8 +15,6 @@ from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._format.arrow_parts import viewed
 
-__all__ = ["NULL_TOKEN", "folded", "trigrams"]
-
 #: what rows without text are found by
 NULL_TOKEN = 0
 _BASE = 37

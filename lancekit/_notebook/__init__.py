@@ -13,11 +13,8 @@ from datetime import UTC, datetime
 
 from lancekit._display import HTML, TEXT
 from lancekit._notebook.cards import card
-from lancekit._notebook.render.html import render_html
+from lancekit._notebook.render.html import render_html, render_text
 from lancekit._notebook.render.models import Card
-from lancekit._notebook.render.text import render_text
-
-__all__ = ["show", "show_html", "show_text"]
 
 _RENDERERS: dict[str, Callable[[Card], str]] = {TEXT: render_text, HTML: render_html}
 

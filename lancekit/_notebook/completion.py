@@ -29,7 +29,7 @@ from lancekit._notebook.offers import (
     sql_columns,
 )
 from lancekit._scan.expressions.syntax_text import quoted
-from lancekit._statements.results import SqlResult
+from lancekit._statements.select import SqlResult
 from lancekit._statements.tables import Names
 
 __all__ = ["Found", "complete", "register", "unregister"]

@@ -6,8 +6,6 @@ from lancekit._notebook import completion
 from lancekit._notebook.failures import install, uninstall
 from lancekit._notebook.magics import register_magics, unregister_magics
 
-__all__ = ["load", "unload"]
-
 
 def load(shell: object) -> None:
     """Give a shell the magics, completions and, if it is a notebook's, errors as HTML cards."""

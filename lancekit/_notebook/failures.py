@@ -21,17 +21,14 @@ from typing import Any
 
 from lancekit import _interrupts as interrupts
 from lancekit._display import HTML, TEXT
-from lancekit._ipython import active_shell
+from lancekit._interrupts import active_shell
 from lancekit._legible import clean_line
 from lancekit._notebook.cards import card
 from lancekit._notebook.cards.failure import first_line
-from lancekit._notebook.render.html import render_html
+from lancekit._notebook.render.html import render_html, render_text
 from lancekit._notebook.render.models import Card, Fact
-from lancekit._notebook.render.text import render_text
 from lancekit._notebook.render.words import clean, count, plural
 from lancekit.errors import LancekitError
-
-__all__ = ["install", "publish", "render", "uninstall"]
 
 #: the most lines of a card that stands for a traceback
 LINES = 12

@@ -13,18 +13,16 @@ from typing import Any
 
 from lancekit._api.lance_dataset import LanceDataset
 from lancekit._legible import clean
-from lancekit._pipeline.engine.engine import Choice
-from lancekit._scan.expressions.error_position import failure
+from lancekit._pipeline.engine import Choice
+from lancekit._scan.expressions.syntax import failure
 from lancekit._statements.dialect import BEGINNINGS, parse_statements
 from lancekit._statements.relations import handle_of
-from lancekit._statements.results import SqlResult
 from lancekit._statements.run import run_statements
 from lancekit._statements.scope import Scope, Text
+from lancekit._statements.select import SqlResult
 from lancekit._statements.tables import Names
 from lancekit.errors import InvalidArgumentError, PredicateError
 from lancekit.options import options
-
-__all__ = ["FLAGS", "WORDS", "lance", "register_magics", "unregister_magics"]
 
 #: ``name << SELECT ...``
 _NAMED = re.compile(r"\s*([^\W\d]\w*)\s*<<\s*")

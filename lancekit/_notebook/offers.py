@@ -12,22 +12,6 @@ from typing import Any
 from lancekit._api.lance_dataset import LanceDataset
 from lancekit._format.paths import parse_path, paths_by_id
 
-__all__ = [
-    "BRANCHES",
-    "COLUMNS",
-    "MOST",
-    "REFS",
-    "TAGS",
-    "VERSIONS",
-    "Found",
-    "columns",
-    "identifier",
-    "in_sql",
-    "listed",
-    "offer",
-    "sql_columns",
-]
-
 COLUMNS, REFS, TAGS, BRANCHES, VERSIONS = "columns", "refs", "tags", "branches", "versions"
 #: the most that is offered
 MOST = 200

@@ -7,12 +7,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from lancekit._ipython import in_kernel
+from lancekit._interrupts import in_kernel
 from lancekit._notebook.render.html import element, joined
 from lancekit._notebook.render.words import count, duration
 from lancekit.progress import Progress, Show
-
-__all__ = ["make_bar"]
 
 MARK = {"lancekit": "progress"}
 """The metadata of a bar's output, by which a saved notebook can be rid of it."""

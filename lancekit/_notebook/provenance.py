@@ -8,10 +8,8 @@ import sys
 from pathlib import PurePath
 from typing import Any
 
-from lancekit._ipython import active_shell
+from lancekit._interrupts import active_shell
 from lancekit._provenance import Provenance
-
-__all__ = ["find"]
 
 _NUMBER = re.compile(r"In\[(\d+)\]")
 

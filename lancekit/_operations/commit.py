@@ -13,22 +13,20 @@ from lancekit._commit.put_version import put_first_manifest
 from lancekit._commit.rules.pending import Pending
 from lancekit._defaults import COMMIT_TIMEOUT, MAX_RETRIES
 from lancekit._format import operations as ops
+from lancekit._format.data_file import DEFAULT_VERSION
 from lancekit._format.fragment import DataFile
 from lancekit._format.names import DATA, ManifestNaming
-from lancekit._format.storage_version import DEFAULT_VERSION
 from lancekit._format.transaction import Transaction
 from lancekit._operations.checks.operation import check_operation
 from lancekit._operations.cleanup.auto import commit, create
 from lancekit._operations.index.staged import with_files
-from lancekit._operations.maintenance.clone import deep_clone
+from lancekit._operations.maintenance.deepen import deep_clone
 from lancekit._provenance import PREFIX
 from lancekit._versions.line import Line, check_new_place, open_line
 from lancekit._versions.listing import dataset_exists, latest_snapshot
 from lancekit._versions.references import Reference, resolve
 from lancekit._versions.snapshot import FileLocation, Snapshot, load_snapshot
 from lancekit.errors import DatasetNotFoundError, InvalidArgumentError
-
-__all__ = ["CommitSettings", "commit_operation", "merged_appends"]
 
 #: what needs no version that it was worked out from
 _READ_NOTHING = (ops.Overwrite, ops.Restore)

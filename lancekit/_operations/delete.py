@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pyroaring import BitMap
 
 from lancekit import _arrow_compute as pc
-from lancekit._commit.deletion_files import write_deletions
 from lancekit._commit.protocol import check_writable
+from lancekit._commit.rebase import write_deletions
 from lancekit._commit.rules.pending import Pending
 from lancekit._format.fragment import Fragment
 from lancekit._format.transaction import Delete
@@ -19,18 +19,16 @@ from lancekit._legible import shown
 from lancekit._operations.cleanup.auto import commit
 from lancekit._operations.common.results import DeleteResult
 from lancekit._operations.common.retry import RetryPolicy, retried
-from lancekit._pipeline.engine.engine import Choice, Runner, choose_engine, runner_of
-from lancekit._pipeline.rows.delete import DeletedRows, find_rows_together, mark_tasks
+from lancekit._pipeline.delete_rows import DeletedRows, find_rows_together, mark_tasks
+from lancekit._pipeline.engine import Choice, Runner, choose_engine, runner_of
 from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.fragments.blobs import blob_view
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit._scan.read import Read, reading
 from lancekit._storage.base import Store
-from lancekit._versions.at_once import at_once
+from lancekit._versions.listing import at_once
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidTypeError
-
-__all__ = ["DeletePlan", "apply_deletions", "delete_in_fragment", "delete_rows", "plan_delete"]
 
 
 @dataclass(frozen=True)

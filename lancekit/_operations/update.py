@@ -24,9 +24,9 @@ from lancekit._operations.common.results import UpdateResult
 from lancekit._operations.common.retry import RetryPolicy, retried
 from lancekit._operations.common.staged_files import removed_unless_landed, write_task
 from lancekit._operations.delete import apply_deletions
-from lancekit._pipeline.engine.engine import Choice, Runner, choose_engine, runner_of
+from lancekit._pipeline.engine import Choice, Runner, choose_engine, runner_of
 from lancekit._pipeline.join_files import join_small_files
-from lancekit._pipeline.rows.update import UpdateTask, update_rows
+from lancekit._pipeline.update_rows import UpdateTask, update_rows
 from lancekit._scan.expressions.assignment import Assignment, compile_assignment
 from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.fragments.blobs import blob_view
@@ -34,8 +34,6 @@ from lancekit._scan.fragments.source import FragmentSource
 from lancekit._scan.read import Read, reading
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
-
-__all__ = ["UpdatePlan", "check_updates", "check_where", "plan_update", "update_columns"]
 
 
 def check_updates(updates: object) -> dict[str, str]:

@@ -10,24 +10,22 @@ from typing import Literal, assert_never, cast
 import pyarrow as pa
 
 from lancekit._commit.protocol import check_writable
-from lancekit._commit.rules.exactly_once import BatchMarker
-from lancekit._commit.rules.pending import Pending
+from lancekit._commit.rules.pending import BatchMarker, Pending
 from lancekit._defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit._file.columns.limits import check_new_marks
+from lancekit._format.data_file import DEFAULT_VERSION
 from lancekit._format.fragment import Fragment
 from lancekit._format.manifest import BasePath
 from lancekit._format.names import ManifestNaming
 from lancekit._format.schema import LanceSchema, check_key_type
-from lancekit._format.storage_version import DEFAULT_VERSION
 from lancekit._format.transaction import COMMIT_MESSAGE, Append, Overwrite, Transaction
 from lancekit._legible import warn
 from lancekit._operations.cleanup.auto import commit, create
-from lancekit._operations.common.new_keys import KeyCheck, check_new_keys
-from lancekit._operations.common.staged_files import removed_unless_landed
-from lancekit._operations.common.write_targets import bases_of, chosen_places
+from lancekit._operations.common.staged_files import bases_of, chosen_places, removed_unless_landed
 from lancekit._pipeline.casts.plan import CastPlan, normalise_new_schema, plan_cast, with_new_blobs
-from lancekit._pipeline.rows.write import WriteTask
+from lancekit._pipeline.key_counter import KeyCheck, check_new_keys
 from lancekit._pipeline.source import Source, open_source
+from lancekit._pipeline.write_rows import WriteTask
 from lancekit._storage.places import begun_anew, is_in_memory
 from lancekit._versions.line import Line, check_new_place
 from lancekit._versions.listing import latest_snapshot
@@ -40,17 +38,6 @@ from lancekit.errors import (
 )
 from lancekit.options import options
 from lancekit.progress import FragmentWriteProgress
-
-__all__ = [
-    "WriteMode",
-    "WritePlan",
-    "WriteSettings",
-    "commit_rows",
-    "open_rows",
-    "plan_write",
-    "vacated",
-    "write_rows",
-]
 
 #: what a write makes of the dataset that may be there
 WriteMode = Literal["create", "append", "overwrite"]

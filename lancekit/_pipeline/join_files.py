@@ -20,16 +20,14 @@ from lancekit._format.field_marks import holds_blobs
 from lancekit._format.fragment import Fragment
 from lancekit._format.row_ids import count_row_ids, parse_row_ids
 from lancekit._format.row_ids_encode import with_row_ids
-from lancekit._pipeline.engine.engine import LocalRunner, Runner, spark_engine
-from lancekit._pipeline.rows.write import WriteTarget, WriteTask, delete_fragments, write_fragments
+from lancekit._pipeline.engine import LocalRunner, Runner, spark_engine
+from lancekit._pipeline.write_rows import WriteTarget, WriteTask, delete_fragments, write_fragments
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit._storage.base import Store
 from lancekit._versions.line import Line
 from lancekit._versions.snapshot import FileLocation
 from lancekit.options import options
-
-__all__ = ["JoinTask", "join_files", "join_small_files", "new_sources"]
 
 #: a file is small below this part of what a file should have
 _SMALL = 8

@@ -6,8 +6,12 @@ work out a merge; both give metadata, never rows.
 
 from __future__ import annotations
 
+import shutil
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -15,25 +19,28 @@ import pyarrow as pa
 
 from lancekit import _arrow_kernels as ak
 from lancekit._format.fragment import Fragment
+from lancekit._own_files import new_folder
 from lancekit._pipeline.casts.batches import cast_all
 from lancekit._pipeline.casts.plan import CastPlan, plan_cast
-from lancekit._pipeline.engine.engine import EngineName, LocalRunner, choose_source, spark_engine
-from lancekit._pipeline.engine.held_rows import in_memory
-from lancekit._pipeline.engine.inputs import as_reader, checked_schema, is_spark_dataframe, scan_of
-from lancekit._pipeline.rows.write import WriteTask, write_fragments
+from lancekit._pipeline.engine import EngineName, LocalRunner, choose_source, spark_engine
+from lancekit._pipeline.inputs import (
+    as_reader,
+    checked_schema,
+    in_memory,
+    is_spark_dataframe,
+    scan_of,
+)
+from lancekit._pipeline.write_rows import WriteTask, write_fragments
 from lancekit.options import options
 from lancekit.progress import FragmentWriteProgress, step, tracking, users_code
 
 if TYPE_CHECKING:
-    from lancekit._pipeline.columns.write import ColumnsTask
-    from lancekit._pipeline.keys.source_keys import SourceKeys
-    from lancekit._pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
-    from lancekit._pipeline.merge.spooled_source import KeptRows
-    from lancekit._pipeline.merge.strategy import MatchPlan
+    from lancekit._pipeline.merge_plan import MergeClauses, MergeJob, MergeWork
+    from lancekit._pipeline.merge_strategy import MatchPlan
+    from lancekit._pipeline.source_keys import SourceKeys
+    from lancekit._pipeline.write_columns import ColumnsTask
     from lancekit._scan.index_lookup import IndexLookup
     from lancekit._versions.snapshot import Snapshot
-
-__all__ = ["LocalSource", "Source", "open_source"]
 
 
 class Source(Protocol):
@@ -126,7 +133,7 @@ class LocalSource:
         self.schema: pa.Schema = reader.schema
         self._reader = reader
         self._memory_bytes = memory_bytes
-        self._kept: KeptRows | None = None
+        self._kept: _KeptRows | None = None
         self._keys: dict[tuple[object, ...], SourceKeys] = {}
 
     def write(
@@ -140,7 +147,7 @@ class LocalSource:
         self, plan: CastPlan, clauses: MergeClauses, on: tuple[str, ...] | None = None
     ) -> None:
         """Raise ``DuplicateKeysError`` if a key, without a null, occurs more than once."""
-        from lancekit._pipeline.keys.source_keys import SourceKeys, key_columns
+        from lancekit._pipeline.source_keys import SourceKeys, key_columns
 
         keys = self._keys_of(plan, clauses)
         if on is not None:
@@ -152,7 +159,7 @@ class LocalSource:
 
     def match(self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot) -> MatchPlan:
         """Return how a merge of the cast rows into a version would find its keys."""
-        from lancekit._pipeline.merge.strategy import choose_match
+        from lancekit._pipeline.merge_strategy import choose_match
 
         keys = self._keys_of(plan, clauses)
         return choose_match(
@@ -168,7 +175,7 @@ class LocalSource:
         self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot
     ) -> IndexLookup | None:
         """Return what asks the indices of a version for the keys, if there are any to ask."""
-        from lancekit._pipeline.keys.indexed import key_lookup
+        from lancekit._pipeline.source_keys import key_lookup
 
         keys = self._keys_of(plan, clauses)
         asked = clauses.use_index and not clauses.by_address
@@ -176,8 +183,7 @@ class LocalSource:
 
     def merge(self, job: MergeJob) -> MergeWork:
         """Work out a merge; the keys are held in memory, the rows as `keep_rows` keeps them."""
-        from lancekit._pipeline.merge.local import merge_locally
-        from lancekit._pipeline.merge.rewrite_columns import rewrite_locally
+        from lancekit._pipeline.merge_here import merge_locally, rewrite_locally
 
         rows, keys = self._rows(job.casts), self._keys_of(job.casts, job.clauses)
         match = self.match(job.casts, job.clauses, job.snapshot)
@@ -188,7 +194,7 @@ class LocalSource:
         self, plan: CastPlan, tasks: Sequence[ColumnsTask], left_on: str, right_on: str
     ) -> list[Fragment]:
         """Write columns beside the fragments; of several rows with one key the last counts."""
-        from lancekit._pipeline.columns.write import Joined, write_beside
+        from lancekit._pipeline.write_columns import Joined, write_beside
 
         maker = Joined.by(self._rows(plan), left_on, right_on)
         return write_beside([replace(task, maker=maker) for task in tasks], LocalRunner())
@@ -206,8 +212,6 @@ class LocalSource:
         self.close()
 
     def _rows(self, plan: CastPlan) -> pa.Table:
-        from lancekit._pipeline.merge.spooled_source import keep_rows
-
         if self._kept is None:
             cast = cast_all(plan, self._reader)
             self._kept = keep_rows(cast, plan.target, self._memory_bytes)
@@ -219,7 +223,7 @@ class LocalSource:
         return pa.Table.from_batches(cast_all(again, table.to_batches()), plan.target)
 
     def _keys_of(self, plan: CastPlan, clauses: MergeClauses) -> SourceKeys:
-        from lancekit._pipeline.keys.source_keys import SourceKeys, key_columns
+        from lancekit._pipeline.source_keys import SourceKeys, key_columns
 
         about = (clauses.on, clauses.dedupe, clauses.dedupe_by, *plan.target.types)
         if about not in self._keys:
@@ -267,3 +271,80 @@ def open_source(
         return source
     bound = None if in_memory(data) else options.source_memory_bytes
     return LocalSource(as_reader(data, schema, like), bound)
+
+
+# ---- the rows of a source that can be read only once, kept so that they can be read again
+#
+# A merge looks at its source several times: at its keys, at the rows that are new, and all over
+# again when another writer landed first.  Up to a size the rows stay in memory; more of them go to
+# an Arrow file in a temporary folder, which is mapped, so that only what is looked at is in memory.
+
+
+class _KeptRows:
+    """Rows that can be read any number of times, until they are closed.
+
+    Attributes
+    ----------
+    table
+        The rows; their columns may lie in a file.
+    spilled
+        Whether they do.
+    """
+
+    def __init__(self, table: pa.Table, folder: Path | None = None) -> None:
+        self.table = table
+        self.spilled = folder is not None
+        # Also when nobody closes it: a preview may be thrown away.
+        self._remove = weakref.finalize(self, shutil.rmtree, folder, True) if folder else None
+
+    def close(self) -> None:
+        """Remove the file, if there is one."""
+        # `empty_table()` imports pandas
+        self.table = pa.Table.from_batches([], self.table.schema)
+        if self._remove is not None:
+            self._remove()
+
+
+def keep_rows(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, memory_bytes: int | None
+) -> _KeptRows:
+    """Read batches to their end and keep them.
+
+    Parameters
+    ----------
+    batches
+        Rows of the schema ``schema``.
+    schema
+        Their schema.
+    memory_bytes
+        What may be held in memory; ``None`` for rows that are there anyway.
+    """
+    held: list[pa.RecordBatch] = []
+    size = 0
+    rest = iter(batches)
+    for batch in rest:
+        held.append(batch)
+        size += batch.nbytes
+        if memory_bytes is not None and size > memory_bytes:
+            return _spill(chain(_drained(held), rest), schema)
+    return _KeptRows(pa.Table.from_batches(held, schema))
+
+
+def _drained(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield batches, and let go of each of them."""
+    held.reverse()
+    while held:
+        yield held.pop()
+
+
+def _spill(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> _KeptRows:
+    folder = new_folder("source")
+    try:
+        path = str(folder / "rows.arrow")
+        with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        return _KeptRows(pa.ipc.open_file(pa.memory_map(path)).read_all(), folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise

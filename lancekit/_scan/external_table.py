@@ -14,8 +14,6 @@ from lancekit._index.kinds import IndexKind, first_of
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit._versions.snapshot import Snapshot
 
-__all__ = ["ExternalTable"]
-
 Numbers = npt.NDArray[np.uint64]
 
 

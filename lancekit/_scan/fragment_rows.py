@@ -7,10 +7,14 @@ answers it for one.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import cast
+from types import TracebackType
+from typing import TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +22,11 @@ import pyarrow as pa
 from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import array_of, flags_of
 from lancekit._file.columns.blocks import BlockBounds
-from lancekit._file.kernels.widths import value_bytes
+from lancekit._file.kernels.bounds import value_bytes
 from lancekit._format.schema import LanceSchema
+from lancekit._lazy import cached_property
 from lancekit._legible import shown, warn
+from lancekit._machine import decoding_threads
 from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.fragments.joint_reader import open_together, rows_together, together
 from lancekit._scan.fragments.reader import (
@@ -33,26 +39,7 @@ from lancekit._scan.fragments.reader import (
 from lancekit._scan.fragments.rebatch import no_rows
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit._scan.outputs import Output
-from lancekit.progress import step
-
-__all__ = [
-    "BATCH_ROWS",
-    "ScanRequest",
-    "block_rows",
-    "computed",
-    "default_batch_rows",
-    "filter_rows",
-    "project",
-    "read_block",
-    "read_together",
-    "row_bytes",
-    "scan_fragment",
-    "scan_together",
-    "select_among",
-    "select_rows",
-    "selected_rows",
-    "trimmed",
-]
+from lancekit.progress import result_of, step, stoppable
 
 #: rows of a batch, as in the reference
 BATCH_ROWS = 8192
@@ -297,3 +284,63 @@ def _between(rows: Offsets | range, first: int, last: int) -> Offsets | range:
         return range(start, max(start, min(rows.stop, last)))
     begin, end = np.searchsorted(rows, (first, last))
     return rows[begin:end]
+
+
+# ---- work that is done ahead of those who ask for its results, in threads if there is enough of
+# it
+
+T = TypeVar("T")
+
+
+class Workers:
+    """Threads that begin with a second piece of work and end with the block.
+
+    By default they are as many as decode in a process.  Work that is under way when the block
+    ends stops at its next step.
+
+    Examples
+    --------
+    >>> with Workers() as workers:
+    ...     list(workers.results([lambda: "first", lambda: "second"]))
+    ['first', 'second']
+    """
+
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads or decoding_threads()
+
+    def __enter__(self) -> Workers:
+        self._operation = stoppable()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._operation.stop()
+        if "_pool" in self.__dict__:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self._threads, thread_name_prefix="lancekit-scan")
+
+    def results(self, work: Iterable[Callable[[], T]]) -> Iterator[T]:
+        """Yield the results of some work in order, while the next few pieces are done."""
+        rest = iter(work)
+        first = next(rest, None)
+        second = next(rest, None)
+        if first is not None and second is None:
+            yield first()
+        if first is None or second is None:
+            return
+        running: deque[Future[T]] = deque()
+        for do in chain((first, second), rest):
+            running.append(self._pool.submit(copy_context().run, self._operation.within, do))
+            if len(running) > self._threads:
+                yield result_of(running.popleft(), step)
+            step()
+        while running:
+            yield result_of(running.popleft(), step)
+            step()

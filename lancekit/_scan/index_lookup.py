@@ -16,21 +16,18 @@ from lancekit._format.index import fragment_reuse_of
 from lancekit._format.paths import find_field
 from lancekit._format.schema import LanceSchema
 from lancekit._index.kinds import IndexKind, kind_of
+from lancekit._index.row_sets import Rows, joined
 from lancekit._index.search.asked import ASKED
 from lancekit._index.search.question import Question, Questions
 from lancekit._index.search.reuse import Reuse, covered_now, reuse_of
-from lancekit._index.search.row_sets import Rows, joined
 from lancekit._index.segment import Segment
 from lancekit._lazy import cached_property
 from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.fragments.reader import FragmentReader
-from lancekit._scan.fragments.row_set import RowSet
-from lancekit._scan.fragments.source import fragment_sources
+from lancekit._scan.fragments.source import RowSet, fragment_sources
 from lancekit._scan.unused_indices import is_known, tell_unused
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, LancekitError
-
-__all__ = ["IndexLookup", "lookup_of", "row_lookup"]
 
 #: rows that are found are read by themselves up to this share of a fragment's, of which that takes
 #: no longer than to read and filter all, wherever they lie and whatever columns are wanted

@@ -23,16 +23,25 @@ from pyarrow import types as pt
 
 from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import array_of, flags_of, numbers_of, scalar_of
-from lancekit._index.search.order import INFINITIES, float_ranks, ranks_of
-from lancekit._index.search.question import Flags, Holds, Joint, Question, Questions
-from lancekit._index.search.reach import Interval, Reach, common, either
+from lancekit._index.search.question import (
+    INFINITIES,
+    Flags,
+    Holds,
+    Interval,
+    Joint,
+    Question,
+    Questions,
+    Reach,
+    common,
+    either,
+    float_ranks,
+    ranks_of,
+)
 from lancekit._scan.expressions.evaluate import value_of
 from lancekit._scan.expressions.kernels.operators import Value, as_array, plain
 from lancekit._scan.expressions.nodes import Call, Expr, InList, Literal, columns_of, field_of
 from lancekit._scan.expressions.predicate import Predicate
 from lancekit.errors import LancekitError
-
-__all__ = ["questions_of"]
 
 
 @lru_cache(maxsize=64)

@@ -14,8 +14,6 @@ from lancekit._legible import shown
 from lancekit._scan.fragments.rebatch import taken
 from lancekit.errors import InvalidTypeError
 
-__all__ = ["ColumnOrdering", "parse_orderings", "sorted_table"]
-
 
 @dataclass(frozen=True, slots=True)
 class ColumnOrdering:

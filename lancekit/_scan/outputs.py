@@ -18,8 +18,6 @@ from lancekit._scan.expressions.predicate import ComputedColumn, compile_express
 from lancekit._scan.fragments.reader import column_field
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
-__all__ = ["Output", "column_names", "converted", "plan_columns"]
-
 
 @dataclass(frozen=True, slots=True)
 class Output:

@@ -27,10 +27,10 @@ from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.fragment_rows import ScanRequest, block_rows, project, select_among
 from lancekit._scan.fragments.joint_reader import open_together, together
 from lancekit._scan.fragments.reader import FragmentReader, Offsets, as_offsets
-from lancekit._scan.fragments.row_set import RowSet
 from lancekit._scan.fragments.source import (
     FragmentSource,
     FragmentSources,
+    RowSet,
     fragment_sources,
     sources_for,
 )
@@ -40,8 +40,6 @@ from lancekit.errors import LancekitError
 if TYPE_CHECKING:
     from lancekit._scan.external_table import ExternalTable
     from lancekit._scan.index_lookup import IndexLookup
-
-__all__ = ["Read", "Selection", "projected", "projections", "reading", "select_known"]
 
 #: rows of several fragments that are read together, which may be large
 _FEW_ROWS, _MOST_ROWS = 1 << 16, 1 << 31

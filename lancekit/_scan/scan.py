@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from lancekit import _arrow_kernels as ak
 from lancekit._format.schema import LanceSchema
-from lancekit._scan.ahead import Workers
 from lancekit._scan.fragment_rows import (
     ScanRequest,
+    Workers,
     block_rows,
     filter_rows,
     project,
@@ -35,11 +35,6 @@ from lancekit._scan.fragments.rebatch import combined, cut_at, no_rows
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit._scan.read import Read, Selection, projected, projections
 from lancekit.progress import step, tracking
-
-__all__ = [
-    "Scan",
-    "Search",
-]
 
 #: what one of Arrow's batches holds
 _MOST_ROWS = 1 << 31

@@ -16,8 +16,6 @@ from lancekit._scan.fragments.source import FragmentSource
 from lancekit._scan.scan import Scan
 from lancekit._storage.base import RandomAccess, Store
 
-__all__ = ["ScanStatistics", "WatchedScan"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanStatistics(Displayed):

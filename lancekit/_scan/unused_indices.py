@@ -10,8 +10,6 @@ from lancekit._index.kinds import IndexKind
 from lancekit._legible import warn
 from lancekit.errors import LancekitError
 
-__all__ = ["is_known", "opened_or_told", "tell_unused"]
-
 T = TypeVar("T")
 
 _ROWS = "all rows are looked at"

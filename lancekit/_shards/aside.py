@@ -19,11 +19,8 @@ from lancekit._format.mem_wal.names import ASIDE, generation_number
 from lancekit._shards.entry import decoded
 from lancekit._shards.log import readable_entry
 from lancekit._shards.manifests import latest
-from lancekit._shards.shard import Shard
+from lancekit._shards.schema import Shard
 from lancekit.errors import CorruptFileError
-
-__all__ = ["Aside", "AsideEntry", "Note", "files_aside", "put_note", "read_aside_entry"]
-__all__ += ["rows_back"]
 
 _ENTRY = re.compile(r"([0-9]+)-[0-9a-f]{8}\.arrow")
 _NOTE = ".json"

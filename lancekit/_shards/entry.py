@@ -15,20 +15,8 @@ import pyarrow as pa
 
 from lancekit._cache import remembered
 from lancekit._format.mem_wal.names import entry_name
-from lancekit._shards.schema import FIELD_ID, TOMBSTONE
-from lancekit._shards.shard import Shard
+from lancekit._shards.schema import FIELD_ID, TOMBSTONE, Shard
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
-
-__all__ = [
-    "WAY_OUT",
-    "Entry",
-    "count_entry_rows",
-    "damaged",
-    "decoded",
-    "encode_entry",
-    "encode_sentinel",
-    "read_entry",
-]
 
 _EPOCH, _GENERATION, _SENTINEL = b"writer_epoch", b"generation", b"fence_sentinel"
 #: what entries of tables with blobs of the second form have

@@ -27,7 +27,7 @@ from lancekit._format.mem_wal.shard_manifest import (
 )
 from lancekit._shards.entry import read_entry
 from lancekit._shards.log import positions
-from lancekit._shards.shard import Shard
+from lancekit._shards.schema import Shard
 from lancekit.errors import (
     CorruptFileError,
     FencedError,
@@ -35,8 +35,6 @@ from lancekit.errors import (
     ShardError,
     UnsupportedFeatureError,
 )
-
-__all__ = ["change", "fenced", "latest", "lost_manifests", "put_next"]
 
 #: how often others may be first, and how long after the first loss the next try is made
 _ATTEMPTS = 10

@@ -5,16 +5,17 @@ See docs/format/memwal.md, 3 and 4.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from uuid import UUID
 
 import pyarrow as pa
 
 from lancekit._format.field_marks import is_blob_v2
-from lancekit._format.mem_wal.key_bytes import KEY_TYPES, is_key_type
+from lancekit._format.mem_wal.names import LOGS
+from lancekit._format.mem_wal.sharding import KEY_TYPES, is_key_type
 from lancekit._format.schema import LanceField, LanceSchema
+from lancekit._storage.base import Store
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
-
-__all__ = ["FIELD_ID", "TOMBSTONE", "generation_schema", "primary_key", "wal_schema"]
 
 #: tells that a row deletes its key
 TOMBSTONE = "_tombstone"
@@ -98,3 +99,32 @@ def primary_key(schema: LanceSchema) -> tuple[LanceField, ...]:
                 column=one.name,
             )
     return schema.primary_key
+
+
+# ---- A shard: a folder beside the versions of a branch (docs/format/memwal.md, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Where a shard is: `store` is rooted at its folder."""
+
+    store: Store
+    id: UUID
+
+
+def shard_of(line_store: Store, shard: UUID) -> Shard:
+    """Return a shard of a branch, which need not be there yet; `line_store` is the branch's."""
+    return Shard(line_store.child(f"{LOGS}/{shard}"), shard)
+
+
+def shards_of(line_store: Store) -> list[Shard]:
+    """List the shards of a branch, by their ids; folders that are called otherwise are none."""
+    found = []
+    for name in line_store.list_folders(LOGS):
+        try:
+            shard = UUID(name)
+        except ValueError:
+            continue
+        if str(shard) == name:
+            found.append(shard_of(line_store, shard))
+    return sorted(found, key=lambda one: one.id)

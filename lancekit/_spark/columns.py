@@ -18,9 +18,9 @@ import pyarrow as pa
 from lancekit._format import row_address
 from lancekit._format.fragment import Fragment
 from lancekit._pipeline.casts.plan import CastPlan
-from lancekit._pipeline.columns.streamed_values import Arriving
-from lancekit._pipeline.columns.write import ColumnsTask, write_columns
-from lancekit._pipeline.rows.write import WriteTarget, delete_fragments
+from lancekit._pipeline.column_patch import Arriving
+from lancekit._pipeline.write_columns import ColumnsTask, write_columns
+from lancekit._pipeline.write_rows import WriteTarget, delete_fragments
 from lancekit._scan.fragment_rows import ScanRequest
 from lancekit._scan.fragments.reader import column_field
 from lancekit._scan.outputs import plan_columns
@@ -33,8 +33,6 @@ from lancekit._spark.merge.merge_task import ADDRESS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-__all__ = ["write_joined"]
 
 _PIECE = "piece"
 

@@ -9,10 +9,8 @@ from lancekit._checked import checked
 from lancekit._compiled import state, store
 from lancekit._extras import install_hint
 from lancekit._legible import warn
-from lancekit._spark.session.class_archive import make_archive
+from lancekit._spark.session.java import make_archive
 from lancekit.errors import JavaNotFoundError, NotOfferedError, SessionError
-
-__all__ = ["WarmUp", "warm_up"]
 
 
 class WarmUp(NamedTuple):

@@ -19,15 +19,14 @@ from lancekit._format.fragment import Fragment
 from lancekit._own_files import new_folder
 from lancekit._pipeline.casts.batches import cast_all
 from lancekit._pipeline.casts.plan import CastPlan, plan_cast
-from lancekit._pipeline.columns.write import ColumnsTask
-from lancekit._pipeline.engine.engine import EngineName
-from lancekit._pipeline.engine.inputs import as_reader, is_spark_dataframe, scan_of
+from lancekit._pipeline.engine import EngineName
+from lancekit._pipeline.inputs import as_reader, is_spark_dataframe, scan_of
 from lancekit._pipeline.join_files import join_small_files
-from lancekit._pipeline.keys.indexed import key_lookup
-from lancekit._pipeline.keys.source_keys import SourceKeys
-from lancekit._pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
-from lancekit._pipeline.merge.strategy import CLOSURE_BYTES, MatchPlan, choose_match, keys_travel
-from lancekit._pipeline.rows.write import WriteTask, tell_all, write_fragments
+from lancekit._pipeline.merge_plan import MergeClauses, MergeJob, MergeWork
+from lancekit._pipeline.merge_strategy import CLOSURE_BYTES, MatchPlan, choose_match, keys_travel
+from lancekit._pipeline.source_keys import SourceKeys, key_lookup
+from lancekit._pipeline.write_columns import ColumnsTask
+from lancekit._pipeline.write_rows import WriteTask, tell_all, write_fragments
 from lancekit._scan.fragment_rows import ScanRequest, row_bytes
 from lancekit._scan.index_lookup import IndexLookup
 from lancekit._scan.outputs import plan_columns
@@ -46,7 +45,7 @@ from lancekit._spark.jobs.client import client_of
 from lancekit._spark.jobs.collect import answer_limit, collect, map_batches, run_action
 from lancekit._spark.jobs.worker import of_partition
 from lancekit._spark.merge.cached_source import CachedSource, SourceSummary, hold, survey
-from lancekit._spark.merge.join import check_by_grouping
+from lancekit._spark.merge.match_keys import check_by_grouping
 from lancekit._spark.merge.merge import merge_by_join, merge_by_pairs
 from lancekit._spark.merge.merge_task import lent_columns
 from lancekit._spark.session.preflight import check_workers
@@ -57,8 +56,6 @@ from lancekit.progress import FragmentWriteProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-__all__ = ["SparkSource", "bring", "in_checkpoints", "in_files"]
 
 Result = TypeVar("Result")
 

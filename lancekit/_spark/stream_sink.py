@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from lancekit._commit.rules.exactly_once import BatchMarker
+from lancekit._commit.rules.pending import BatchMarker
 from lancekit._operations.common.retry import RetryPolicy
-from lancekit._operations.merge.merge_insert import check_clauses, merge_rows
+from lancekit._operations.merge_insert import check_clauses, merge_rows
 from lancekit._operations.write import WriteSettings, write_rows
-from lancekit._pipeline.engine.inputs import is_spark_dataframe
-from lancekit._pipeline.merge.plan import MergeClauses
+from lancekit._pipeline.inputs import is_spark_dataframe
+from lancekit._pipeline.merge_plan import MergeClauses
 from lancekit._spark.jobs.client import is_connect
 from lancekit._spark.source import SparkSource
 from lancekit._versions.line import Line, open_line
@@ -28,8 +28,6 @@ from lancekit.errors import (
 )
 from lancekit.options import Options, options
 
-__all__ = ["StreamSink"]
-
 _KEY = "lancekit.stream."
 _QUERY_ID = "sql.streaming.queryId"
 # Set where a Spark Connect server calls the functions of `foreachBatch`: in processes of its own.
@@ -41,7 +39,7 @@ class StreamSink:
     """Writes the batches of one streaming query, each in one commit of its own.
 
     The newest batch is kept with the rows, in the config of the version that they are in
-    (`lancekit._commit.rules.exactly_once`).  So a batch that Spark gives again, after a crash or a
+    (`lancekit._commit.rules.pending`).  So a batch that Spark gives again, after a crash or a
     restart, is passed over, whatever other writers and cleanups did meanwhile.
     """
 

@@ -20,33 +20,19 @@ from lancekit._arguments.scan import ScanArguments
 from lancekit._format.column_names import ROW_ADDRESS
 from lancekit._operations.common.results import MergeResult
 from lancekit._operations.common.retry import RetryPolicy
-from lancekit._operations.merge.merge_insert import merge_computed
-from lancekit._operations.merge.preview import preview_merge
-from lancekit._pipeline.merge.plan import MergeClauses
+from lancekit._operations.explain.merge import preview_merge
+from lancekit._operations.merge_insert import merge_computed
+from lancekit._pipeline.merge_plan import MergeClauses
 from lancekit._pipeline.source import Source, open_source
+from lancekit._scan.expressions.predicate import Unbound
 from lancekit._scan.expressions.syntax_text import quoted
-from lancekit._scan.expressions.unbound import Unbound
-from lancekit._statements.filter_syntax import ColumnPath, NotFilterError, unbound
-from lancekit._statements.kinds import BIGINT, family
+from lancekit._statements.filter_syntax import ColumnPath, NotFilterError, push_down, unbound
 from lancekit._statements.literals import constant
-from lancekit._statements.pushdown import push_down
 from lancekit._statements.scope import Column, Scope, Seen
 from lancekit._statements.select import choose, leaves_of, outer_columns, run_query
 from lancekit._statements.tables import Table
-from lancekit._statements.tree import Expr, Join, Leaf, Output, Query, Select
+from lancekit._statements.tree import BIGINT, Expr, Join, Leaf, Output, Query, Select, family
 from lancekit._versions.snapshot import Snapshot
-
-__all__ = [
-    "TRUE",
-    "Changes",
-    "Step",
-    "address_of",
-    "all_of",
-    "as_filter",
-    "expressible",
-    "rows_for",
-    "run_changes",
-]
 
 TRUE = Expr("literal", (), pa.bool_(), True)
 

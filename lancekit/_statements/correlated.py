@@ -9,22 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from lancekit._statements.kinds import family
 from lancekit._statements.scope import Scope, Text
 from lancekit._statements.select import outer_columns, relations_of
-from lancekit._statements.tree import Expr, Select
+from lancekit._statements.tree import Expr, Select, family
 
 if TYPE_CHECKING:
     from sqlglot import exp
-
-__all__ = [
-    "check_comparable",
-    "check_condition",
-    "check_grouped",
-    "check_no_row",
-    "check_value",
-    "is_grouped",
-]
 
 _PLACES = (
     "Such queries stand in WHERE: [NOT] EXISTS (...) joined by AND, OR and NOT, [NOT] IN (...) "

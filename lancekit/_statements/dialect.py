@@ -16,20 +16,8 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import TokenType
 
-from lancekit._scan.expressions.error_position import failure
+from lancekit._scan.expressions.syntax import failure
 from lancekit._statements.scope import mark_starts, misplaced, unclosed
-
-__all__ = [
-    "BEGINNINGS",
-    "STATEMENTS",
-    "Optimize",
-    "Restore",
-    "asked_names",
-    "branch_of",
-    "is_path",
-    "parse_statements",
-    "spelled_tree",
-]
 
 #: what statements there are, for who wrote another
 STATEMENTS = (

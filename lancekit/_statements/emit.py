@@ -21,11 +21,8 @@ from lancekit._statements.functions import (
     WINDOWS,
     Function,
 )
-from lancekit._statements.kinds import family
 from lancekit._statements.literals import spelled
-from lancekit._statements.tree import Derived, Expr, Leaf, Query, Relation, Select, Sort
-
-__all__ = ["LOCAL", "SPARK", "Dialect", "Read", "Written", "filled", "write"]
+from lancekit._statements.tree import Derived, Expr, Leaf, Query, Relation, Select, Sort, family
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,17 +15,11 @@ import pyarrow as pa
 from pyarrow import types as pt
 from sqlglot import exp
 
-from lancekit._statements.calls import apply, call
-from lancekit._statements.casts import cast, target
 from lancekit._statements.dialect import spelled_tree
-from lancekit._statements.functions import AGGREGATES, OPERATORS, TRUNCATED
-from lancekit._statements.kinds import family
-from lancekit._statements.literals import constant, is_constant, negated, number
-from lancekit._statements.meeting import meet
+from lancekit._statements.functions import AGGREGATES, OPERATORS, TRUNCATED, apply, call
+from lancekit._statements.literals import cast, constant, is_constant, meet, negated, number, target
 from lancekit._statements.scope import Scope, start_of
-from lancekit._statements.tree import Expr
-
-__all__ = ["compile_expression", "condition", "parameter"]
+from lancekit._statements.tree import Expr, family
 
 BOOL = pa.bool_()
 

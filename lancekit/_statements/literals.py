@@ -5,17 +5,18 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import types as pt
+from sqlglot import exp
 
-from lancekit._statements.kinds import BIGINT, DOUBLE, INSTANT, TEXT, TIMESTAMP, family
-from lancekit._statements.tree import Expr
-
-__all__ = ["constant", "is_constant", "negated", "number", "retyped"]
+from lancekit._statements.scope import Scope
+from lancekit._statements.tree import BIGINT, DOUBLE, INSTANT, TEXT, TIMESTAMP, Expr, common, family
 
 _INT64 = 1 << 63
 #: beyond the whole numbers of the widest decimal
@@ -169,5 +170,164 @@ def spelled(expr: Expr) -> str:
     raise AssertionError(expr)
 
 
-__all__ += ["spelled"]
 _NOT_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
+
+# ---- casts that mean the same on both engines
+
+_TYPES: Mapping[Any, pa.DataType] = {
+    exp.DataType.Type.BOOLEAN: pa.bool_(),
+    exp.DataType.Type.TINYINT: pa.int8(),
+    exp.DataType.Type.SMALLINT: pa.int16(),
+    exp.DataType.Type.INT: pa.int32(),
+    exp.DataType.Type.BIGINT: BIGINT,
+    exp.DataType.Type.FLOAT: pa.float32(),
+    exp.DataType.Type.DOUBLE: DOUBLE,
+    exp.DataType.Type.TEXT: TEXT,
+    exp.DataType.Type.VARCHAR: TEXT,
+    exp.DataType.Type.BINARY: pa.binary(),
+    exp.DataType.Type.DATE: pa.date32(),
+    exp.DataType.Type.TIMESTAMP: TIMESTAMP,
+    exp.DataType.Type.TIMESTAMPTZ: TIMESTAMP,  # what Spark's dialect takes the plain word for
+    exp.DataType.Type.TIMESTAMPNTZ: TIMESTAMP,
+    exp.DataType.Type.TIMESTAMPLTZ: INSTANT,
+}
+#: from a sort of values to others, where no engine knows better than the other
+_PAIRS = {
+    ("integer", "integer"),
+    ("integer", "fraction"),
+    ("integer", "decimal"),
+    ("integer", "text"),
+    ("integer", "condition"),
+    ("condition", "integer"),
+    ("condition", "text"),
+    ("fraction", "integer"),
+    ("fraction", "fraction"),
+    ("decimal", "fraction"),
+    ("decimal", "decimal"),
+    ("date", "text"),
+    ("date", "timestamp"),
+    ("timestamp", "date"),
+}
+_SIZE = re.compile(r"[0-9]{1,2}")
+
+
+def type_of(tree: exp.Expression) -> pa.DataType | None:
+    """Return the type that a name of one means, ``None`` if statements have none such."""
+    if tree.this == exp.DataType.Type.DECIMAL:
+        sizes = [size.name for size in tree.expressions] or ["10", "0"]
+        if len(sizes) > 2 or not all(map(_SIZE.fullmatch, sizes)):
+            return None
+        digits, scale = (int(sizes[0]), int(sizes[1]) if len(sizes) > 1 else 0)
+        return pa.decimal128(digits, scale) if 0 <= scale <= digits <= 38 and digits else None
+    return None if tree.expressions else _TYPES.get(tree.this)
+
+
+def target(tree: exp.Expression, scope: Scope) -> pa.DataType:
+    """Return the type of a CAST."""
+    kind = type_of(tree.to)
+    if kind is None:
+        raise scope.text.fail(tree, f"there is no cast to {tree.to.sql()}:")
+    return kind
+
+
+def cast(value: Expr, kind: pa.DataType, tree: exp.Expression, scope: Scope) -> Expr:
+    """Return the cast of a value; that of a constant is a constant.
+
+    Raises
+    ------
+    PredicateError
+        The engines would make different values of some.
+    """
+    if value.kind == kind:
+        return value
+    if is_constant(value):
+        found = retyped(value, kind)
+        if found is None and kind == TIMESTAMP:
+            found = retyped(value, INSTANT)  # a text with an offset is an instant, as in filters
+        if found is not None:
+            return found
+        if isinstance(value.value, str):
+            raise scope.text.fail(
+                tree,
+                f"{value.value!r} is not a value of {kind}:",
+                "Write DATE '2020-01-31' or TIMESTAMP '2020-01-31 12:00:00'.",
+            )
+    if family(value.kind) == "null" or (family(value.kind), family(kind)) in _PAIRS:
+        return Expr("cast", (value,), kind)
+    raise scope.text.fail(
+        tree,
+        f"a cast of {value.kind} to {kind} is not the same on all engines:",
+        "Cast such a column where its rows come from, or in a frame of yours.",
+    )
+
+
+# ---- values that stand beside each other, brought to one type
+
+
+def widened(expr: Expr, kind: pa.DataType) -> Expr:
+    """Return an expression as one of a wider type."""
+    if expr.kind == kind:
+        return expr
+    if is_constant(expr) and (found := retyped(expr, kind)) is not None:
+        return found
+    return Expr("cast", (expr,), kind, place=expr.place)
+
+
+def meet(args: Sequence[Expr], what: str, tree: exp.Expression, scope: Scope) -> list[Expr]:
+    """Bring what stands beside each other to one type.
+
+    A constant becomes what stands beside it, if it is such a value: text beside a date, a number
+    beside a decimal.
+
+    Raises
+    ------
+    PredicateError
+        There is no type that all of them have a meaning in.
+    """
+    variable: list[pa.DataType | None] = [arg.kind for arg in args if not is_constant(arg)]
+    kinds = variable or [arg.kind for arg in args]
+    base = reduce(_common, kinds[1:], kinds[0])
+    for arg in args if variable else ():
+        if base is not None and is_constant(arg):
+            base = _with_constant(base, arg)
+    if base is None:
+        shown = " and ".join(dict.fromkeys(str(arg.kind) for arg in args))
+        raise scope.text.fail(
+            tree, f"{what} cannot relate {shown}:", "Write a CAST on one side.", kinds=shown
+        )
+    return [_brought(arg, base, scope) for arg in args]
+
+
+def _common(one: pa.DataType | None, other: pa.DataType | None) -> pa.DataType | None:
+    return None if one is None or other is None else common(one, other)
+
+
+def _with_constant(base: pa.DataType, arg: Expr) -> pa.DataType | None:
+    if retyped(arg, base) is not None:
+        return base
+    families = family(base), family(arg.kind)
+    if families[0] in ("date", "timestamp", "instant") and families[1] == "text":
+        return base  # that the text is none is told where it stands
+    if families == ("integer", "integer"):
+        return BIGINT
+    if families == ("decimal", "fraction") and isinstance(arg.value, Decimal):
+        scale = max(-int(arg.value.as_tuple().exponent), base.scale)  # type: ignore[attr-defined]
+        wider = pa.decimal128(38, scale)
+        return wider if scale <= 18 and retyped(arg, wider) is not None else DOUBLE
+    return common(base, arg.kind)
+
+
+def _brought(arg: Expr, kind: pa.DataType, scope: Scope) -> Expr:
+    if is_constant(arg):
+        found = retyped(arg, kind)
+        if found is None:
+            raise scope.text.fail(
+                arg,
+                f"{arg.value!r} is not a value of {kind}, as what stands beside it is:",
+                "Moments are written like '2020-01-31' and '2020-01-31 12:00:00'; "
+                "with an offset, such as +00:00, for columns with a zone."
+                if isinstance(arg.value, str)
+                else "",
+            )
+        return found
+    return widened(arg, kind)

@@ -11,8 +11,8 @@ from sqlglot import exp
 from lancekit._api.lance_dataset import LanceDataset
 from lancekit._api.merge_builder import MergeInsertBuilder
 from lancekit._format.paths import show_path
-from lancekit._pipeline.keys.source_keys import repeated_in_source
-from lancekit._scan.expressions.unbound import Unbound
+from lancekit._pipeline.source_keys import repeated_in_source
+from lancekit._scan.expressions.predicate import Unbound
 from lancekit._statements.changes import fitting, own_column, path_in, target_of, typed
 from lancekit._statements.computed import (
     TRUE,
@@ -28,16 +28,12 @@ from lancekit._statements.computed import (
 from lancekit._statements.correlated import check_no_row
 from lancekit._statements.dialect import spelled_tree
 from lancekit._statements.expressions import compile_expression, condition
-from lancekit._statements.filter_syntax import ColumnPath, NotFilterError
+from lancekit._statements.filter_syntax import ColumnPath, NotFilterError, push_down
 from lancekit._statements.functions import BOOL
-from lancekit._statements.kinds import BIGINT
-from lancekit._statements.pushdown import push_down
 from lancekit._statements.queries import relation_of
 from lancekit._statements.scope import Scope, Seen, matching
 from lancekit._statements.select import run_query
-from lancekit._statements.tree import Expr, Join, JoinKind, Output, Select
-
-__all__ = ["merge"]
+from lancekit._statements.tree import BIGINT, Expr, Join, JoinKind, Output, Select
 
 _NAMES: Mapping[_Side, str] = {
     "matched": "WHEN MATCHED",

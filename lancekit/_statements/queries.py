@@ -13,10 +13,8 @@ from lancekit._checked import is_whole
 from lancekit._statements.correlated import check_comparable, check_grouped, is_grouped
 from lancekit._statements.dialect import spelled_tree
 from lancekit._statements.expressions import compile_expression, condition, parameter
-from lancekit._statements.kinds import common
-from lancekit._statements.literals import number
-from lancekit._statements.meeting import meet, widened
-from lancekit._statements.pushdown import push_down
+from lancekit._statements.filter_syntax import push_down
+from lancekit._statements.literals import meet, number, widened
 from lancekit._statements.relations import rows_of, table_of
 from lancekit._statements.scope import Column, Scope, Seen, matching, start_of
 from lancekit._statements.tree import (
@@ -31,9 +29,8 @@ from lancekit._statements.tree import (
     Select,
     SetOperation,
     Sort,
+    common,
 )
-
-__all__ = ["compile_query", "conjuncts", "relation_of"]
 
 _CLAUSES = "expressions from_ joins where group having distinct order limit offset with_"
 _SETS = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}

@@ -10,13 +10,11 @@ import pyarrow as pa
 from pyarrow import types as pt
 from sqlglot import exp
 
-from lancekit._api.lance_dataset import LanceDataset
-from lancekit._api.open import dataset
+from lancekit._api.lance_dataset import LanceDataset, dataset
 from lancekit._checked import is_whole
 from lancekit._statements.dialect import branch_of, is_path
 from lancekit._statements.expressions import compile_expression, parameter
-from lancekit._statements.literals import is_constant, number, retyped
-from lancekit._statements.meeting import meet
+from lancekit._statements.literals import is_constant, meet, number, retyped
 from lancekit._statements.scope import Scope
 from lancekit._statements.tables import Table
 from lancekit._statements.tree import Expr
@@ -24,8 +22,6 @@ from lancekit.errors import InvalidTypeError
 
 if TYPE_CHECKING:
     from lancekit._operations.mem_wal.reader.sources import ReadSet
-
-__all__ = ["handle_of", "rows_of", "table_of", "version_of"]
 
 _NO_DATASET = "Rows become one by lk.write_dataset(rows, place)."
 _HINT = "Write a number, a tag in quotes, or TIMESTAMP AS OF '2026-03-01 12:00:00+00:00'."

@@ -6,12 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from lancekit._checked import checked
-from lancekit._ipython import active_shell
-from lancekit._scan.expressions.error_position import failure
+from lancekit._interrupts import active_shell
+from lancekit._scan.expressions.syntax import failure
 from lancekit._statements.tables import Names, WithShards
 from lancekit.errors import InvalidArgumentError
-
-__all__ = ["run_statements", "sql"]
 
 
 @checked

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot.errors import ParseError
 
-from lancekit._scan.expressions.error_position import failure
+from lancekit._scan.expressions.syntax import failure
 from lancekit._statements.tables import Names, WithShards
 from lancekit._statements.tree import Expr, Leaf, Query, Relation
 from lancekit.errors import PredicateError
@@ -21,18 +21,6 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from lancekit._operations.mem_wal.reader.sources import ReadSet
-
-__all__ = [
-    "Column",
-    "Scope",
-    "Seen",
-    "Text",
-    "mark_starts",
-    "matching",
-    "misplaced",
-    "start_of",
-    "unclosed",
-]
 
 #: clauses whose name in the parser's tree is not the keyword in capitals
 _CLAUSES = {

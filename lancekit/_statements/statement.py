@@ -9,13 +9,11 @@ from sqlglot import exp
 
 from lancekit._lazy import loaded
 from lancekit._statements.dialect import STATEMENTS, Optimize, Restore
-from lancekit._statements.pushdown import limited
+from lancekit._statements.filter_syntax import limited
 from lancekit._statements.queries import compile_query
 from lancekit._statements.scope import Scope, Text
 from lancekit._statements.select import run_query
 from lancekit._statements.tables import Names, WithShards
-
-__all__ = ["check_preview", "run_statement"]
 
 #: the functions of statements that are no queries
 _STATEMENTS: Mapping[type, str] = {
@@ -23,10 +21,10 @@ _STATEMENTS: Mapping[type, str] = {
     exp.Delete: "changes.delete",
     exp.Insert: "changes.insert",
     exp.Merge: "merging.merge",
-    exp.Alter: "upkeep.alter",
-    exp.Describe: "upkeep.history",
-    Restore: "upkeep.restore",
-    Optimize: "upkeep.optimize",
+    exp.Alter: "changes.alter",
+    exp.Describe: "changes.history",
+    Restore: "changes.restore",
+    Optimize: "changes.optimize",
 }
 
 

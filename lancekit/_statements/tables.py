@@ -9,27 +9,25 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from lancekit._api.frames import frame_of
 from lancekit._api.lance_dataset import LanceDataset
 from lancekit._api.planned_scan import planned_over
 from lancekit._api.scanner import LanceScanner, scan_of
-from lancekit._api.spark_frames import frame_of
 from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked
 from lancekit._format.column_names import ROW_ADDRESS
 from lancekit._operations.unmerged.counts import waiting_rows
 from lancekit._operations.unmerged.waiting_rows import WaitingRows
-from lancekit._pipeline.engine.engine import spark_engine
-from lancekit._pipeline.engine.inputs import as_reader, is_spark_dataframe
+from lancekit._pipeline.engine import spark_engine
+from lancekit._pipeline.inputs import as_reader, is_spark_dataframe
+from lancekit._scan.expressions.predicate import Unbound
 from lancekit._scan.expressions.syntax_text import quoted
-from lancekit._scan.expressions.unbound import Unbound
 from lancekit._scan.fragments.blobs import blob_view
 from lancekit._spark.frames.types import arrow_schema, to_spark_batch, wire_schema
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
 
 if TYPE_CHECKING:
     from lancekit._operations.mem_wal.reader.sources import ReadSet
-
-__all__ = ["Names", "Table", "WithShards", "register"]
 
 #: the tables that are read together with their shards: all, none, or some by their names
 WithShards: TypeAlias = bool | frozenset[str]

@@ -14,33 +14,19 @@ Two kinds of new objects are told apart, because a reader can meet only one of t
 
 from __future__ import annotations
 
+import os
 import re
+import time
 import uuid
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+from urllib.parse import SplitResult, urlsplit
 
 import pyarrow as pa
 
-from lancekit.errors import CorruptFileError, InvalidArgumentError
-
-__all__ = [
-    "METADATA_BYTES",
-    "TEMPORARY",
-    "TEMPORARY_PREFIX",
-    "Bytes",
-    "Listing",
-    "ObjectInfo",
-    "RandomAccess",
-    "Sink",
-    "Store",
-    "check_folder",
-    "check_name",
-    "is_name",
-    "is_temporary",
-    "temporary_name",
-    "too_large",
-]
+from lancekit._cache import is_wanted
+from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError, type_name
 
 Bytes: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
 
@@ -309,3 +295,106 @@ def is_name(name: str) -> bool:
 def check_folder(folder: str) -> str:
     """Return the name of a folder; the empty name is the store's root."""
     return folder if folder == "" else check_name(folder)
+
+
+# ---- what tells an object from all others that were or will be under its name
+#
+# On a local disk: device, inode, size, and the times of the last change of its content and of its
+# inode, in nanoseconds, of the file *as it is opened* (of its descriptor, not of its name).  Who
+# writes a file anew changes its inode or its times; ``os.utime`` sets the first time, but the
+# second cannot be set.  What is left is a clock that stands still: a disk stamps files by ticks of
+# some milliseconds, the coarsest of two seconds (FAT), and within one tick two contents, of one
+# size, may lie under one inode with equal times.  So a file whose times are younger than
+# `SETTLED_SECONDS` has no identity: by when it has one, any later change is stamped later.  The
+# same goes for times that lie in the future, of which nothing can be said.  (Who changes a data
+# file through a mapping of his own memory, at once and behind the back of the disk's clock, is not
+# seen; nothing does that.)
+#
+# On an object store: the client, which stands for place and credentials, so that nothing is shared
+# between two of them and no secret is kept; the key, and the entity tag, where a request or a
+# listing that was made anyhow brought it.  Where none did, only objects with a random id in their
+# names have an identity, with their sizes, or what a manifest says of a deletion file: no such name
+# is given twice.  No request is made for it.
+
+SETTLED_SECONDS = 2.0
+"""How old the times of a file or a folder must be to tell one state of it from the next.
+
+The coarsest clock of a disk in use ticks every two seconds (FAT), others every few milliseconds.
+"""
+
+#: 128 random bits, written as a UUID, as hexadecimal digits, or as the reference writes them: the
+#: first 24 bits in binary
+_RANDOM = re.compile(
+    r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[01]{24}[0-9a-f]{26}"
+)
+
+
+def file_identity(status: os.stat_result) -> Hashable | None:
+    """Return what a file on a local disk is known by, ``None`` if it cannot be relied on (yet)."""
+    if not is_wanted():
+        return None
+    newest = max(status.st_mtime, status.st_ctime)
+    if time.time() - newest < SETTLED_SECONDS:
+        return None
+    return (
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )
+
+
+def object_identity(
+    client: int, key: str, size: int | None, tag: str | None = None
+) -> Hashable | None:
+    """Return what an object of a store is known by, ``None`` if there is nothing to know it by.
+
+    Parameters
+    ----------
+    client
+        The number of the client that reads it: another one may have other credentials.
+    size
+        Its bytes, if they are known.
+    tag
+        The entity tag that came with the bytes, or in a listing.
+    """
+    if not is_wanted():
+        return None
+    if tag is not None:
+        return client, key, tag
+    if size is not None and _RANDOM.search(key.rpartition("/")[2]):
+        return client, key, size
+    return None
+
+
+# ---- what is known of a store's URI and options before one is opened, without loading obstore
+
+SCHEMES = ("memory", "s3", "s3a", "gs", "az", "abfs", "abfss", "adl", "azure")
+"""The URI schemes of object stores; ``memory`` is one store for the whole process."""
+
+
+def split(uri: str) -> SplitResult:
+    """Return the parts of a URI; ``InvalidArgumentError`` for one that has none."""
+    try:
+        return urlsplit(uri)
+    except ValueError as error:  # such as brackets that hold no address
+        raise InvalidArgumentError(f"{uri} is not a URI: {error}.") from None
+
+
+def check_options(options: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
+    """Return storage options as sorted pairs with lower-case names; values must be strings."""
+    # what is wrong is not shown: it may be a credential in the wrong place
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidTypeError(
+            f"storage_options is a {type_name(options)}.", hint="Pass a dictionary of strings."
+        )
+    pairs: dict[Any, Any] = dict(options or {})
+    for name, value in pairs.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            what = repr(name) if isinstance(name, str) else f"with a {type_name(name)} for a name"
+            raise InvalidTypeError(
+                f"storage option {what} is a {type_name(value)}.",
+                hint="Names and values of storage options are strings.",
+            )
+    return tuple(sorted((name.lower(), value) for name, value in pairs.items()))

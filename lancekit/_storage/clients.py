@@ -28,13 +28,11 @@ from obstore.exceptions import (
 from obstore.store import MemoryStore, from_url
 
 from lancekit._legible import without_secrets
-from lancekit._storage.uris import split
+from lancekit._storage.base import split
 from lancekit.errors import InvalidArgumentError, LancekitError, StorageError
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
-
-__all__ = ["check_uri", "client_for", "gave_up", "reading", "redacted", "translated"]
 
 # Options of the HTTP client and of its retries, as pylance names them; all others describe
 # the store.  obstore takes the three kinds apart and stops the process on a mix-up.

@@ -16,17 +16,8 @@ from typing import BinaryIO
 
 from lancekit._storage.base import Bytes, temporary_name
 from lancekit._storage.folders import flush_folder, opened, opened_for
-from lancekit._storage.regular import reading, writing
+from lancekit._storage.mapped import reading, writing
 from lancekit.errors import StorageError
-
-__all__ = [
-    "FileSink",
-    "ReplacingSink",
-    "link_file",
-    "link_if_absent",
-    "replace_file",
-    "write_over",
-]
 
 #: small pieces are written together; large ones as they are, past the buffer
 BUFFER_BYTES = 1 << 16

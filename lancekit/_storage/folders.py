@@ -18,16 +18,6 @@ from pathlib import Path
 from lancekit._storage.base import ObjectInfo
 from lancekit.errors import StorageError
 
-__all__ = [
-    "flush_folder",
-    "leads_away",
-    "opened",
-    "opened_for",
-    "remove_empty",
-    "remove_tree",
-    "walk",
-]
-
 DEEPEST = 100
 """How many folders may lie in each other: more than any dataset needs, fewer than exhaust a walk.
 

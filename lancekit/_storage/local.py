@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Hashable
-from contextlib import suppress
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 
 import pyarrow as pa
 
 from lancekit._storage.base import (
     METADATA_BYTES,
+    SETTLED_SECONDS,
     TEMPORARY_PREFIX,
     Bytes,
     Listing,
@@ -18,6 +20,7 @@ from lancekit._storage.base import (
     Store,
     check_folder,
     check_name,
+    file_identity,
     too_large,
 )
 from lancekit._storage.durable import (
@@ -36,14 +39,9 @@ from lancekit._storage.folders import (
     remove_tree,
     walk,
 )
-from lancekit._storage.identity import SETTLED_SECONDS, file_identity
-from lancekit._storage.mapped import MappedFile
-from lancekit._storage.regular import opened_file, reading
-from lancekit._storage.sending import check_sent
+from lancekit._storage.mapped import MappedFile, opened_file, reading
 from lancekit.errors import StorageError
 from lancekit.options import options
-
-__all__ = ["LocalStore"]
 
 
 class LocalStore:
@@ -259,7 +257,7 @@ class LocalStore:
         return f"LocalStore({self._place!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        check_sent(self._place)
+        _check_sent(self._place)
         return _restore, (self._root, self._inner, self.fsync)
 
     def _listed(self, folder: str) -> list[str]:
@@ -286,3 +284,46 @@ class LocalStore:
 
 def _restore(root: str, folder: str, fsync: bool) -> LocalStore:
     return LocalStore(root, folder=folder, fsync=fsync)
+
+
+# ---- stores that are sent to other machines: what lies on this machine's disk is not there
+#
+# Whoever pickles work for tasks says so with `sent_to`; a store on a local disk then refuses, with
+# the reason, unless ``lancekit.options.shared_folders`` lists it.
+
+_elsewhere: ContextVar[str | None] = ContextVar("lancekit_sent_to", default=None)
+
+
+@contextmanager
+def sent_to(place: str | None) -> Iterator[None]:
+    """Say where what is pickled in this block will be used; ``None`` is this machine."""
+    token = _elsewhere.set(place)
+    try:
+        yield
+    finally:
+        _elsewhere.reset(token)
+
+
+def _check_sent(folder: str) -> None:
+    """Refuse a local folder that machines elsewhere would not find.
+
+    Raises
+    ------
+    StorageError
+        The tasks run elsewhere, and the folder is not listed as shared.
+    """
+    place = _elsewhere.get()
+    if place is None or any(_is_below(folder, shared) for shared in options.shared_folders):
+        return
+    raise StorageError(
+        f"{folder} is on this machine's disk, and the tasks of {place} run on others.",
+        hint="Keep the dataset in an object store, or, if all machines see this folder at this "
+        f"path, say so: lancekit.options.shared_folders = [{folder!r}].",
+        path=folder,
+        session=place,
+    )
+
+
+def _is_below(folder: str, shared: str) -> bool:
+    root = os.path.abspath(os.path.expanduser(shared.removeprefix("file://")))
+    return os.path.commonpath([root, folder]) == root

@@ -19,6 +19,8 @@ from lancekit._storage.base import (
     Store,
     check_folder,
     check_name,
+    check_options,
+    object_identity,
     too_large,
 )
 from lancekit._storage.clients import (
@@ -29,14 +31,10 @@ from lancekit._storage.clients import (
     reading,
     translated,
 )
-from lancekit._storage.identity import object_identity
-from lancekit._storage.uris import check_options
 from lancekit.errors import CorruptFileError, StorageError
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
-
-__all__ = ["ObjectReader", "ObjectSink", "ObstoreStore"]
 
 PART_BYTES = 8 << 20
 """How much a sink collects before it sends a part; S3 refuses parts under 5 MiB."""

@@ -10,22 +10,10 @@ from urllib.parse import unquote
 
 from lancekit._checked import is_writable
 from lancekit._legible import shown
-from lancekit._storage.base import Store
+from lancekit._storage.base import SCHEMES, Store, check_options, split
 from lancekit._storage.local import LocalStore
-from lancekit._storage.uris import SCHEMES, check_options, split
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, UntrustedBaseError
 from lancekit.options import options
-
-__all__ = [
-    "begun_anew",
-    "check_trusted_file",
-    "is_below",
-    "is_in_memory",
-    "is_trusted_base",
-    "open_base",
-    "open_store",
-    "same_store",
-]
 
 # One letter before the colon is a Windows drive.
 SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):(?=/)", re.IGNORECASE)

@@ -15,17 +15,6 @@ from lancekit._versions.reference_files import get_branch
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import LancekitError, StorageError
 
-__all__ = [
-    "Origin",
-    "branch_origins",
-    "clone_of",
-    "common_ancestor",
-    "origins",
-    "parting",
-    "source_of",
-]
-__all__ += ["unique_name", "unique_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Origin:

@@ -34,8 +34,6 @@ from lancekit.errors import (
     VersionNotFoundError,
 )
 
-__all__ = ["CommitGraph", "CommonVersion", "merged_by"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CommonVersion:

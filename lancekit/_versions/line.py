@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from lancekit._storage.base import Bytes
     from lancekit._versions.manifest_writers import CommitLock, Committer, ManifestStore
 
-__all__ = ["Line", "check_new_place", "check_same_place", "open_line"]
-
 # ---- how a store with a conditional put decides which of several writers wins a version number
 
 

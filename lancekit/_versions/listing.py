@@ -8,27 +8,20 @@ history.
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Hashable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TypeVar
 
 from lancekit._format import names
 from lancekit._format.names import ManifestNaming
 from lancekit._storage.base import Store
 from lancekit._versions.line import Line
 from lancekit._versions.snapshot import Snapshot, load_snapshot
-from lancekit.errors import DatasetNotFoundError, VersionNotFoundError
-
-__all__ = [
-    "Newest",
-    "VersionListing",
-    "dataset_exists",
-    "latest_snapshot",
-    "list_versions",
-    "newest_version",
-    "version_as_of",
-]
+from lancekit.errors import CorruptFileError, DatasetNotFoundError, VersionNotFoundError
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,3 +202,75 @@ def version_as_of(
         )
     committed(version)
     return loaded[version]
+
+
+# ---- small files at the same time: many to write, or to read where the first takes long to come
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_AT_ONCE = 8
+_LONG = 0.005
+
+
+def timed(read: Callable[[K], V], key: K) -> tuple[V, bool]:
+    """Return what ``read`` returns, and whether more that take as long are worth `at_once`."""
+    began = time.perf_counter()
+    found = read(key)
+    return found, time.perf_counter() - began > _LONG
+
+
+def at_once(work: Callable[[K], V], keys: Collection[K]) -> list[V]:
+    """Return what ``work`` returns for each key, called in a few threads."""
+    if len(keys) < 2:
+        return [work(key) for key in keys]
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="lancekit-small-files") as pool:
+        return list(pool.map(work, keys))
+
+
+# ---- giving the manifests of a folder the newer names (docs/format/table.md, 1)
+
+
+def migrate_names(line: Line) -> int:
+    """Give every manifest its newer name; return how many had the older one.
+
+    A manifest is copied before it goes, so that each version is there at every moment, at times
+    under both names; a run that was interrupted is finished by the next.  The newest version comes
+    first: whoever lists in order meets it first from then on.
+
+    Raises
+    ------
+    CorruptFileError
+        A version is there twice with different content: somebody committed under the older name
+        while the folder was migrated.
+    """
+    store, moved = line.store, 0
+    # writers that know only the older names may add one meanwhile
+    while older := _older(store):
+        for version in older:
+            _move(store, version)
+        moved += len(older)
+    return moved
+
+
+def _older(store: Store) -> list[int]:
+    parsed = filter(None, map(names.parse_manifest_name, store.list_names(names.VERSIONS)))
+    return sorted((v for v, naming in parsed if naming is ManifestNaming.V1), reverse=True)
+
+
+def _move(store: Store, version: int) -> None:
+    old, new = (
+        f"{names.VERSIONS}/{names.manifest_name(version, naming)}" for naming in ManifestNaming
+    )
+    try:
+        data = store.read(old)
+    except FileNotFoundError:  # somebody else has moved it, or cleaned it up
+        return
+    if not store.put_if_absent(new, data) and store.read(new) != data:
+        raise CorruptFileError(
+            f"{store.uri} has two versions {version}: {old} and {new} differ.",
+            hint="Look at both, and move the one that is to go elsewhere.",
+            version=version,
+            file=new,
+        )
+    store.delete(old)

@@ -13,20 +13,6 @@ from lancekit._legible import literal
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import FormatError, UnsupportedFeatureError
 
-__all__ = [
-    "APPLIED",
-    "FAST_FORWARD",
-    "MERGED",
-    "MERGE_KEYS",
-    "REPEATS",
-    "MergeEdge",
-    "SharedIds",
-    "check_requirements",
-]
-
-__all__ += ["VersionVector", "merge_edges", "newer_versions", "not_contained", "pick_key"]
-__all__ += ["return_key", "undone_keys"]
-
 #: how the config keys of merges begin
 MERGE_KEYS = "lancekit.merge."
 #: how the config keys of picks begin that inserted rows without a key

@@ -11,8 +11,6 @@ from lancekit._format.names import DATA
 from lancekit._storage.base import METADATA_BYTES, Store
 from lancekit.errors import CorruptFileError
 
-__all__ = ["counted"]
-
 
 def counted(store: Store, manifest: Manifest) -> Manifest:
     """Return a manifest that says of all fragments how many rows they have, and are deleted.

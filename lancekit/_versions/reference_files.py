@@ -6,13 +6,16 @@ versions.  Who lists the others gets them, and a warning.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Generic, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 from lancekit._format import names
+from lancekit._format.names import MAIN
 from lancekit._format.refs import (
     REFERENCE_BYTES,
     Branch,
@@ -23,28 +26,19 @@ from lancekit._format.refs import (
 )
 from lancekit._legible import warn
 from lancekit._storage.base import Store
-from lancekit._versions.at_once import at_once, timed
+from lancekit._versions.line import Line
+from lancekit._versions.listing import at_once, list_versions, timed
+from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import (
     BranchNotFoundError,
     CorruptFileError,
+    DatasetNotFoundError,
+    FormatError,
     InvalidArgumentError,
     TagNotFoundError,
+    UntrustedBaseError,
+    VersionNotFoundError,
 )
-
-__all__ = [
-    "all_branches",
-    "all_tags",
-    "branch_files",
-    "get_branch",
-    "get_tag",
-    "list_branches",
-    "list_tags",
-    "no_branch",
-    "read_branches",
-    "read_tags",
-    "tag_files",
-    "unknown_needs",
-]
 
 R = TypeVar("R", Tag, Branch)
 #: the file of each reference by its name, in order
@@ -203,3 +197,65 @@ def _known(files: Files, what: str) -> str:
         return f"The dataset has no {what}."
     listed = ", ".join(list(files)[:10]) + (", ..." if len(files) > 10 else "")
     return f"The dataset's {what}: {listed}."
+
+
+# ---- which versions of other lines of a dataset read files in a line's folder
+
+
+def borrowers(line: Line) -> dict[str, list[Snapshot]]:
+    """Return the versions that read files of a line, by the name of their line, oldest first.
+
+    They are those of branches that were made of it, and of lines into which it was merged without
+    copies.  A version that cannot be read loses nothing.
+    """
+    own = _place(line.uri)
+
+    @cache
+    def is_own(path: str) -> bool:
+        try:
+            return _place(line.base(path).uri) == own
+        except (UntrustedBaseError, InvalidArgumentError):
+            return False
+
+    def load(at: tuple[Line, int]) -> Snapshot | None:
+        try:
+            found = load_snapshot(*at)
+            bases = {base.id for base in found.manifest.base_paths if is_own(base.path)}
+            return found if bases and _reads(found, bases) else None
+        except (VersionNotFoundError, FormatError):
+            return None
+
+    found: dict[str, list[Snapshot]] = {}
+    for name in (MAIN, *branch_files(line.root)):
+        if name != line.name:
+            other = line.on(name)
+            loaded = at_once(load, [(other, version) for version in _versions(other)])
+            if reading := [snapshot for snapshot in loaded if snapshot is not None]:
+                found[name] = reading
+    return found
+
+
+def _versions(line: Line) -> tuple[int, ...]:
+    try:
+        return list_versions(line).versions
+    except (DatasetNotFoundError, FormatError):
+        return ()
+
+
+def _reads(snapshot: Snapshot, bases: set[int]) -> bool:
+    """Return whether a version has files in one of some bases, or may have blobs there."""
+    if snapshot.manifest.has_managed_blobs:  # which its data files name, and not the manifest
+        return True
+    if any(index.base_id in bases for index in snapshot.indices):
+        return True
+    for fragment in snapshot.manifest.fragments:
+        deletion = fragment.deletion_file
+        if deletion is not None and deletion.base_id in bases:
+            return True
+        if any(file.base_id in bases for file in fragment.files):
+            return True
+    return False
+
+
+def _place(uri: str) -> str:
+    return uri if "://" in uri else os.path.realpath(uri)

@@ -12,8 +12,6 @@ from lancekit._versions.listing import dataset_exists, latest_snapshot
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import DatasetNotFoundError, InvalidTypeError, VersionNotFoundError
 
-__all__ = ["Ref", "Reference", "parse_reference", "resolve"]
-
 #: what names a version: its number, a tag, or a branch and a number
 Ref: TypeAlias = int | str | tuple[str | None, int | None]
 

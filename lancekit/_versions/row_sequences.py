@@ -20,8 +20,6 @@ from lancekit._versions.line import Line
 from lancekit._versions.snapshot import FileLocation, Snapshot, missing_file
 from lancekit.errors import CorruptFileError
 
-__all__ = ["read_sequence", "sequence_of"]
-
 
 def sequence_of(snapshot: Snapshot, fragment: Fragment, name: str) -> bytes | None:
     """Return a sequence of a fragment of a version, encoded as in a manifest.

@@ -35,15 +35,6 @@ if TYPE_CHECKING:
     from lancekit._format.index import IndexMetadata
     from lancekit._format.transaction import Transaction, TransactionSummary
 
-__all__ = [
-    "FileLocation",
-    "Snapshot",
-    "load_snapshot",
-    "missing_file",
-    "read_deletions",
-    "snapshot_of",
-]
-
 _BARE = re.compile(r"[^/\\\0]+")
 
 # besides twelve bytes a row, which a bitmap takes of rows far apart: an Arrow file's frame
@@ -205,7 +196,7 @@ class Snapshot:
         data = self._index_section()
         if data is None:
             return frozenset()
-        from lancekit._format.index_fields import indexed_fields
+        from lancekit._format.batch_parse import indexed_fields
 
         return indexed_fields(data, self.manifest_name)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lancekit._api.closing import Closing
+from lancekit._api.sinks import Closing
 from lancekit.errors import ShardError
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._api import sampled_rows
+from lancekit._api import column as sampled_rows
 from lancekit._notebook import show_html, show_text
 from lancekit.errors import ColumnNotFoundError, InvalidArgumentError, InvalidTypeError
 from tests.support.faults import Faults, injected

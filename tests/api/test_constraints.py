@@ -9,7 +9,7 @@ import lance
 import pytest
 
 import lancekit as lk
-from lancekit._operations.constraints.stored import PREFIX
+from lancekit._operations.checks.constraints import PREFIX
 from lancekit.errors import (
     IncompatibleConflictError,
     InvalidArgumentError,

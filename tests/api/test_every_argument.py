@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import lancekit as lk
-import lancekit._api.delta
+import lancekit._api.changes
+import lancekit._api.optimizer
 import lancekit._api.sql
-import lancekit._api.stats
 import lancekit.file
 import lancekit.fragment
 import lancekit.vector
@@ -44,9 +44,9 @@ MORE: list[Any] = [
     lancekit.fragment.write_fragments,
     lancekit.file.LanceFileReader,
     lancekit.file.LanceFileWriter,
-    lancekit._api.delta.DatasetDelta,
+    lancekit._api.changes.DatasetDelta,
     lancekit._api.sql.SqlQueryBuilder,
-    lancekit._api.stats.LanceStats,
+    lancekit._api.optimizer.LanceStats,
     lk.optimize.Compaction,
     lk.optimize.CompactionPlan,
     lk.optimize.CompactionTask,
@@ -63,13 +63,13 @@ MADE_BY_OTHERS = {
     lk.BranchComparison,
     lk.Branches,
     lk.Conflicts,
-    lancekit._api.delta.DatasetDelta,
+    lancekit._api.changes.DatasetDelta,
     lk.optimize.DatasetOptimizer,
     lk.History,
     lk.Version,
     lk.LanceScanner,
     lk.LsmScanner,
-    lancekit._api.stats.LanceStats,
+    lancekit._api.optimizer.LanceStats,
     lk.MergeInsertBuilder,
     lk.ShardWriter,
     lancekit._api.sql.SqlQueryBuilder,

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._api.lazy_dict import LazyDict
+from lancekit._api.history import LazyDict
 from lancekit.errors import VersionNotFoundError
 
 

@@ -15,8 +15,7 @@ from lance.mem_wal import ShardSnapshot as TheirSnapshot
 
 import lancekit as lk
 from lancekit._api.lsm_planners import LsmPointLookupPlanner, LsmVectorSearchPlanner
-from lancekit._api.lsm_scanner import LsmScanner
-from lancekit._api.shard_snapshot import ShardSnapshot
+from lancekit._api.lsm_scanner import LsmScanner, ShardSnapshot
 from lancekit.errors import InvalidArgumentError
 from tests.support.shard_model import ShardedTable
 

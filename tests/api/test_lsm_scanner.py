@@ -14,8 +14,7 @@ from lance.mem_wal import LsmScanner as Theirs
 from lance.mem_wal import ShardSnapshot as TheirSnapshot
 
 import lancekit as lk
-from lancekit._api.lsm_scanner import LsmScanner
-from lancekit._api.shard_snapshot import ShardSnapshot
+from lancekit._api.lsm_scanner import LsmScanner, ShardSnapshot
 from lancekit.errors import InvalidArgumentError
 from tests.support.shard_model import ShardedTable
 

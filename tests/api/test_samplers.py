@@ -14,7 +14,7 @@ import pytest
 
 import lancekit as lk
 from lancekit._api import samplers
-from lancekit._api.samples import maybe_sample
+from lancekit._api.samplers import maybe_sample
 from lancekit._dataset.sharded_batch_iterator import ShardedBatchIterator
 from lancekit.errors import InvalidArgumentError, NotOfferedError
 

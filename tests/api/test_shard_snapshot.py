@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from lance.mem_wal import ShardSnapshot as Theirs
 
-from lancekit._api.shard_snapshot import ShardSnapshot
+from lancekit._api.lsm_scanner import ShardSnapshot
 from lancekit.errors import InvalidArgumentError
 
 SHARD = "6f9b1c0e-6f0a-4c5e-9d52-0f4d1c7a9a10"

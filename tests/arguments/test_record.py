@@ -17,7 +17,6 @@ import pytest
 
 import lancekit as lk
 from lancekit._arguments.checks import check_count
-from lancekit._arguments.open import DatasetArguments, HandleArguments
 from lancekit._arguments.record import Arguments, hint, refused, takes
 from lancekit._arguments.scan import (
     FragmentFrameArguments,
@@ -27,7 +26,9 @@ from lancekit._arguments.scan import (
     scan_arguments,
 )
 from lancekit._arguments.write import (
+    DatasetArguments,
     FragmentsArguments,
+    HandleArguments,
     InsertArguments,
     StreamArguments,
     WriteArguments,

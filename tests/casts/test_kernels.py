@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lancekit as lk
-from lancekit._casts.kernels import cut, nearest
+from lancekit._casts import cut, nearest
 from lancekit._scan.expressions.predicate import compile_expression
 from lancekit.errors import (
     InvalidArgumentError,

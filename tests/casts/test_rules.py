@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._casts.rules import RULES, family_of, rule_of
+from lancekit._casts import RULES, family_of, rule_of
 from lancekit._scan.expressions.kernels.casts import try_cast
 from lancekit.errors import LancekitError
 from tests.support.cast_pairs import NAMES, VALUES, comparable

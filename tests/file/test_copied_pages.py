@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lancekit._file.copied_pages import encoded, pages_of
 from lancekit._file.reader import FileReader
 from lancekit._file.writer import FileWriter
+from lancekit._pipeline.compact_rows import encoded, pages_of
 from lancekit._storage.local import LocalStore
 from lancekit.options import options
 

@@ -13,8 +13,8 @@ import pytest
 from lancekit._file.container.footer import StoredPage
 from lancekit._file.encodings import decode
 from lancekit._file.kernels.faults import Damaged, Unsupported
+from lancekit._file.layouts.field_tree import Leaf
 from lancekit._file.layouts.miniblock_decode import MiniBlockPages
-from lancekit._file.structure.field_tree import Leaf
 from lancekit._format.pb import encodings_v21_pb2 as pb
 from tests.file.columns import assert_same, columns, with_nulls
 from tests.file.lance_io import open_ours, write_ours, write_reference

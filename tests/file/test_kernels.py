@@ -14,7 +14,7 @@ from lancekit._file.kernels.bits import gather_bits, pack, slice_bits
 from lancekit._file.kernels.compression import compressor, decompress_all
 from lancekit._file.kernels.faults import Damaged
 from lancekit._file.kernels.memory import fetch, gather
-from lancekit._file.kernels.utf8 import is_text
+from lancekit._file.kernels.values import is_text
 from lancekit._format.pb import encodings_v21_pb2 as pb
 from tests.support.memory_file import MemoryFile
 

@@ -17,11 +17,11 @@ import pytest
 
 from lancekit._file.columns.physical import FileColumn
 from lancekit._file.container.footer import Page
-from lancekit._file.layouts.blob_decode import as_descriptors
+from lancekit._file.layouts import field_tree
+from lancekit._file.layouts.assemble import nest
+from lancekit._file.layouts.blobs import as_descriptors
 from lancekit._file.layouts.fullzip_decode import FullZipPage
 from lancekit._file.reader import FileReader
-from lancekit._file.structure import field_tree
-from lancekit._file.structure.assemble import nest
 from lancekit._format.pb import encodings_v21_pb2 as pb
 from lancekit.errors import CorruptFileError, FormatError, UnsupportedFeatureError
 from tests.file.columns import VERSIONS

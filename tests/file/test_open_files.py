@@ -15,7 +15,7 @@ import lancekit as lk
 from lancekit._file import open_files
 from lancekit._file.open_files import OpenFiles
 from lancekit._file.writer import FileWriter
-from lancekit._storage import identity
+from lancekit._storage import base
 from lancekit._storage.local import LocalStore
 from lancekit._storage.places import open_store
 from lancekit.options import options
@@ -23,7 +23,7 @@ from lancekit.options import options
 
 @pytest.fixture(autouse=True)
 def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(identity, "SETTLED_SECONDS", -1.0)
+    monkeypatch.setattr(base, "SETTLED_SECONDS", -1.0)
 
 
 def _write(store: LocalStore, name: str, columns: int = 1, value: int = 0) -> None:
@@ -77,7 +77,7 @@ def test_nothing_is_kept_where_nothing_is_to_be_remembered(tmp_path: Path) -> No
 
 
 def test_young_files_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(identity, "SETTLED_SECONDS", 3600.0)
+    monkeypatch.setattr(base, "SETTLED_SECONDS", 3600.0)
     store, files = LocalStore(tmp_path), OpenFiles()
     _write(store, "a.lance")
     assert files.open(store, "a.lance") is not files.open(store, "a.lance")

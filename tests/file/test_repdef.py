@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lancekit._file.kernels import bits
 from lancekit._file.kernels.faults import Damaged, Unsupported
-from lancekit._file.structure.repdef import (
+from lancekit._file.layouts.repdef import (
     Items,
     Layers,
     Levels,

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lancekit._file.encodings.chunk_buffers import Part
-from lancekit._file.structure.repdef_build import Shredded, expand, shred
-from lancekit._file.structure.repdef_pack import (
+from lancekit._file.encodings.request import Part
+from lancekit._file.layouts.repdef_build import (
+    Shredded,
     chunk_borders,
+    expand,
     pack_levels,
     repetition_index,
+    shred,
     values_that_fit,
 )
 from lancekit._format.pb import encodings_v21_pb2 as pb

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lancekit._file.kernels.utf8 import are_characters, is_text
+from lancekit._file.kernels.values import are_characters, is_text
 from lancekit.options import options
 
 #: bytes of which many follow each other rightly, or nearly

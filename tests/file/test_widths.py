@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lancekit import errors
-from lancekit._file.kernels.widths import null_bytes, value_bytes
+from lancekit._file.kernels.bounds import null_bytes, value_bytes
 from lancekit._scan.fragments.split_fields import nulls_of
 
 TENSOR = pa.fixed_shape_tensor(pa.float32(), [1000, 1000])

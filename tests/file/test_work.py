@@ -15,7 +15,7 @@ import lancekit as lk
 from lancekit import options
 from lancekit._file.columns import work
 from lancekit._file.reader import FileReader
-from lancekit._storage import identity
+from lancekit._storage import base
 from lancekit.errors import CorruptFileError, MemoryLimitError
 from tests.file.columns import NULLS, assert_same, columns, with_nulls
 from tests.file.lance_io import write_ours, write_reference
@@ -117,7 +117,7 @@ def test_what_is_remembered_of_some_columns_is_no_other_columns(
     """Files on a disk are remembered; each choice here has the same first column, and as many."""
     lists = [[k] * (k % 5) for k in range(ROWS)]
     table = pa.table({f"c{k}": rolled(pa.array(lists), k * k) for k in range(9)})
-    monkeypatch.setattr(identity, "SETTLED_SECONDS", -1.0)
+    monkeypatch.setattr(base, "SETTLED_SECONDS", -1.0)
     ds = lk.write_dataset(table, tmp_path / "d")
     choices = [[0, 1, 2, 3], [0, 4, 5, 6], [0, 2, 7, 8]]
     for rows in ([7], [60, 250], [3, 4, 290]):

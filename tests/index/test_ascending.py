@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lancekit._index.ascending import among
+from lancekit._index.row_sets import among
 
 
 @pytest.mark.parametrize("kind", [np.uint32, np.uint64, np.int64])

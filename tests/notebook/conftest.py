@@ -12,7 +12,7 @@ import lancekit as lk
 from lancekit._cache import CacheInfo, CacheUse
 from lancekit._operations.common.results import MemWalMergeResult, MergedShard
 from lancekit._operations.mem_wal.cleanup import MemWalCleanupStats
-from lancekit._operations.mem_wal.set_aside import MemWalRepair, SetAside
+from lancekit._operations.mem_wal.quarantine import MemWalRepair, SetAside
 from lancekit._operations.mem_wal.shards import Generation, ShardInfo, Shards
 from lancekit._spark.session.info import SessionInfo, SettingDifference
 

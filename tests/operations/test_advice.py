@@ -6,13 +6,13 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._operations.explain import advice
+from lancekit._operations.explain import scans
 from tests.support.number_texts import ungrouped
 
 
 @pytest.fixture
 def ds(monkeypatch: pytest.MonkeyPatch) -> lk.LanceDataset:
-    monkeypatch.setattr(advice, "LEAST_ROWS", 100)
+    monkeypatch.setattr(scans, "LEAST_ROWS", 100)
     table = pa.table(
         {
             "id": range(200),
@@ -74,5 +74,5 @@ def test_an_index_that_lacks_rows_is_to_be_brought_up_to_date(ds: lk.LanceDatase
 def test_nothing_is_proposed_for_few_rows(
     ds: lk.LanceDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(advice, "LEAST_ROWS", 1000)
+    monkeypatch.setattr(scans, "LEAST_ROWS", 1000)
     assert _calls(ds, "id = 7") == []

@@ -20,8 +20,8 @@ from lancekit._api.explainer import Explainer
 from lancekit._api.optimizer import DatasetOptimizer
 from lancekit._notebook import show_html, show_text
 from lancekit._operations.explain.explanation import Explanation
-from lancekit._pipeline.rows import delete as rows_delete
-from lancekit._pipeline.rows import update
+from lancekit._pipeline import delete_rows as rows_delete
+from lancekit._pipeline import update_rows as update
 from lancekit.errors import (
     ColumnNotFoundError,
     InvalidArgumentError,

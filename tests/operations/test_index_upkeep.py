@@ -26,7 +26,7 @@ from lancekit._format import operations as ops
 from lancekit._format.fragment import TOMBSTONE
 from lancekit._format.operation_parts import DataReplacementGroup
 from lancekit._format.schema import LanceSchema
-from lancekit._pipeline.rows.write import WriteTask, write_fragments
+from lancekit._pipeline.write_rows import WriteTask, write_fragments
 from lancekit._versions.line import open_line
 from lancekit._versions.listing import latest_snapshot
 

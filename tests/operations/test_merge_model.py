@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import lancekit as lk
 from lancekit._operations.common.retry import RetryPolicy
-from lancekit._operations.merge.merge_insert import check_clauses, dry_merge, merge_rows
-from lancekit._pipeline.merge.plan import MergeClauses
+from lancekit._operations.merge_insert import check_clauses, dry_merge, merge_rows
+from lancekit._pipeline.merge_plan import MergeClauses
 from lancekit._pipeline.source import open_source
 from lancekit.errors import (
     ColumnNotFoundError,

@@ -136,7 +136,7 @@ def test_nothing_stays_in_a_base_of_a_merge_that_fails(
         written.append(list((tmp_path / "p").rglob("*.lance")))
         raise RetriesExhaustedError("lost", attempts=1)
 
-    monkeypatch.setattr("lancekit._operations.merge.merge_insert.commit", lost)
+    monkeypatch.setattr("lancekit._operations.merge_insert.commit", lost)
     with pytest.raises(RetriesExhaustedError):
         merge(ds).target_bases(["p"]).execute(SOURCE)
     assert [len(files) for files in written] == [1]

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-import lancekit._pipeline.merge.condition as condition_module
+import lancekit._pipeline.merge_condition as condition_module
 from lancekit._format.transaction import Update
-from lancekit._pipeline.merge.condition import PairCondition
+from lancekit._pipeline.merge_condition import PairCondition
 from lancekit.errors import (
     DuplicateKeysError,
     InvalidArgumentError,

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._pipeline.engine.engine import choose_source
+from lancekit._pipeline.engine import choose_source
 
 COLUMNS = {"x": [1, 2, 3]}
 TABLE = pa.table(COLUMNS)

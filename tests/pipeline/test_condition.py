@@ -7,7 +7,7 @@ import pickle
 import pyarrow as pa
 import pytest
 
-from lancekit._pipeline.merge.condition import PairCondition
+from lancekit._pipeline.merge_condition import PairCondition
 from lancekit.errors import PredicateError
 
 TARGET = pa.schema(

@@ -14,8 +14,8 @@ import pytest
 
 import lancekit as lk
 from lancekit._file.container.footer import StoredPage
-from lancekit._pipeline.rows.compact import LARGE_PAGE, columns_to_copy
-from lancekit._pipeline.rows.write import WriteTask
+from lancekit._pipeline.compact_rows import LARGE_PAGE, columns_to_copy
+from lancekit._pipeline.write_rows import WriteTask
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit.errors import CorruptFileError

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lancekit as lk
-from lancekit._pipeline.keys.find_values import NOWHERE, Lookup, find_words, numbered
-from lancekit._pipeline.keys.probe import KeyTable, ProbeTask, probe_fragments
+from lancekit._pipeline.find_values import NOWHERE, Lookup, find_words, numbered
+from lancekit._pipeline.probe import KeyTable, ProbeTask, probe_fragments
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._scan.read import Read
 from tests.support.twins import Counted, agreed

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lancekit._pipeline.columns import function_identity
-from lancekit._pipeline.columns.function_identity import Identity, identity_of
+from lancekit._pipeline import function_identity
+from lancekit._pipeline.function_identity import Identity, identity_of
 
 
 def of_source(text: str) -> Any:

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit._pipeline.keys import probe_ranges as hashing
-from lancekit._pipeline.keys import source_keys as choosing
-from lancekit._pipeline.keys.hash import comparable, hash_rows
-from lancekit._pipeline.keys.probe import KeyTable
-from lancekit._pipeline.keys.probe_ranges import hashed_keys
-from lancekit._pipeline.keys.source_keys import SourceKeys
+from lancekit._pipeline import probe_ranges as hashing
+from lancekit._pipeline import source_keys as choosing
+from lancekit._pipeline.hashed_keys import comparable, hash_rows
+from lancekit._pipeline.probe import KeyTable
+from lancekit._pipeline.probe_ranges import hashed_keys
+from lancekit._pipeline.source_keys import SourceKeys
 from lancekit.errors import DuplicateKeysError
 from tests.support.twins import agreed
 

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 import pytest
 
-from lancekit._pipeline.engine.held_rows import is_replayable
-from lancekit._pipeline.engine.inputs import as_reader, is_spark_dataframe
+from lancekit._pipeline.inputs import as_reader, is_replayable, is_spark_dataframe
 from lancekit.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -307,7 +306,7 @@ def test_a_real_spark_class():
 
 def test_importing_loads_no_frame_library():
     code = (
-        "import sys, lancekit._pipeline.engine.inputs, lancekit._pipeline.casts.plan;"
+        "import sys, lancekit._pipeline.inputs, lancekit._pipeline.casts.plan;"
         "print([m for m in ('pandas', 'polars', 'pyspark', 'pyarrow.dataset') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

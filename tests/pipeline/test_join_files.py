@@ -19,7 +19,7 @@ from lancekit._format.row_ids import count_row_ids, parse_row_ids
 from lancekit._format.row_ids_encode import encode_row_ids
 from lancekit._format.schema import LanceSchema
 from lancekit._pipeline.join_files import join_small_files, new_sources
-from lancekit._pipeline.rows.write import WriteTarget, WriteTask, write_fragments
+from lancekit._pipeline.write_rows import WriteTarget, WriteTask, write_fragments
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._storage.base import Store
 from lancekit._storage.places import open_store

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit._pipeline.keys import key_counter
-from lancekit._pipeline.keys.key_counter import KeyCounter, key_words
+from lancekit._pipeline import key_counter
+from lancekit._pipeline.key_counter import KeyCounter, key_words
 
 _KINDS: dict[str, pa.DataType] = {
     "int8": pa.int8(),

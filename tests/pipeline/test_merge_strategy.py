@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lancekit._pipeline.merge.strategy import choose_match, keys_travel
+from lancekit._pipeline.merge_strategy import choose_match, keys_travel
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 
-from lancekit._pipeline.rows.write import (
+from lancekit._pipeline.write_rows import (
     WriteTarget,
     begin_job,
     new_data_file,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._pipeline.engine.pandas_frames import exact_frame
+from lancekit._pipeline.frames import exact_frame
 from lancekit.errors import InvalidArgumentError
 
 _ID = 1239162456494753671

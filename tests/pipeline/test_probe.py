@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lancekit as lk
-from lancekit._pipeline.engine.engine import LocalRunner
-from lancekit._pipeline.keys.probe import KeyTable, ProbeTask, key_values, probe, show_keys
+from lancekit._pipeline.engine import LocalRunner
+from lancekit._pipeline.probe import KeyTable, ProbeTask, key_values, probe, show_keys
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._scan.read import Read
 from lancekit.errors import CorruptFileError

@@ -17,7 +17,7 @@ from lancekit._format.extensions import stored_schema
 from lancekit._pipeline.casts.plan import plan_cast
 from lancekit._pipeline.casts.python_values import Guide, python_array
 from lancekit._pipeline.casts.values import LossError
-from lancekit._pipeline.engine.inputs import as_reader
+from lancekit._pipeline.inputs import as_reader
 from lancekit.errors import SchemaMismatchError
 from tests.support.arrow_columns import columns
 

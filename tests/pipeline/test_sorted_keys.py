@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit._pipeline.keys import probe_ranges
-from lancekit._pipeline.keys import sorted as module
-from lancekit._pipeline.keys.probe import KeyTable
+from lancekit._pipeline import probe_ranges
+from lancekit._pipeline import probe_ranges as module
+from lancekit._pipeline.probe import KeyTable
 
 KINDS = [
     pa.int64(),

@@ -36,24 +36,19 @@ FLOORS = """
     _spark/frames
     _spark/session
     _spark/jobs
-    _operations/merge
     _operations/lineage
     _operations/explain
-    _operations/columns
     _operations/mem_wal/reader
     _operations/mem_wal
     _operations
     _operations/maintenance
     _operations/index
-    _operations/checks  _operations/cleanup  _operations/common
-    _operations/constraints  _operations/unmerged
+    _operations/cleanup  _operations/common
+    _operations/checks  _operations/unmerged
+    _pipeline/diff
     _pipeline
-    _pipeline/merge
-    _pipeline/columns  _pipeline/diff
-    _pipeline/engine  _pipeline/rows
-    _pipeline/keys
     _pipeline/casts
-    _scan/fulltext  _scan/nearest
+    _scan/search
     _scan
     _commit
     _commit/rules
@@ -71,7 +66,6 @@ FLOORS = """
     _file
     _file/columns
     _file/layouts
-    _file/structure
     _file/encodings
     _file/container
     _file/kernels
@@ -85,7 +79,7 @@ FLOORS = """
     _cache
     options  _machine
     _call  _checked  _choice  _defaults  _picture
-    errors  _fragment_progress  _interrupts  _ipython  _lazy  _version
+    errors  _fragment_progress  _interrupts  _lazy  _version
     _display  _extras  _own_files
     _legible  _hooks
     _arrow_kernels
@@ -122,7 +116,6 @@ DOORS = (
 )
 #: modules that load others, or functions of others, by a table of names; what all names begin with
 TABLES = {
-    "lancekit._api.explainer": "lancekit._api.explained_",
     "lancekit._index.search.asked": "",
     "lancekit._notebook.cards": "lancekit._notebook.cards.",
     "lancekit._statements.statement": "lancekit._statements.",
@@ -243,35 +236,23 @@ def test_only_the_spark_room_imports_pyspark() -> None:
 
 #: modules whose functions import what one call needs and most do not: docs/architecture.md
 GATES = """
-    _wiring
-    _api._columns  _api._commits  _api._handle  _api._indices  _api._lineage
-    _api._maintenance  _api._mem_wal  _api._mem_wal_upkeep
-    _api._positions  _api._reading  _api._rows  _api._settings
-    _api._vector_indices  _api._versions  _api.diff  _api.explained_scan  _api.lance_dataset
-    _api.mem_wal_sink  _api.merge_builder  _api.open  _api.planned_scan  _api.scanner
-    _api.stream_sink
-    _commit.protocol  _commit.refs
-    _compiled.state
+    _api._commits  _api._handle  _api._indices  _api._lineage  _api._maintenance  _api._mem_wal
+    _api._mem_wal_upkeep  _api._positions  _api._reading  _api._rows  _api._vector_indices
+    _api._versions  _api.diff  _api.lance_dataset  _api.sinks  _api.merge_builder
+    _api.planned_scan  _api.scanner  _commit.protocol  _commit.refs  _compiled.state
     _file.columns.decoders  _file.encodings.bitpacking  _file.encodings.byte_stream_split
     _file.encodings.fixed_size_list  _file.encodings.flat  _file.encodings.fsst
     _file.encodings.general  _file.encodings.packed_struct  _file.encodings.rle
-    _file.encodings.variable  _file.open_files  _file.reader
-    _format.fragment
-    lancekit
-    _notebook.explorer.explorer
-    _operations.cleanup.auto  _operations.common.new_keys  _operations.explain.advice
-    _operations.mem_wal.reader.merge_on_read  _operations.unmerged.audit
-    _operations.unmerged.counts  _operations.write
-    _pipeline.source
+    _file.encodings.variable  _file.open_files  _file.reader  _format.fragment
+    _notebook.explorer.explorer  _operations.cleanup.auto  _pipeline.key_counter
+    _operations.explain.scans  _operations.mem_wal.reader.merge_on_read
+    _operations.unmerged.audit  _operations.unmerged.counts  _operations.write  _pipeline.source
     _scan.expressions.bind  _scan.expressions.columns  _scan.expressions.condition
-    _scan.expressions.evaluate  _scan.expressions.predicate  _scan.expressions.unbound
-    _scan.fragments.reader
-    _scan.index_lookup  _scan.index_questions  _scan.read
-    _spark.datasource.datasource  _spark.session.preflight
-    _statements.relations  _statements.run
-    _scan.fragments.joint_reader
-    _storage.places
-    _versions.line  _versions.old_counts  _versions.references  _versions.snapshot
+    _scan.expressions.evaluate  _scan.expressions.predicate
+    _scan.fragments.joint_reader  _scan.fragments.reader  _scan.index_lookup
+    _scan.index_questions  _scan.read  _spark.datasource.datasource  _spark.session.preflight
+    _statements.relations  _statements.run  _storage.places  _versions.line
+    _versions.old_counts  _versions.references  _versions.snapshot  _wiring  lancekit
 """
 
 
@@ -305,7 +286,7 @@ _TEXTS = {
     "_api",
     "_notebook",
     "_format.operations",
-    "_operations.constraints",
+    "_operations.checks.constraints",
     "_pipeline.casts.rules",
     "_spark.datasource.options",
     "_statements.functions",

@@ -30,7 +30,7 @@ FUNCTIONS = {
 }
 #: what arrays say of themselves, and where arrays are those of files, without dictionaries
 ATTRIBUTES = {"null_count"}
-OF_FILES = ("_file/kernels/", "_file/layouts/", "_file/structure/", "_api/bfloat16.py")
+OF_FILES = ("_file/kernels/", "_file/layouts/", "_api/bfloat16.py")
 #: other objects with methods of these names, by module: NumPy's arrays, datasets, readers of text
 NOT_ARROW = {
     "_api/_fragment_reading.py": {"self._fragment"},
@@ -41,14 +41,14 @@ NOT_ARROW = {
     "_file/kernels/fsst_encode.py": {
         *("_LOW", "left", "self._long", "self._long_step", "self._mask", "self._short"),
     },
-    "_file/kernels/utf8.py": {"data"},
+    "_file/kernels/values.py": {"data"},
     "_format/batch_parse.py": {"self"},
     "_format/fragment.py": {"facts"},
     "_format/row_id_bounds.py": {"kinds"},
     "_index/ivf/codes.py": {"numbers"},
     "_notebook/magics.py": {"ds.explain"},
-    "_pipeline/keys/find_values.py": {"np"},
-    "_pipeline/rows/write.py": {"rest"},
+    "_pipeline/find_values.py": {"np"},
+    "_pipeline/write_rows.py": {"rest"},
     "_scan/expressions/kernels/regex.py": {"self"},
     "_scan/expressions/kernels/regex_reader.py": {"self"},
 }

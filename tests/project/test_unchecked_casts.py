@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "lancekit"
-CHECKED = PACKAGE / "_casts" / "kernels.py"
+CHECKED = PACKAGE / "_casts.py"
 
 
 def _is_false(node: ast.AST | None) -> bool:
@@ -36,7 +36,7 @@ def test_no_cast_is_unchecked_but_beside_its_check() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and _is_unchecked(node)
     }
-    assert found == set(), "use cut or nearest of lancekit._casts.kernels"
+    assert found == set(), "use cut or nearest of lancekit._casts"
 
 
 def test_the_module_of_checked_casts_is_looked_at() -> None:

@@ -7,8 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lancekit._scan.expressions.aggregate import Tally
-from lancekit._scan.expressions.condition import parse_condition
+from lancekit._scan.expressions.condition import Tally, parse_condition
 from lancekit.errors import PredicateError
 
 NAN = float("nan")

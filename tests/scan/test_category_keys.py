@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._scan.fragments.category_keys import fitted, joined
-from lancekit._scan.fragments.rebatch import taken
+from lancekit._scan.fragments.rebatch import fitted, joined, taken
 from lancekit.errors import SchemaMismatchError
 
 _KIND = pa.dictionary(pa.int8(), pa.string())

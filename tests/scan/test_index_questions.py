@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lancekit._index.search.order import INFINITIES, float_ranks
-from lancekit._index.search.question import Joint, Question, Questions
+from lancekit._index.search.question import INFINITIES, Joint, Question, Questions, float_ranks
 from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.index_questions import questions_of
 

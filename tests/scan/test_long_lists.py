@@ -12,7 +12,7 @@ import pytest
 
 import lancekit as lk
 from lancekit._scan.expressions import bind as _members
-from lancekit._scan.expressions import chains as _chains
+from lancekit._scan.expressions import lexer as _chains
 from lancekit._scan.expressions import lexer as _lexer
 from lancekit._scan.expressions import parser as _parser
 from lancekit._scan.expressions.predicate import _LONG_TEXTS, _SHORT_TEXTS, Predicate

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lancekit._scan.expressions.kernels.patterns import in_pieces
-from lancekit._scan.expressions.kernels.regex_sets import _characters
+from lancekit._scan.expressions.kernels.regex_reader import _characters
 from lancekit._scan.expressions.predicate import compile_expression
 from lancekit.errors import PredicateError
 

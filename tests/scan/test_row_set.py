@@ -6,7 +6,7 @@ import random
 import pytest
 from pyroaring import BitMap
 
-from lancekit._scan.fragments.row_set import RowSet
+from lancekit._scan.fragments.source import RowSet
 
 ROWS, FRAGMENTS = range(6), range(4)
 Wanted = dict[int, set[int]]

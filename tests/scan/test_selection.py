@@ -12,9 +12,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._scan.ahead import Workers
 from lancekit._scan.expressions.predicate import Predicate
-from lancekit._scan.fragment_rows import ScanRequest
+from lancekit._scan.fragment_rows import ScanRequest, Workers
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._scan.outputs import plan_columns

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lancekit._scan.expressions.parser import parse
+from lancekit._scan.expressions.predicate import Unbound
 from lancekit._scan.expressions.syntax import Listed, Syntax
 from lancekit._scan.expressions.syntax_text import literal_text, written
-from lancekit._scan.expressions.unbound import Unbound
 from lancekit.errors import PredicateError
 from tests.scan.test_filters import SAME
 

@@ -19,7 +19,7 @@ from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.fragment_rows import trimmed
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._scan.fragments.source import fragment_sources
-from lancekit._storage import identity
+from lancekit._storage import base
 from lancekit._storage.mapped import MappedFile
 from lancekit.errors import PredicateError
 from tests.support.remembering import small_blocks
@@ -29,7 +29,7 @@ ROWS = 4000
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(identity, "SETTLED_SECONDS", 0.02)
+    monkeypatch.setattr(base, "SETTLED_SECONDS", 0.02)
     with small_blocks(128):
         yield
 

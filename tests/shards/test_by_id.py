@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lancekit._format.schema import LanceField, LanceSchema
-from lancekit._shards.by_id import by_id
+from lancekit._shards.log import by_id
 from lancekit._shards.schema import wal_schema
 
 INNER = pa.struct([pa.field("a", pa.int32()), pa.field("b", pa.string())])

@@ -15,8 +15,7 @@ from lancekit._format.mem_wal.names import LOGS, entry_name
 from lancekit._format.mem_wal.shard_manifest import ShardManifest
 from lancekit._shards.entry import Entry, encode_entry, encode_sentinel, read_entry
 from lancekit._shards.log import positions, put_entry, replayable, tip
-from lancekit._shards.schema import wal_schema
-from lancekit._shards.shard import Shard, shard_of
+from lancekit._shards.schema import Shard, shard_of, wal_schema
 from lancekit._storage.local import LocalStore
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from tests.support.shards import SHARD, newest, opened, rows, with_shards

@@ -19,7 +19,7 @@ from lancekit._format.mem_wal.shard_manifest import (
 )
 from lancekit._shards import manifests
 from lancekit._shards.manifests import change, latest, put_next
-from lancekit._shards.shard import Shard, shard_of
+from lancekit._shards.schema import Shard, shard_of
 from lancekit._storage.local import LocalStore
 from lancekit._storage.places import open_store
 from lancekit.errors import CorruptFileError, FencedError, RetriesExhaustedError, ShardError

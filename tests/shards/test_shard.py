@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lancekit._format.mem_wal.names import LOGS
-from lancekit._shards.shard import shard_of, shards_of
+from lancekit._shards.schema import shard_of, shards_of
 from lancekit._storage.base import Store
 from lancekit._storage.local import LocalStore
 from lancekit._storage.places import open_store

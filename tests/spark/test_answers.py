@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import lancekit as lk
-from lancekit._pipeline.rows.write import WriteTarget
+from lancekit._pipeline.write_rows import WriteTarget
 from lancekit._spark.jobs.collect import AnswerRoom, read_answers
 from lancekit._storage.places import open_store
 from lancekit.errors import CorruptFileError

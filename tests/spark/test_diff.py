@@ -12,7 +12,8 @@ import pytest
 
 import lancekit as lk
 from lancekit._api.diff import DatasetDiff
-from lancekit._pipeline.diff import row_values, tasks
+from lancekit._pipeline.diff import row_values
+from lancekit._pipeline.diff import row_values as tasks
 from lancekit.errors import StorageError
 from tests.spark.test_types import ALL, INSIDE, ROWS
 from tests.support.row_stories import story

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import lancekit as lk
 from lancekit._operations.common.retry import RetryPolicy
-from lancekit._operations.merge.merge_insert import check_clauses, dry_merge, merge_rows
-from lancekit._pipeline.keys import probe_ranges as hashed_keys
-from lancekit._pipeline.merge.plan import MergeClauses
+from lancekit._operations.merge_insert import check_clauses, dry_merge, merge_rows
+from lancekit._pipeline import probe_ranges as hashed_keys
+from lancekit._pipeline.merge_plan import MergeClauses
 from lancekit._pipeline.source import open_source
 from lancekit._spark import source as source_module
 from lancekit._spark.jobs.client import is_connect

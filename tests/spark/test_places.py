@@ -10,9 +10,8 @@ import pytest
 import lancekit as lk
 from lancekit._spark.jobs import client as clients
 from lancekit._spark.jobs.collect import pack
-from lancekit._storage.local import LocalStore
+from lancekit._storage.local import LocalStore, sent_to
 from lancekit._storage.objects import ObstoreStore
-from lancekit._storage.sending import sent_to
 from lancekit.errors import LancekitError, StorageError
 from tests.spark.programs import QUICK, run
 

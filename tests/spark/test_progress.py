@@ -7,7 +7,7 @@ import time
 import pytest
 
 import lancekit as lk
-from lancekit._pipeline.engine.engine import LocalRunner
+from lancekit._pipeline.engine import LocalRunner
 from lancekit._spark.frames.runner import SparkRunner
 from lancekit.progress import Progress
 from tests.support.patience import HANG_SECONDS

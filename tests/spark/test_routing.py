@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit._pipeline.keys.probe import Matches
-from lancekit._pipeline.keys.source_keys import SourceKeys
+from lancekit._pipeline.probe import Matches
+from lancekit._pipeline.source_keys import SourceKeys
 from lancekit._spark.jobs.shipment import shipped
 from lancekit._spark.merge.match_keys import orders
 from lancekit._storage.places import open_store

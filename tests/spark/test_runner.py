@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._pipeline.engine.engine import LocalRunner, choose_runner
+from lancekit._pipeline.engine import LocalRunner, choose_runner
 from lancekit._spark.frames.runner import SparkRunner
 from lancekit._spark.jobs.failures import job_failure
 from lancekit.errors import EngineError, NullKeyError

@@ -237,7 +237,7 @@ theirs.stop()
 del os.environ["JAVA_HOME"]
 own = s.spark_session(master="local[1]", memory="1g")
 assert own.range(3).count() == 3 and s.session_info().owned
-from lancekit._spark.session.class_archive import base_of
+from lancekit._spark.session.java import base_of
 from lancekit._spark.session.session import owned_session
 if Path("/proc/self/maps").exists():
     maps = Path(f"/proc/{owned_session().process.pid}/maps").read_text()

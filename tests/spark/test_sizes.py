@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lancekit._spark.jobs.sizes import spark_bytes
+from lancekit._spark.jobs.shipment import spark_bytes
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 import lancekit as lk
-from lancekit._spark.session.class_archive import OPTIONS, archive_of, with_archive
-from lancekit._spark.session.java import Java
+from lancekit._spark.session.java import OPTIONS, Java, archive_of, with_archive
 from tests.spark.programs import run
 
 pytestmark = pytest.mark.classic
@@ -92,7 +91,7 @@ def test_it_is_made_once() -> None:
     """
     program = """
 import lancekit as lk
-from lancekit._spark.session.class_archive import base_of
+from lancekit._spark.session.java import base_of
 
 archive = lk.warm_up(kernels=False).spark
 made = archive.stat().st_mtime_ns

@@ -11,10 +11,10 @@ from pathlib import Path
 import obstore
 import pytest
 
+from lancekit._storage.base import check_options
 from lancekit._storage.clients import client_for, redacted, translated
 from lancekit._storage.objects import ObstoreStore
 from lancekit._storage.places import open_store
-from lancekit._storage.uris import check_options
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, StorageError
 from tests.storage.contract import StoreContract
 

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from lancekit._pipeline.merge.plan import MergeClauses
-from lancekit._scan.expressions.unbound import Unbound
+from lancekit._pipeline.merge_plan import MergeClauses
+from lancekit._scan.expressions.predicate import Unbound
 from lancekit.errors import DuplicateKeysError, LancekitError, MatchedRowsError
 
 __all__ = ["SCHEMA", "Case", "cases", "expected", "same_rows"]

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from lancekit._format.schema import LanceSchema
-from lancekit._operations.merge.merge_insert import check_rewrite
-from lancekit._pipeline.merge.plan import MergeClauses
-from lancekit._pipeline.merge.strategy import choose_match
+from lancekit._operations.merge_insert import check_rewrite
+from lancekit._pipeline.merge_plan import MergeClauses
+from lancekit._pipeline.merge_strategy import choose_match
 from lancekit.errors import InvalidArgumentError
 
 __all__ = ["PAGE", "page"]

@@ -17,9 +17,9 @@ import lance.fragment
 import lance.optimize
 
 import lancekit as lk
-import lancekit._api.delta
+import lancekit._api.changes
+import lancekit._api.optimizer
 import lancekit._api.sql
-import lancekit._api.stats
 from lancekit._api.not_offered import NOT_OFFERED
 
 PAGE = Path(__file__).parents[2] / "docs" / "pylance-coverage.md"
@@ -36,8 +36,8 @@ CLASSES: dict[str, tuple[type, type | None]] = {
     "Branches": (_dataset.Branches, lk.Branches),
     "MergeInsertBuilder": (_dataset.MergeInsertBuilder, lk.MergeInsertBuilder),
     "DatasetOptimizer": (_dataset.DatasetOptimizer, lk.optimize.DatasetOptimizer),
-    "LanceStats": (_dataset.LanceStats, lancekit._api.stats.LanceStats),
-    "DatasetDelta": (_dataset.DatasetDelta, lancekit._api.delta.DatasetDelta),
+    "LanceStats": (_dataset.LanceStats, lancekit._api.optimizer.LanceStats),
+    "DatasetDelta": (_dataset.DatasetDelta, lancekit._api.changes.DatasetDelta),
     "SqlQueryBuilder": (_dataset.SqlQueryBuilder, lancekit._api.sql.SqlQueryBuilder),
     "SqlQuery": (_dataset.SqlQuery, lancekit._api.sql.SqlQuery),
     "LanceOperation": (_dataset.LanceOperation, lk.LanceOperation),

@@ -11,7 +11,7 @@ import pytest
 import lancekit as lk
 from lancekit import _cache as cache
 from lancekit._file.columns import blocks
-from lancekit._storage import identity
+from lancekit._storage import base
 
 __all__ = ["all_remembered", "small_blocks"]
 
@@ -30,7 +30,7 @@ def all_remembered(most: int | None = None) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cache._Cache, "find", found)
-        patch.setattr(identity, "SETTLED_SECONDS", 0.02)
+        patch.setattr(base, "SETTLED_SECONDS", 0.02)
         if most is not None:
             patch.setattr(cache, "cache_limit", lambda: most)
         yield

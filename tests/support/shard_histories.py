@@ -38,7 +38,7 @@ from lancekit._format.mem_wal.sharding import bucket_numbers, shard_id
 from lancekit._operations.mem_wal.settings import WriterSettings
 from lancekit._shards.log import positions
 from lancekit._shards.manifests import latest
-from lancekit._shards.shard import Shard, shard_of
+from lancekit._shards.schema import Shard, shard_of
 from lancekit._storage.local import LocalStore
 from lancekit.errors import (
     CommitUnknownError,

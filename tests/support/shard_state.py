@@ -8,11 +8,10 @@ from typing import Any
 
 import lancekit as lk
 from lancekit._format.mem_wal.details import MemWalDetails, details_of
-from lancekit._operations.mem_wal.memtable import replayed
+from lancekit._operations.mem_wal.generation import replayed
 from lancekit._shards.log import positions, replayable
 from lancekit._shards.manifests import latest
-from lancekit._shards.schema import TOMBSTONE, wal_schema
-from lancekit._shards.shard import Shard, shards_of
+from lancekit._shards.schema import TOMBSTONE, Shard, shards_of, wal_schema
 
 __all__ = ["newest_rows"]
 

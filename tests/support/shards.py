@@ -12,7 +12,7 @@ import pyarrow as pa
 from lancekit._format.mem_wal.shard_manifest import ShardManifest
 from lancekit._format.schema import PRIMARY_KEY
 from lancekit._shards.manifests import latest
-from lancekit._shards.shard import Shard, shard_of
+from lancekit._shards.schema import Shard, shard_of
 from lancekit._storage.local import LocalStore
 
 SHARD = str(uuid.UUID(int=7))

@@ -15,7 +15,7 @@ import pytest
 
 import lancekit as lk
 from lancekit._format.index import FRAGMENT_REUSE
-from lancekit._pipeline.merge import strategy
+from lancekit._pipeline import merge_strategy as strategy
 from lancekit.errors import CorruptFileError, LancekitError
 from tests.system.test_index_histories import condition, rows, step
 

@@ -14,7 +14,7 @@ import pytest
 import lancekit as lk
 from lancekit._hooks import hooks
 from lancekit._notebook.explorer.changes import Change, apply_plan, plan_change
-from lancekit._notebook.explorer.reading import Reader
+from lancekit._notebook.explorer.pages import Reader
 from lancekit._provenance import Provenance
 from lancekit.errors import (
     ConstraintViolationError,

@@ -16,9 +16,9 @@ import pytest
 
 import lancekit as lk
 from lancekit import progress
-from lancekit._pipeline.engine import engine
+from lancekit._pipeline import engine
 from lancekit._scan import fragment_rows
-from lancekit._scan.ahead import Workers
+from lancekit._scan.fragment_rows import Workers
 from lancekit.progress import Progress, Stopped, step, tracking
 from tests.support.patience import until
 

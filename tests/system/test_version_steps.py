@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._arguments.types import AlterColumn, AutoCleanupConfig
+from lancekit._arguments.record import AlterColumn, AutoCleanupConfig
 
 ROWS = pa.table({"x": pa.array([1, 2, 3], pa.int64())})
 

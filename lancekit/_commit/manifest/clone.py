@@ -14,8 +14,6 @@ from lancekit._format.fragment import Fragment, FragmentList
 from lancekit._format.manifest import BasePath
 from lancekit._format.operations import Clone
 
-__all__ = ["deep_clone", "shallow_clone", "with_bases"]
-
 
 def shallow_clone(source: Built, operation: Clone) -> Built:
     """Refer to the files where they are: below a base path, unless they have one already."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from lancekit._commit.manifest.draft import (
     Built,
     Draft,
+    advanced,
     check_files,
     check_known,
     numbered,
@@ -27,7 +28,6 @@ from lancekit._commit.manifest.indices import (
     rewritten_fields,
     swapped,
 )
-from lancekit._commit.manifest.mem_wal import advanced
 from lancekit._commit.manifest.row_ids import (
     RowCounter,
     all_updated,
@@ -42,8 +42,6 @@ from lancekit._format.manifest import Manifest
 from lancekit._format.operation_parts import RewriteGroup
 from lancekit._format.schema import LanceSchema
 from lancekit.errors import InvalidArgumentError
-
-__all__ = ["append", "data_replacement", "delete", "merge", "overwrite", "rewrite", "update"]
 
 
 def append(draft: Draft, operation: ops.Append) -> Built:

@@ -18,17 +18,6 @@ from lancekit._format.operation_parts import RewriteGroup, RewrittenIndex
 from lancekit._format.schema import LanceSchema
 from lancekit.errors import InvalidArgumentError
 
-__all__ = [
-    "extended",
-    "follows_row_ids",
-    "live_fields",
-    "moved",
-    "pruned",
-    "retained",
-    "rewritten_fields",
-    "swapped",
-]
-
 Indices = tuple[IndexMetadata, ...]
 
 # indices whose entries are the ids of rows where the table has such; every other kind, and one

@@ -8,9 +8,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lancekit._commit.manifest.clone import deep_clone, shallow_clone
-from lancekit._commit.manifest.draft import Built, Draft, with_bases, without_unread
+from lancekit._commit.manifest.draft import Built, Draft, advanced, with_bases, without_unread
 from lancekit._commit.manifest.indices import retained
-from lancekit._commit.manifest.mem_wal import advanced
 from lancekit._file.columns.physical import in_one_column
 from lancekit._format import operations as ops
 from lancekit._format.extensions import EXTENSION_METADATA, EXTENSION_NAME, resolved_schema
@@ -20,17 +19,6 @@ from lancekit._format.schema import LanceField, LanceSchema, with_field_metadata
 from lancekit._legible import shown
 from lancekit._versions.merge_edges import undone_keys
 from lancekit.errors import CorruptFileError, InvalidArgumentError
-
-__all__ = [
-    "clone",
-    "create_index",
-    "project",
-    "reserve_fragments",
-    "restore",
-    "update_bases",
-    "update_config",
-    "update_mem_wal_state",
-]
 
 
 def restore(draft: Draft, operation: ops.Restore) -> Built:

@@ -32,17 +32,6 @@ from lancekit._format.row_ids_encode import (
 )
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 
-__all__ = [
-    "RowCounter",
-    "Sequences",
-    "all_new",
-    "all_updated",
-    "inline",
-    "is_complete",
-    "moved_or_new",
-    "updated_at",
-]
-
 #: returns the encoded row ids or row versions of a fragment, wherever they are stored
 Sequences: TypeAlias = Callable[[Fragment, str], bytes | None]
 

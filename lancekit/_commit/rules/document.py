@@ -11,8 +11,6 @@ from lancekit._commit.rules.table import RULES
 from lancekit._commit.rules.verdict import Outcome, Rule
 from lancekit._format import operations as ops
 
-__all__ = ["DIFFERENCES", "document"]
-
 _SIGNS: dict[Rule, str] = {compatible: "✓", retryable: "↻", incompatible: "✗"}
 _OF_OUTCOMES = {
     Outcome.COMPATIBLE: "✓",

@@ -10,21 +10,6 @@ from lancekit._format.fragment import DataFile, Fragment
 from lancekit._format.operation_parts import UpdateMap
 from lancekit._format.schema import LanceField, LanceSchema
 
-__all__ = [
-    "MapWrites",
-    "RowChanges",
-    "backing_files",
-    "changed_fields",
-    "config_writes",
-    "field_names",
-    "fragment_ids",
-    "is_in_place",
-    "map_writes",
-    "paths_by_id",
-    "row_changes",
-    "written_fields",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:

@@ -20,9 +20,6 @@ from lancekit._format import operations as ops
 from lancekit._format.index import FRAGMENT_REUSE, IndexMetadata, fragment_reuse_of
 from lancekit._format.mem_wal.names import MEM_WAL
 
-__all__ = ["index_of_rewritten_columns", "index_of_rewritten_rows", "index_over_new_schema"]
-__all__ += ["log_index_over_new_schema", "rewrite_of_indexed_rows", "same_indices"]
-
 
 def same_indices(mine: ops.CreateIndex, theirs: ops.CreateIndex, _context: Context) -> Verdict:
     """Lands unless both changed the same index; dropping it twice is no conflict.

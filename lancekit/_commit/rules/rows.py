@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+import pyarrow as pa
+
 from lancekit._commit.rules.effects import (
     changed_fields,
     field_names,
@@ -14,14 +19,17 @@ from lancekit._commit.rules.verdict import (
     Context,
     Verdict,
     excluded,
+    listed,
     named_fragments,
     rebased,
     retry,
 )
 from lancekit._format import operations as ops
-
-__all__ = ["compatible", "incompatible", "replaced_rows", "retryable", "same_columns"]
-__all__ += ["same_fragments", "same_rows"]
+from lancekit._format.key_filter import KeyFilter, is_empty, shared_keys
+from lancekit._format.manifest import Manifest
+from lancekit._format.mem_wal.details import merged_generations
+from lancekit._format.mem_wal.names import MEM_WAL
+from lancekit._format.operation_parts import CompactedSsTable
 
 
 def compatible(_mine: ops.Operation, _theirs: ops.Operation, _context: Context) -> Verdict:
@@ -149,3 +157,123 @@ def same_columns(
                 fields=tuple(sorted(fields)),
             )
     return COMPATIBLE
+
+
+# ---- rules about shards: the generations of each are merged once, in order
+
+
+def _by_shard(merged: Iterable[CompactedSsTable]) -> dict[UUID, int]:
+    found: dict[UUID, int] = {}
+    for one in merged:
+        found[one.shard_id] = max(one.generation, found.get(one.shard_id, 0))
+    return found
+
+
+def _compared(mine: Mapping[UUID, int], theirs: Mapping[UUID, int]) -> Verdict:
+    both = sorted(mine.keys() & theirs.keys(), key=str)
+    if not both:
+        return COMPATIBLE
+    stale = [shard for shard in both if theirs[shard] >= mine[shard]]
+    facts = tuple((str(shard), theirs[shard]) for shard in stale or both)
+    named = listed(f"shard {shard} up to generation {number}" for shard, number in facts)
+    if stale:
+        return excluded(f"{named} is merged already", generations=facts)
+    return retry(f"{named} was merged", generations=facts)
+
+
+def generations(
+    mine: ops.Update | ops.UpdateMemWalState,
+    theirs: ops.Update | ops.UpdateMemWalState | ops.CreateIndex,
+    _context: Context,
+) -> Verdict:
+    """Lands unless both merged generations of the same shard.
+
+    If the other one merged mine or a later one, mine can never land; if an earlier one, it has to
+    be done again.
+    """
+    ours = _by_shard(mine.compacted_sstables)
+    if isinstance(theirs, ops.CreateIndex):
+        details = [index.index_details for index in theirs.new_indices if index.name == MEM_WAL]
+        return _compared(ours, merged_generations(details[0]) if details else {})
+    return _compared(ours, _by_shard(theirs.compacted_sstables))
+
+
+def index_over_generations(
+    mine: ops.CreateIndex, theirs: ops.UpdateMemWalState, _context: Context
+) -> Verdict:
+    """Lands if it makes the log's own index, which then records the newest generations."""
+    if all(index.name != MEM_WAL for index in mine.new_indices):
+        return excluded("the state of the write-ahead log was changed")
+    merged = _by_shard(theirs.compacted_sstables)
+    return rebased(
+        "the newest generation of each shard is kept",
+        indices=(MEM_WAL,),
+        generations=tuple((str(shard), number) for shard, number in merged.items()),
+    )
+
+
+# ---- rules about inserted keys: two merges must not insert the same one
+
+
+def new_keys_append(mine: ops.Update, _theirs: ops.Append, context: Context) -> Verdict:
+    """Lands unless the merge inserted keys: an append does not say which keys it added."""
+    ours = mine.inserted_rows
+    if ours is None or is_empty(ours, _key_types(ours, context.read)):
+        return COMPATIBLE
+    return retry("rows were appended that may have the inserted keys", fields=ours.field_ids)
+
+
+def new_keys_update(mine: ops.Update, theirs: ops.Update, context: Context) -> Verdict:
+    """Lands if the keys inserted by both are distinct, and no row was changed by both.
+
+    An update that does not say which keys it inserted may have inserted any, if it wrote rows.
+    Of two that merge generations of one shard the second has to be done again, or is done already.
+    """
+    for verdict in (_distinct_keys(mine, theirs, context), generations(mine, theirs, context)):
+        if not verdict.lands:
+            return verdict
+    return same_rows(mine, theirs, context)
+
+
+def new_keys_replacement(
+    mine: ops.Update, theirs: ops.DataReplacement, context: Context
+) -> Verdict:
+    """Lands if no fragment was changed by both, and no key was replaced while it inserted some."""
+    ours = mine.inserted_rows
+    if ours is None or is_empty(ours, _key_types(ours, context.read)):
+        return same_fragments(mine, theirs, context)
+    written = {id_ for group in theirs.replacements for id_ in group.new_file.fields}
+    if both := written.intersection(ours.field_ids):
+        named = ", ".join(field_names(context.read.schema, both))
+        return retry(f"values of the key {named} were replaced", fields=tuple(sorted(both)))
+    return same_fragments(mine, theirs, context)
+
+
+def _distinct_keys(mine: ops.Update, theirs: ops.Update, context: Context) -> Verdict:
+    ours, others = mine.inserted_rows, theirs.inserted_rows
+    if ours is None or is_empty(ours, _key_types(ours, context.read)):
+        return COMPATIBLE
+    if others is None:
+        if row_changes(theirs).added or not set(theirs.fields_modified).isdisjoint(ours.field_ids):
+            return retry(
+                "an update landed that does not say which keys it inserted", fields=ours.field_ids
+            )
+        return COMPATIBLE  # it wrote no row and no key
+    found = shared_keys(ours, others, _key_types(ours, context.read))
+    if not found.possible:
+        return COMPATIBLE
+    key = ", ".join(field_names(context.read.schema, ours.field_ids))
+    number = len(found.hashes)
+    return retry(
+        f"both inserted {number} of the same keys of {key}"
+        if found.certain
+        else f"both may have inserted the same keys of {key} ({found.why})",
+        fields=ours.field_ids,
+        keys=tuple(found.hashes[:5].tolist()),
+        keys_certain=found.certain,
+    )
+
+
+def _key_types(keys: KeyFilter, manifest: Manifest) -> list[pa.DataType]:
+    by_id = {f.id: f for f in manifest.schema.walk()}
+    return [by_id[id_].to_arrow().type for id_ in keys.field_ids if id_ in by_id]

@@ -13,11 +13,16 @@ from collections.abc import Mapping
 from lancekit._commit.rules.config import (
     config_and_metadata,
     config_keys,
+    field_metadata_kept,
     metadata_gone,
     metadata_in_new_schema,
     metadata_restored,
+    new_schema,
     overwrite_twice,
+    replaced_in_new_schema,
     same_bases,
+    stricter_schema,
+    updated_in_new_schema,
 )
 from lancekit._commit.rules.indices import (
     index_of_rewritten_columns,
@@ -27,30 +32,24 @@ from lancekit._commit.rules.indices import (
     rewrite_of_indexed_rows,
     same_indices,
 )
-from lancekit._commit.rules.keys import new_keys_append, new_keys_replacement, new_keys_update
-from lancekit._commit.rules.mem_wal import generations, index_over_generations
 from lancekit._commit.rules.pending import Pending
 from lancekit._commit.rules.rows import (
     compatible,
+    generations,
     incompatible,
+    index_over_generations,
+    new_keys_append,
+    new_keys_replacement,
+    new_keys_update,
     replaced_rows,
     retryable,
     same_columns,
     same_fragments,
     same_rows,
 )
-from lancekit._commit.rules.schema import (
-    field_metadata_kept,
-    new_schema,
-    replaced_in_new_schema,
-    stricter_schema,
-    updated_in_new_schema,
-)
 from lancekit._commit.rules.verdict import Context, Rule, Verdict, retry
 from lancekit._format import operations as ops
 from lancekit._format.transaction import Transaction
-
-__all__ = ["RULES", "judge"]
 
 
 def _row(exceptions: Mapping[type, Rule]) -> Mapping[type, Rule]:

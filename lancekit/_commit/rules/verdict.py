@@ -13,20 +13,6 @@ from typing import Any
 from lancekit._commit.rules.pending import Pending
 from lancekit._format.manifest import Manifest
 
-__all__ = [
-    "COMPATIBLE",
-    "Context",
-    "Evidence",
-    "Outcome",
-    "Rule",
-    "Verdict",
-    "excluded",
-    "listed",
-    "named_fragments",
-    "rebased",
-    "retry",
-]
-
 #: how many ids, names or rows a sentence lists
 _SHOWN = 5
 

@@ -30,8 +30,6 @@ from lancekit._file.kernels.row_selection import Rows
 from lancekit._format.pb import encodings_v20_pb2
 from lancekit.errors import LancekitError
 
-__all__ = ["BlockBounds", "Blocks", "Part", "blocks_of"]
-
 #: Encoded bytes of a block, and its rows at most and, however large they are, at least.
 _BLOCK_BYTES, _MOST_ROWS, _LEAST_ROWS = 1 << 21, 1 << 16, 1 << 10
 

@@ -17,8 +17,6 @@ from lancekit import _arrow_kernels as ak
 from lancekit._file.kernels.values import storage_type
 from lancekit._format.arrow_parts import items_of
 
-__all__ = ["Categories"]
-
 #: Larger keys tell apart more than anybody has.
 _SMALL_BITS = 16
 

@@ -25,12 +25,11 @@ from lancekit._file.columns.threads import Piece, divide
 from lancekit._file.columns.work import SMALL_BYTES, SmallRun, Work
 from lancekit._file.container.footer import Container, StoredPage
 from lancekit._file.encodings.packed_struct import struct_array
-from lancekit._file.kernels.bounds import allowance
+from lancekit._file.kernels.bounds import allowance, null_bytes
 from lancekit._file.kernels.faults import Damaged, Unsupported, located, require
 from lancekit._file.kernels.memory import Ints, starts_of
 from lancekit._file.kernels.row_selection import Rows, split
-from lancekit._file.kernels.widths import null_bytes
-from lancekit._file.structure.assemble import (
+from lancekit._file.layouts.assemble import (
     aligned,
     lists_over,
     merge,
@@ -38,12 +37,10 @@ from lancekit._file.structure.assemble import (
     texts_over,
     wrap,
 )
-from lancekit._file.structure.field_tree import Node, Path, paths, tree
-from lancekit._file.structure.repdef import ranges
+from lancekit._file.layouts.field_tree import Node, Path, paths, tree
+from lancekit._file.layouts.repdef import ranges
 from lancekit._lazy import cached_property
 from lancekit.errors import FormatError
-
-__all__ = ["FieldReader", "Plan"]
 
 #: Encoded bytes, but at least so many rows, that a stream of batches decodes at a time.
 _UNIT_BYTES = 2 << 20

@@ -26,16 +26,14 @@ from lancekit._file.kernels.bounds import claim, nulls
 from lancekit._file.kernels.faults import Unsupported, require
 from lancekit._file.kernels.memory import Bytes, Ints, as_bytes, fetch, gather, starts_of
 from lancekit._file.kernels.row_selection import Rows, grouped
+from lancekit._file.layouts.assemble import nested_in, struct_of
 from lancekit._file.layouts.blob_descriptors import DESCRIPTOR
+from lancekit._file.layouts.field_tree import Node, is_list
+from lancekit._file.layouts.repdef import Lists, ranges
 from lancekit._file.layouts.v20_decode import without_null_items
-from lancekit._file.structure.assemble import nested_in, struct_of
-from lancekit._file.structure.field_tree import Node, is_list
-from lancekit._file.structure.repdef import Lists, ranges
 from lancekit._format.arrow_parts import item_field
 from lancekit._lazy import cached_property
 from lancekit._storage.base import RandomAccess
-
-__all__ = ["LegacyPart", "Places", "part_of"]
 
 Places: TypeAlias = tuple[tuple[int, int], ...]
 

@@ -23,10 +23,8 @@ from lancekit._file.encodings.packed_struct import struct_array
 from lancekit._file.kernels.bounds import allowance
 from lancekit._file.kernels.faults import Damaged, located
 from lancekit._file.kernels.row_selection import Rows
-from lancekit._file.structure.assemble import wrap
-from lancekit._file.structure.field_tree import tree
-
-__all__ = ["LegacyFieldReader"]
+from lancekit._file.layouts.assemble import wrap
+from lancekit._file.layouts.field_tree import tree
 
 #: Bytes of the file that the rows of a piece lie in: far less than an array of strings may have.
 _PIECE_BYTES = 64 << 20

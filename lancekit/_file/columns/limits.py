@@ -14,7 +14,7 @@ import pyarrow as pa
 from lancekit import _arrow_kernels as ak
 from lancekit._file.columns.split_leaves import is_whole
 from lancekit._file.kernels.arrow_buffers import byte_width, is_variable, string_buffers
-from lancekit._file.kernels.utf8 import is_text
+from lancekit._file.kernels.values import is_text
 from lancekit._format.arrow_parts import child_of, flattened, item_field, items_of
 from lancekit._format.field_marks import (
     COMPRESSION_LEVEL,
@@ -29,14 +29,6 @@ from lancekit._format.paths import show_path
 from lancekit._format.schema import LanceField, LanceSchema
 from lancekit._legible import shown
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
-
-__all__ = [
-    "check_field",
-    "check_new_marks",
-    "check_packed",
-    "check_text",
-    "too_many_categories",
-]
 
 #: The widest row of booleans of which eight still fit into a chunk of 2.1.
 _MAX_BOOLEANS = 8192

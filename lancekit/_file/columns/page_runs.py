@@ -15,8 +15,6 @@ from lancekit._file.container.prefetch import PrefetchedSource
 from lancekit._file.kernels.row_selection import Rows
 from lancekit._format.pb import encodings_v21_pb2 as pb
 
-__all__ = ["PageGroup", "runs_of"]
-
 #: Encoded bytes that are read as one at most: what one thread takes some milliseconds for.
 _MAX_BYTES = 2 << 20
 

@@ -14,19 +14,6 @@ from lancekit._format.field_marks import PACKED, PACKINGS, Metadata, is_blob, is
 from lancekit._format.paths import show_path
 from lancekit._format.schema import LanceField, LanceSchema
 
-__all__ = [
-    "FileColumn",
-    "column_owners",
-    "file_column",
-    "file_columns",
-    "in_one_column",
-    "owner_paths",
-    "owning_fields",
-    "packed_where",
-    "repacked",
-    "settled",
-]
-
 #: What lies in two columns of a file of 2.0's first form, and the id of the second's part, which
 #: no field has: readers find the column behind the first.
 _TEXTS = ("string", "binary", "large_string", "large_binary")

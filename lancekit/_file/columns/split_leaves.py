@@ -22,17 +22,6 @@ from lancekit._format.field_marks import holds_blobs, is_packed
 from lancekit._format.schema import LanceField
 from lancekit.errors import UnsupportedTypeError
 
-__all__ = [
-    "Leaf",
-    "columns_of_20",
-    "forbidden_nulls",
-    "is_whole",
-    "leaves_of",
-    "plain_type",
-    "pruned",
-    "stored",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Leaf:

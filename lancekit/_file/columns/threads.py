@@ -16,8 +16,6 @@ from lancekit._file.kernels.row_selection import Rows
 from lancekit._format.pb import encodings_v20_pb2
 from lancekit._machine import decoding_threads, processors
 
-__all__ = ["Piece", "ahead", "divide", "is_costly", "run"]
-
 T = TypeVar("T")
 
 #: What is decoded as one piece, in encoded bytes; a thread takes some milliseconds for it.

@@ -22,10 +22,8 @@ from lancekit._file.container.prefetch import PrefetchedSource
 from lancekit._file.kernels.bounds import allowance
 from lancekit._file.kernels.faults import located
 from lancekit._file.kernels.row_selection import Rows
-from lancekit._file.structure.field_tree import Path
+from lancekit._file.layouts.field_tree import Path
 from lancekit.errors import FormatError
-
-__all__ = ["SMALL_BYTES", "SmallRun", "Work", "decoded"]
 
 #: Encoded bytes that cost less than what is done once for each page.
 SMALL_BYTES = 1 << 14

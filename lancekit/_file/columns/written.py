@@ -17,14 +17,12 @@ from lancekit._file.columns.split_leaves import Leaf, is_whole, leaves_of, store
 from lancekit._file.container.footer import ARRAY_ENCODING, COLUMN_ENCODING, PAGE_LAYOUT
 from lancekit._file.kernels import bounds
 from lancekit._file.kernels.arrow_buffers import Encoded
-from lancekit._file.layouts import blob_encode as blobs
+from lancekit._file.layouts import blobs
 from lancekit._file.layouts import v20_encode as encode20
 from lancekit._file.layouts.choose import encode_pages
 from lancekit._format.field_marks import asks_for_encoding, holds_blobs, is_blob_v2
 from lancekit._format.pb import encodings_v20_pb2, file2_pb2
 from lancekit._format.schema import LanceField
-
-__all__ = ["FORMATS", "Format", "WrittenColumn", "columns_of"]
 
 #: Logical types of strings, and of dictionaries of them.
 _TEXT = ("string", "large_string")

@@ -24,8 +24,6 @@ from lancekit._file.kernels.faults import Damaged, located
 from lancekit._format.pb import schema_pb2
 from lancekit._storage.base import RandomAccess
 
-__all__ = ["KEY", "BlobSource", "ChecksumWriter", "Checksums"]
-
 KEY = "lancekit:checksums"
 _ALGORITHM = "xxh3_64"
 

@@ -27,21 +27,6 @@ from lancekit._storage.base import RandomAccess
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.options import options
 
-__all__ = [
-    "ALIGNMENT",
-    "ARRAY_ENCODING",
-    "COLUMN_ENCODING",
-    "FOOTER",
-    "MAGIC",
-    "PAGE_LAYOUT",
-    "VERSIONS",
-    "Container",
-    "DescribedPage",
-    "Page",
-    "StoredPage",
-    "open_container",
-]
-
 MAGIC = b"LANC"
 FOOTER = struct.Struct("<QQQIIHH4s")
 ALIGNMENT = 64

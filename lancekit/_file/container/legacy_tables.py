@@ -13,8 +13,6 @@ from lancekit._file.kernels.faults import Unsupported, require
 from lancekit._format.pb import schema_pb2, table_pb2
 from lancekit._format.unknown_fields import parse
 
-__all__ = ["LEGACY", "LEGACY_FOOTER", "LegacyTables", "legacy_metadata", "legacy_tables"]
-
 #: the version, as manifests name it
 LEGACY = (0, 2)
 #: the position of the metadata; major and minor version, which are 0, 1 or 0, 2; the magic bytes

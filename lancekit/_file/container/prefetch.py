@@ -11,8 +11,6 @@ import pyarrow as pa
 
 from lancekit._storage.base import RandomAccess
 
-__all__ = ["PrefetchedSource", "SourceWrapper", "shelved"]
-
 # ---- what files that stand before another file have in common
 
 

@@ -39,22 +39,7 @@ from lancekit._file.kernels.values import DecodedValues, Fixed
 from lancekit._format.pb import encodings_v21_pb2 as pb
 
 if TYPE_CHECKING:
-    from lancekit._file.encodings.chunk_buffers import Part
-    from lancekit._file.encodings.request import EncodedValues
-
-__all__ = [
-    "decode_block",
-    "decode_blocks",
-    "decode_chunk",
-    "decode_chunks",
-    "decode_out_of_line",
-    "encode",
-    "encode_out_of_line",
-    "out_of_line_message",
-    "packed_size",
-    "widths_of",
-    "widths_of_largest",
-]
+    from lancekit._file.encodings.request import EncodedValues, Part
 
 #: Chunks packed to one width are unpacked where they lie, if they lie in so few runs each.
 _RUNS = 4
@@ -193,7 +178,7 @@ def decode_out_of_line(
     encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints
 ) -> DecodedValues:
     """Blocks of 1024 values of one width that the message names, then a tail, raw or packed."""
-    from lancekit._file.encodings.chunk_buffers import Part, interleave
+    from lancekit._file.encodings.request import Part, interleave
 
     message = encoding.out_of_line_bitpacking
     bits_per_value = int(message.uncompressed_bits_per_value)
@@ -283,8 +268,7 @@ def packed_size(widths: Ints, itemsize: int) -> int:
 
 def encode(values: NDArray[Any], widths: Ints) -> EncodedValues:
     """Pack unsigned integers, every block of 1024 to its width or a little more."""
-    from lancekit._file.encodings.chunk_buffers import Part, chunk_counts
-    from lancekit._file.encodings.request import EncodedValues
+    from lancekit._file.encodings.request import EncodedValues, Part, chunk_counts
 
     dtype = values.dtype
     counts = chunk_counts(len(values), BLOCK)
@@ -344,7 +328,7 @@ def _blocks(packed: Bytes, dtype: Any, width: int) -> NDArray[Any]:
 
 def encode_out_of_line(levels: Bytes, borders: Ints, width: int) -> list[Part]:
     """Encode 16-bit levels between borders, all of one width."""
-    from lancekit._file.encodings.chunk_buffers import Part, interleave
+    from lancekit._file.encodings.request import Part, interleave
 
     starts, counts = borders[:-1], np.diff(borders)
     whole = counts // BLOCK * BLOCK

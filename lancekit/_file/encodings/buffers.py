@@ -20,18 +20,6 @@ from lancekit._file.kernels.memory import Bytes, Ints, gather, starts_of, view
 from lancekit._file.kernels.values import DecodedValues, select
 from lancekit._format.pb import encodings_v21_pb2 as pb
 
-__all__ = [
-    "TOO_SHORT",
-    "ChunkBuffers",
-    "cut",
-    "kind_of",
-    "located",
-    "narrowed",
-    "only",
-    "require_flat",
-    "word_type",
-]
-
 Buffer = TypeVar("Buffer")
 
 TOO_SHORT = "a chunk's buffer is too short"

@@ -20,8 +20,6 @@ from lancekit._format.pb import encodings_v21_pb2 as pb
 if TYPE_CHECKING:
     from lancekit._file.encodings.request import EncodedValues
 
-__all__ = ["decode_chunks", "encode"]
-
 
 def decode_chunks(
     encoding: pb.CompressiveEncoding,
@@ -50,8 +48,7 @@ def decode_chunks(
 
 def encode(data: Bytes, width: int, chunk: int) -> EncodedValues:
     """Encode values of ``width`` bytes, ``chunk`` of them in each chunk."""
-    from lancekit._file.encodings.chunk_buffers import Part, chunk_counts
-    from lancekit._file.encodings.request import EncodedValues
+    from lancekit._file.encodings.request import EncodedValues, Part, chunk_counts
 
     rows = len(data) // width
     counts = chunk_counts(rows, chunk)

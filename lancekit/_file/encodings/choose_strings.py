@@ -26,8 +26,6 @@ from lancekit._file.kernels.memory import Bytes, starts_of
 from lancekit._format.pb import encodings_v21_pb2 as pb
 from lancekit.options import DEFAULT_GOAL
 
-__all__ = ["WAYS", "Way", "long_strings", "single_strings", "string_values"]
-
 #: Pages of fewer bytes stay plain.
 _MIN_BYTES = 32 << 10
 

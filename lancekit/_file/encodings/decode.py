@@ -25,8 +25,6 @@ from lancekit._file.kernels.memory import Bytes, Ints
 from lancekit._file.kernels.values import DecodedValues, Fixed, Lists, Nulls
 from lancekit._format.pb import encodings_v21_pb2 as pb
 
-__all__ = ["decode_block", "decode_blocks", "decode_chunk", "decode_chunks"]
-
 Blocks = Callable[[pb.CompressiveEncoding, ChunkBuffers, Ints], DecodedValues]
 Chunks = Callable[
     [pb.CompressiveEncoding, Sequence[ChunkBuffers], Ints, Ints | None], DecodedValues

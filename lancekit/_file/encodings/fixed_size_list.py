@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from lancekit._file.encodings.request import EncodedValues, EncodingRequest
     from lancekit._file.kernels.arrow_buffers import ListParts
 
-__all__ = ["encode", "message", "take_validity"]
-
 
 def message(parts: ListParts) -> pb.CompressiveEncoding:
     """Return the message of fixed-size lists, which may nest."""
@@ -52,8 +50,13 @@ def take_validity(
 
 def encode(values: pa.Array, request: EncodingRequest) -> EncodedValues:
     """Encode lists, which may nest."""
-    from lancekit._file.encodings.chunk_buffers import chunk_counts
-    from lancekit._file.encodings.request import CHUNK, EncodedValues, chunk_size, split
+    from lancekit._file.encodings.request import (
+        CHUNK,
+        EncodedValues,
+        chunk_counts,
+        chunk_size,
+        split,
+    )
     from lancekit._file.kernels.arrow_buffers import taken_apart
 
     parts = taken_apart(values)

@@ -18,17 +18,6 @@ from lancekit._format.pb import encodings_v21_pb2 as pb
 if TYPE_CHECKING:
     from lancekit._file.encodings.request import EncodedValues, EncodingRequest
 
-__all__ = [
-    "check",
-    "decode_block",
-    "decode_blocks",
-    "decode_chunk",
-    "decode_chunks",
-    "encode",
-    "message",
-    "take",
-]
-
 
 def message(bits_per_value: int) -> pb.CompressiveEncoding:
     """Return the message of values of so many bits."""
@@ -105,8 +94,13 @@ def decode_chunk(
 
 def encode(data: Bytes, rows: int, bits_per_row: int, request: EncodingRequest) -> EncodedValues:
     """Encode values as they are."""
-    from lancekit._file.encodings.chunk_buffers import chunk_counts
-    from lancekit._file.encodings.request import CHUNK, EncodedValues, chunk_size, split
+    from lancekit._file.encodings.request import (
+        CHUNK,
+        EncodedValues,
+        chunk_counts,
+        chunk_size,
+        split,
+    )
 
     size = chunk_size(bits_per_row / 8, CHUNK[request.large], request.max_values)
     counts = chunk_counts(rows, size)

@@ -19,8 +19,6 @@ from lancekit._format.pb import encodings_v21_pb2 as pb
 if TYPE_CHECKING:
     from lancekit._file.encodings.request import EncodedValues, EncodingRequest
 
-__all__ = ["check", "decode_chunk", "decode_chunks", "encode", "encode_each"]
-
 
 def check(encoding: pb.CompressiveEncoding) -> pb.CompressiveEncoding:
     """Return the encoding of the codes, which are strings themselves."""

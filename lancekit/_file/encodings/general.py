@@ -24,8 +24,6 @@ from lancekit._format.pb import encodings_v21_pb2 as pb
 if TYPE_CHECKING:
     from lancekit._file.encodings.request import EncodedValues
 
-__all__ = ["MIN_COMPRESSED", "check", "compressed", "compressed_unit", "decompressed", "message"]
-
 #: Bytes that a compressed buffer may have besides its values: its padding.
 _PADDING = 64
 
@@ -81,7 +79,7 @@ def compressed(
 
     Nor are buffers compressed that have less than ``least`` bytes on average.
     """
-    from lancekit._file.encodings.chunk_buffers import Part, interleave
+    from lancekit._file.encodings.request import Part, interleave
 
     first = values.buffers[0]
     lengths: Ints = np.sum([part.lengths for part in first], axis=0, dtype=np.int64)

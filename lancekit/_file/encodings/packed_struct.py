@@ -21,8 +21,6 @@ from lancekit._format.pb import encodings_v21_pb2 as pb
 if TYPE_CHECKING:
     from lancekit._file.encodings.request import EncodedValues, EncodingRequest
 
-__all__ = ["encode", "message", "struct_array", "values_to_arrow", "width_of"]
-
 
 def message(widths: Sequence[int]) -> pb.CompressiveEncoding:
     """Return the message of structs that are rows of fields of so many bytes."""

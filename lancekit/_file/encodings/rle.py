@@ -17,22 +17,7 @@ from lancekit._file.kernels.values import DecodedValues, Fixed
 from lancekit._format.pb import encodings_v21_pb2 as pb
 
 if TYPE_CHECKING:
-    from lancekit._file.encodings.chunk_buffers import Part
-    from lancekit._file.encodings.request import EncodedValues
-
-__all__ = [
-    "CHUNK_VALUES",
-    "LONGEST_RUN",
-    "decode_block",
-    "decode_blocks",
-    "decode_chunk",
-    "decode_chunks",
-    "encode",
-    "encode_blocks",
-    "message",
-    "repeated",
-    "starts_of_runs",
-]
+    from lancekit._file.encodings.request import EncodedValues, Part
 
 #: Values that the writer puts into a chunk of runs: a power of two, as of every chunk but the
 #: last, and at most `MAX_CHUNK_VALUES` (`request.py`).  Level streams follow the value chunks.
@@ -120,8 +105,7 @@ def encode(values: NDArray[Any], starts: Ints, chunk: int) -> EncodedValues:
 
     Runs end with their chunk; those of more than `LONGEST_RUN` values are several.
     """
-    from lancekit._file.encodings.chunk_buffers import Part, chunk_counts
-    from lancekit._file.encodings.request import EncodedValues
+    from lancekit._file.encodings.request import EncodedValues, Part, chunk_counts
 
     counts = chunk_counts(len(values), chunk)
     firsts = starts_of(counts)
@@ -136,7 +120,7 @@ def encode(values: NDArray[Any], starts: Ints, chunk: int) -> EncodedValues:
 
 def encode_blocks(levels: Bytes, borders: Ints, at_most: int) -> list[Part] | None:
     """Encode 16-bit levels between borders; ``None`` if that takes more bytes than it may."""
-    from lancekit._file.encodings.chunk_buffers import Part
+    from lancekit._file.encodings.request import Part
 
     changes = np.flatnonzero(levels[1:] != levels[:-1]) + 1
     if 3 * len(changes) > at_most:

@@ -18,18 +18,6 @@ from lancekit._format.pb import encodings_v21_pb2 as pb
 if TYPE_CHECKING:
     from lancekit._file.encodings.request import EncodedValues, EncodingRequest
 
-__all__ = [
-    "check",
-    "decode_blocks",
-    "decode_chunk",
-    "decode_chunks",
-    "encode",
-    "encode_block",
-    "largest_chunk",
-    "mean_size",
-    "message",
-]
-
 _OUT_OF_ORDER = "string offsets are out of order"
 _SHORT_BLOCK = "a block of strings is too short"
 
@@ -132,8 +120,7 @@ def encode(
     offsets: NDArray[Any], data: Bytes, limit: int, most: int, request: EncodingRequest
 ) -> EncodedValues:
     """Encode offsets relative to their chunk, then bytes; no chunk above ``most`` if possible."""
-    from lancekit._file.encodings.chunk_buffers import Part, chunk_counts
-    from lancekit._file.encodings.request import EncodedValues, chunk_size
+    from lancekit._file.encodings.request import EncodedValues, Part, chunk_counts, chunk_size
 
     rows = len(offsets) - 1
     width = offsets.dtype.itemsize

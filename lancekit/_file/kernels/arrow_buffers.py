@@ -17,22 +17,6 @@ from lancekit._file.kernels.memory import Bytes
 from lancekit._file.kernels.values import storage_type
 from lancekit._format.arrow_parts import child_of, fixed_items, items_of, viewed
 
-__all__ = [
-    "Encoded",
-    "ListLevel",
-    "ListParts",
-    "byte_width",
-    "fixed_bytes",
-    "is_variable",
-    "list_items",
-    "list_offsets",
-    "null_flags",
-    "packed_rows",
-    "string_buffers",
-    "taken_apart",
-    "validity_bits",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Encoded:

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from lancekit._compiled.kernel import kernel
 from lancekit._file.kernels.memory import Ints, scratch
 
-__all__ = ["BLOCK", "bits_needed", "pack_blocks", "place_of", "unpack", "unpack_blocks"]
-
 BLOCK = 1024
 
 _ORDER = (0, 4, 2, 6, 1, 5, 3, 7)

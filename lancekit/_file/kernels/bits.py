@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from lancekit._file.kernels.faults import require
 from lancekit._file.kernels.memory import Bytes, Ints, gather
 
-__all__ = ["gather_bits", "pack", "slice_bits", "unpack"]
-
 
 def pack(flags: NDArray[Any]) -> Bytes:
     """Return one bit for each flag."""

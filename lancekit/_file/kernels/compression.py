@@ -15,8 +15,6 @@ from lancekit._file.kernels.faults import Damaged, Unsupported, require
 from lancekit._file.kernels.memory import Bytes, Ints, as_bytes, gather, starts_of
 from lancekit._format.pb import encodings_v21_pb2 as pb
 
-__all__ = ["SCHEMES", "ZSTD_MAGIC", "compressor", "decompress", "decompress_all", "decompress_each"]
-
 #: scheme -> (Arrow's codec, bytes of the uncompressed size before the data)
 _CODECS = {"lz4": ("lz4_raw", 4), "zstd": ("zstd", 8)}
 

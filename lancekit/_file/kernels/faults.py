@@ -21,8 +21,6 @@ from lancekit.errors import (
     UnsupportedFeatureError,
 )
 
-__all__ = ["Damaged", "TooLarge", "Unsupported", "located", "require"]
-
 
 class Damaged(Exception):  # noqa: N818  # never leaves this package
     """Bytes that contradict the format."""

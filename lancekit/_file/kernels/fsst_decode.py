@@ -20,8 +20,6 @@ from lancekit._file.kernels.values import Variable
 from lancekit._format.arrow_parts import viewed
 from lancekit._lazy import cached_property
 
-__all__ = ["SymbolTable", "decode_by_page", "symbol_table"]
-
 _ESCAPE = 255
 _MAGIC = 0x46535354
 _EVERY_BYTE = bytes(range(256))

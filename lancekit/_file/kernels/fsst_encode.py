@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from lancekit._compiled.kernel import kernel
 from lancekit._file.kernels.memory import Bytes, Ints, starts_of
 
-__all__ = ["SymbolEncoder", "train"]
-
 _ESCAPE = 255
 _LONGEST = 8
 _TABLE_BYTES = 2312

@@ -15,20 +15,6 @@ from lancekit import _arrow_kernels as ak
 from lancekit._file.kernels.faults import require
 from lancekit._storage.base import RandomAccess
 
-__all__ = [
-    "Bytes",
-    "Ints",
-    "Room",
-    "as_bytes",
-    "fetch",
-    "gather",
-    "owned",
-    "scratch",
-    "set_aside",
-    "starts_of",
-    "view",
-]
-
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 

@@ -10,9 +10,6 @@ from lancekit._file.kernels.memory import Ints
 from lancekit._legible import shown
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, RowOutOfRangeError
 
-__all__ = ["Rows", "grouped", "parse_rows", "split"]
-
-
 #: Rows of a file, a page or a chunk: some that follow each other, or strictly ascending positions.
 Rows = range | Ints
 

@@ -12,8 +12,6 @@ import pyarrow as pa
 from lancekit._format import field_marks as marks
 from lancekit._format.schema import LanceField
 
-__all__ = ["DESCRIPTOR", "DESCRIPTOR_V2", "descriptor_field"]
-
 #: Where a value lies in its file, and its size, in bytes: before 2.2.
 DESCRIPTOR = pa.struct([("position", pa.uint64()), ("size", pa.uint64())])
 

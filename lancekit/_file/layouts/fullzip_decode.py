@@ -24,12 +24,10 @@ from lancekit._file.kernels.faults import Damaged, Unsupported, require
 from lancekit._file.kernels.fsst_decode import symbol_table
 from lancekit._file.kernels.memory import Bytes, Ints, as_bytes, gather, starts_of
 from lancekit._file.kernels.row_selection import Rows
-from lancekit._file.structure.field_tree import Leaf
-from lancekit._file.structure.repdef import Layers, Levels, Words, ranges
+from lancekit._file.layouts.field_tree import Leaf
+from lancekit._file.layouts.repdef import Layers, Levels, Words, ranges
 from lancekit._format.pb import encodings_v21_pb2 as pb
 from lancekit._lazy import cached_property
-
-__all__ = ["FullZipPage"]
 
 
 class FullZipPage:

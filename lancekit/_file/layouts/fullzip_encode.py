@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lancekit import _arrow_kernels as ak
 from lancekit._file.encodings import fixed_size_list, flat, variable
 from lancekit._file.encodings.choose_strings import single_strings
-from lancekit._file.encodings.chunk_buffers import Part, interleave
+from lancekit._file.encodings.request import Part, interleave
 from lancekit._file.kernels import bits
 from lancekit._file.kernels.arrow_buffers import (
     Encoded,
@@ -24,12 +24,10 @@ from lancekit._file.kernels.arrow_buffers import (
 )
 from lancekit._file.kernels.bitpacking import bits_needed
 from lancekit._file.kernels.memory import Bytes, Ints, starts_of
-from lancekit._file.structure.repdef_build import Shredded
+from lancekit._file.layouts.repdef_build import Shredded
 from lancekit._format.arrow_parts import child_of
 from lancekit._format.pb import encodings_v21_pb2 as pb
 from lancekit.options import DEFAULT_GOAL
-
-__all__ = ["full_zip", "may_be_zipped"]
 
 
 def may_be_zipped(values: pa.Array) -> bool:

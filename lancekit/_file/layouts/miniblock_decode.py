@@ -34,12 +34,10 @@ from lancekit._file.kernels.memory import (
 )
 from lancekit._file.kernels.row_selection import Rows
 from lancekit._file.kernels.values import DecodedValues, words_of
-from lancekit._file.structure.field_tree import Leaf
-from lancekit._file.structure.repdef import Layers, Levels, Words, pick, rows_of
+from lancekit._file.layouts.field_tree import Leaf
+from lancekit._file.layouts.repdef import Layers, Levels, Words, pick, rows_of
 from lancekit._format.pb import encodings_v21_pb2 as pb
 from lancekit._lazy import cached_property
-
-__all__ = ["MiniBlockPages"]
 
 _MOST_ITEMS = 1 << 48
 _KEY_BYTES = 80  # of a page, as what it is remembered by

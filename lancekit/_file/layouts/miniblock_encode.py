@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from lancekit._file.encodings.chunk_buffers import Part, interleave
-from lancekit._file.encodings.request import EncodedValues
+from lancekit._file.encodings.request import EncodedValues, Part, interleave
 from lancekit._file.kernels.arrow_buffers import Encoded
 from lancekit._file.kernels.memory import Bytes, Ints, starts_of
-from lancekit._file.structure.repdef_build import Shredded
-from lancekit._file.structure.repdef_pack import chunk_borders, pack_levels, repetition_index
+from lancekit._file.layouts.repdef_build import (
+    Shredded,
+    chunk_borders,
+    pack_levels,
+    repetition_index,
+)
 from lancekit._format.pb import encodings_v21_pb2 as pb
-
-__all__ = ["ChunkOverflow", "mini_block"]
 
 #: Bytes of a chunk whose size is a 16-bit number.
 _SMALL_CHUNK = 1 << 15

@@ -20,12 +20,10 @@ from lancekit._file.kernels.faults import Damaged, Unsupported, require
 from lancekit._file.kernels.fsst_decode import symbol_table
 from lancekit._file.kernels.memory import Bytes, Ints, as_bytes, gather, starts_of
 from lancekit._file.kernels.row_selection import Rows
-from lancekit._file.layouts.blob_decode import resolve
 from lancekit._file.layouts.blob_descriptors import DESCRIPTOR
+from lancekit._file.layouts.blobs import resolve
 from lancekit._format.pb import encodings_v20_pb2 as pb
 from lancekit._lazy import cached_property
-
-__all__ = ["ArrayPage", "without_null_items"]
 
 #: Bytes that a compressed buffer may have besides its values.
 _PADDING = 64

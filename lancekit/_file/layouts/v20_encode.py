@@ -26,8 +26,6 @@ from lancekit._format.pb import encodings_v20_pb2 as pb
 from lancekit.errors import UnsupportedTypeError
 from lancekit.options import DEFAULT_PAGE_MEMORY
 
-__all__ = ["encode_lists", "encode_page", "encode_structs"]
-
 #: Strings become a dictionary if there are so many rows, and so few distinct ones among them.
 _DICTIONARY_ROWS = 100
 _DICTIONARY_ITEMS = 100

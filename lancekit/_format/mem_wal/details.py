@@ -18,18 +18,6 @@ from lancekit._format.pb import table_pb2 as pb
 from lancekit._format.unknown_fields import parse
 from lancekit.errors import UnsupportedFeatureError
 
-__all__ = [
-    "IndexCatchUp",
-    "MemWalDetails",
-    "ShardingField",
-    "ShardingSpec",
-    "details_of",
-    "encode_details",
-    "merged_generations",
-    "parse_details",
-    "with_generations",
-]
-
 _TYPE_URL = "/lance.table.MemWalIndexDetails"
 
 

@@ -10,25 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lancekit._format.index import IndexMetadata
 
-__all__ = [
-    "ASIDE",
-    "LOGS",
-    "MANIFESTS",
-    "MANIFEST_HINT",
-    "MEM_WAL",
-    "QUARANTINE",
-    "WAL",
-    "aside_name",
-    "entry_name",
-    "generation_folder",
-    "generation_number",
-    "is_quarantine",
-    "manifest_name",
-    "mem_wal_entry",
-    "new_quarantine",
-    "position",
-]
-
 #: the name of the system index
 MEM_WAL = "__lance_mem_wal"
 

@@ -17,15 +17,6 @@ from lancekit._format.pb import table_pb2 as pb
 from lancekit._format.unknown_fields import parse, take_unknown
 from lancekit.errors import CorruptFileError
 
-__all__ = [
-    "ShardFieldValue",
-    "ShardManifest",
-    "SsTable",
-    "encode_shard_manifest",
-    "parse_shard_manifest",
-    "with_checksum",
-]
-
 ACTIVE, SEALED = 0, 1
 
 #: a field of lancekit's own, 27754, with 8 random bytes: no two manifests are the same file

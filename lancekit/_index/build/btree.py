@@ -19,8 +19,6 @@ from lancekit._index.build.column import IndexedColumn, RowMap
 from lancekit._index.build.files import NewFile
 from lancekit._index.build.sorting import Words, order_of, whole
 
-__all__ = ["PAGE_ROWS", "SortedRows"]
-
 #: rows of a page, of which a search reads all
 PAGE_ROWS = 4096
 _BATCH_ROWS = 1 << 20

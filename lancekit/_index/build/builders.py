@@ -8,11 +8,10 @@ from operator import attrgetter
 from typing import Any
 
 from lancekit._format.index import zone_map_details
-from lancekit._index.build.bitmap import Labels, ValueRows
 from lancekit._index.build.btree import SortedRows
 from lancekit._index.build.column import Content, IndexedColumn
 from lancekit._index.build.full_text import TextRows, bare_text, checked_said, read_text
-from lancekit._index.build.ngram import TokenRows
+from lancekit._index.build.postings import Labels, TokenRows, ValueRows
 from lancekit._index.build.read import (
     OpenSegment,
     bare_btree,
@@ -38,8 +37,6 @@ from lancekit._index.kinds import (
 )
 from lancekit._legible import shown
 from lancekit.errors import InvalidArgumentError
-
-__all__ = ["Builder", "builder_of", "parsed_parameters"]
 
 
 def _count(name: str, value: object) -> int:

@@ -13,8 +13,6 @@ import pyarrow as pa
 from lancekit._index.build.files import SegmentFile
 from lancekit._index.build.sorting import Words
 
-__all__ = ["Content", "IndexedColumn", "Mask", "Parameters", "RowMap"]
-
 Mask = npt.NDArray[np.bool_]
 Parameters = Mapping[str, Any]
 #: gives rows their new addresses, and says which of them are still there

@@ -16,17 +16,6 @@ from lancekit._format.schema import LanceSchema
 from lancekit._index.segment import IndexFileReader
 from lancekit._storage.base import Sink, Store
 
-__all__ = [
-    "NewFile",
-    "SegmentFile",
-    "SharedFile",
-    "add_files",
-    "delete_segment",
-    "segment_folder",
-    "write_file",
-    "write_files",
-]
-
 #: what both releases of the reference read
 _VERSION = "2.0"
 

@@ -27,24 +27,13 @@ from lancekit._index.build.text_partitions import (
     read_partitions,
 )
 from lancekit._index.inverted.analyzer import analyzer
-from lancekit._index.inverted.packed import PACKED
+from lancekit._index.inverted.postings import PACKED
 from lancekit._index.inverted.segment import open_partitions, params_of, tokens_form
 from lancekit._index.inverted.settings import AnalyzerSettings, parse_settings
 from lancekit._index.inverted.token_set import ARROW, FST
 from lancekit._index.inverted.whole import WholePartition
 from lancekit._index.segment import Segment
 from lancekit.errors import CorruptFileError, InvalidArgumentError
-
-__all__ = [
-    "STAGING",
-    "TextRows",
-    "bare_text",
-    "checked_said",
-    "has_other_blocks",
-    "read_staged",
-    "read_text",
-    "text_parameters",
-]
 
 Numbers = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.int64]

@@ -14,11 +14,9 @@ import pyarrow as pa
 
 from lancekit._arrow_values import numbers_of
 from lancekit._format.index import IndexMetadata
-from lancekit._index.build.bitmap import Labels, ValueRows
 from lancekit._index.build.btree import PAGE_ROWS, SortedRows
 from lancekit._index.build.files import segment_folder
-from lancekit._index.build.ngram import TokenRows
-from lancekit._index.build.postings import Postings
+from lancekit._index.build.postings import Labels, Postings, TokenRows, ValueRows
 from lancekit._index.build.sorting import Words, whole
 from lancekit._index.build.zones import (
     BLOOM_ITEMS,
@@ -32,8 +30,6 @@ from lancekit._index.row_sets import SetForm, decoded_set, decoded_sets
 from lancekit._index.segment import IndexFileReader, Segment
 from lancekit._storage.base import Store
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
-
-__all__ = ["OpenSegment", "bare_btree", "missing_files"]
 
 BTREE_DATA, BTREE_LOOKUP = BTREE.files
 

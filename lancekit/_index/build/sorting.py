@@ -16,19 +16,6 @@ from lancekit._file.kernels import bits
 from lancekit._file.kernels.arrow_buffers import byte_width, fixed_bytes, is_variable, null_flags
 from lancekit._format.arrow_parts import viewed
 
-__all__ = [
-    "Places",
-    "Words",
-    "differs",
-    "order_of",
-    "ordered_words",
-    "plain_numbers",
-    "stable_order",
-    "stored",
-    "text_order",
-    "whole",
-]
-
 Flags = npt.NDArray[np.bool_]
 
 #: strings of one array may have this many bytes, as far as their offsets tell them apart

@@ -20,21 +20,11 @@ from lancekit._index.build.files import NewFile, SegmentFile, SharedFile
 from lancekit._index.build.fst_write import fst_bytes
 from lancekit._index.build.sorting import order_of
 from lancekit._index.inverted.bm25 import Statistics, weights
-from lancekit._index.inverted.packed import PACKED, interleaved, packed, varint_bytes
 from lancekit._index.inverted.partition import StoredPartition
+from lancekit._index.inverted.postings import PACKED, interleaved, packed, varint_bytes
 from lancekit._index.inverted.token_set import ARROW, FST
 from lancekit._index.inverted.whole import WholePartition, read_whole
 from lancekit._index.segment import IndexFileReader
-
-__all__ = [
-    "NewPartition",
-    "TextPartition",
-    "codec_of",
-    "joined",
-    "position_blocks",
-    "posting_blocks",
-    "read_partitions",
-]
 
 Rows = npt.NDArray[np.uint64]
 

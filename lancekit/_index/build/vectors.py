@@ -21,13 +21,10 @@ from lancekit._index.build.column import IndexedColumn, RowMap
 from lancekit._index.build.files import NewFile
 from lancekit._index.build.read import OpenSegment
 from lancekit._index.build.sorting import Places, Words
-from lancekit._index.ivf.clusters import nearest_of
-from lancekit._index.ivf.codes import Codes, unit, whole_vectors
+from lancekit._index.ivf.codes import Codes, nearest_of, unit, whole_vectors
 from lancekit._index.ivf.segment import VectorSegment
 from lancekit._index.ivf.training import trained_centroids, trained_codes
 from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
-
-__all__ = ["PARTITION_ROWS", "VectorRows", "bare_vectors", "comparable", "read_vectors"]
 
 Vectors = npt.NDArray[Any]
 

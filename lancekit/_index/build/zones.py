@@ -19,14 +19,12 @@ from pyarrow import types
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._file.kernels.arrow_buffers import byte_width, fixed_bytes, null_flags
-from lancekit._format._xxh64 import hash_binary, hash_words
 from lancekit._format.key_filter import add_hashes
+from lancekit._format.key_hashes import hash_binary, hash_words
 from lancekit._index.build.column import IndexedColumn, Mask, RowMap
 from lancekit._index.build.files import NewFile
 from lancekit._index.build.sorting import Places, Words, plain_numbers, stable_order, stored
 from lancekit._index.row_sets import encoded_set
-
-__all__ = ["BLOOM_ITEMS", "BLOOM_PROBABILITY", "ZONE_ROWS", "BloomZones", "ZoneMap", "filter_bytes"]
 
 ZONE_ROWS = 8192
 BLOOM_ITEMS, BLOOM_PROBABILITY = 8192, 0.00057

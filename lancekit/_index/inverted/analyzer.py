@@ -26,17 +26,6 @@ from lancekit._index.inverted.settings import AnalyzerSettings
 from lancekit._index.inverted.stop_words import LANGUAGES, stop_words
 from lancekit.errors import UnsupportedFeatureError
 
-__all__ = [
-    "Analyzer",
-    "Token",
-    "TokenTable",
-    "analyzer",
-    "folded",
-    "splitter",
-    "texts_of",
-    "words_of",
-]
-
 #: a word that is no token
 _NONE = -1
 

@@ -13,22 +13,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from lancekit._index.ascending import among
 from lancekit._index.inverted.analyzer import Token
 from lancekit._index.inverted.partition import Partition
 from lancekit._index.inverted.postings import Postings
-
-__all__ = [
-    "Matches",
-    "Statistics",
-    "all_tokens",
-    "any_token",
-    "one_of_each",
-    "places_of",
-    "shared",
-    "weights",
-    "with_phrase",
-]
+from lancekit._index.row_sets import among
 
 Numbers = npt.NDArray[np.uint32]
 Scores = npt.NDArray[np.float32]

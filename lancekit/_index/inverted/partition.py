@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit._index.inverted.analyzer import TokenTable
-from lancekit._index.inverted.packed import PACKED
 from lancekit._index.inverted.postings import (
+    PACKED,
     PostingForm,
     Postings,
     decode_positions,
@@ -22,8 +22,6 @@ from lancekit._index.inverted.token_set import TokenSet
 from lancekit._index.segment import IndexFileReader
 from lancekit._lazy import cached_property
 from lancekit.errors import CorruptFileError, LancekitError, UnsupportedFeatureError
-
-__all__ = ["FreshPartition", "Partition", "StoredPartition"]
 
 Numbers = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.int64]

@@ -5,15 +5,231 @@ See docs/format/indices.md, 14.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from lancekit._index.inverted.packed import PACKED, packed_at, patched_at, streams, varints
+# ---- numbers as posting lists hold them: packed 128 at a time, or a few bits a byte
+#
+# See docs/format/indices.md, 14.
 
-__all__ = ["BLOCKS", "TAILS", "PostingForm", "Postings", "decode_positions", "decode_postings"]
+
+#: how many numbers are packed together, the bits of a word, and as many numbers of a lane
+PACKED, _WORD = 128, 32
+
+
+def packed_bytes(widths: Bytes, count: int = PACKED) -> Places:
+    """Return how many bytes so many numbers of so many bits take."""
+    return widths.astype(np.int64) * (count // 8)
+
+
+def unpacked(data: Bytes, starts: Places, widths: Bytes, count: int = PACKED) -> Numbers:
+    """Return the numbers of some blocks, shape (blocks, count).
+
+    Number ``j`` is in lane ``j % 4`` of 128 numbers, ``j % 8`` of 256, in which the lowest bits
+    come first; a word of each lane follows the other.
+
+    Parameters
+    ----------
+    starts, widths
+        Where each block begins, and the bits of its numbers.
+    """
+    out = np.zeros((len(starts), count), np.uint32)
+    for width in np.unique(widths).tolist():
+        if not width:
+            continue
+        if width > _WORD:
+            raise ValueError(f"numbers of {width} bits")
+        mine = np.flatnonzero(widths == width)
+        raw = data[starts[mine][:, np.newaxis] + np.arange(width * count // 8)]
+        words = raw.view("<u4").reshape(len(mine), width, count // _WORD)
+        out[mine] = _unpacked(words, width).reshape(len(mine), count)
+    return out
+
+
+def _unpacked(words: Numbers, width: int) -> Numbers:
+    out = np.empty((len(words), _WORD, words.shape[2]), np.uint32)
+    mask = np.uint32((1 << width) - 1)
+    for place in range(_WORD):
+        word, bit = divmod(place * width, _WORD)
+        value = words[:, word] >> np.uint32(bit)
+        if bit + width > _WORD:
+            value |= words[:, word + 1] << np.uint32(_WORD - bit)
+        out[:, place] = value & mask
+    return out
+
+
+def varints(data: Bytes) -> Numbers:
+    """Return numbers of seven bits a byte, the lowest first; the last byte of each has no mark.
+
+    Examples
+    --------
+    >>> varints(np.array([5, 0x81, 1, 0], np.uint8)).tolist()
+    [5, 129, 0]
+    """
+    ends = np.flatnonzero(data < 0x80)
+    if not len(data):
+        return np.empty(0, np.uint32)
+    if not len(ends) or ends[-1] != len(data) - 1:
+        raise ValueError("a number that does not end")
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    places = np.arange(len(data)) - np.repeat(starts, ends - starts + 1)
+    if places.max() > 4:
+        raise ValueError("a number of more than 32 bits")
+    parts = (data & 0x7F).astype(np.uint64) << (7 * places).astype(np.uint64)
+    return np.add.reduceat(parts, starts).astype(np.uint32)
+
+
+def packed(numbers: Numbers) -> tuple[Bytes, Places]:
+    """Return blocks of numbers, shape (blocks, 128), and where each ends.
+
+    Each is its width and what `unpacked` reads.
+
+    Examples
+    --------
+    >>> block = np.arange(128, dtype=np.uint32).reshape(1, 128)
+    >>> data, ends = packed(block)
+    >>> int(data[0]), ends.tolist()
+    (7, [113])
+    >>> bool((unpacked(data, np.array([1]), data[:1]) == block).all())
+    True
+    """
+    most = numbers.max(axis=1, initial=0).astype(np.float64)
+    widths = np.ceil(np.log2(most + 1)).astype(np.uint8)
+    sizes = 1 + packed_bytes(widths)
+    ends = np.cumsum(sizes)
+    out = np.empty(int(sizes.sum()), np.uint8)
+    for width in np.unique(widths).tolist():
+        mine = np.flatnonzero(widths == width)
+        words = _packed(numbers[mine].reshape(len(mine), _WORD, PACKED // _WORD), width)
+        at = (ends - sizes)[mine]
+        out[at] = width
+        places = at[:, np.newaxis] + np.arange(1, 1 + width * PACKED // 8)
+        out[places] = words.astype("<u4").reshape(len(mine), -1).view(np.uint8)
+    return out, ends
+
+
+def _packed(numbers: Numbers, width: int) -> Numbers:
+    words = np.zeros((len(numbers), width, numbers.shape[2]), np.uint32)
+    for place in range(numbers.shape[1] if width else 0):
+        word, bit = divmod(place * width, _WORD)
+        words[:, word] |= numbers[:, place] << np.uint32(bit)
+        if bit + width > _WORD:
+            words[:, word + 1] |= numbers[:, place] >> np.uint32(_WORD - bit)
+    return words
+
+
+def varint_bytes(numbers: Numbers) -> tuple[Bytes, Places]:
+    """Return numbers as `varints` reads them, and where each ends.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in varint_bytes(np.array([5, 129], np.uint32))]
+    [[5, 129, 1], [1, 3]]
+    """
+    sizes = np.ones(len(numbers), np.int64)
+    for bits in range(7, _WORD, 7):
+        sizes += numbers >= 1 << bits
+    ends = np.cumsum(sizes)
+    places = np.arange(int(sizes.sum())) - np.repeat(ends - sizes, sizes)
+    data = (np.repeat(numbers.astype(np.uint64), sizes) >> (7 * places).astype(np.uint64)) & 0x7F
+    data[places < np.repeat(sizes, sizes) - 1] |= 0x80
+    return data.astype(np.uint8), ends
+
+
+def streams(data: Bytes, starts: Places, stops: Places, sizes: Places) -> Numbers:
+    """Return numbers that are packed 128 at a time, and what is left of each stream."""
+    if (sizes > PACKED * (stops - starts)).any():  # of which a byte tells no more, if all are 0
+        raise ValueError("more positions than there is room for")
+    out = np.empty(int(sizes.sum()), np.uint32)
+    begins = np.cumsum(sizes) - sizes
+    at, left = starts.copy(), sizes.copy()
+    while len(more := np.flatnonzero(left >= PACKED)):
+        found, at[more] = packed_at(data, at[more])
+        out[(begins + sizes - left)[more][:, np.newaxis] + np.arange(PACKED)] = found
+        left[more] -= PACKED
+    raw = gathered(data, at, stops)
+    ends = np.append(0, np.cumsum(raw < 0x80))[np.append(0, np.cumsum(stops - at))]
+    if not np.array_equal(np.diff(ends), left):
+        raise ValueError("another number of positions than of words")
+    within = np.arange(len(out)) - np.repeat(begins, sizes)
+    out[within >= np.repeat(sizes - left, sizes)] = varints(raw)
+    return out
+
+
+def packed_at(data: Bytes, at: Places, count: int = PACKED) -> tuple[Numbers, Places]:
+    """Return the packed numbers that begin at some places with their widths, and where they end."""
+    widths = data[at]
+    return unpacked(data, at + 1, widths, count), at + 1 + packed_bytes(widths, count)
+
+
+def _patched_at(data: Bytes, at: Places, count: int) -> tuple[Numbers, Places]:
+    """Return what `packed_at` does, of blocks in which some numbers have more bits than the others.
+
+    Behind the width stands how many have, and behind the packed numbers which of the block each is,
+    and what is to be put above its bits.
+    """
+    widths, more = data[at], data[at + 1]
+    out = unpacked(data, at + 2, widths, count)
+    at = at + 2 + packed_bytes(widths, count)
+    for step in range(int(more.max(initial=0))):
+        mine = np.flatnonzero(more > step)
+        places = data[at[mine]]
+        above, at[mine] = _varint_at(data, at[mine] + 1)
+        out[mine, places] |= above << widths[mine]
+    return out, at
+
+
+def _varint_at(data: Bytes, at: Places) -> tuple[Numbers, Places]:
+    """Return the numbers of seven bits a byte that begin at some places, and where they end."""
+    out, left = np.zeros(len(at), np.uint32), np.arange(len(at))
+    ends = at.copy()
+    for bits in range(0, _WORD, 7):
+        byte = data[ends[left]]
+        ends[left] += 1
+        out[left] |= (byte & 0x7F).astype(np.uint32) << np.uint32(bits)
+        left = left[byte >= 0x80]
+    if len(left):
+        raise ValueError("a number of more than 32 bits")
+    return out, ends
+
+
+def gathered(data: Bytes, starts: Places, ends: Places) -> Bytes:
+    """Return some stretches of bytes, one after the other."""
+    sizes = ends - starts
+    if (sizes < 0).any():
+        raise ValueError("blocks that do not end where they should")
+    places = np.arange(int(sizes.sum())) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
+    found: Bytes = data[places]
+    return found
+
+
+def interleaved(parts: Sequence[tuple[Bytes, Places]]) -> tuple[Bytes, Places]:
+    """Return stretches of bytes that each have something of several parts, and where each ends.
+
+    Parameters
+    ----------
+    parts
+        Bytes, and how many of them each stretch has.
+
+    Examples
+    --------
+    >>> letters = np.frombuffer(b"abc", np.uint8), np.array([2, 1])
+    >>> data, ends = interleaved([letters, (np.frombuffer(b"X", np.uint8), np.array([0, 1]))])
+    >>> data.tobytes(), ends.tolist()
+    (b'abcX', [2, 4])
+    """
+    total = np.sum([sizes for _, sizes in parts], axis=0)
+    ends = np.cumsum(total)
+    begins = ends - total
+    out = np.empty(int(total.sum()), np.uint8)
+    for data, sizes in parts:
+        out[np.arange(len(data)) + np.repeat(begins - np.cumsum(sizes) + sizes, sizes)] = data
+        begins = begins + sizes
+    return out, ends
+
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.uint32]
@@ -83,7 +299,7 @@ class PostingForm:
 
     def counts_at(self, data: Bytes, at: Places) -> tuple[Numbers, Places]:
         """Return the counts of blocks, which begin at some places, and where they end."""
-        return (packed_at if self.is_plain else patched_at)(data, at, self.block)
+        return (packed_at if self.is_plain else _patched_at)(data, at, self.block)
 
 
 def decode_postings(data: Bytes, ends: Places, length: int, form: PostingForm) -> Postings:

@@ -9,16 +9,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from lancekit._index.inverted.packed import PACKED
 from lancekit._index.inverted.partition import StoredPartition
-from lancekit._index.inverted.postings import BLOCKS, TAILS, PostingForm
+from lancekit._index.inverted.postings import BLOCKS, PACKED, TAILS, PostingForm
 from lancekit._index.inverted.settings import AnalyzerSettings, parse_settings
 from lancekit._index.inverted.token_set import FST, open_tokens
 from lancekit._index.segment import IndexFileReader, Segment
 from lancekit._legible import shown
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
-
-__all__ = ["OpenSegment", "open_partitions", "open_segment", "params_of", "tokens_form"]
 
 _METADATA = "metadata.lance"
 #: what older releases mean where they do not say

@@ -15,8 +15,6 @@ from lancekit._index.inverted.stop_words import LANGUAGES
 from lancekit._legible import shown
 from lancekit.errors import CorruptFileError, InvalidArgumentError, UnsupportedFeatureError
 
-__all__ = ["AnalyzerSettings", "checked_settings", "parse_settings"]
-
 _TOKENIZERS = ("simple", "whitespace", "raw", "ngram")
 
 

@@ -10,8 +10,6 @@ from functools import cache
 
 from lancekit.errors import UnsupportedFeatureError
 
-__all__ = ["LANGUAGES", "stop_words"]
-
 _WORDS: Mapping[str, str] = {
     "Arabic": """
 ءَ آض آمينَ آناء آنفا آه آها آهاً آهٍ آهِ آي أبدا أبو أبٌ أجل أجمع أخبر أخذ أخو أخٌ أرى أصبح

@@ -16,8 +16,6 @@ from lancekit._index.inverted.fst import COMMON, HEAD, MANY, Fst
 from lancekit._index.segment import IndexFileReader
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 
-__all__ = ["ARROW", "FST", "TokenSet", "fst_items", "open_tokens"]
-
 #: forms: a map, and columns
 FST, ARROW = "fst", "arrow"
 

@@ -13,12 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lancekit._file.kernels.arrow_buffers import list_offsets
-from lancekit._index.inverted.packed import gathered, packed_at, streams, varints
 from lancekit._index.inverted.partition import StoredPartition
-from lancekit._index.inverted.postings import PostingForm
+from lancekit._index.inverted.postings import PostingForm, gathered, packed_at, streams, varints
 from lancekit.errors import CorruptFileError
-
-__all__ = ["WholePartition", "read_whole"]
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.uint32]

@@ -17,8 +17,6 @@ from lancekit._index.ivf.codes import Codes, Compared, Ready, codes_of, unit
 from lancekit._index.segment import IndexFileReader, held_bytes
 from lancekit.errors import CorruptFileError
 
-__all__ = ["Neighbours", "VectorSegment"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Neighbours:

@@ -11,12 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from lancekit._format.index import VectorSettings
-from lancekit._index.ivf.clusters import SAMPLED_ROWS, clustered, nearest_of
-from lancekit._index.ivf.codes import Codes, product_codes, scaled_codes, unit, whole_vectors
+from lancekit._index.ivf.codes import (
+    SAMPLED_ROWS,
+    Codes,
+    clustered,
+    nearest_of,
+    product_codes,
+    scaled_codes,
+    unit,
+    whole_vectors,
+)
 from lancekit._machine import decoding_threads
 from lancekit.progress import stoppable
-
-__all__ = ["ROUNDS", "trained_centroids", "trained_codes", "trained_words"]
 
 Vectors = npt.NDArray[Any]
 

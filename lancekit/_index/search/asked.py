@@ -10,29 +10,27 @@ from typing import TYPE_CHECKING, Any
 from lancekit._index.kinds import BITMAP, BLOOM_FILTER, BTREE, LABEL_LIST, NGRAM, ZONE_MAP
 
 if TYPE_CHECKING:
-    from lancekit._index.search.row_sets import Rows
+    from lancekit._index.row_sets import Rows
     from lancekit._index.segment import Segment
-
-__all__ = ["ASKED", "Asked"]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What can be done with segments of a kind, and in which modules that is.
+    """What can be done with segments of a kind: functions by module and name.
 
     The modules are loaded when an index of the kind is first asked.
     """
 
-    module: str
-    loader: tuple[str, str]
+    searching: tuple[str, str]
+    loading: tuple[str, str]
 
     def search(self) -> Callable[..., Rows | None]:
         """Return what gives the rows of a segment for a question; ``None`` if it does not pay."""
-        return _function(self.module, "search")
+        return _function(*self.searching)
 
     def load(self) -> Callable[[Segment], Any]:
         """Return what remembers of a segment what every question needs."""
-        return _function(*self.loader)
+        return _function(*self.loading)
 
 
 def _function(module: str, name: str) -> Callable[..., Any]:
@@ -40,19 +38,16 @@ def _function(module: str, name: str) -> Callable[..., Any]:
     return found
 
 
-_BITMAP = "lancekit._index.search.bitmap"
-_BLOOM = "lancekit._index.search.bloom"
 _BTREE = "lancekit._index.search.btree"
-_LABEL_LIST = "lancekit._index.search.label_list"
-_NGRAM = "lancekit._index.search.ngram"
-_ZONE_MAP = "lancekit._index.search.zonemap"
+_POSTINGS = "lancekit._index.search.postings"
+_ZONES = "lancekit._index.search.zones"
 
 #: by the names of kinds
 ASKED: Mapping[str, Asked] = {
-    BTREE.name: Asked(_BTREE, (_BTREE, "load")),
-    BITMAP.name: Asked(_BITMAP, (_BITMAP, "load")),
-    ZONE_MAP.name: Asked(_ZONE_MAP, (_ZONE_MAP, "load")),
-    BLOOM_FILTER.name: Asked(_BLOOM, (_BLOOM, "load")),
-    LABEL_LIST.name: Asked(_LABEL_LIST, (_BITMAP, "keys_of")),
-    NGRAM.name: Asked(_NGRAM, (_NGRAM, "load")),
+    BTREE.name: Asked((_BTREE, "search"), (_BTREE, "load")),
+    BITMAP.name: Asked((_POSTINGS, "search_bitmap"), (_POSTINGS, "load_bitmap")),
+    ZONE_MAP.name: Asked((_ZONES, "search_zone_map"), (_ZONES, "load_zone_map")),
+    BLOOM_FILTER.name: Asked((_ZONES, "search_bloom"), (_ZONES, "load_bloom")),
+    LABEL_LIST.name: Asked((_POSTINGS, "search_labels"), (_POSTINGS, "load_labels")),
+    NGRAM.name: Asked((_POSTINGS, "search_ngrams"), (_POSTINGS, "load_ngrams")),
 }

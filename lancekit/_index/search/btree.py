@@ -17,14 +17,10 @@ from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import flags_of, numbers_of
 from lancekit._cache import VALUES, cache_limit
 from lancekit._file.kernels.memory import owned
-from lancekit._index.search.order import Ranks, filled, ranks_of
-from lancekit._index.search.question import Question
-from lancekit._index.search.reach import Reach
-from lancekit._index.search.row_sets import Rows, rows_of
+from lancekit._index.row_sets import Rows, rows_of
+from lancekit._index.search.question import Question, Ranks, Reach, filled, ranks_of
 from lancekit._index.segment import IndexFileReader, Segment, held_bytes
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
-
-__all__ = ["load", "search"]
 
 LOOKUP, DATA = "page_lookup.lance", "page_data.lance"
 

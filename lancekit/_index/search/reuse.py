@@ -18,14 +18,11 @@ from lancekit._format import row_address
 from lancekit._format.fragment_reuse import ReuseGroup, external_name, parse_fragment_reuse
 from lancekit._format.index import IndexMetadata, fragment_reuse_of
 from lancekit._format.names import INDICES
-from lancekit._index.row_sets import SetForm, decoded_set
-from lancekit._index.search.row_sets import Rows, joined, rows_of, union
+from lancekit._index.row_sets import Rows, SetForm, decoded_set, joined, rows_of, union
 from lancekit._lazy import cached_property
 from lancekit._legible import warn
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, LancekitError
-
-__all__ = ["Reuse", "covered_now", "found_reuse", "reuse_of"]
 
 Addresses = npt.NDArray[np.uint64]
 

@@ -11,8 +11,6 @@ from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit._notebook.render.words import clean, count, plural, size
 from lancekit._spark.session.info import SessionInfo
 
-__all__ = ["cache_card", "session_card", "session_of_pylance_card"]
-
 
 def cache_card(info: CacheInfo, _now: datetime) -> Card:
     if not info.limit:

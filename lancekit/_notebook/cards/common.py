@@ -28,34 +28,6 @@ if TYPE_CHECKING:
     from lancekit._notebook.render.controls import Interactive
     from lancekit._operations.unmerged.waiting_rows import WaitingRows
 
-__all__ = [
-    "COMMIT_COLUMNS",
-    "ENGINES",
-    "NAMES",
-    "OPERATIONS",
-    "REFS_READ",
-    "TOO_MANY_TAGS",
-    "DatasetLocation",
-    "changed_rows",
-    "checkout",
-    "commit_cells",
-    "data_size",
-    "facts",
-    "first_of",
-    "fragments",
-    "is_quiet",
-    "operation",
-    "operation_word",
-    "origin",
-    "own_card",
-    "place_of",
-    "ref",
-    "table",
-    "tags_by_version",
-    "waiting_facts",
-    "when_and_age",
-]
-
 #: more tags or branches than this are counted and not read: each is a file of its own
 REFS_READ = 200
 #: what a card says in the place of tags that it did not read

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from lancekit._api.constraints import ConstraintResult, ConstraintRun, Constraints
-from lancekit._api.duplicates import Duplicates
+from lancekit._api.constraints import ConstraintResult, ConstraintRun, Constraints, Duplicates
 from lancekit._legible import python_rows, python_value
 from lancekit._notebook.cards.common import NAMES, facts, ref, table
 from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit._notebook.render.words import cell, clean, count, listing, plural
 from lancekit.dataset import Constraint
 from lancekit.options import options
-
-__all__ = ["constraint_run_card", "constraints_card", "duplicates_card"]
 
 _WORDS = {True: "holds", False: "broken", None: "not tried"}
 _CELL = 80

@@ -29,8 +29,6 @@ from lancekit._operations.unmerged.counts import rows_without_logs, waiting_rows
 from lancekit.errors import UnsupportedFeatureError
 from lancekit.options import options
 
-__all__ = ["dataset_card", "type_of"]
-
 
 def dataset_card(ds: LanceDataset, now: datetime) -> Card:
     version = ds.get_version()

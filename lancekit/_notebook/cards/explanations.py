@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from typing import Any
 
+import pyarrow as pa
+
+from lancekit._api.lsm_planners import LsmPointLookupPlanner, LsmVectorSearchPlanner
+from lancekit._api.lsm_scanner import LsmScanner
+from lancekit._api.merge_builder import MergeInsertBuilder
+from lancekit._api.scanner import LanceScanner
+from lancekit._api.scanner_builder import ScannerBuilder
+from lancekit._api.sql import SqlQuery, SqlQueryBuilder
+from lancekit._legible import python_rows, shown
 from lancekit._notebook.cards.common import ENGINES, facts, ref
-from lancekit._notebook.render.models import Card, Fact
-from lancekit._notebook.render.words import clean, count, listing, plural, size
+from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
+from lancekit._notebook.render.words import clean, count, cut, listing, plural, size
 from lancekit._operations.explain.explanation import Explanation, PlanNode, Reads, Writes
+from lancekit._operations.explain.merge import CellChange, MergePlan, in_words
+from lancekit._versions.snapshot import Snapshot
 from lancekit.options import options
-
-__all__ = ["explanation_card", "read_facts", "written"]
 
 #: what is in front of a node that is an input of the one above, and of its own inputs; browsers do
 #: not join these blanks
@@ -89,3 +99,240 @@ def written(writes: Writes | None) -> str:
 def _labelled(label: str, lines: Iterable[str]) -> tuple[Fact, ...]:
     """Return lines below one another, of which the first has a label."""
     return tuple(Fact("" if at else label, line) for at, line in enumerate(lines))
+
+
+# ---- the cards of what is set up to be run: scans, builders, queries, planners
+
+
+def _of(snapshot: Snapshot) -> str:
+    return ref(snapshot.branch, snapshot.version)
+
+
+def _run(code: str) -> Fact:
+    return Fact("run", code, code=True)
+
+
+def scanner_card(scanner: LanceScanner, _now: datetime) -> Card:
+    scan, names = scanner._scan, scanner._scan.request.schema.names
+    predicate, search = scan.request.predicate, scan.search
+    fragments, chosen = len(scanner._snapshot.manifest.fragments), len(scan.sources)
+    order = (f"{o.column_name}{'' if o.ascending else ' descending'}" for o in scanner._order)
+    return Card(
+        kind="Scan",
+        title=f"scan of {_of(scanner._snapshot)}",
+        headline=(
+            plural(len(names), "column"),
+            "some rows" if predicate or search or scan.limit is not None else "all rows",
+        ),
+        facts=(
+            *facts(
+                ("columns", listing(names, options.display_columns)),
+                ("where", clean(str(predicate.source)) if predicate else ""),
+                ("search", clean(type(search).__name__.removesuffix("Search")) if search else ""),
+                ("order", listing(order, options.display_columns)),
+                ("limit", "" if scan.limit is None else count(scan.limit)),
+                ("offset", count(scan.offset) if scan.offset else ""),
+                ("fragments", f"{count(chosen)} of {count(fragments)}"),
+                ("batches", f"of {plural(scan.request.batch_rows, 'row')} at most"),
+            ),
+            Fact("what it costs", ".explain()", code=True),
+            _run(".to_table()"),
+        ),
+    )
+
+
+def scanner_builder_card(builder: ScannerBuilder, _now: datetime) -> Card:
+    said = [(clean(name), shown(value, 200)) for name, value in builder._arguments.items()]
+    return Card(
+        kind="Scan builder",
+        title=f"scan of {_of(builder._ds._snapshot)}, being set up",
+        headline=(plural(len(said), "setting"),),
+        facts=(*facts(*said[: options.display_columns]), _run(".to_scanner().to_table()")),
+    )
+
+
+def lsm_scanner_card(scanner: LsmScanner, _now: datetime) -> Card:
+    asked, columns = scanner._arguments, scanner._columns
+    return Card(
+        kind="Scan with shards",
+        title=f"scan of {_of(scanner._snapshot)} and its shards",
+        headline=("the newest row of each key",),
+        facts=(
+            *facts(
+                ("columns", listing(columns or ["all"], options.display_columns)),
+                ("where", clean(str(asked.filter)) if asked.filter is not None else ""),
+                ("limit", "" if asked.limit is None else count(asked.limit)),
+                ("offset", count(asked.offset) if asked.offset else ""),
+            ),
+            _run(".to_table()"),
+        ),
+    )
+
+
+def merge_builder_card(builder: MergeInsertBuilder, _now: datetime) -> Card:
+    clauses, snapshot = builder._clauses, builder._handle._snapshot
+    key = [field.name for field in snapshot.manifest.schema.primary_key]
+    guarded = bool(key) and key == list(clauses.on)
+    return Card(
+        kind="Merge",
+        title=f"merge into {_of(snapshot)}",
+        headline=(f"on {listing(clauses.on, options.display_columns)}", "not run yet"),
+        facts=(
+            *facts(
+                ("rules", clean("; ".join(in_words(clauses)))),
+                ("guarded", "new keys, by the primary key" if guarded and clauses.insert else ""),
+            ),
+            Fact("what it would do", ".preview(rows)", code=True),
+            _run(".execute(rows)"),
+        ),
+    )
+
+
+def query_builder_card(builder: SqlQueryBuilder, _now: datetime) -> Card:
+    return _query(builder, "SQL builder", ".build().to_batch_records()")
+
+
+def query_card(query: SqlQuery, _now: datetime) -> Card:
+    return _query(query, "SQL", ".to_batch_records()")
+
+
+def _query(query: SqlQueryBuilder | SqlQuery, kind: str, run: str) -> Card:
+    snapshot = query._dataset._snapshot
+    return Card(
+        kind=kind,
+        title=f"query of {_of(snapshot)}",
+        headline=(f"as {clean(query._table)}", "not run yet"),
+        facts=(Fact("text", clean(query._sql), code=True), _run(run)),
+    )
+
+
+def lookup_planner_card(planner: LsmPointLookupPlanner, _now: datetime) -> Card:
+    key = [field.name for field in planner._schema.primary_key]
+    return Card(
+        kind="Planner",
+        title="look-ups in a table and its shards",
+        headline=(f"by {listing(key, options.display_columns)}",),
+        facts=(_run(".plan_lookup(key).to_table()"),),
+    )
+
+
+def vector_planner_card(planner: LsmVectorSearchPlanner, _now: datetime) -> Card:
+    return Card(
+        kind="Planner",
+        title=f"searches in {_of(planner._snapshot)} and its shards",
+        headline=(f"next to a vector of {clean(str(planner._nearest['column']))}",),
+        facts=(_run(".plan_search(vector).to_table()"),),
+    )
+
+
+# ---- the card of what a merge-insert would do
+
+#: characters of a value; what fits a cell is the renderer's choice
+_VALUE = 120
+
+
+def merge_plan_card(plan: MergePlan, _now: datetime) -> Card:
+    told = plan.explanation
+    twice = plan.num_duplicate_rows
+    return Card(
+        kind="Merge plan",
+        title=f"merge into {ref(plan.branch, plan.version)}",
+        headline=(
+            f"would insert {count(plan.num_inserted_rows)}",
+            f"update {count(plan.num_updated_rows)}",
+            f"delete {count(plan.num_deleted_rows)}",
+            f"leave {count(plan.num_unchanged_rows)}",
+        ),
+        facts=(
+            *facts(
+                ("on", listing(plan.on, options.display_columns)),
+                ("rules", clean("; ".join(plan.rules))),
+                (
+                    "key guard",
+                    "a concurrent merge that inserts one of these keys must start over"
+                    if plan.guarded and plan.num_inserted_rows
+                    else "",
+                ),
+                ("skipped", _plan_rows(plan.num_skipped_rows, "matched row", "by the condition")),
+                ("ignored", _plan_rows(plan.num_ignored_rows, "source row", "without a match")),
+                (
+                    "duplicates",
+                    "as many as there are are left out"
+                    if twice is None
+                    else _plan_rows(twice, "source row", "left out"),
+                ),
+                ("runs", ENGINES.get(told.engine, told.engine)),
+                ("because", clean(told.why)),
+            ),
+            *read_facts(told.reads),
+            *facts(("writes", written(told.writes))),
+            Fact("apply", "plan.apply()", code=True),
+        ),
+        tables=(
+            *_changed(plan),
+            *_sample("Rows that would be inserted", plan.inserted, plan.num_inserted_rows),
+            *_sample("Rows that would be deleted", plan.deleted, plan.num_deleted_rows),
+        ),
+    )
+
+
+def _plan_rows(number: int, what: str, how: str) -> str:
+    return f"{plural(number, what)} {how}" if number else ""
+
+
+def _text(value: object) -> str:
+    return clean(cut(str(value) if not isinstance(value, str) else repr(value), _VALUE))
+
+
+def _changed(plan: MergePlan) -> tuple[Table, ...]:
+    """Return a row for each updated row, with a column for each that changes in one of them."""
+    found: list[tuple[tuple[Any, ...], dict[str, CellChange]]] = []
+    for change in plan.changes:
+        # those of a row come one after the other; not-a-number is a key like others
+        if not found or repr(found[-1][0]) != repr(change.key) or change.column in found[-1][1]:
+            found.append((change.key, {}))
+        found[-1][1][change.column] = change
+    if not found:
+        return ()
+    shown = found[: options.display_rows]
+    names = list(dict.fromkeys(name for _, cells in shown for name in cells))
+    wide = names[: options.display_columns]
+    hidden = f"; {plural(len(names) - len(wide), 'more column')}" if len(names) > len(wide) else ""
+    return (
+        Table(
+            caption="Values that would change, old → new",
+            columns=_plan_columns([*plan.on, *wide]),
+            rows=tuple(
+                _changed_row(key, [cells.get(name) for name in wide]) for key, cells in shown
+            ),
+            note=f"{count(len(shown))} of {plural(plan.num_updated_rows, 'updated row')}{hidden}.",
+        ),
+    )
+
+
+def _changed_row(key: tuple[object, ...], cells: Sequence[CellChange | None]) -> Row:
+    texts = ["" if cell is None else f"{_text(cell.old)} → {_text(cell.new)}" for cell in cells]
+    marked = (len(key) + at for at, cell in enumerate(cells) if cell is not None)
+    return Row((*map(_text, key), *texts), marked=frozenset(marked))
+
+
+def _sample(caption: str, rows: pa.Table, number: int) -> tuple[Table, ...]:
+    if not rows.num_rows:
+        return ()
+    names = rows.column_names[: options.display_columns]
+    shown = rows.select(names).slice(0, options.display_rows)
+    more = len(rows.column_names) - len(names)
+    hidden = f"; {plural(more, 'more column')}" if more else ""
+    return (
+        Table(
+            caption=caption,
+            columns=_plan_columns(names),
+            rows=tuple(Row(tuple(map(_text, row.values()))) for row in python_rows(shown)),
+            note=f"{count(shown.num_rows)} of {plural(number, 'row')}{hidden}.",
+            folded=True,
+        ),
+    )
+
+
+def _plan_columns(names: Sequence[str]) -> tuple[Column, ...]:
+    return tuple(Column(clean(name)) for name in names)

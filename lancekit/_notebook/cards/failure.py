@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
+from lancekit._format import row_address
 from lancekit._legible import clean_line
+from lancekit._notebook.cards.common import NAMES, OPERATIONS, facts, ref, when_and_age
 from lancekit._notebook.render.models import Card, Fact
-from lancekit.errors import LancekitError
-
-__all__ = ["failure_card", "first_line"]
+from lancekit._notebook.render.words import clean, listing, plural
+from lancekit.errors import CommitConflictError, LancekitError
 
 #: the longest line of an error's text on a card
 _CHARACTERS = 400
@@ -32,3 +35,93 @@ def failure_card(error: LancekitError, _now: datetime) -> Card:
             *((Fact("next", clean_line(error.hint, _CHARACTERS)),) if error.hint else ()),
         ),
     )
+
+
+# ---- the card of a conflict: who, what, where, and the next line of code
+
+
+def conflict_card(error: CommitConflictError, now: datetime) -> Card:
+    """Return the card of a conflict; facts that the error does not know are left out."""
+    context = error.context
+    evidence: Mapping[str, Any] = context.get("evidence") or {}
+    code = str(context.get("code") or "")
+    return Card(
+        kind="Conflict",
+        title=_title(context),
+        headline=(_ahead(error),),
+        facts=(
+            *facts(
+                ("what", _sentence(str(context.get("reason") or error.message))),
+                ("who", clean(str(context.get("writer") or ""))),
+                ("from", clean(str(context.get("origin") or ""))),
+                ("message", clean(str(context.get("message") or ""))),
+                ("when", when_and_age(context.get("timestamp"), now)),
+                *((label, show(evidence)) for label, show in _WHERE.items()),
+                ("yours", _based_on(context)),
+                ("next", "" if code else error.hint),
+            ),
+            *((Fact("next", code, code=True),) if code else ()),
+        ),
+    )
+
+
+def _title(context: Mapping[str, Any]) -> str:
+    words = [OPERATIONS.get(str(context.get(side)), ("",))[0] for side in ("mine", "theirs")]
+    if not all(words) or context.get("version") is None:
+        return "another writer was first"
+    words[0] = clean(str(context.get("doing") or words[0]))
+    place = ref(context.get("branch"), context["version"])
+    return f"your {words[0]} met the {words[1]} of {place}"
+
+
+def _ahead(error: CommitConflictError) -> str:
+    if attempts := error.context.get("attempts"):
+        return f"given up after {plural(attempts, 'attempt')}"
+    return "can be done again on the newest version" if error.retryable else "cannot land as it is"
+
+
+def _based_on(context: Mapping[str, object]) -> str:
+    version = context.get("read_version")
+    return "" if version is None else f"based on version {version}"
+
+
+def _sentence(text: str) -> str:
+    return clean(text[:1].upper() + text[1:]).rstrip(".")
+
+
+def _numbers(name: str) -> Any:
+    return lambda evidence: listing(map(str, evidence.get(name, ())), NAMES)
+
+
+def _names(name: str) -> Any:
+    return lambda evidence: listing(evidence.get(name, ()), NAMES)
+
+
+def _rows(evidence: Mapping[str, Any]) -> str:
+    addresses: Sequence[int] = evidence.get("rows", ())
+    named = (f"{offset} of fragment {id_}" for id_, offset in map(row_address.parts, addresses))
+    return listing(named, NAMES)
+
+
+def _keys(evidence: Mapping[str, Any]) -> str:
+    hashes: Sequence[int] = evidence.get("keys", ())
+    if not hashes:
+        return ""
+    sure = "both have them" if evidence.get("keys_certain") else "both may have them"
+    return f"{sure}: hashes {listing((f'{h:016x}' for h in hashes), NAMES)}"
+
+
+def _generations(evidence: Mapping[str, Any]) -> str:
+    return listing((f"{shard}: {n}" for shard, n in evidence.get("generations", ())), NAMES)
+
+
+_WHERE = {
+    "fragments": _numbers("fragments"),
+    "rows": _rows,
+    "columns": _names("columns"),
+    "keys": _keys,
+    "config": _names("config_keys"),
+    "indices": _names("indices"),
+    "base paths": _names("bases"),
+    "generations": _generations,
+}

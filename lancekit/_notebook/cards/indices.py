@@ -16,11 +16,8 @@ from lancekit._notebook.cards.common import (
 )
 from lancekit._notebook.render.models import Card, Column, Fact, Row
 from lancekit._notebook.render.words import clean, count, listing, plural, size
-from lancekit._operations.index.coverage import IndexCoverage, Uncovered
-from lancekit._operations.index.describe import IndexDescription
+from lancekit._operations.index.describe import IndexCoverage, IndexDescription, Uncovered
 from lancekit.options import options
-
-__all__ = ["coverage_card", "index_card", "indices_card"]
 
 _COLUMNS = (
     Column("index"),

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from lancekit._api.mem_wal_quarantine import MemWalQuarantine
-from lancekit._api.mem_wal_set_aside import MemWalSetAside
-from lancekit._api.mem_wal_sink import MemWalSink
+from lancekit._api.mem_wal_rows import MemWalQuarantine, MemWalSetAside
 from lancekit._api.shard_writer import ShardWriter
+from lancekit._api.sinks import MemWalSink
 from lancekit._format.mem_wal.details import ShardingSpec
 from lancekit._legible import cut, literals
 from lancekit._notebook.cards.common import (
@@ -26,23 +25,11 @@ from lancekit._notebook.render.models import Card, Column, Row
 from lancekit._notebook.render.words import clean, count, listing, place, plural, size
 from lancekit._operations.common.results import MemWalMergeResult, MergedShard
 from lancekit._operations.mem_wal.cleanup import MemWalCleanupStats
-from lancekit._operations.mem_wal.quarantine import GENERATION, REASON, SHARD, TIME
-from lancekit._operations.mem_wal.set_aside import MemWalRepair
+from lancekit._operations.mem_wal.quarantine import GENERATION, REASON, SHARD, TIME, MemWalRepair
 from lancekit._operations.mem_wal.shards import ShardInfo, Shards
 from lancekit._operations.unmerged.waiting_rows import merge_call
 from lancekit._shards.schema import TOMBSTONE
 from lancekit.options import options
-
-__all__ = [
-    "mem_wal_cleanup_card",
-    "mem_wal_merge_card",
-    "mem_wal_quarantine_card",
-    "mem_wal_repair_card",
-    "mem_wal_set_aside_card",
-    "mem_wal_sink_card",
-    "shard_writer_card",
-    "shards_card",
-]
 
 _SHARDS = (
     Column("shard"),

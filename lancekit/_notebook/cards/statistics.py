@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from lancekit._api.column import ColumnSummary, DatasetColumn
 from lancekit._api.fragment import LanceFragment
-from lancekit._api.stats import LanceStats
+from lancekit._api.optimizer import LanceStats
 from lancekit._notebook.cards.common import NAMES, facts, first_of, ref, table
-from lancekit._notebook.render.models import Card, Column, Fact, Row
-from lancekit._notebook.render.words import cell, clean, count, plural, size
-from lancekit._operations.maintenance.inventory import DataStatistics
+from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
+from lancekit._notebook.render.words import cell, clean, count, listing, plural, share, size
+from lancekit._operations.index.describe import IndexDescription
+from lancekit._operations.maintenance.inventory import ColumnStorage, DataStatistics
 from lancekit._scan.statistics import ScanStatistics
 from lancekit.dataset import ColumnStatistics
 from lancekit.options import options
-
-__all__ = [
-    "column_statistics_card",
-    "data_statistics_card",
-    "fragment_card",
-    "scan_statistics_card",
-    "stats_card",
-]
 
 _FIELDS = (Column("field"), Column("bytes", numeric=True))
 
@@ -114,3 +108,137 @@ def fragment_card(fragment: LanceFragment, _now: datetime) -> Card:
             ),
         ),
     )
+
+
+# ---- the cards of a column, and of what its values are like
+
+#: how wide the longest bar of a histogram is
+_BAR = 24
+
+
+def column_card(column: DatasetColumn, _now: datetime) -> Card:
+    rows = column._snapshot.manifest.num_rows
+    key = column.key_position
+    return Card(
+        kind="Column",
+        title=clean(column.path),
+        headline=(
+            clean(str(column.type)),
+            "may be null" if column.nullable else "never null",
+            *([f"key {key}"] if key else []),
+            _size(column.storage),
+        ),
+        facts=(
+            *facts(
+                ("stored as", listing(column.storage.encodings, NAMES)),
+                ("looked at", _looked_at(column.storage)),
+                ("field", f"id {count(column.field_id)}"),
+                ("indices", listing((_index(one, rows) for one in column.indices), NAMES)),
+                (
+                    "constraints",
+                    listing((f"{c.name}: {c.condition}" for c in column.constraints), NAMES),
+                ),
+                ("metadata", listing(_metadata(column), NAMES)),
+            ),
+            Fact("values", ".statistics()", code=True),
+        ),
+    )
+
+
+def _metadata(column: DatasetColumn) -> list[str]:
+    # what it says of the key is in the first line
+    pairs = column.metadata.items()
+    return [f"{name} = {value}" for name, value in pairs if not name.startswith("lance-schema:")]
+
+
+def _size(storage: ColumnStorage) -> str:
+    if storage.files_read == storage.files:
+        return size(storage.bytes)
+    return f"{size(storage.bytes)} in {storage.files_read} of {plural(storage.files, 'file')}"
+
+
+def _looked_at(storage: ColumnStorage) -> str:
+    if storage.problem:
+        return storage.problem
+    files = plural(storage.files, "file")
+    if not storage.files:
+        return "no file has it: all its values are null"
+    return "" if storage.files_read == storage.files else f"{storage.files_read} of {files}"
+
+
+def _index(index: IndexDescription, rows: int) -> str:
+    cover = f"{count(index.num_rows_indexed)} of {plural(rows, 'row')}"
+    return f"{index.name} ({index.index_type}, {cover})"
+
+
+def summary_card(found: ColumnSummary, _now: datetime) -> Card:
+    whole, rows = found.exact, plural(found.rows, "row")
+    about, least, most = ("", "", "") if whole else ("≈ ", "≤ ", "≥ ")
+    return Card(
+        kind="Column values",
+        title=clean(found.column),
+        headline=(
+            f"all {rows}" if whole else f"estimated from {count(found.rows_read)} of {rows}",
+            f"{about}{_share(found.nulls, found.rows_read)} null",
+            f"{most}{count(found.distinct)} distinct",
+        ),
+        facts=facts(
+            ("min", "" if found.min is None else f"{least}{cell(found.min)}"),
+            ("max", "" if found.max is None else f"{most}{cell(found.max)}"),
+            ("nulls", about + count(round(found.null_share * found.rows)) if found.nulls else ""),
+            (
+                "",
+                ""
+                if whole
+                else "from blocks of rows that are spread evenly; statistics(rows=...) reads more",
+            ),
+        ),
+        tables=tuple(one for one in (_most_frequent(found), _histogram(found)) if one.rows),
+    )
+
+
+def _most_frequent(found: ColumnSummary) -> Table:
+    most = options.display_rows
+    return table(
+        caption="Most frequent",
+        columns=(Column("value"), _rows(found), Column("share", numeric=True)),
+        rows=tuple(
+            Row((_value(value), count(n), _share(n, found.rows_read)))
+            for value, n in found.top[:most]
+        ),
+        note=first_of(most, len(found.top)),
+    )
+
+
+def _histogram(found: ColumnSummary) -> Table:
+    most = 2 * options.display_rows
+    tallest = max((one.rows for one in found.histogram), default=0)
+    return table(
+        caption="Histogram",
+        columns=(
+            *(Column(end, numeric=True) for end in ("from", "to")),
+            _rows(found),
+            Column("bar"),
+        ),
+        rows=tuple(
+            Row((_value(b.low), _value(b.high), count(b.rows), _bar(b.rows, tallest)))
+            for b in found.histogram[:most]
+        ),
+        note=first_of(most, len(found.histogram)),
+    )
+
+
+def _rows(found: ColumnSummary) -> Column:
+    return Column("rows" if found.exact else "rows read", numeric=True)
+
+
+def _value(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else cell(value)
+
+
+def _share(rows: int, total: int) -> str:
+    return share(rows / total if total else 0.0)
+
+
+def _bar(rows: int, tallest: int) -> str:
+    return "█" * max(round(_BAR * rows / tallest), 1 if rows else 0)

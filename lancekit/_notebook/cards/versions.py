@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
+from typing import Any
 
+from lancekit._api.branches import Branches
+from lancekit._api.changes import DatasetDelta
 from lancekit._api.history import History, Version
+from lancekit._api.tags import Tags
+from lancekit._format.fragment import Fragment
+from lancekit._format.index import IndexMetadata
+from lancekit._format.key_filter import ExactKeySet, KeyFilter
+from lancekit._format.manifest import BasePath
+from lancekit._format.schema import LanceSchema
+from lancekit._format.transaction import (
+    COMMIT_MESSAGE,
+    CompactedSsTable,
+    DataReplacementGroup,
+    RewriteGroup,
+    Transaction,
+    UnknownOperation,
+    UpdateConfig,
+    UpdateMap,
+)
 from lancekit._notebook.cards.common import (
     NAMES,
+    REFS_READ,
     TOO_MANY_TAGS,
     checkout,
     data_size,
     facts,
+    first_of,
     fragments,
     is_quiet,
     operation,
+    operation_word,
     origin,
     ref,
     table,
@@ -23,10 +46,18 @@ from lancekit._notebook.cards.common import (
     when_and_age,
 )
 from lancekit._notebook.render.models import Card, Column, Fact, Row
-from lancekit._notebook.render.words import age, clean, count, listing, moment, plural, signed
+from lancekit._notebook.render.words import (
+    age,
+    clean,
+    count,
+    listing,
+    moment,
+    place,
+    plural,
+    signed,
+)
+from lancekit._provenance import PREFIX
 from lancekit.options import options
-
-__all__ = ["history_card", "version_card"]
 
 _COLUMNS = (
     Column("version", numeric=True),
@@ -119,3 +150,220 @@ def version_card(version: Version, now: datetime) -> Card:
             Fact("restore", f"{line}.restore()", code=True),
         ),
     )
+
+
+# ---- the cards of tags and of branches
+
+
+def tags_card(tags: Tags, now: datetime) -> Card:
+    def row(name: str, tag: Mapping[str, Any]) -> Row:
+        made, moved = tag.get("created_at"), tag.get("updated_at")
+        cells = (ref(tag["branch"], tag["version"]), when_and_age(made, now))
+        return Row((clean(name), *cells, when_and_age(moved, now) if moved != made else ""))
+
+    columns = (Column("tag"), Column("version"), Column("created"), Column("moved"))
+    return refs_card("Tags", ("tag", "tags"), tags, columns, row)
+
+
+def branches_card(branches: Branches, now: datetime) -> Card:
+    def row(name: str, branch: Mapping[str, Any]) -> Row:
+        made = datetime.fromtimestamp(branch["create_at"], now.tzinfo)
+        fork = ref(branch["parent_branch"], branch["parent_version"])
+        return Row(
+            (clean(name), fork, when_and_age(made, now), f"ds.checkout_version({(name, None)!r})")
+        )
+
+    columns = (Column("branch"), Column("forked from"), Column("created"), Column("open"))
+    return refs_card("Branches", ("branch", "branches"), branches, columns, row)
+
+
+def refs_card(
+    kind: str,
+    noun: tuple[str, str],
+    refs: Tags | Branches,
+    columns: tuple[Column, ...],
+    row: Callable[[str, Mapping[str, Any]], Row],
+) -> Card:
+    (names, pairs), most = refs._names_and_refs(REFS_READ), options.display_rows
+    if pairs is None:
+        rows = tuple(Row((clean(name), *[""] * (len(columns) - 1))) for name in names[:most])
+    else:
+        rows = tuple(row(name, ref) for name, ref in pairs[:most])
+    call = f"ds.{kind.lower()}.list()"
+    return Card(
+        kind=kind,
+        title=plural(len(names), *noun),
+        headline=(),
+        tables=(
+            table(
+                caption="By name" if pairs is None else "Newest version first",
+                columns=columns,
+                rows=rows,
+                note=first_of(most, len(names), call),
+            ),
+        )
+        if names
+        else (),
+    )
+
+
+# ---- the cards of a transaction, and of the difference between two versions
+
+_ROWS = ("get_inserted_rows()", "get_updated_rows()", "get_deleted_row_ids()")
+_COMMITS = (Column("version", numeric=True), Column("operation"), Column("what"), Column("message"))
+
+
+def transaction_card(transaction: Transaction, _now: datetime) -> Card:
+    properties = {
+        key: value
+        for key, value in transaction.transaction_properties.items()
+        if not key.startswith(("__", PREFIX))
+    }
+    return Card(
+        kind="Transaction",
+        title=_word(transaction),
+        headline=(f"worked out on version {transaction.read_version}",),
+        facts=facts(
+            ("message", clean(transaction.transaction_properties.get(COMMIT_MESSAGE, ""))),
+            ("from", str(transaction.provenance or "")),
+            *_parts(transaction.operation),
+            ("properties", _pairs(properties)),
+            ("uuid", clean(transaction.uuid)),
+        ),
+    )
+
+
+def delta_card(delta: DatasetDelta, _now: datetime) -> Card:
+    number = delta.end_version - delta.begin_version
+    shown = delta.commits(newest=options.display_rows)
+    older = number - len(shown)
+    return Card(
+        kind="Delta",
+        title=f"version {delta.begin_version} to {delta.end_version}",
+        headline=(plural(number, "commit"),),
+        facts=(Fact("rows", ", ".join(_ROWS), code=True),),
+        tables=(
+            table(
+                caption="Newest first",
+                columns=_COMMITS,
+                rows=tuple(_commit(version, made) for version, made in reversed(shown)),
+                note=f"{count(older)} older: commits()" if older else "",
+            ),
+        ),
+    )
+
+
+def _commit(version: int, transaction: Transaction | None) -> Row:
+    if transaction is None:
+        return Row((str(version), "not recorded", "", ""))
+    what = "; ".join(f"{label} {said}" for label, said in _parts(transaction.operation))
+    message = transaction.transaction_properties.get(COMMIT_MESSAGE, "")
+    cells = (str(version), _word(transaction), what, clean(message))
+    return Row(cells, quiet=is_quiet(type(transaction.operation).__name__))
+
+
+def _word(transaction: Transaction) -> str:
+    operation = transaction.operation
+    if isinstance(operation, UnknownOperation):
+        return clean(operation.name) or "unknown operation"
+    return operation_word(type(operation).__name__, first=transaction.read_version == 0)
+
+
+def _parts(operation: Any) -> list[tuple[str, str]]:
+    """Return what an operation holds: a label and words for each part that is not empty."""
+    if isinstance(operation, UpdateConfig):
+        operation = operation.normalised()
+    values = ((f.name, getattr(operation, f.name)) for f in fields(operation))
+    known = ((_PARTS[name], value) for name, value in values if name in _PARTS)
+    return [(label, say(value)) for (label, say), value in known if value or value == 0]
+
+
+def _fragments(fragments: Sequence[Fragment]) -> str:
+    rows = plural(sum(f.num_rows for f in fragments), "row")
+    return f"{plural(len(fragments), 'fragment')}, {rows}"
+
+
+def _ids(what: str) -> Callable[[Sequence[int]], str]:
+    return lambda ids: f"{what}{'s' if len(ids) > 1 else ''} {listing(map(str, ids), NAMES)}"
+
+
+def _columns(schema: LanceSchema) -> str:
+    names = [field.name for field in schema.fields]
+    return f"{plural(len(names), 'column')}: {listing(names, NAMES)}"
+
+
+def _groups(groups: Sequence[RewriteGroup]) -> str:
+    old, new = (sum(len(getattr(g, side)) for g in groups) for side in _SIDES)
+    return f"{plural(old, 'fragment')} into {count(new)}"
+
+
+def _indices(indices: Sequence[IndexMetadata]) -> str:
+    return listing(sorted({index.name for index in indices}), NAMES)
+
+
+def _bases(bases: Sequence[BasePath]) -> str:
+    return listing((f"{base.name or base.id}: {place(base.path)}" for base in bases), NAMES)
+
+
+def _changes(update: UpdateMap) -> str:
+    changed = {k: v for k, v in update.updates.items() if v is not None}
+    gone = [k for k, v in update.updates.items() if v is None]
+    said = [_pairs(changed), f"without {listing(gone, NAMES)}" if gone else ""]
+    return ("all of it: " if update.replace else "") + "; ".join(filter(None, said))
+
+
+def _pairs(values: Mapping[str, str]) -> str:
+    return listing((f"{key} = {value}" for key, value in sorted(values.items())), NAMES)
+
+
+def _fields(updates: Mapping[int, UpdateMap]) -> str:
+    return listing((f"field {key}: {_changes(update)}" for key, update in updates.items()), NAMES)
+
+
+def _keys(keys: KeyFilter) -> str:
+    if isinstance(keys, ExactKeySet):
+        return f"{count(len(keys.hashes))}, each by its hash"
+    return "in a Bloom filter"
+
+
+def _generations(merged: Sequence[CompactedSsTable]) -> str:
+    return listing((f"{m.shard_id} up to {m.generation}" for m in merged), NAMES)
+
+
+def _replaced(groups: Sequence[DataReplacementGroup]) -> str:
+    return _ids("fragment")(sorted({group.fragment_id for group in groups}))
+
+
+_SIDES = ("old_fragments", "new_fragments")
+
+#: for each field of an operation: what it is called, and how its value is put into words
+_PARTS: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "fragments": ("fragments", _fragments),
+    "updated_fragments": ("changed", lambda changed: plural(len(changed), "fragment")),
+    "new_fragments": ("added", _fragments),
+    "old_fragments": ("replaced", _fragments),
+    "deleted_fragment_ids": ("removed", _ids("fragment")),
+    "removed_fragment_ids": ("removed", _ids("fragment")),
+    "predicate": ("where", clean),
+    "new_schema": ("schema", _columns),
+    "schema": ("schema", _columns),
+    "config_upsert_values": ("config", _pairs),
+    "initial_bases": ("base paths", _bases),
+    "new_bases": ("base paths", _bases),
+    "new_indices": ("indices", _indices),
+    "removed_indices": ("without", _indices),
+    "groups": ("compacted", _groups),
+    "version": ("restored", lambda version: f"version {version}"),
+    "num_fragments": ("reserved", lambda number: plural(number, "fragment id")),
+    "fields_modified": ("rewritten", _ids("field")),
+    "inserted_rows": ("new keys", _keys),
+    "config_updates": ("config", _changes),
+    "table_metadata_updates": ("table metadata", _changes),
+    "schema_metadata_updates": ("schema metadata", _changes),
+    "field_metadata_updates": ("field metadata", _fields),
+    "replacements": ("replaced", _replaced),
+    "compacted_sstables": ("merged", _generations),
+    "ref_version": ("from", lambda version: f"version {version}"),
+    "ref_path": ("of", lambda path: clean(place(path))),
+    "branch_name": ("branch", clean),
+}

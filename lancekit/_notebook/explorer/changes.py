@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from lancekit._legible import code, shown
 from lancekit._notebook.cards.common import ref
-from lancekit._notebook.explorer.reading import Reader
+from lancekit._notebook.explorer.pages import Reader
 from lancekit._notebook.explorer.state import Place
 from lancekit._notebook.explorer.views import opened
 from lancekit._notebook.render.controls import drawn
@@ -19,8 +19,6 @@ from lancekit._notebook.render.html import render_code
 from lancekit._notebook.render.models import Card, Fact
 from lancekit._notebook.render.words import clean
 from lancekit.errors import InvalidArgumentError, RetryableConflictError
-
-__all__ = ["CHANGES", "NAMED", "Change", "ChangeKind", "Plan", "apply_plan", "plan_change"]
 
 ChangeKind = Literal["restore", "tag", "branch", "promote"]
 CHANGES: tuple[ChangeKind, ...] = get_args(ChangeKind)

@@ -13,8 +13,6 @@ from lancekit._notebook.explorer.visit import Visit
 from lancekit._notebook.render.controls import Interactive
 from lancekit._notebook.render.models import Card, Fact
 
-__all__ = ["Explorer"]
-
 
 class Explorer(Interactive):
     """The versions of a dataset to step and slide through; `LanceDataset.explore` makes it.

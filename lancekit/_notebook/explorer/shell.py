@@ -38,8 +38,6 @@ from lancekit._notebook.render.controls import Confirmed, Latest, button, drawn,
 from lancekit._notebook.render.html import render_code, render_note
 from lancekit._notebook.render.words import clean
 
-__all__ = ["Shell"]
-
 #: how long a stop is rested at before its rows are read; and how often that is looked at
 _REST, _TICK = 0.15, 0.02
 _VIEWS: tuple[tuple[str, View, str], ...] = (

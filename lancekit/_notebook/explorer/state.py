@@ -9,26 +9,6 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-__all__ = [
-    "MOST_SORTED",
-    "Ask",
-    "End",
-    "Event",
-    "ExplorerState",
-    "Filter",
-    "Go",
-    "Look",
-    "Move",
-    "Pin",
-    "Place",
-    "Sort",
-    "Summarize",
-    "Switch",
-    "Turn",
-    "View",
-    "step",
-]
-
 #: a branch and a version of it
 Place: TypeAlias = tuple[str, int]
 #: what is shown of a stop, below what its manifest says of it

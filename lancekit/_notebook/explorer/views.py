@@ -27,30 +27,19 @@ from lancekit._notebook.cards.common import (
 )
 from lancekit._notebook.cards.dataset import type_of
 from lancekit._notebook.cards.explanations import read_facts
-from lancekit._notebook.explorer.pages import Cost, Page
-from lancekit._notebook.explorer.reading import Apart, Stop
+from lancekit._notebook.explorer.pages import Apart, Cost, Page, Stop
 from lancekit._notebook.explorer.state import MOST_SORTED, ExplorerState, Place
 from lancekit._notebook.render.controls import page_table
 from lancekit._notebook.render.models import Card, Column, Row, Table
 from lancekit._notebook.render.words import cell, clean, count, listing, plural, share, signed, size
-from lancekit._pipeline.diff.counts import Counts, histogram
-from lancekit._pipeline.diff.statistics import Bin, ColumnStatistics, column_statistics, plain
-
-__all__ = [
-    "BINS",
-    "code_of",
-    "compare_card",
-    "cost_card",
-    "opened",
-    "page_card",
-    "read_summary",
-    "schema_card",
-    "stop_card",
-    "strip",
-    "summary_card",
-    "unread_card",
-    "view_of_page",
-]
+from lancekit._pipeline.diff.statistics import (
+    Bin,
+    ColumnStatistics,
+    Counts,
+    column_statistics,
+    histogram,
+    plain,
+)
 
 #: versions that a strip names on each side of the stop; columns that a schema lists
 _BESIDE, _COLUMNS = 3, 50

@@ -12,8 +12,7 @@ from lancekit._api.lance_dataset import LanceDataset
 from lancekit._api.time_travel import Ref
 from lancekit._notebook.cards.common import place_of
 from lancekit._notebook.explorer.changes import Change, Plan, apply_plan, plan_change
-from lancekit._notebook.explorer.pages import read_page
-from lancekit._notebook.explorer.reading import Apart, Reader, Stop, apart
+from lancekit._notebook.explorer.pages import Apart, Reader, Stop, apart, read_page
 from lancekit._notebook.explorer.state import Event, ExplorerState, Switch, step
 from lancekit._notebook.explorer.views import (
     code_of,
@@ -29,8 +28,6 @@ from lancekit._notebook.explorer.views import (
 from lancekit._notebook.render.models import Card
 from lancekit.errors import NotFoundError
 from lancekit.options import options
-
-__all__ = ["Found", "Overtaken", "Visit"]
 
 #: tells whether somebody wants something else already
 Overtaken: TypeAlias = Callable[[], bool]

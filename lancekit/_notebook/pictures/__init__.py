@@ -10,13 +10,10 @@ from collections.abc import Callable, Mapping
 from lancekit._notebook.pictures.columns import columns_picture
 from lancekit._notebook.pictures.fragments import fragments_picture
 from lancekit._notebook.pictures.graph import graph_picture
-from lancekit._notebook.pictures.heat import diff_picture
-from lancekit._notebook.pictures.history import history_picture
+from lancekit._notebook.pictures.history import diff_picture, history_picture
 from lancekit._notebook.pictures.keys import key_filters_picture
 from lancekit._notebook.pictures.mem_wal import mem_wal_picture
 from lancekit._picture import Picture
-
-__all__ = ["PICTURES", "draw"]
 
 PICTURES: Mapping[str, Callable[..., Picture]] = {
     "history": history_picture,

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit import _arrow_kernels as ak
+from lancekit._api.column import SECONDS, sampled_rows
 from lancekit._api.lance_dataset import LanceDataset
-from lancekit._api.sampled_rows import SECONDS, sampled_rows
 from lancekit._format.schema import LanceField
 from lancekit._notebook.cards.common import place_of, ref
 from lancekit._notebook.pictures.style import HATCHES, Canvas, boxes, drawn, several, sparkline
@@ -29,8 +29,6 @@ from lancekit._pipeline.diff.statistics import as_numbers, even_edges, has_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["columns_picture", "compare", "kolmogorov_smirnov", "stability_index"]
 
 #: columns that are compared if none are named, and those that are drawn, drifted ones first
 _READ, _DRAWN = 24, 9

@@ -35,8 +35,6 @@ from lancekit.errors import LancekitError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["fragments_picture"]
-
 Numbers: TypeAlias = npt.NDArray[np.int64]
 Shares: TypeAlias = npt.NDArray[np.float64]
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
 from lancekit._api.lance_dataset import LanceDataset
-from lancekit._notebook.pictures.lanes import Lanes, Row, lanes_of
-from lancekit._notebook.pictures.refs import Link, Node, graph_of
+from lancekit._notebook.pictures.refs import Graph, Link, Node, graph_of
 from lancekit._notebook.pictures.style import picture, width_of
 from lancekit._notebook.render.html import Markup, element
 from lancekit._notebook.render.words import listing, plural
 from lancekit._picture import Picture
-
-__all__ = ["graph_picture", "mermaid", "render_svg", "render_text"]
 
 
 def graph_picture(ds: LanceDataset, *, clones: Sequence[LanceDataset] = ()) -> Picture:
@@ -29,7 +27,7 @@ def graph_picture(ds: LanceDataset, *, clones: Sequence[LanceDataset] = ()) -> P
     )
 
 
-def _alt(lanes: Lanes) -> str:
+def _alt(lanes: _Lanes) -> str:
     graph, sentences = lanes.graph, []
     starts = {k.upper[0]: k for k in graph.links if k.kind in {"fork", "clone"}}
     for track, one in enumerate(graph.tracks):
@@ -59,7 +57,7 @@ _RADIUS, _BEND = 5.5, 10
 _COLOURS = 6
 
 
-def render_svg(lanes: Lanes, title: str, alt: str) -> str:
+def render_svg(lanes: _Lanes, title: str, alt: str) -> str:
     """Return the drawing of a graph."""
     left = _MARGIN + (lanes.width - 1) * _COLUMN + 20
     words = [_words(lanes, row.node, left, _y(at)) for at, row in enumerate(lanes.rows)]
@@ -92,7 +90,7 @@ def _colour(track: int) -> str:
     return f"var(--c{track % _COLOURS})"
 
 
-def _tracks(lanes: Lanes) -> Iterator[Markup]:
+def _tracks(lanes: _Lanes) -> Iterator[Markup]:
     """Yield the lines between versions of the same track; a run is dotted."""
     for track, column in enumerate(lanes.columns):
         own = [(at, row.node) for at, row in enumerate(lanes.rows) if row.node.track == track]
@@ -106,7 +104,7 @@ def _tracks(lanes: Lanes) -> Iterator[Markup]:
             )
 
 
-def _link(lanes: Lanes, link: Link) -> Markup:
+def _link(lanes: _Lanes, link: Link) -> Markup:
     top, bottom = lanes.ends(link)
     upper, lower = (lanes.rows[at].column for at in (top, bottom))
     x0, y0, x1, y1 = _x(upper), _y(top), _x(lower), _y(bottom)
@@ -124,14 +122,14 @@ def _link(lanes: Lanes, link: Link) -> Markup:
     return element("path", d=path, class_=kind, stroke=colour)
 
 
-def _mark(row: Row, y: float) -> Markup:
+def _mark(row: _Row, y: float) -> Markup:
     x, colour = _x(row.column), _colour(row.node.track)
     filled = "head" in row.node.words or bool(row.node.tags)
     fill = colour if filled else "var(--ground)"
     return element("circle", cx=x, cy=y, r=_RADIUS, fill=fill, stroke=colour, stroke_width=2)
 
 
-def _words(lanes: Lanes, node: Node, x: float, y: float) -> tuple[float, Markup]:
+def _words(lanes: _Lanes, node: Node, x: float, y: float) -> tuple[float, Markup]:
     """Return what stands beside a version, and about where it ends."""
     name = "" if node.is_run else _label(lanes, node)
     parts = [(name, "strong"), *((f"▸ {tag}", "tag") for tag in node.tags), (_said(node), "quiet")]
@@ -143,7 +141,7 @@ def _words(lanes: Lanes, node: Node, x: float, y: float) -> tuple[float, Markup]
     return x + sum(width_of(text) + 8 for text, _ in shown), element("text", *spans, x=x, y=y + 4)
 
 
-def _legend(lanes: Lanes, y: float) -> tuple[list[Markup], float]:
+def _legend(lanes: _Lanes, y: float) -> tuple[list[Markup], float]:
     """Return what the lines between tracks mean, of those that there are."""
     if all(link.kind != "clone" for link in lanes.graph.links):
         return [], 0
@@ -159,7 +157,7 @@ _PLAIN = frozenset(" -_.,/()+·▸…")
 _ARROWS = {"fork": "-->", "merge": "==>", "fast-forward": "==>", "clone": "-.->"}
 
 
-def _label(lanes: Lanes, node: Node) -> str:
+def _label(lanes: _Lanes, node: Node) -> str:
     """Return what a version is called: versions of two branches may have the same number."""
     return f"{lanes.graph.tracks[node.track].name}:{node.last}"
 
@@ -172,7 +170,7 @@ def _said(node: Node) -> str:
 # ---- lanes
 
 
-def render_text(lanes: Lanes, title: str) -> str:
+def render_text(lanes: _Lanes, title: str) -> str:
     """Return the graph in lines."""
     lines = [f"{title}; heads first"]
     for at, row in enumerate(lanes.rows):
@@ -182,7 +180,7 @@ def render_text(lanes: Lanes, title: str) -> str:
     return "\n".join([*lines, *lanes.graph.notes])
 
 
-def _beside(lanes: Lanes, node: Node) -> str:
+def _beside(lanes: _Lanes, node: Node) -> str:
     if node.is_run:
         return _said(node)
     tags = ", ".join(node.tags)
@@ -190,13 +188,13 @@ def _beside(lanes: Lanes, node: Node) -> str:
     return f"{_label(lanes, node)}  {', '.join([*words, *node.words])}"
 
 
-def _lane(lanes: Lanes, at: int, row: Row, mark: str) -> str:
+def _lane(lanes: _Lanes, at: int, row: _Row, mark: str) -> str:
     cells = ["│" if column in _open(lanes, at) else " " for column in range(lanes.width)]
     cells[row.column] = mark
     return " ".join(cells).rstrip()
 
 
-def _open(lanes: Lanes, at: int, *, above: bool = False) -> set[int]:
+def _open(lanes: _Lanes, at: int, *, above: bool = False) -> set[int]:
     """Return the columns through which a track goes at a row, or between it and the one above."""
     return {
         column
@@ -205,7 +203,7 @@ def _open(lanes: Lanes, at: int, *, above: bool = False) -> set[int]:
     }
 
 
-def _forks(lanes: Lanes, at: int) -> Iterator[str]:
+def _forks(lanes: _Lanes, at: int) -> Iterator[str]:
     """Yield the line in which tracks end that begin at the version of a row."""
     own = lanes.rows[at].column
     ends = {
@@ -236,7 +234,7 @@ def _forks(lanes: Lanes, at: int) -> Iterator[str]:
 # ---- mermaid
 
 
-def mermaid(lanes: Lanes) -> str:
+def mermaid(lanes: _Lanes) -> str:
     """Return the graph as the source of a mermaid flowchart."""
     lines = ["flowchart TB"]
     for at, row in enumerate(lanes.rows):
@@ -259,3 +257,105 @@ def _escaped(text: str) -> str:
     return "".join(
         letter if letter in _PLAIN or letter.isalnum() else f"#{ord(letter)};" for letter in text
     )
+
+
+# ---- in which order the versions of a graph stand, and in which column: heads first
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A node, and the column it stands in."""
+
+    node: Node
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Lanes:
+    """The rows of a drawing from the top, and which row a version stands in.
+
+    ``spans`` are the first and the last row of each column's tracks: from the head to where the
+    track begins, in another one.
+    """
+
+    graph: Graph
+    rows: tuple[_Row, ...]
+    at: dict[tuple[int, int], int]
+    spans: tuple[tuple[int, int], ...]
+    columns: tuple[int, ...]
+
+    @property
+    def width(self) -> int:
+        """How many columns there are."""
+        return max(self.columns, default=0) + 1
+
+    def ends(self, link: Link) -> tuple[int, int]:
+        """Return the rows of a link's upper and lower end."""
+        return self.at[link.upper], self.at[link.lower]
+
+
+def lanes_of(graph: Graph) -> _Lanes:
+    """Return the rows and columns of a graph.
+
+    A version stands above all that it comes from, and a branch right above where it forks.
+    """
+    nodes = _ordered(graph)
+    at = {(node.track, node.last): row for row, node in enumerate(nodes)}
+    spans = []
+    for track in range(len(graph.tracks)):
+        own = [row for row, node in enumerate(nodes) if node.track == track]
+        starts = [
+            at[link.lower]
+            for link in graph.links
+            if link.kind in {"fork", "clone"} and link.upper[0] == track
+        ]
+        spans.append((min(own, default=0), max([*own, *starts], default=0)))
+    columns = _columns(spans)
+    rows = tuple(_Row(node, columns[node.track]) for node in nodes)
+    return _Lanes(graph, rows, at, tuple(spans), columns)
+
+
+def _ordered(graph: Graph) -> list[Node]:
+    """Return the nodes from main's head down; what comes from one stands right above it."""
+    nodes = {(node.track, node.last): node for node in graph.nodes}
+    above = dict[tuple[int, int], list[tuple[int, int]]]()
+    for upper, lower in [*(link.ends for link in graph.links), *_steps(list(nodes))]:
+        above.setdefault(lower, []).append(upper)
+    order = dict[tuple[int, int], Node]()
+    for start in nodes:
+        path = {start: None}  # references that were made by hand may go round in circles
+        while path:
+            key = next(reversed(path))
+            waits = (one for one in above.get(key, ()) if one not in order and one not in path)
+            first = next(waits, None)
+            if first is not None:
+                path[first] = None
+                continue
+            order[key] = nodes[key]
+            del path[key]
+    return list(order.values())
+
+
+def _steps(keys: Sequence[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    for upper, lower in pairwise(keys):
+        if upper[0] == lower[0]:
+            yield upper, lower
+
+
+def _columns(spans: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    """Return a column for each track: the first that is free from its head to its start."""
+    taken: list[list[tuple[int, int]]] = []
+    found = [0] * len(spans)
+    for track in sorted(range(len(spans)), key=lambda track: (track > 0, spans[track])):
+        top, bottom = spans[track]
+        free = (
+            column
+            for column, others in enumerate(taken)
+            if all(bottom < first or last < top for first, last in others)
+        )
+        column = next(free, len(taken))
+        if column == len(taken):
+            taken.append([])
+        taken[column].append((top, bottom))
+        found[track] = column
+    return tuple(found)

@@ -30,8 +30,6 @@ from lancekit.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FilterFacts", "facts_of", "key_filters_picture"]
-
 Shares: TypeAlias = npt.NDArray[np.float64]
 
 #: the newest versions that are looked through for filters

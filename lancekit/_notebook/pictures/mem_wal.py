@@ -23,8 +23,6 @@ from lancekit._picture import Picture
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["mem_wal_picture"]
-
 #: shards that have a row, those that lag the most, and generations of each, the newest
 _SHARDS, _GENERATIONS, _ID = 20, 24, 8
 _KEY = "left: filled: merged; hatched: to be merged; outlined: the log"

@@ -24,8 +24,6 @@ from lancekit._versions.reference_files import branch_files, get_branch, list_br
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import LancekitError
 
-__all__ = ["Graph", "Link", "Node", "Reader", "Track", "graph_of", "merges_into"]
-
 #: lines that are drawn, and versions that get a place of their own for their tags
 _LINES, _TAGGED = 16, 24
 #: so few versions between two others are drawn one by one

@@ -24,29 +24,6 @@ from lancekit.errors import InvalidTypeError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "DARK",
-    "DASHES",
-    "HATCHES",
-    "LIGHT",
-    "MARKS",
-    "Boxes",
-    "Canvas",
-    "Colours",
-    "boxes",
-    "bytes_axis",
-    "columns",
-    "count_axis",
-    "drawn",
-    "gauge",
-    "heading",
-    "label",
-    "picture",
-    "several",
-    "sparkline",
-    "width_of",
-]
-
 MARKS = ("o", "s", "^", "D", "v", "P")
 DASHES = ("-", (0, (6, 2)), (0, (2, 2)), (0, (7, 2, 2, 2)), (0, (4, 1)), (0, (1, 2)))
 #: of straight lines: dots take a thousand bytes each

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from lancekit._display import HTML, Displayed
-from lancekit._ipython import active_shell, in_kernel
+from lancekit._interrupts import active_shell, in_kernel
 from lancekit._lazy import cached_property
 from lancekit._legible import clean_line, python_value
 from lancekit._notebook.render.html import render_html, render_note
@@ -28,19 +28,6 @@ from lancekit._notebook.render.models import Card, Column, Row, Table
 from lancekit._notebook.render.words import cell, clean, count, plural
 from lancekit.errors import InvalidTypeError, LancekitError
 from lancekit.options import options
-
-__all__ = [
-    "VIEW",
-    "Confirmed",
-    "Interactive",
-    "Latest",
-    "button",
-    "drawn",
-    "markup",
-    "page_table",
-    "panel",
-    "told_error",
-]
 
 #: what a front end draws a widget of
 VIEW = "application/vnd.jupyter.widget-view+json"

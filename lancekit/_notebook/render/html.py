@@ -9,18 +9,6 @@ from importlib.resources import files
 from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit._notebook.render.words import cut
 
-__all__ = [
-    "MAX_BYTES",
-    "Markup",
-    "element",
-    "joined",
-    "render_code",
-    "render_html",
-    "render_note",
-    "render_table",
-    "sheet",
-]
-
 #: no output is larger, whatever the names in it are
 MAX_BYTES = 50_000
 # how long cells may be, and whether hovering shows cut ones whole: the first that is small enough
@@ -182,3 +170,38 @@ def _said(value: object) -> str:
 def sheet(package: str) -> str:
     """Return the rules of a package's ``style.css``, in one line."""
     return " ".join((files(package) / "style.css").read_text(encoding="utf-8").split())
+
+
+# ---- cards as text: complete on their own, in terminals, logs and screen readers
+
+_CELL = 48
+
+
+def render_text(card: Card) -> str:
+    """Render a card; its first line says the most."""
+    lines = [" · ".join((card.title, *card.headline))]
+    width = max((len(fact.label) for fact in card.facts), default=0)
+    lines += [f"  {fact.label:<{width}}  {fact.value}" for fact in card.facts]
+    for table in card.tables:
+        lines += _text_table(table)
+    return "\n".join(lines)
+
+
+def _text_table(table: Table) -> list[str]:
+    lines = [f"  {table.caption}"]
+    if table.rows:
+        rows = [tuple(column.title for column in table.columns)]
+        rows += [tuple(cut(cell, _CELL) for cell in row.cells) for row in table.rows]
+        widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+        lines += [_line(cells, widths, table.columns) for cells in rows]
+    if table.note:
+        lines.append(f"    {table.note}")
+    return lines
+
+
+def _line(cells: tuple[str, ...], widths: list[int], columns: tuple[Column, ...]) -> str:
+    padded = (
+        cell.rjust(width) if column.numeric else cell.ljust(width)
+        for cell, width, column in zip(cells, widths, columns, strict=True)
+    )
+    return ("    " + "  ".join(padded)).rstrip()

@@ -14,17 +14,15 @@ from lancekit._notebook.cards.common import ref
 from lancekit._notebook.render.controls import button, drawn, markup
 from lancekit._notebook.render.html import render_note, render_table
 from lancekit._notebook.render.words import clean, count, cut, plural, told
+from lancekit._notebook.workbench.bench import Shell, chosen, layout, picker, shown_if, side_by_side
 from lancekit._notebook.workbench.branch_bench import PAGE, BranchBench, conflict_table
 from lancekit._notebook.workbench.merge_bench import MergeBench
 from lancekit._notebook.workbench.picks import SIDES, key_of
 from lancekit._notebook.workbench.rules import CHOICES
-from lancekit._notebook.workbench.shell import Shell, chosen, layout, picker, shown_if, side_by_side
 from lancekit._notebook.workbench.steps import Turn
 from lancekit._operations.lineage.branch_merge import BranchMergePlan
 from lancekit._operations.lineage.conflicts import ConflictedRow
 from lancekit.options import options
-
-__all__ = ["open_branches", "open_merge"]
 
 
 def open_merge(

@@ -24,8 +24,6 @@ from lancekit._versions.listing import list_versions
 from lancekit.errors import InvalidArgumentError
 from lancekit.options import options
 
-__all__ = ["PAGE", "BranchBench", "conflict_table"]
-
 #: conflicts that are shown at a time
 PAGE = 5
 

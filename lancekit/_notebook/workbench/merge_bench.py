@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from lancekit._api.merge_builder import MergeInsertBuilder
+from lancekit._format.paths import top_of
 from lancekit._notebook.cards.common import facts, ref
-from lancekit._notebook.cards.merge_plan import merge_plan_card
+from lancekit._notebook.cards.explanations import merge_plan_card
 from lancekit._notebook.render.controls import told_error
 from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit._notebook.render.words import cell, clean, count, listing, plural
 from lancekit._notebook.workbench.bench import Bench, taken_back
 from lancekit._notebook.workbench.rules import Rules, built, code_of, rules_of
-from lancekit._notebook.workbench.source import Drift, Held, Odd, drift, hold
 from lancekit._notebook.workbench.steps import State
 from lancekit._operations.common.results import MergeResult
-from lancekit._operations.merge.preview import MergePlan
+from lancekit._operations.explain.merge import MergePlan
+from lancekit._pipeline.casts.rules import find_rule
+from lancekit._pipeline.engine import choose_source
+from lancekit._pipeline.inputs import (
+    as_reader,
+    in_memory,
+    is_replayable,
+    is_spark_dataframe,
+    owned,
+)
+from lancekit._pipeline.source import open_source
+from lancekit._pipeline.source_keys import SourceKeys, key_columns
 from lancekit._versions.listing import latest_snapshot, list_versions
-from lancekit.errors import NullKeyError
+from lancekit.errors import DuplicateKeysError, NullKeyError
 from lancekit.options import options
-
-__all__ = ["MergeBench"]
 
 
 class MergeBench(Bench[Rules]):
@@ -126,7 +136,7 @@ class MergeBench(Bench[Rules]):
 
 
 def _merge_bench_card(
-    state: State[Rules], held: Held, schema: pa.Schema, now: datetime, *, why: bool = True
+    state: State[Rules], held: _Held, schema: pa.Schema, now: datetime, *, why: bool = True
 ) -> Card:
     """Return the preview of a merge, or that there is none.
 
@@ -203,7 +213,7 @@ def _repeated_table(odd: Odd, rules: Rules) -> Iterator[Table]:
 # ---- columns
 
 
-def _drift_in_words(differing: tuple[Drift, ...]) -> str:
+def _drift_in_words(differing: tuple[_Drift, ...]) -> str:
     kinds = {
         "not in the dataset": [one for one in differing if one.dataset is None],
         "of another type": [one for one in differing if one.source and one.dataset],
@@ -212,7 +222,7 @@ def _drift_in_words(differing: tuple[Drift, ...]) -> str:
     return "; ".join(f"{count(len(some))} {kind}" for kind, some in kinds.items() if some)
 
 
-def _drift_table(differing: tuple[Drift, ...], rules: Rules) -> Iterator[Table]:
+def _drift_table(differing: tuple[_Drift, ...], rules: Rules) -> Iterator[Table]:
     if differing:
         shown = differing[: options.display_columns]
         yield Table(
@@ -224,12 +234,12 @@ def _drift_table(differing: tuple[Drift, ...], rules: Rules) -> Iterator[Table]:
         )
 
 
-def _drifted(one: Drift, rules: Rules) -> Row:
+def _drifted(one: _Drift, rules: Rules) -> Row:
     types = ("—" if kind is None else clean(str(kind)) for kind in (one.source, one.dataset))
     return Row((clean(one.column), *types, _fate(one, rules)), quiet=one.source is None)
 
 
-def _fate(one: Drift, rules: Rules) -> str:
+def _fate(one: _Drift, rules: Rules) -> str:
     if one.dataset is None:
         return "refused: leave it out, or add the column to the dataset first"
     if one.source is None:
@@ -242,3 +252,125 @@ def _fate(one: Drift, rules: Rules) -> str:
 def code_fact(code: str) -> Fact:
     """Return the code that does what is chosen."""
     return Fact("code", code, code=True)
+
+
+# ---- the rows of a merge's source, held for as long as rules are chosen; what is odd about them
+
+
+@dataclass(frozen=True, slots=True)
+class Odd:
+    """What is odd about the keys of a source.
+
+    Attributes
+    ----------
+    nulls
+        How many rows have a null in the key.
+    repeated
+        Some keys that occur more than once.
+    """
+
+    nulls: int = 0
+    repeated: tuple[tuple[object, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A merge's source.
+
+    Attributes
+    ----------
+    rows
+        What every preview and the merge are given.
+    schema
+        Its columns.
+    on_demand
+        Whether a look at it is work on Spark.
+    cast
+        What the rows are still to be cast to.
+    """
+
+    rows: Any
+    schema: pa.Schema
+    on_demand: bool
+    cast: pa.Schema | None = None
+    _odd: dict[tuple[str, ...], Odd] = field(default_factory=dict)
+
+    def odd(self, on: tuple[str, ...]) -> Odd:
+        """Return what is odd about a key; nothing is known of rows that are not in memory."""
+        if on not in self._odd:
+            table = self.rows if isinstance(self.rows, pa.Table) else None
+            there = {top_of(name) if name not in self.schema.names else name for name in on}
+            known = table is not None and there <= set(self.schema.names)
+            self._odd[on] = _odd(table, on) if known else Odd()
+        return self._odd[on]
+
+
+def hold(data: object, schema: pa.Schema | None, like: pa.Schema) -> _Held:
+    """Hold rows: those in memory as an Arrow table, others as they are.
+
+    Parameters
+    ----------
+    data, schema, like
+        As in `open_source`.
+
+    Raises
+    ------
+    InvalidTypeError, SchemaMismatchError
+        As of `open_source`.
+    """
+    on_demand = choose_source(data, is_frame=is_spark_dataframe(data)).engine == "spark"
+    if on_demand or (is_replayable(data) and not in_memory(data)):
+        with open_source(data, schema, like) as source:
+            return _Held(data, source.schema, on_demand, schema)
+    rows = owned(data, schema, like)
+    if schema is not None or not isinstance(rows, pa.Table):
+        rows = as_reader(rows, schema, like).read_all()
+    return _Held(rows, rows.schema, on_demand=False)
+
+
+def _odd(rows: Any, on: tuple[str, ...]) -> Odd:
+    columns = key_columns(rows, on)
+    nulls = np.zeros(rows.num_rows, bool)
+    for column in columns:
+        nulls |= column.is_null().to_numpy(zero_copy_only=False)
+    repeated: tuple[tuple[object, ...], ...] = ()
+    try:
+        SourceKeys.choose(on, columns)
+    except DuplicateKeysError as error:
+        repeated = tuple(error.context["keys"])
+    except (pa.ArrowException, TypeError):
+        pass  # of this type there are no keys, which a preview says better
+    return Odd(int(nulls.sum()), repeated)
+
+
+@dataclass(frozen=True, slots=True)
+class _Drift:
+    """A column that source and dataset do not have alike; what is not there has no type."""
+
+    column: str
+    source: pa.DataType | None
+    dataset: pa.DataType | None
+
+    @property
+    def fits(self) -> bool:
+        """Whether a merge can do with it."""
+        if self.source is None or self.dataset is None:
+            return self.source is None
+        return find_rule(self.source, self.dataset) is not None
+
+
+def drift(source: pa.Schema, dataset: pa.Schema) -> tuple[_Drift, ...]:
+    """Return the columns that differ: first those of the source, then what it lacks."""
+    kinds = {field_.name: field_.type for field_ in dataset}
+    given = dict(reversed([(field_.name, field_.type) for field_ in source]))
+
+    def found() -> Iterator[_Drift]:
+        for name in dict.fromkeys(source.names):
+            here, there = kinds.get(name), given[name]
+            if here != there:
+                yield _Drift(name, there, here)
+        for field_ in dataset:
+            if field_.name not in given:
+                yield _Drift(field_.name, None, field_.type)
+
+    return tuple(found())

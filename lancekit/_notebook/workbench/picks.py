@@ -8,20 +8,7 @@ from typing import Any
 
 from lancekit._legible import code
 from lancekit._operations.lineage.branch_merge import BranchMergePlan
-from lancekit._operations.lineage.conflicts import ConflictedRow, Named
-from lancekit._operations.lineage.sides import Sides
-
-__all__ = [
-    "SIDES",
-    "Picks",
-    "called",
-    "chained",
-    "code_of",
-    "key_of",
-    "picks_of",
-    "sides_of",
-    "spelled",
-]
+from lancekit._operations.lineage.conflicts import ConflictedRow, Named, Sides
 
 #: the sides, by what they are called
 SIDES = {"ours": "ours", "theirs": "theirs"}

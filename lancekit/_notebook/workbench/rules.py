@@ -11,8 +11,6 @@ from lancekit._api.merge_builder import MergeInsertBuilder
 from lancekit._notebook.workbench.picks import called, chained
 from lancekit._operations.common.retry import RetryPolicy
 
-__all__ = ["CHOICES", "Call", "Choice", "Rules", "built", "code_of", "rules_of"]
-
 
 class Choice(NamedTuple):
     """What a rule is called, and what it can be: each by what that is called."""

@@ -10,25 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
-__all__ = [
-    "Applied",
-    "Apply",
-    "Choose",
-    "Event",
-    "Failed",
-    "Look",
-    "Moved",
-    "Phase",
-    "Previewed",
-    "Refused",
-    "Said",
-    "State",
-    "Turn",
-    "Undo",
-    "Undone",
-    "step",
-]
-
 C = TypeVar("C")
 
 #: *waiting* for somebody to ask for a preview, *looking* at what would happen, *ready* to apply

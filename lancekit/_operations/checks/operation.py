@@ -17,9 +17,15 @@ from lancekit._format import operations as ops
 from lancekit._format.column_names import column_not_found
 from lancekit._format.fragment import DataFile, Fragment
 from lancekit._format.schema import LanceSchema
-from lancekit._operations.checks.files import BroughtFile, check_file, open_brought
-from lancekit._operations.checks.indices import check_index_folders, check_indices
+from lancekit._operations.checks.files import (
+    BroughtFile,
+    check_file,
+    check_index_folders,
+    check_indices,
+    open_brought,
+)
 from lancekit._operations.checks.rows import (
+    check_change,
     check_changed,
     check_deletions,
     check_ids_left,
@@ -27,13 +33,11 @@ from lancekit._operations.checks.rows import (
     check_new_ids,
     check_not_there,
     check_row_ids,
+    check_schema,
 )
-from lancekit._operations.checks.schema import check_change, check_schema
-from lancekit._pipeline.engine.engine import LocalRunner
+from lancekit._pipeline.engine import LocalRunner
 from lancekit._versions.snapshot import FileLocation, Snapshot
 from lancekit.errors import CorruptFileError, InvalidArgumentError
-
-__all__ = ["check_operation", "described_file"]
 
 Locate = Callable[[DataFile], FileLocation]
 

@@ -25,7 +25,7 @@ from lancekit._format.manifest import Manifest
 from lancekit._format.names import is_detached
 from lancekit._format.operations import Operation, Overwrite, UpdateConfig
 from lancekit._legible import clean, shown, warn
-from lancekit._operations.constraints.stored import has_constraints
+from lancekit._operations.checks.constraints import has_constraints
 from lancekit._operations.unmerged.audit import check_shards
 from lancekit._storage.places import is_below
 from lancekit._versions.line import Line
@@ -34,9 +34,7 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitErro
 from lancekit.options import options
 
 if TYPE_CHECKING:
-    from lancekit._operations.constraints.audit import Audit
-
-__all__ = ["SETTINGS", "AutoCleanup", "auto_cleanup_config", "commit", "create"]
+    from lancekit._operations.checks.constraint_audit import Audit
 
 # ---- whose wish an automatic cleanup is: the user's own, or one that came with the dataset
 #
@@ -213,7 +211,7 @@ def commit(read: Snapshot, pending: Pending, **settings: Any) -> Snapshot:
     def check(latest: Snapshot, manifest: Manifest, operation: Operation) -> None:
         check_shards(latest, manifest, operation)
         if not audits and any(has_constraints(of.config) for of in (manifest, latest.manifest)):
-            from lancekit._operations.constraints.audit import Audit
+            from lancekit._operations.checks.constraint_audit import Audit
 
             audits.append(Audit())
         for audit in audits:

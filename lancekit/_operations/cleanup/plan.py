@@ -20,34 +20,23 @@ from lancekit._display import Displayed
 from lancekit._format import names
 from lancekit._format.fragment import Fragment, FragmentList
 from lancekit._legible import shown
-from lancekit._operations.cleanup.blobs import NamedBlobs, is_blob_file, named_blobs
 from lancekit._operations.cleanup.files import (
+    NamedBlobs,
     column_versions_among,
     file_key,
+    is_blob_file,
     list_files,
     merge_bases_among,
+    named_blobs,
 )
-from lancekit._pipeline.engine.engine import LocalRunner
+from lancekit._pipeline.engine import LocalRunner
 from lancekit._storage.base import ObjectInfo
-from lancekit._versions.borrowers import borrowers
 from lancekit._versions.line import Line
 from lancekit._versions.listing import list_versions
 from lancekit._versions.merge_edges import check_requirements
-from lancekit._versions.reference_files import all_branches, all_tags
+from lancekit._versions.reference_files import all_branches, all_tags, borrowers
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, RefConflictError
-
-__all__ = [
-    "CleanupBranch",
-    "CleanupFile",
-    "CleanupPlan",
-    "CleanupRequest",
-    "CleanupStats",
-    "borrowed_among",
-    "cleanup_request",
-    "plan_cleanup",
-    "references",
-]
 
 #: a file that no version needs may belong to a commit that has not landed yet, for so long
 IN_FLIGHT = timedelta(days=7)

@@ -37,8 +37,6 @@ from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import StorageError
 from lancekit.progress import tracking
 
-__all__ = ["CleanupExplanation", "clean_up", "explain_cleanup"]
-
 #: files that are removed at a time, if nothing else is asked for
 _CONCURRENCY = 8
 

@@ -10,23 +10,11 @@ from uuid import UUID
 from lancekit._display import Displayed
 from lancekit._lazy import cached_property
 from lancekit._operations.unmerged.waiting_rows import WaitingRows
-from lancekit._pipeline.engine.engine import EngineName
+from lancekit._pipeline.engine import EngineName
 from lancekit._versions.line import Line
 
 if TYPE_CHECKING:
-    from lancekit._pipeline.merge.strategy import MatchPlan
-
-__all__ = [
-    "ApplyResult",
-    "CompactionMetrics",
-    "Counts",
-    "CountsOfCells",
-    "DeleteResult",
-    "MemWalMergeResult",
-    "MergeResult",
-    "MergedShard",
-    "UpdateResult",
-]
+    from lancekit._pipeline.merge_strategy import MatchPlan
 
 
 class Counts(Displayed, dict[str, int]):

@@ -22,9 +22,6 @@ from lancekit.errors import (
     RetryableConflictError,
 )
 
-__all__ = ["RetryPolicy", "retried"]
-
-
 T = TypeVar("T")
 
 

@@ -13,25 +13,12 @@ from lancekit._format.data_file import DataFile
 from lancekit._format.paths import parse_path
 from lancekit._format.schema import LanceSchema
 from lancekit._legible import count, plural
-from lancekit._operations.constraints.evaluate import condition_of
-from lancekit._operations.constraints.stored import stored_constraints
-from lancekit._pipeline.engine.engine import Choice, EngineName
+from lancekit._operations.checks.constraints import condition_of, stored_constraints
+from lancekit._pipeline.engine import Choice, EngineName
 from lancekit._scan.fragments.reader import META_COLUMNS, FragmentReader
 from lancekit._scan.fragments.source import FragmentSource, fragment_sources
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import LancekitError
-
-__all__ = [
-    "METADATA_ONLY",
-    "Explanation",
-    "PlanNode",
-    "Reads",
-    "Writes",
-    "explain_metadata",
-    "explanation",
-    "reads",
-    "stored_bytes",
-]
 
 #: where a change of nothing but metadata runs
 METADATA_ONLY = Choice("local", "only metadata is read and written")

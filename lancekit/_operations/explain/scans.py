@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from lancekit._operations.explain.advice import advice
+import pyarrow as pa
+
+from lancekit._format.paths import find_field
+from lancekit._index.kinds import BTREE, LABEL_LIST, NGRAM, IndexKind
+from lancekit._index.search.question import Question, Questions
+from lancekit._index.trigrams import trigrams
+from lancekit._legible import count, shown
 from lancekit._operations.explain.explanation import (
     METADATA_ONLY,
     Explanation,
     PlanNode,
     explanation,
     reads,
+    stored_bytes,
 )
-from lancekit._operations.explain.nodes import (
-    fetch_node,
-    filter_node,
-    project_node,
-    read_node,
-    selected_node,
-)
-from lancekit._pipeline.engine.engine import Choice
+from lancekit._operations.mem_wal.reader.newest import newest_in
+from lancekit._pipeline.engine import Choice
+from lancekit._scan.expressions.nodes import Apply
+from lancekit._scan.expressions.predicate import Predicate
+from lancekit._scan.fragments.source import fragment_sources
+from lancekit._scan.index_lookup import IndexLookup
+from lancekit._scan.read import Read
 from lancekit._scan.scan import Scan
 from lancekit._versions.snapshot import Snapshot
-
-__all__ = ["explain_count", "explain_scan"]
 
 _HERE = Choice("local", "the rows are asked for here; to_spark() reads them on the executors")
 
@@ -87,10 +91,10 @@ def _plan(snapshot: Snapshot, scan: Scan, order_by: Sequence[str]) -> PlanNode:
     else:
         node = read_node(snapshot, asked, read)
         if predicate is not None and search.prefilter:
-            node = filter_node(predicate, node)
+            node = _filter_node(predicate, node)
         node = PlanNode("Search", search.told(scan), inputs=(node,))
         if predicate is not None and not search.prefilter:
-            node = filter_node(predicate, node)
+            node = _filter_node(predicate, node)
         node = fetch_node(snapshot, rest, read, node)
     computed = {one.field.name: one.expression.sql for one in request.outputs if one.expression}
     node = project_node(computed, node)
@@ -110,3 +114,173 @@ def explain_count(snapshot: Snapshot, scan: Scan | None) -> Explanation:
         )
     told = explain_scan(snapshot, scan, operation="count_rows")
     return replace(told, plan=PlanNode("Count", inputs=tuple(filter(None, [told.plan]))))
+
+
+# ---- the nodes that a plan is shown as: each is made of what the plan runs with
+
+
+def read_node(
+    snapshot: Snapshot, columns: Iterable[str], read: Read | None = None, rows: int | None = None
+) -> PlanNode:
+    """Return the node of columns that are read, above the lookup that tells of which rows.
+
+    Parameters
+    ----------
+    read
+        The rows; by default all of the version's.
+    rows
+        How many of them are read, if not all.
+    """
+    if read is None:
+        return PlanNode("Read", reads=reads(snapshot, columns, None, rows))
+    amount = reads(snapshot, columns, read.fragments, read.num_rows if rows is None else rows)
+    if read.lookup is None:
+        return PlanNode("Read", reads=amount)
+    return PlanNode("Read", reads=amount, inputs=(_lookup_node(snapshot, read, read.lookup),))
+
+
+def selected_node(
+    snapshot: Snapshot, columns: Iterable[str], read: Read, predicate: Predicate | None
+) -> PlanNode:
+    """Return the node of the rows that a filter selects, by columns that are read for it.
+
+    Rows that indices know exactly are not filtered, and nothing is read to know them.
+    """
+    if predicate is None:
+        return read_node(snapshot, columns, read)
+    if read.lookup is not None and read.is_exact:
+        return _lookup_node(snapshot, read, read.lookup)
+    return _filter_node(predicate, read_node(snapshot, columns, read))
+
+
+def _lookup_node(snapshot: Snapshot, read: Read, lookup: IndexLookup) -> PlanNode:
+    manifest = snapshot.manifest
+    return PlanNode(
+        "IndexLookup",
+        f"{lookup.told()}; {read.num_rows:,} of {manifest.num_rows:,} rows are left, in "
+        f"{len(read.fragments):,} of {len(manifest.fragments):,} fragments"
+        f"{', and need no filter' if read.is_exact else ''}",
+    )
+
+
+def _filter_node(predicate: Predicate, node: PlanNode) -> PlanNode:
+    """Return the node of a filter; for rows in shards it is asked of the newest row of a key."""
+    newest = newest_in(predicate)
+    if newest is not None:
+        node = PlanNode("NewestPerKey", newest.told, inputs=(node,))
+        if isinstance(predicate.expr, Apply):  # nothing else is asked
+            return node
+    return PlanNode("Filter", str(predicate.source), inputs=(node,))
+
+
+def fetch_node(snapshot: Snapshot, columns: Iterable[str], read: Read, node: PlanNode) -> PlanNode:
+    """Return the node of columns that are read for the rows of another; that, if there are none.
+
+    Of how many rows that is no more is known than how many are looked at.
+    """
+    names = tuple(columns)
+    if not names:
+        return node
+    amount = reads(snapshot, names, read.fragments, read.num_rows)
+    return PlanNode("Fetch", "" if read.is_exact else "at most", amount, (node,))
+
+
+def project_node(computed: Mapping[str, str], node: PlanNode) -> PlanNode:
+    """Return the node of values that are computed, by their columns; the node if there are none."""
+    if not computed:
+        return node
+    texts = (f"{name} = {sql}" for name, sql in computed.items())
+    return PlanNode("Project", ", ".join(texts), inputs=(node,))
+
+
+# ---- which index would have helped a filter, and about what it would cost: for who asks to
+# explain
+
+#: Fewer rows are looked at in the time that an index takes to be asked.
+LEAST_ROWS = 100_000
+
+#: Of each row an index has where it is, besides its value.
+_ADDRESS_BYTES = 8
+
+#: At most so many indices are proposed, each of which would do.
+_MOST = 2
+
+
+def advice(
+    snapshot: Snapshot, predicate: Predicate | None, lookup: IndexLookup | None
+) -> list[str]:
+    """Return what would let indices tell which rows a filter wants; no rows are read for it.
+
+    Parameters
+    ----------
+    lookup
+        What is asked already.
+    """
+    rows = snapshot.manifest.num_rows
+    if predicate is None or rows < LEAST_ROWS:
+        return []
+    if lookup is not None:
+        return _freshened(lookup, rows)
+    from lancekit._scan.index_questions import questions_of  # loads the kernels
+
+    questions = questions_of(predicate)
+    found = None if questions is None else _helpful(questions)
+    return [] if not found else list(_proposed(snapshot, found))
+
+
+def _freshened(lookup: IndexLookup, rows: int) -> list[str]:
+    """Return how rows come into the indices that are asked, if these lack many."""
+    if (left := rows - lookup.covered_rows) * 8 <= rows:
+        return []
+    names = ", ".join(map(repr, lookup.names))
+    return [
+        f"{count(left)} of {count(rows)} rows are in no index that is asked; "
+        f"ds.optimize.optimize_indices(index_names=[{names}]) puts them there"
+    ]
+
+
+def _helpful(asked: Questions) -> list[tuple[Question, IndexKind]]:
+    """Return the questions that an index would answer with few rows; none if not enough are."""
+    if isinstance(asked, Question):
+        kind = _kind_for(asked)
+        return [] if kind is None else [(asked, kind)]
+    parts = [_helpful(part) for part in asked.parts]
+    if not asked.all_of:  # one part without an index has all rows looked at
+        return [each for part in parts for each in part] if all(parts) else []
+    return [each for part in parts for each in part][:_MOST]
+
+
+def _kind_for(asked: Question) -> IndexKind | None:
+    """Return which index tells few rows: of an open range nobody knows how many it has."""
+    if asked.items:
+        return LABEL_LIST
+    if asked.reach is not None:
+        closed = all(None not in interval for interval in asked.reach.intervals)
+        return BTREE if closed and BTREE.fits(asked.type) else None
+    if asked.runs and NGRAM.fits(asked.type):
+        _, ends = trigrams(pa.array(asked.runs, pa.string()))
+        return NGRAM if len(ends) else None
+    return None
+
+
+def _proposed(snapshot: Snapshot, found: list[tuple[Question, IndexKind]]) -> Iterator[str]:
+    sources, schema = fragment_sources(snapshot), snapshot.manifest.schema
+    rows = snapshot.manifest.num_rows
+    for column, kind in dict.fromkeys((asked.column, kind.name) for asked, kind in found):
+        field = find_field(schema, column)
+        read = stored_bytes(sources, schema, [field[0].name])
+        size = _values(field[-1].to_arrow().type, rows, read) + _ADDRESS_BYTES * rows
+        call = f"ds.create_scalar_index({shown(column)}, {kind!r})"
+        yield (
+            f"an index would tell which rows these are: {call} reads {_size(read)} once, "
+            f"and writes about {_size(size)}"
+        )
+
+
+def _values(kind: pa.DataType, rows: int, stored: int) -> int:
+    """Return what values take that are not packed; as much as they do where that is not known."""
+    return rows * kind.bit_width // 8 if pa.types.is_primitive(kind) else stored
+
+
+def _size(size: int) -> str:
+    return f"{count(-(-size >> 20) if size >= 1 << 20 else 1)} MiB"

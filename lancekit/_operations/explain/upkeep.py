@@ -13,7 +13,7 @@ from lancekit._operations.explain.explanation import (
     explanation,
     reads,
 )
-from lancekit._operations.explain.nodes import read_node
+from lancekit._operations.explain.scans import read_node
 from lancekit._operations.index.create import IndexPlan
 from lancekit._operations.index.optimize import IndexUpkeep, OptimizeRequest, plan_upkeep
 from lancekit._operations.maintenance.compact import compaction_choice
@@ -22,18 +22,10 @@ from lancekit._operations.mem_wal.merge import planned_merge
 from lancekit._operations.mem_wal.merge_step import engine_of
 from lancekit._operations.unmerged.counts import waiting_rows
 from lancekit._operations.unmerged.waiting_rows import WaitingRows
-from lancekit._pipeline.engine.engine import Choice, choose_engine
+from lancekit._pipeline.engine import Choice, choose_engine
 from lancekit._scan.fragments.source import fragment_sources
-from lancekit._shards.shard import Shard
+from lancekit._shards.schema import Shard
 from lancekit._versions.snapshot import Snapshot
-
-__all__ = [
-    "explain_compaction",
-    "explain_index",
-    "explain_merge_mem_wal",
-    "explain_optimize_indices",
-    "explain_validate",
-]
 
 _HERE = Choice("local", "indices are kept up in this process, whatever their size")
 _NOTHING = "the indices cover all rows, so that no version is made"

@@ -39,26 +39,13 @@ from lancekit._operations.index.segments import (
     removed_unless_committed,
     write_segment,
 )
-from lancekit._pipeline.engine.engine import Choice, Runner, choose_engine, runner_of
+from lancekit._pipeline.engine import Choice, Runner, choose_engine, runner_of
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._scan.outputs import plan_columns
 from lancekit._scan.take import rows_at, rows_of_runs, spread_runs
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import IndexExistsError, IndexNotFoundError, InvalidArgumentError, StorageError
 from lancekit.progress import IndexProgress, told_of_rows, tracking
-
-__all__ = [
-    "IndexPlan",
-    "IndexRequest",
-    "check_name",
-    "commit_segments",
-    "create_index",
-    "default_name",
-    "drop_index",
-    "plan_index",
-    "put_segments",
-    "segments_of",
-]
 
 #: what the table format calls its own entries
 _OWN = "__lance"

@@ -36,8 +36,6 @@ from lancekit._scan.fragments.source import fragment_sources
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 
-__all__ = ["is_in_the_way", "rewritten_indices"]
-
 
 def is_in_the_way(index: IndexMetadata, snapshot: Snapshot) -> bool:
     """Return whether fragments that a segment covers cannot be rewritten without its loss."""

@@ -43,28 +43,6 @@ from lancekit.errors import (
 )
 from lancekit.options import options
 
-__all__ = [
-    "IndexedField",
-    "build_content",
-    "build_segment",
-    "check_readable",
-    "column_of",
-    "covered_fragments",
-    "covered_rows",
-    "details_of",
-    "in_fragments",
-    "indexed_field",
-    "joined_segments",
-    "live_addresses",
-    "live_fragments",
-    "looked_up",
-    "one_after_the_other",
-    "read_column",
-    "read_rows",
-    "removed_unless_committed",
-    "write_segment",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedField:

@@ -21,7 +21,7 @@ from lancekit._index.build.files import add_files, segment_folder
 from lancekit._index.build.full_text import STAGING, TextRows, read_staged
 from lancekit._index.kinds import INVERTED, KINDS, IndexKind, kept_up_as
 from lancekit._index.segment import Segment
-from lancekit._operations.checks.indices import check_indices
+from lancekit._operations.checks.files import check_indices
 from lancekit._operations.index.create import check_name, put_segments
 from lancekit._operations.index.optimize import column_of_index
 from lancekit._operations.index.segments import (
@@ -34,8 +34,6 @@ from lancekit._operations.index.segments import (
 )
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError
-
-__all__ = ["commit_parts", "make_part", "merge_parts", "merge_staged", "stage_part", "with_files"]
 
 #: parts are numbered by the first of their fragments, which stands in the upper half
 _FRAGMENT = 32

@@ -16,8 +16,7 @@ import pyarrow as pa
 from lancekit import _arrow_kernels as ak
 from lancekit._commit.manifest.draft import numbered
 from lancekit._commit.protocol import check_writable
-from lancekit._commit.rules.exactly_once import BatchMarker
-from lancekit._commit.rules.pending import Pending
+from lancekit._commit.rules.pending import BatchMarker, Pending
 from lancekit._format.fragment import Fragment
 from lancekit._format.operation_parts import UpdateMap
 from lancekit._format.operations import Merge, Operation, UpdateConfig
@@ -25,54 +24,53 @@ from lancekit._operations.cleanup.auto import commit
 from lancekit._operations.common.results import ApplyResult
 from lancekit._operations.common.retry import RetryPolicy, retried
 from lancekit._operations.common.staged_files import removed_unless_landed
-from lancekit._operations.lineage.carry_columns import CarriedColumns, carry_columns
+from lancekit._operations.lineage.carry_columns import (
+    CarriedColumns,
+    bring_again,
+    carry_columns,
+    commit_with_files,
+    with_deletions,
+)
 from lancekit._operations.lineage.changed import Changed, How, said_in
-from lancekit._operations.lineage.column_changes import ColumnChanges, takes_old_rows
-from lancekit._operations.lineage.conflicts import Conflicts, Named, Resolve
-from lancekit._operations.lineage.linked_files import bring_again, commit_with_files, with_deletions
-from lancekit._operations.lineage.merge_marks import (
+from lancekit._operations.lineage.column_conflicts import ColumnChanges, takes_old_rows
+from lancekit._operations.lineage.column_key import check_new_key
+from lancekit._operations.lineage.conflicts import (
+    Chosen,
+    Conflicts,
+    Named,
+    Resolve,
+    Sides,
+    choose_sides,
+    pair_with_conflicts,
+    settle,
+)
+from lancekit._operations.lineage.merge_base import (
     implied_marks,
     merged_mark,
     picked_marks,
     returned_mark,
 )
 from lancekit._operations.lineage.merged_columns import Settled
-from lancekit._operations.lineage.new_key import check_new_key
-from lancekit._operations.lineage.rows import NOWHERE, read_rows
 from lancekit._operations.lineage.several_bases import combined
-from lancekit._operations.lineage.sides import (
-    Chosen,
-    Sides,
-    choose_sides,
-    pair_with_conflicts,
-    settle,
-)
 from lancekit._operations.lineage.three_way import three_ways
 from lancekit._operations.lineage.three_way_plan import ThreeWay, check_names
 from lancekit._operations.lineage.write_rows import Given, RowsWork, stored_columns, write_rows
 from lancekit._pipeline.casts.plan import plan_cast
 from lancekit._pipeline.diff.column_identity import ids_said, theirs_said
-from lancekit._pipeline.diff.row_values import row_values, rows_at_a_time
-from lancekit._pipeline.diff.side import Addresses
+from lancekit._pipeline.diff.row_values import (
+    NOWHERE,
+    Addresses,
+    read_rows,
+    row_values,
+    rows_at_a_time,
+)
 from lancekit._pipeline.diff.values import differing
-from lancekit._pipeline.engine.inputs import as_reader
-from lancekit._scan.fragments.category_keys import joined
+from lancekit._pipeline.inputs import as_reader
+from lancekit._scan.fragments.rebatch import joined
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.merge_edges import MERGE_KEYS, check_requirements
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import IncompatibleConflictError, SchemaMismatchError, UnsupportedFeatureError
-
-__all__ = [
-    "apply_changes",
-    "check_change",
-    "chosen_sides",
-    "edges_alone",
-    "nothing_done",
-    "planned",
-    "result_of",
-    "settled_rows",
-    "with_columns",
-]
 
 
 def apply_changes(

@@ -19,25 +19,18 @@ from lancekit._operations.lineage.apply_changes import (
     settled_rows,
 )
 from lancekit._operations.lineage.changed import Changed, How, check_how, said_of
-from lancekit._operations.lineage.conflicts import Conflicts, Resolve
-from lancekit._operations.lineage.fast_forward import (
-    fast_forward,
-    result_of_taken,
-    what_is_taken,
-)
+from lancekit._operations.lineage.column_key import check_new_key
+from lancekit._operations.lineage.conflicts import Conflicts, Resolve, settle
+from lancekit._operations.lineage.fast_forward import fast_forward, result_of_taken, what_is_taken
 from lancekit._operations.lineage.merge_base import merge_base, named_base
-from lancekit._operations.lineage.new_key import check_new_key
-from lancekit._operations.lineage.sides import settle
 from lancekit._operations.unmerged.waiting import check_merged
 from lancekit._versions.ancestor import unique_name
 from lancekit._versions.line import Line
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.merge_edges import MERGED, REPEATS, check_requirements
 from lancekit._versions.references import Reference
-from lancekit._versions.snapshot import Snapshot
-from lancekit.errors import InvalidArgumentError
-
-__all__ = ["BranchMergePlan", "changes_of", "merge_branch", "plan_merge", "with_key"]
+from lancekit._versions.snapshot import Snapshot, load_snapshot
+from lancekit.errors import InvalidArgumentError, VersionNotFoundError
 
 #: runs a change on the newest version of the line that gets it, and moves a handle on that
 Land: TypeAlias = Callable[[Callable[[Snapshot], tuple[Snapshot, Any]]], Any]
@@ -276,3 +269,63 @@ def plan_merge(source: Line, line: Line, how: How, land: Land) -> BranchMergePla
         _how=asked,
         _land=land,
     )
+
+
+# ---- what one version did: taken back, or done on another branch, too
+
+
+def revert_version(
+    ours: Snapshot, version: int, how: How, policy: RetryPolicy
+) -> tuple[Snapshot, ApplyResult]:
+    """Put the inverse of what a version did into a newer version of its line.
+
+    Raises
+    ------
+    MergeConflictError, SchemaMismatchError
+        As of `apply_changes`.
+    VersionNotFoundError
+        The version, or the one before, is not there.
+    InvalidArgumentError
+        The version comes later, or the branch has rows in shards that its versions lack.
+    """
+    if version > ours.version:
+        raise InvalidArgumentError(
+            f"Version {version} comes after version {ours.version}, which the handle is at.",
+            hint="ds.checkout_latest() moves it to the newest.",
+            version=version,
+        )
+    check_merged(latest_snapshot(ours.line), f"To revert version {version}")
+    before, after = _step(ours.line, version)
+    change = Changed(base=after, theirs=before, properties=said_of(after, before))
+    return apply_changes(ours, lambda _: change, how, policy)
+
+
+def pick_version(
+    ours: Snapshot, line: Line, version: int, how: How, policy: RetryPolicy
+) -> tuple[Snapshot, ApplyResult]:
+    """Put what a version of another line did into a version.
+
+    Raises
+    ------
+    MergeConflictError, SchemaMismatchError
+        As of `apply_changes`.
+    VersionNotFoundError
+        The version, or the one before, is not there.
+    """
+    before, after = _step(line, version)
+    change = Changed(base=before, theirs=after, properties=said_of(before, after))
+    return apply_changes(ours, lambda _: change, how, policy)
+
+
+def _step(line: Line, version: int) -> tuple[Snapshot, Snapshot]:
+    """Return the version before one, and the one."""
+    after = load_snapshot(line, version)
+    try:
+        return load_snapshot(line, version - 1), after
+    except VersionNotFoundError as error:
+        raise VersionNotFoundError(
+            f"{line.uri} has no version {version - 1}, so that nobody can tell what version "
+            f"{version} did.",
+            hint="It was cleaned up, or the first. ds.changes() has what is left together.",
+            version=version - 1,
+        ) from error

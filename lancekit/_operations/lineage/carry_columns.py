@@ -6,7 +6,7 @@ files of these columns.  For other fragments, values are looked up row by row an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,29 +15,37 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit import _arrow_kernels as ak
+from lancekit._commit.rules.pending import Pending
 from lancekit._format import row_address
 from lancekit._format.fragment import TOMBSTONE, DataFile, Fragment
 from lancekit._format.schema import LanceField, LanceSchema
-from lancekit._operations.columns.alter import columns_task
-from lancekit._operations.lineage.linked_files import places_of_fields
+from lancekit._operations.alter_columns import columns_task
+from lancekit._operations.cleanup.auto import commit
 from lancekit._operations.lineage.merged_columns import MergedColumn
 from lancekit._operations.lineage.paired_rows import Lookup, PairedRows
-from lancekit._operations.lineage.rows import NOWHERE, read_rows
 from lancekit._operations.lineage.three_way_columns import paired
 from lancekit._operations.lineage.three_way_plan import ThreeWay
-from lancekit._operations.maintenance.carried_fragments import carried_fragments
-from lancekit._operations.maintenance.copies import Copy
-from lancekit._pipeline.casts.alter import Conversion, convert, converted
-from lancekit._pipeline.columns.write import Calls, ColumnsTask, blank, last_file, write_beside
+from lancekit._operations.maintenance.copies import (
+    Copy,
+    carried_fragments,
+    carry_out,
+    remove_copies,
+)
+from lancekit._pipeline.casts.values import Conversion, convert, converted
 from lancekit._pipeline.diff.fragments import ColumnPair
 from lancekit._pipeline.diff.parts import projected
-from lancekit._pipeline.diff.row_values import row_values
-from lancekit._pipeline.diff.side import Addresses
-from lancekit._pipeline.engine.engine import LocalRunner
-from lancekit._scan.fragments.category_keys import fitted
+from lancekit._pipeline.diff.row_values import NOWHERE, Addresses, read_rows, row_values
+from lancekit._pipeline.engine import LocalRunner
+from lancekit._pipeline.write_columns import Calls, ColumnsTask, blank, last_file, write_beside
+from lancekit._scan.fragments.rebatch import fitted
 from lancekit._scan.fragments.source import fragment_sources
-
-__all__ = ["CarriedColumns", "carry_columns"]
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import (
+    CommitUnknownError,
+    LancekitError,
+    RetriesExhaustedError,
+    RetryableConflictError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,3 +265,70 @@ def _converted(column: MergedColumn, ours: LanceField, values: pa.ChunkedArray) 
 
 def _chunked(values: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
     return values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
+
+
+# ---- commits of files that come from a branch: linked before the commit, and again if they
+# vanish
+#
+# Also which files of a fragment hold a field, and fragments with other deletion files.
+
+
+def commit_with_files(
+    pending: Pending, copies: Sequence[Copy], theirs: Snapshot, ours: Snapshot
+) -> Snapshot:
+    """Link or copy files of a branch, and commit them as the version after ``ours``.
+
+    Raises
+    ------
+    RetryableConflictError
+        Another writer landed first; the files are gone again.
+    """
+    store = ours.store
+    try:
+        _bring(copies, theirs, ours)
+        landed = commit(ours, pending, strict=True)
+    except CommitUnknownError:
+        raise
+    except LancekitError as error:
+        remove_copies(store, copies)
+        if isinstance(error, RetriesExhaustedError):
+            raise RetryableConflictError(
+                f"{ours.line.name} moved while {theirs.line.name} was merged into it.",
+                read_version=ours.version,
+            ) from error
+        raise
+    return landed
+
+
+def bring_again(copies: Iterable[Copy], theirs: Snapshot, ours: Snapshot) -> None:
+    """Link or copy files again that vanished between the link and the commit.
+
+    A cleanup that listed files before the commit can take a new file for a left-over one.
+    """
+    _bring([copy for copy in copies if not ours.store.exists(copy.name)], theirs, ours)
+
+
+def _bring(copies: Iterable[Copy], theirs: Snapshot, ours: Snapshot) -> None:
+    LocalRunner().map(
+        lambda copy: carry_out(copy, ours.store, theirs.version, link=copy.fresh), list(copies)
+    )
+
+
+def places_of_fields(
+    side: Snapshot, fragment: Fragment | None, ids: Collection[int]
+) -> list[tuple[str, int]]:
+    """Return the file that holds each of some fields in a fragment, and its place in the file."""
+    return [
+        (str(side.data_file(file)), at)
+        for file in (() if fragment is None else fragment.files)
+        for at, id_ in enumerate(file.fields)
+        if id_ in ids
+    ]
+
+
+def with_deletions(
+    known: Mapping[int, Fragment], deleted: Iterable[Fragment]
+) -> Iterator[Fragment]:
+    """Yield known fragments with the deletion files of ``deleted``, which have the same ids."""
+    for fragment in deleted:
+        yield replace(known[fragment.id], deletion_file=fragment.deletion_file)

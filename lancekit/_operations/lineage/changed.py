@@ -8,18 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from lancekit._choice import check_choice
-from lancekit._commit.rules.exactly_once import BatchMarker
+from lancekit._commit.rules.pending import BatchMarker
 from lancekit._format.transaction import COMMIT_MESSAGE
-from lancekit._operations.lineage.conflicts import Resolve
-from lancekit._operations.lineage.sides import Sides
+from lancekit._operations.lineage.conflicts import Resolve, Sides
 from lancekit._operations.lineage.three_way_plan import By
 from lancekit._versions.ancestor import unique_name
 from lancekit._versions.merge_edges import APPLIED
 from lancekit._versions.references import Reference
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import LancekitError
-
-__all__ = ["Changed", "How", "check_how", "said_in", "said_of"]
 
 #: whether the target gets files of a branch for itself, or reads them where they are
 Files: TypeAlias = Literal["link", "reference"]

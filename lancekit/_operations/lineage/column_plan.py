@@ -14,8 +14,15 @@ import pyarrow as pa
 
 from lancekit._format.schema import LanceField
 from lancekit._legible import clean, plural
-from lancekit._operations.lineage.column_changes import ColumnChanges, is_altered
-from lancekit._operations.lineage.column_conflicts import SCHEMA, Choose, Settlement, new_side
+from lancekit._operations.lineage.column_conflicts import (
+    SCHEMA,
+    Choose,
+    ColumnChanges,
+    Settlement,
+    Track,
+    is_altered,
+    new_side,
+)
 from lancekit._operations.lineage.column_key import (
     has_key,
     marked,
@@ -25,7 +32,6 @@ from lancekit._operations.lineage.column_key import (
     side_of_key,
     with_metadata,
 )
-from lancekit._operations.lineage.column_tracks import Track
 from lancekit._operations.lineage.merged_columns import (
     ColumnPlan,
     DroppedPart,
@@ -33,9 +39,7 @@ from lancekit._operations.lineage.merged_columns import (
     Values,
     counted_as,
 )
-from lancekit._operations.lineage.planned_parts import PlannedParts
-
-__all__ = ["plan_columns"]
+from lancekit._operations.lineage.three_way_plan import PlannedParts
 
 
 def plan_columns(top: PlannedParts, choose: Choose, values: Values) -> ColumnPlan:

@@ -16,9 +16,14 @@ from itertools import islice
 
 from lancekit._format.operations import Restore
 from lancekit._format.schema import LanceField
-from lancekit._operations.lineage.columns import column_pairs, pairs_since
-from lancekit._operations.lineage.named_columns import by_name, check_names, told, untold
-from lancekit._operations.lineage.rows import seen
+from lancekit._operations.lineage.columns import (
+    by_name,
+    check_names,
+    column_pairs,
+    pairs_since,
+    told,
+    untold,
+)
 from lancekit._pipeline.diff.column_identity import (
     FollowedColumns,
     KeptColumns,
@@ -28,14 +33,13 @@ from lancekit._pipeline.diff.column_identity import (
 )
 from lancekit._pipeline.diff.fragments import ColumnPair, fits_as, pair_parts
 from lancekit._pipeline.diff.recorded_columns import RecordedColumns, columns_of_record
+from lancekit._pipeline.diff.row_values import seen
 from lancekit._versions.ancestor import common_ancestor, origins, parting
 from lancekit._versions.commit_graph import CommitGraph, merged_by
 from lancekit._versions.line import Line
 from lancekit._versions.listing import list_versions
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import LancekitError, SchemaMismatchError
-
-__all__ = ["contained_columns", "known_columns"]
 
 #: a merge that lies farther back is not looked for
 _READ_VERSIONS = 1000

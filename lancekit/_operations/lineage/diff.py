@@ -20,7 +20,6 @@ from lancekit._format.operations import (
     Update,
 )
 from lancekit._operations.lineage.diff_plan import DiffPlan
-from lancekit._operations.lineage.rows import read_rows, seen
 from lancekit._pipeline.diff.fragments import ColumnPair, Pair, Shared
 from lancekit._pipeline.diff.match import (
     Matches,
@@ -29,16 +28,21 @@ from lancekit._pipeline.diff.match import (
     match_keys,
     stand_among,
 )
-from lancekit._pipeline.diff.row_values import all_done, ascending_numbers, rows_at_a_time
-from lancekit._pipeline.diff.side import Addresses, Side
-from lancekit._pipeline.diff.tasks import Values
+from lancekit._pipeline.diff.row_values import (
+    Addresses,
+    Side,
+    Values,
+    all_done,
+    ascending_numbers,
+    read_rows,
+    rows_at_a_time,
+    seen,
+)
 from lancekit._pipeline.diff.values import Digests, Seeds
-from lancekit._pipeline.engine.engine import Runner
+from lancekit._pipeline.engine import Runner
 from lancekit._scan.expressions.predicate import Predicate
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import VersionNotFoundError
-
-__all__ = ["Changes", "Sides", "compare_rows", "find_changes", "operations_between", "read_sides"]
 
 #: what reads the rows of the old version, and of the new one
 Sides = tuple[Side, Side]

@@ -16,8 +16,8 @@ import numpy as np
 from lancekit import _arrow_compute as pc
 from lancekit._format.paths import parse_path
 from lancekit._operations.lineage.columns import fragments_apart, pairs_since
-from lancekit._operations.lineage.rows import seen
 from lancekit._pipeline.diff.fragments import ColumnPair, Shared, shared
+from lancekit._pipeline.diff.row_values import seen
 from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.fragments.source import SomeSources, fragment_sources
 from lancekit._versions.ancestor import common_ancestor
@@ -25,8 +25,6 @@ from lancekit._versions.commit_graph import CommitGraph
 from lancekit._versions.merge_edges import SharedIds
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
-
-__all__ = ["DiffPlan", "Way", "plan_diff", "shared_ids"]
 
 #: how rows of the two sides are told to be the same
 Way = Literal["key", "row ids", "row ids, then key", "whole rows"]

@@ -24,8 +24,14 @@ from lancekit._format.manifest import BasePath
 from lancekit._format.operations import Merge, Update, UpdateConfig
 from lancekit._operations.common.results import ApplyResult
 from lancekit._operations.lineage.apply_changes import edges_alone, nothing_done, with_columns
+from lancekit._operations.lineage.carry_columns import (
+    bring_again,
+    commit_with_files,
+    places_of_fields,
+    with_deletions,
+)
 from lancekit._operations.lineage.changed import Changed, How, said_in
-from lancekit._operations.lineage.column_changes import (
+from lancekit._operations.lineage.column_conflicts import (
     ColumnChanges,
     column_changes,
     takes_old_rows,
@@ -34,13 +40,7 @@ from lancekit._operations.lineage.columns import with_parts
 from lancekit._operations.lineage.contained_columns import known_columns
 from lancekit._operations.lineage.diff import find_changes, read_sides
 from lancekit._operations.lineage.diff_plan import plan_diff
-from lancekit._operations.lineage.linked_files import (
-    bring_again,
-    commit_with_files,
-    places_of_fields,
-    with_deletions,
-)
-from lancekit._operations.lineage.merge_marks import implied_marks, taken_mark
+from lancekit._operations.lineage.merge_base import implied_marks, taken_mark
 from lancekit._operations.lineage.returned_rows import (
     RowStamps,
     ids_of,
@@ -49,16 +49,14 @@ from lancekit._operations.lineage.returned_rows import (
     places_of_ids,
     with_changed,
 )
-from lancekit._operations.maintenance.carried_fragments import (
+from lancekit._operations.maintenance.copies import (
+    Copy,
     carried_fragments,
     referred_fragments,
 )
-from lancekit._operations.maintenance.copies import Copy
 from lancekit._pipeline.diff.column_identity import ids_said
 from lancekit._pipeline.diff.fragments import ColumnPair
 from lancekit._versions.snapshot import Snapshot, load_snapshot
-
-__all__ = ["Taken", "fast_forward", "result_of_taken", "what_is_taken"]
 
 
 @dataclass(frozen=True, slots=True)

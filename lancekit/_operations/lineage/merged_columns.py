@@ -9,21 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lancekit._format.schema import LanceField, LanceSchema
-from lancekit._operations.lineage.column_changes import ColumnChanges
-from lancekit._operations.lineage.column_conflicts import ColumnConflict
-from lancekit._pipeline.diff.side import Addresses
-
-__all__ = [
-    "Cells",
-    "Clashes",
-    "ColumnPlan",
-    "DroppedPart",
-    "MergedColumn",
-    "Rewritten",
-    "Settled",
-    "Values",
-    "counted_as",
-]
+from lancekit._operations.lineage.column_conflicts import ColumnChanges, ColumnConflict
+from lancekit._pipeline.diff.row_values import Addresses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,9 @@ import numpy as np
 from lancekit._format import row_address
 from lancekit._operations.lineage.diff import Changes
 from lancekit._operations.lineage.diff_plan import DiffPlan
-from lancekit._operations.lineage.rows import NOWHERE
-from lancekit._pipeline.diff.side import Addresses
+from lancekit._pipeline.diff.row_values import NOWHERE, Addresses
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
-
-__all__ = ["Lookup", "PairedRows", "check_paired", "rows_met"]
 
 #: rows of theirs, each with the row of ours that is the same
 Met = tuple[Addresses, Addresses]

@@ -16,7 +16,6 @@ from lancekit._format import row_address
 from lancekit._format.deletions import to_offsets
 from lancekit._format.row_id_bounds import row_id_bounds
 from lancekit._legible import literals, python_rows, python_value, shown
-from lancekit._operations.lineage.rows import read_rows, seen
 from lancekit._operations.lineage.trace import (
     Compared,
     Pace,
@@ -27,8 +26,7 @@ from lancekit._operations.lineage.trace import (
     way_back,
 )
 from lancekit._pipeline.diff.match import stand_among
-from lancekit._pipeline.diff.row_values import row_values
-from lancekit._pipeline.diff.side import Addresses, Side
+from lancekit._pipeline.diff.row_values import Addresses, Side, read_rows, row_values, seen
 from lancekit._pipeline.diff.values import Digests, Seeds, differing, digests
 from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.fragments.reader import FragmentReader, Offsets
@@ -40,8 +38,6 @@ from lancekit.errors import (
     RowOutOfRangeError,
     UnsupportedFeatureError,
 )
-
-__all__ = ["MOST_ROWS", "Entry", "Key", "Kind", "history_of"]
 
 #: a filter that selects more rows than this is refused
 MOST_ROWS = 100

@@ -21,14 +21,16 @@ import numpy.typing as npt
 
 from lancekit._operations.lineage.merged_columns import Cells, Clashes, Rewritten, Settled
 from lancekit._operations.lineage.paired_rows import PairedRows, check_paired
-from lancekit._operations.lineage.rows import NOWHERE, read_rows
 from lancekit._operations.lineage.three_way_columns import rows_with_new_values
 from lancekit._operations.lineage.three_way_plan import By, ThreeWay
-from lancekit._pipeline.diff.row_values import row_values, rows_at_a_time
-from lancekit._pipeline.diff.side import Addresses
+from lancekit._pipeline.diff.row_values import (
+    NOWHERE,
+    Addresses,
+    read_rows,
+    row_values,
+    rows_at_a_time,
+)
 from lancekit._pipeline.diff.values import differing
-
-__all__ = ["combined"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from lancekit._arrow_values import flags_of
 from lancekit._legible import literals, python_value
+from lancekit._operations.lineage.column_conflicts import Versions, tracks
 from lancekit._operations.lineage.column_plan import plan_columns
-from lancekit._operations.lineage.column_tracks import Versions, tracks
 from lancekit._operations.lineage.columns import pairs_of_sides
 from lancekit._operations.lineage.contained_columns import contained_columns
 from lancekit._operations.lineage.diff import Changes, compare_rows, find_changes, read_sides
@@ -30,8 +30,13 @@ from lancekit._operations.lineage.merged_columns import (
     Values,
 )
 from lancekit._operations.lineage.paired_rows import PairedRows, check_paired, rows_met
-from lancekit._operations.lineage.planned_parts import PlannedParts
-from lancekit._operations.lineage.rows import NOWHERE, read_rows
+from lancekit._operations.lineage.returned_rows import (
+    check_inserted,
+    check_returned,
+    check_rows_of_new,
+    check_told,
+    paired_by_values,
+)
 from lancekit._operations.lineage.three_way_columns import (
     Since,
     check_settled,
@@ -39,24 +44,23 @@ from lancekit._operations.lineage.three_way_columns import (
     rows_unlike,
     values_of,
 )
-from lancekit._operations.lineage.three_way_plan import By, ColumnSides, ThreeWay
-from lancekit._operations.lineage.untold_rows import (
-    check_inserted,
-    check_returned,
-    check_rows_of_new,
-    check_told,
-    paired_by_values,
-)
+from lancekit._operations.lineage.three_way_plan import By, ColumnSides, PlannedParts, ThreeWay
 from lancekit._pipeline.diff.fragments import ColumnPair
 from lancekit._pipeline.diff.match import stand_among
 from lancekit._pipeline.diff.parts import common_parts, own_values
-from lancekit._pipeline.diff.row_values import row_digests, row_values, rows_at_a_time, unlike
-from lancekit._pipeline.diff.side import Addresses, Side
+from lancekit._pipeline.diff.row_values import (
+    NOWHERE,
+    Addresses,
+    Side,
+    read_rows,
+    row_digests,
+    row_values,
+    rows_at_a_time,
+    unlike,
+)
 from lancekit._pipeline.diff.values import Seeds, differing
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import MergeConflictError
-
-__all__ = ["three_ways"]
 
 
 def three_ways(

@@ -13,7 +13,7 @@ from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import flags_of
 from lancekit._format.arrow_parts import child_of, flattened, items_of, with_other_items
 from lancekit._format.schema import LanceField
-from lancekit._operations.lineage.column_tracks import Track, Versions, named_bases
+from lancekit._operations.lineage.column_conflicts import Track, Versions, named_bases
 from lancekit._operations.lineage.diff import Changes
 from lancekit._operations.lineage.diff_plan import DiffPlan
 from lancekit._operations.lineage.merged_columns import (
@@ -23,25 +23,20 @@ from lancekit._operations.lineage.merged_columns import (
     Values,
     counted_as,
 )
-from lancekit._operations.lineage.rows import NOWHERE, read_rows, seen
-from lancekit._pipeline.casts.alter import convert
+from lancekit._pipeline.casts.values import convert
 from lancekit._pipeline.diff.fragments import ColumnPair, retyped
 from lancekit._pipeline.diff.parts import kind_of_parts
-from lancekit._pipeline.diff.row_values import rows_at_a_time, unlike
-from lancekit._pipeline.diff.side import Addresses
+from lancekit._pipeline.diff.row_values import (
+    NOWHERE,
+    Addresses,
+    read_rows,
+    rows_at_a_time,
+    seen,
+    unlike,
+)
 from lancekit._pipeline.diff.values import differing
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import SchemaMismatchError
-
-__all__ = [
-    "Since",
-    "check_settled",
-    "merged_pairs",
-    "paired",
-    "rows_unlike",
-    "rows_with_new_values",
-    "values_of",
-]
 
 
 def check_settled(plan: ColumnPlan, versions: Versions) -> None:

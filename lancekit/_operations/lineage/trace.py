@@ -21,30 +21,14 @@ from lancekit._format.schema import LanceField
 from lancekit._operations.lineage.columns import column_pairs, fragments_apart
 from lancekit._operations.lineage.diff import Changes, Sides, find_changes, read_sides
 from lancekit._operations.lineage.diff_plan import DiffPlan, plan_diff
-from lancekit._operations.lineage.rows import seen
 from lancekit._pipeline.diff.fragments import ColumnPair, shared
-from lancekit._pipeline.diff.side import Addresses
+from lancekit._pipeline.diff.row_values import Addresses, seen
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._versions.ancestor import source_of
-from lancekit._versions.at_once import at_once, timed
 from lancekit._versions.line import Line
-from lancekit._versions.listing import list_versions
+from lancekit._versions.listing import at_once, list_versions, timed
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import ColumnNotFoundError, LancekitError
-
-__all__ = [
-    "ColumnEntry",
-    "ColumnKind",
-    "Compared",
-    "Pace",
-    "Step",
-    "column_entries",
-    "is_first",
-    "last_changes",
-    "places_in",
-    "step_back",
-    "way_back",
-]
 
 Mask = npt.NDArray[np.bool_]
 

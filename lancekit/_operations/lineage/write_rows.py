@@ -17,7 +17,6 @@ from lancekit._format.deletions import to_bitmap
 from lancekit._format.fragment import Fragment
 from lancekit._format.operations import Update
 from lancekit._format.row_ids_encode import with_row_ids
-from lancekit._operations.common.new_keys import key_filter, key_paths
 from lancekit._operations.common.staged_files import write_task
 from lancekit._operations.delete import apply_deletions
 from lancekit._operations.lineage.merged_columns import Cells, Rewritten, Settled
@@ -27,21 +26,24 @@ from lancekit._operations.lineage.returned_rows import (
     may_return,
     returned_rows,
 )
-from lancekit._operations.lineage.rows import read_rows
 from lancekit._operations.lineage.three_way_columns import paired
 from lancekit._operations.lineage.three_way_plan import ThreeWay
+from lancekit._pipeline.delete_rows import DeletedRows
 from lancekit._pipeline.diff.fragments import ColumnPair
 from lancekit._pipeline.diff.parts import chosen, common_parts
-from lancekit._pipeline.diff.row_values import row_values, rows_at_a_time
-from lancekit._pipeline.diff.side import Addresses, Side
+from lancekit._pipeline.diff.row_values import (
+    Addresses,
+    Side,
+    read_rows,
+    row_values,
+    rows_at_a_time,
+)
 from lancekit._pipeline.diff.values import differing
-from lancekit._pipeline.merge.plan import MergeClauses, guard_hashes
-from lancekit._pipeline.rows.delete import DeletedRows
-from lancekit._pipeline.rows.write import write_fragments
-from lancekit._scan.fragments.category_keys import fitted, joined
+from lancekit._pipeline.key_counter import key_filter, key_paths
+from lancekit._pipeline.merge_plan import MergeClauses, guard_hashes
+from lancekit._pipeline.write_rows import write_fragments
+from lancekit._scan.fragments.rebatch import fitted, joined
 from lancekit._versions.snapshot import Snapshot
-
-__all__ = ["Given", "RowsWork", "batches_to_write", "replaced_rows", "stored_columns", "write_rows"]
 
 Hashes = npt.NDArray[np.uint64]
 

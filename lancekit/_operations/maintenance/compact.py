@@ -19,30 +19,19 @@ from lancekit._operations.cleanup.auto import commit
 from lancekit._operations.common.results import CompactionMetrics
 from lancekit._operations.common.retry import RetryPolicy, retried
 from lancekit._operations.common.staged_files import removed_unless_landed, write_task
+from lancekit._operations.index.optimize import deferred
 from lancekit._operations.index.remap import rewritten_indices
-from lancekit._operations.index.reuse import deferred
 from lancekit._operations.index.segments import removed_unless_committed
 from lancekit._operations.maintenance.compact_plan import (
     CompactionOptions,
     CompactionTask,
     plan_compaction,
 )
-from lancekit._pipeline.engine.engine import Choice, Runner, choose_engine, runner_of
-from lancekit._pipeline.rows.compact import LARGE_PAGE, CompactTask, compact_rows
+from lancekit._pipeline.compact_rows import LARGE_PAGE, CompactTask, compact_rows
+from lancekit._pipeline.engine import Choice, Runner, choose_engine, runner_of
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
-
-__all__ = [
-    "RewriteResult",
-    "commit_compaction",
-    "compact",
-    "compaction_choice",
-    "measure",
-    "parsed_task",
-    "run_tasks",
-    "shown_task",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,9 @@ from uuid import UUID
 
 from lancekit._defaults import MAX_BYTES_PER_FILE
 from lancekit._file.columns.categories import Categories
+from lancekit._format.data_file import check_storage_version
 from lancekit._format.fragment import Fragment
 from lancekit._format.index import IndexMetadata
-from lancekit._format.storage_version import check_storage_version
 from lancekit._legible import shown
 from lancekit._operations.index.remap import is_in_the_way
 from lancekit._operations.index.segments import covered_fragments
@@ -22,8 +22,6 @@ from lancekit._scan.fragments.source import fragment_sources
 from lancekit._scan.outputs import plan_columns
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, NotOfferedError
-
-__all__ = ["CompactionOptions", "CompactionPlan", "CompactionTask", "Covered", "plan_compaction"]
 
 #: the table's config may hold defaults under these names
 _CONFIG = "lance.compaction."

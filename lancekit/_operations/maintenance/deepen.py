@@ -6,36 +6,50 @@ Rows stay in their fragments, at their places: what refers to them, indices too,
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from lancekit._commit.clock import Clock
+from lancekit._commit.manifest.build import build_manifest
 from lancekit._commit.protocol import check_writable
+from lancekit._commit.put_version import put_first_manifest
+from lancekit._commit.refs import check_free
 from lancekit._commit.rules.pending import Pending
 from lancekit._display import Displayed
 from lancekit._format import names
+from lancekit._format import operations as ops
 from lancekit._format.field_marks import is_blob_v2
-from lancekit._format.fragment import DataFile, Fragment
+from lancekit._format.fragment import DataFile, Fragment, FragmentList
 from lancekit._format.index import IndexMetadata
 from lancekit._format.operations import CreateIndex, Operation, Update, UpdateMode
+from lancekit._format.transaction import Transaction
 from lancekit._operations.cleanup.auto import commit
 from lancekit._operations.common.retry import RetryPolicy, retried
 from lancekit._operations.maintenance.copies import (
     Copy,
+    carried_fragments,
     carry_out,
     index_files,
     managed_files,
+    remove_copies,
     side_files,
 )
-from lancekit._pipeline.engine.engine import LocalRunner
+from lancekit._pipeline.engine import LocalRunner
 from lancekit._scan.fragments.managed_blobs import managed_blobs
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._storage.base import ObjectInfo, Store
+from lancekit._versions.line import Line, open_line
 from lancekit._versions.snapshot import FileLocation, Snapshot, missing_file
-from lancekit.errors import CorruptFileError, NotOfferedError, StorageError
-
-__all__ = ["DeepenResult", "deepen"]
+from lancekit.errors import (
+    CommitUnknownError,
+    CorruptFileError,
+    LancekitError,
+    NotOfferedError,
+    StorageError,
+)
 
 #: seconds after which a copy that no version has is made again: a cleanup may be about to take it
 _LONGEST_WAIT = 3 * 86400.0
@@ -248,3 +262,52 @@ def _is_there(copy: Copy, found: ObjectInfo | None, now: float, version: int) ->
     except FileNotFoundError as error:
         raise missing_file(copy.source, version) from error
     return found.size == size
+
+
+# ---- A clone that shares no files: all that a version needs is copied, its manifest put last
+
+
+def copy_line(
+    source: Snapshot,
+    target: str | os.PathLike[str],
+    storage_options: Mapping[str, str] | None,
+    clock: Clock,
+) -> Snapshot:
+    """Make a new dataset of copies of all files of one version.
+
+    Raises
+    ------
+    DatasetExistsError
+        There is a dataset at ``target``.
+    """
+    line = open_line(target, storage_options or source.line.storage_options)
+    check_free(line)
+    operation = ops.Clone(
+        is_shallow=False,
+        ref_name=source.line.branch,
+        ref_version=source.version,
+        ref_path=source.store.uri,
+    )
+    transaction = Transaction(source.version, operation, str(uuid.uuid4()))
+    return deep_clone(source, line, transaction, clock)
+
+
+def deep_clone(source: Snapshot, line: Line, transaction: Transaction, clock: Clock) -> Snapshot:
+    """Copy all files of a version, in parts, then put the manifest of the clone.
+
+    If that fails, what was copied is removed, as far as it can be told that nothing needs it.
+    """
+    fragments, copies = carried_fragments(source, source.manifest.fragments)
+    copies.extend(copy for index in source.indices for copy in index_files(source, index))
+    manifest = replace(source.manifest, fragments=FragmentList.of(fragments))
+    built = build_manifest(
+        manifest, transaction.operation, timestamp_ns=clock.now_ns(), indices=source.indices
+    )
+    try:
+        LocalRunner().map(lambda copy: carry_out(copy, line.store, source.version), copies)
+        return put_first_manifest(line, built, transaction)
+    except CommitUnknownError:
+        raise
+    except LancekitError:
+        remove_copies(line.store, copies)
+        raise

@@ -16,8 +16,6 @@ from lancekit._versions.listing import dataset_exists
 from lancekit._versions.references import parse_reference, resolve
 from lancekit.errors import DatasetNotFoundError, FormatError, InvalidArgumentError
 
-__all__ = ["drop_dataset"]
-
 #: what no one but Lance calls a folder
 _RESERVED = (
     names.TRANSACTIONS, names.DELETIONS, names.INDICES, names.BLOBS, "_refs", "_mem_wal",

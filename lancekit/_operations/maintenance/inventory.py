@@ -14,25 +14,13 @@ from lancekit._file.file_metadata import metadata_of
 from lancekit._format import names
 from lancekit._format.paths import paths_by_id
 from lancekit._legible import clean, shown
-from lancekit._pipeline.engine.engine import choose_runner
+from lancekit._pipeline.engine import choose_runner
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._scan.fragments.source import FragmentSource, fragment_sources
 from lancekit._versions.line import Line
 from lancekit._versions.listing import list_versions
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidTypeError, LancekitError
-
-__all__ = [
-    "ALL_FILES",
-    "TRACKED_FILES",
-    "ColumnStorage",
-    "DataStatistics",
-    "FieldStatistics",
-    "all_files",
-    "column_storage",
-    "data_statistics",
-    "tracked_files",
-]
 
 _PLACE = pa.field("base_uri", pa.dictionary(pa.int32(), pa.string()), nullable=False)
 _PATH = pa.field("path", pa.string(), nullable=False)

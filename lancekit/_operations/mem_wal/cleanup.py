@@ -24,18 +24,14 @@ from lancekit._format.mem_wal.names import (
 )
 from lancekit._format.mem_wal.shard_manifest import ShardManifest, parse_shard_manifest
 from lancekit._operations.cleanup.plan import IN_FLIGHT
-from lancekit._operations.unmerged.marks import Marks
-from lancekit._operations.unmerged.quarantined import EMPTIED, quarantine_ids
+from lancekit._operations.unmerged.marks import EMPTIED, Marks, quarantine_ids
 from lancekit._shards.entry import read_entry
 from lancekit._shards.manifests import latest
-from lancekit._shards.shard import Shard
+from lancekit._shards.schema import Shard
 from lancekit._storage.base import ObjectInfo
 from lancekit._versions.listing import list_versions
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError, VersionNotFoundError
-
-__all__ = ["MemWalCleanupStats", "clean_quarantine", "clean_shards"]
-
 
 #: so many of the newest manifests stay, however old they are: who is about to put the next one
 #: must not find the name free because it was put, and removed

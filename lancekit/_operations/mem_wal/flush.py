@@ -25,21 +25,16 @@ from lancekit._index.build.read import OpenSegment
 from lancekit._index.kinds import IndexKind, kept_up_as
 from lancekit._interrupts import LOOK_SECONDS, heed
 from lancekit._operations.index.segments import IndexedField, read_rows, write_segment
-from lancekit._operations.mem_wal.generation import write_generation
-from lancekit._operations.mem_wal.memtable import Memtable
+from lancekit._operations.mem_wal.generation import Memtable, write_generation
 from lancekit._operations.mem_wal.newest_rows import without
-from lancekit._operations.mem_wal.settings import WriterSettings
-from lancekit._operations.mem_wal.stats import WriterStats
+from lancekit._operations.mem_wal.settings import WriterSettings, WriterStats
 from lancekit._operations.mem_wal.table_watch import TableWatch
 from lancekit._shards.manifests import change
-from lancekit._shards.schema import TOMBSTONE
-from lancekit._shards.shard import Shard
+from lancekit._shards.schema import TOMBSTONE, Shard
 from lancekit._versions.line import Line
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import LancekitError, ShardError
-
-__all__ = ["FlushQueue", "Flushes", "MaintainedIndices"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

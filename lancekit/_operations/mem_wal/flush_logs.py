@@ -8,20 +8,19 @@ from datetime import timedelta
 from functools import partial
 from time import monotonic, sleep
 
+from lancekit._operations.mem_wal.claim import LOOK_SECONDS as TURN_SECONDS
+from lancekit._operations.mem_wal.claim import Turn
 from lancekit._operations.mem_wal.initialize import details_beside
 from lancekit._operations.mem_wal.open_writer import open_writer
 from lancekit._operations.mem_wal.router import beside_each_other
 from lancekit._operations.mem_wal.settings import WriterSettings, writer_settings
-from lancekit._operations.mem_wal.turn import LOOK_SECONDS, Turn
 from lancekit._operations.mem_wal.writer import OpenWriter, writers_of
 from lancekit._operations.unmerged.waiting import has_rows_in_log
 from lancekit._shards.manifests import latest
-from lancekit._shards.shard import Shard
+from lancekit._shards.schema import Shard
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import FencedError, LancekitError, RetriesExhaustedError
-
-__all__ = ["flush_logs", "flush_own_writers"]
 
 
 def flush_own_writers(shards: Sequence[Shard]) -> None:
@@ -95,7 +94,7 @@ def _flush(
                     return
                 if late:
                     return
-            sleep(LOOK_SECONDS)
+            sleep(TURN_SECONDS)
     except LancekitError as error:
         failed.append(error)
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 import time
 import uuid
 import zlib
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit._commit.deletion_files import is_other_file, write_deletions
 from lancekit._commit.manifest.build import build_manifest, first_manifest
 from lancekit._commit.put_version import put_first_manifest
+from lancekit._commit.rebase import is_other_file, write_deletions
 from lancekit._commit.rules.pending import Pending
 from lancekit._format.deletions import to_bitmap
 from lancekit._format.fragment import Fragment
 from lancekit._format.index import IndexMetadata
 from lancekit._format.manifest import Manifest, encode_manifest_file
-from lancekit._format.mem_wal.key_bytes import one_key
 from lancekit._format.mem_wal.names import generation_folder, generation_number
 from lancekit._format.mem_wal.shard_manifest import SsTable
+from lancekit._format.mem_wal.sharding import one_key
 from lancekit._format.names import VERSIONS, ManifestNaming, manifest_name
 from lancekit._format.schema import LanceSchema
 from lancekit._format.transaction import Delete, Overwrite
@@ -31,9 +31,10 @@ from lancekit._index.build.btree import SortedRows
 from lancekit._index.build.column import IndexedColumn
 from lancekit._index.build.files import write_file
 from lancekit._index.build.sorting import differs, whole
-from lancekit._pipeline.rows.write import WriteTask, write_fragments
-from lancekit._shards.schema import generation_schema, primary_key
-from lancekit._shards.shard import Shard
+from lancekit._pipeline.write_rows import WriteTask, write_fragments
+from lancekit._shards.entry import Entry
+from lancekit._shards.log import entry_rows, lacking_columns
+from lancekit._shards.schema import Shard, generation_schema, primary_key
 from lancekit._storage.base import Store
 from lancekit._versions.line import Line
 from lancekit._versions.snapshot import Snapshot, load_snapshot, snapshot_of
@@ -44,16 +45,6 @@ from lancekit.errors import (
     VersionNotFoundError,
 )
 from lancekit.options import options
-
-__all__ = [
-    "KEYS",
-    "OF_DAMAGE",
-    "Indexed",
-    "generation_identity",
-    "open_generation",
-    "write_generation",
-    "write_rows",
-]
 
 #: the folder of what tells the keys of a generation
 KEYS = "_pk_index"
@@ -281,9 +272,9 @@ def _fault(manifest: Manifest, table: SsTable, schema: LanceSchema) -> str:
     if table.manifest_crc32 is None:
         manifest.schema.to_arrow()  # which raises where it has a type that nobody knows
     types = {field.id: field.logical_type for field in manifest.schema.fields}
-    for field in primary_key(schema):
-        if types.get(field.id) != field.logical_type:
-            return f"its field {field.id} is not the {field.logical_type} key {field.name!r}"
+    for key in primary_key(schema):
+        if types.get(key.id) != key.logical_type:
+            return f"its field {key.id} is not the {key.logical_type} key {key.name!r}"
     for fragment in manifest.fragments:
         deleted = fragment.deletion_file
         bases = [deleted.base_id if deleted else None, *(file.base_id for file in fragment.files)]
@@ -294,9 +285,9 @@ def _fault(manifest: Manifest, table: SsTable, schema: LanceSchema) -> str:
             if len(set(places)) < len(places):
                 return f"two fields are one column of {file.path!r}"
         stored = {number for file in fragment.files for number in file.fields}
-        for field in manifest.schema.fields:
-            if stored.isdisjoint(one.id for one in field.walk()):
-                return f"no file of fragment {fragment.id} has column {field.name!r}"
+        for column in manifest.schema.fields:
+            if stored.isdisjoint(one.id for one in column.walk()):
+                return f"no file of fragment {fragment.id} has column {column.name!r}"
     return ""
 
 
@@ -320,3 +311,86 @@ def _damaged(shard: Shard, table: SsTable, why: str) -> CorruptFileError:
         generation=table.generation,
         shard=str(shard.id),
     )
+
+
+# ---- rows of a shard that are in its log and not yet in a generation
+
+
+@dataclass(slots=True)
+class Memtable:
+    """The rows of one generation to be, as batches in the order in which they were written.
+
+    Attributes
+    ----------
+    generation
+        The number that the generation will have.
+    batches
+        Rows in the form of the log; readers take a copy of the list.
+    rows, bytes
+        What these are together.
+    entries
+        How many entries of the log they came in.
+    last_position
+        The last of these entries; 0 as long as there is none.
+    lacking
+        Columns that none of these entries has: the table got them later.  The rows have nulls.
+    """
+
+    generation: int
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    rows: int = 0
+    bytes: int = 0
+    entries: int = 0
+    last_position: int = 0
+    lacking: frozenset[str] = frozenset()
+
+    @property
+    def given(self) -> list[pa.RecordBatch]:
+        """The rows without the columns that they do not have; a list of its own."""
+        if not self.lacking:
+            return list(self.batches)
+        return [batch.drop_columns(sorted(self.lacking)) for batch in self.batches]
+
+    def add(self, batches: list[pa.RecordBatch], size: int, position: int) -> None:
+        """Take the rows of an entry, which has a size in bytes and a position in the log."""
+        self.batches += batches
+        self.rows += sum(batch.num_rows for batch in batches)
+        self.bytes += size
+        self.entries += 1
+        self.last_position = position
+
+
+# ---- what a log has and no generation: memtables as the writers of its entries had them
+
+
+def replayed(entries: Iterable[Entry], generation: int, schema: pa.Schema) -> list[Memtable]:
+    """Return the memtables of entries, ascending; the last one is that which is written to.
+
+    Parameters
+    ----------
+    entries
+        What `replayable` gives for the shard's newest manifest.
+    generation
+        The number of the next generation, by the manifest.
+    schema
+        What `wal_schema` makes of the table's schema today.
+
+    Raises
+    ------
+    CorruptFileError
+        As of `entry_rows`.
+    """
+    tables = [Memtable(generation)]
+    for entry in entries:
+        rows = entry_rows(entry, schema)
+        if not rows:
+            continue
+        number = entry.generation or 0
+        if number > tables[-1].generation:  # what does not say joins those before it
+            if tables[-1].rows:
+                tables.append(Memtable(number))
+            tables[-1].generation = number
+        missing = lacking_columns(entry.batches[0].schema, schema)
+        tables[-1].lacking = missing & tables[-1].lacking if tables[-1].rows else missing
+        tables[-1].add(rows, sum(batch.nbytes for batch in rows), entry.position)
+    return tables

@@ -13,6 +13,7 @@ from pyarrow import types as pt
 
 from lancekit._commit.protocol import check_writable
 from lancekit._commit.rules.pending import Pending
+from lancekit._format.data_file import check_written
 from lancekit._format.index import IndexMetadata
 from lancekit._format.mem_wal.details import (
     MemWalDetails,
@@ -25,15 +26,13 @@ from lancekit._format.mem_wal.names import MEM_WAL, mem_wal_entry
 from lancekit._format.mem_wal.sharding import MOST_BUCKETS, bucket_numbers
 from lancekit._format.operations import CreateIndex
 from lancekit._format.schema import LanceField, LanceSchema
-from lancekit._format.storage_version import check_written
 from lancekit._legible import warn
 from lancekit._operations.cleanup.auto import commit
 from lancekit._operations.common.retry import RetryPolicy, retried
 from lancekit._operations.mem_wal.settings import settings_as_text, writer_settings
 from lancekit._operations.mem_wal.shares import spec_of
 from lancekit._operations.mem_wal.table_watch import DroppedLogs, dropped_logs
-from lancekit._shards.schema import primary_key, wal_schema
-from lancekit._shards.shard import Shard
+from lancekit._shards.schema import Shard, primary_key, wal_schema
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import (
     IndexExistsError,
@@ -41,8 +40,6 @@ from lancekit.errors import (
     InvalidArgumentError,
     UnsupportedTypeError,
 )
-
-__all__ = ["FIELD", "ONE_SHARD", "Sharding", "details_beside", "initialize", "initialized"]
 
 #: what the reference calls the one field of its specs, whatever that is made of
 FIELD = "bucket"

@@ -30,7 +30,7 @@ from lancekit._operations.unmerged.counts import waiting_rows
 from lancekit._operations.unmerged.marks import Marks
 from lancekit._shards.log import flushed_up_to
 from lancekit._shards.manifests import change, latest
-from lancekit._shards.shard import Shard
+from lancekit._shards.schema import Shard
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import (
@@ -40,8 +40,6 @@ from lancekit.errors import (
     UnsupportedFeatureError,
 )
 from lancekit.progress import tracking
-
-__all__ = ["PlannedMerge", "Progress", "drain", "is_refusal", "merge_generations", "planned_merge"]
 
 #: and how many of their bytes, whatever the rows
 _BYTES = 1 << 30

@@ -23,33 +23,32 @@ from lancekit._format.mem_wal.shard_manifest import SsTable
 from lancekit._format.operation_parts import CompactedSsTable
 from lancekit._format.schema import LanceSchema
 from lancekit._legible import cut, literals, plural, warn
-from lancekit._operations.constraints.of_rows import RowConstraints
-from lancekit._operations.constraints.stored import Constraint
+from lancekit._operations.checks.constraint_audit import RowConstraints
+from lancekit._operations.checks.constraints import Constraint
 from lancekit._operations.mem_wal.generation import open_generation
 from lancekit._operations.mem_wal.initialize import initialized
-from lancekit._operations.mem_wal.merge_work import land, work_out
-from lancekit._operations.mem_wal.newest_rows import GenerationRows, NewestRows
+from lancekit._operations.mem_wal.newest_rows import GenerationRows, NewestRows, land, work_out
 from lancekit._operations.mem_wal.quarantine import (
     kept_in_quarantine,
     keys_in,
     read_quarantine,
     with_facts,
 )
-from lancekit._operations.unmerged.quarantined import quarantine_ids
+from lancekit._operations.unmerged.marks import quarantine_ids
 from lancekit._pipeline.casts.batches import cast_all
 from lancekit._pipeline.casts.plan import plan_cast
-from lancekit._pipeline.engine.engine import (
+from lancekit._pipeline.engine import (
     Choice,
     EngineName,
     LocalRunner,
     choose_engine,
     spark_engine,
 )
-from lancekit._pipeline.engine.inputs import ScannedRows
-from lancekit._pipeline.merge.plan import MergeWork
+from lancekit._pipeline.inputs import ScannedRows
+from lancekit._pipeline.merge_plan import MergeWork
 from lancekit._pipeline.source import LocalSource, Source
 from lancekit._scan.expressions.condition import Condition
-from lancekit._shards.shard import Shard
+from lancekit._shards.schema import Shard
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import (
@@ -64,8 +63,6 @@ from lancekit.errors import (
     UnsupportedTypeError,
 )
 from lancekit.options import options
-
-__all__ = ["OF_ROWS", "Landed", "OnError", "Step", "WaitingGeneration", "engine_of"]
 
 #: what becomes of a row that cannot be merged
 OnError = Literal["raise", "quarantine"]

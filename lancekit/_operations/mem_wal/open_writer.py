@@ -5,23 +5,19 @@ from __future__ import annotations
 from uuid import UUID
 
 from lancekit._commit.protocol import check_writable
-from lancekit._operations.constraints.of_rows import RowConstraints
+from lancekit._operations.checks.constraint_audit import RowConstraints
 from lancekit._operations.mem_wal.claim import claim
 from lancekit._operations.mem_wal.flush import Flushes
 from lancekit._operations.mem_wal.initialize import initialized
-from lancekit._operations.mem_wal.log_watch import LogWatch
 from lancekit._operations.mem_wal.log_writer import LogWriter
 from lancekit._operations.mem_wal.settings import WriterSettings
-from lancekit._operations.mem_wal.shard_rows import ShardRows
-from lancekit._operations.mem_wal.shares import Share, share_of, spec_of
-from lancekit._operations.mem_wal.table_watch import TableWatch
+from lancekit._operations.mem_wal.shares import ShardRows, Share, share_of, spec_of
+from lancekit._operations.mem_wal.table_watch import LogWatch, TableWatch
 from lancekit._operations.mem_wal.writer import Writer
-from lancekit._operations.unmerged.lost import check_shards
+from lancekit._operations.unmerged.marks import check_shards
 from lancekit._shards.manifests import latest
-from lancekit._shards.shard import shard_of
+from lancekit._shards.schema import shard_of
 from lancekit._versions.snapshot import Snapshot
-
-__all__ = ["open_writer"]
 
 
 def open_writer(

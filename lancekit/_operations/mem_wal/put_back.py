@@ -22,7 +22,7 @@ from lancekit._format.operation_parts import CompactedSsTable
 from lancekit._format.schema import LanceSchema
 from lancekit._legible import literals
 from lancekit._operations.common.retry import RetryPolicy, retried
-from lancekit._operations.mem_wal.merge_work import land, work_out
+from lancekit._operations.mem_wal.newest_rows import land, work_out
 from lancekit._operations.mem_wal.quarantine import (
     OWN,
     ROW,
@@ -30,19 +30,17 @@ from lancekit._operations.mem_wal.quarantine import (
     kept_in_quarantine,
     keys_in,
 )
-from lancekit._operations.mem_wal.shard_rows import cast_columns, opened_rows
-from lancekit._operations.unmerged.quarantined import EMPTIED, quarantine_ids
+from lancekit._operations.mem_wal.shares import cast_columns, opened_rows
+from lancekit._operations.unmerged.marks import EMPTIED, quarantine_ids
 from lancekit._pipeline.casts.batches import cast_all
 from lancekit._pipeline.casts.plan import plan_cast
-from lancekit._pipeline.merge.plan import MergeWork
+from lancekit._pipeline.merge_plan import MergeWork
 from lancekit._pipeline.source import LocalSource
 from lancekit._shards.schema import TOMBSTONE, primary_key
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import IncompatibleConflictError, InvalidArgumentError
 from lancekit.options import options
-
-__all__ = ["Leaving", "discarded", "given_back", "leave_quarantine"]
 
 Mask = npt.NDArray[np.bool_]
 

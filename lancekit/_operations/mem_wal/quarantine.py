@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -18,23 +18,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit import _arrow_kernels as ak
-from lancekit._format.mem_wal.key_bytes import one_key
-from lancekit._format.mem_wal.names import QUARANTINE, new_quarantine
+from lancekit._display import Displayed
+from lancekit._format.mem_wal.names import LOGS, QUARANTINE, new_quarantine
+from lancekit._format.mem_wal.sharding import one_key
 from lancekit._format.operation_parts import CompactedSsTable
 from lancekit._format.schema import LanceSchema
-from lancekit._legible import plural
+from lancekit._legible import cut, plural
 from lancekit._operations.mem_wal.generation import write_rows
 from lancekit._operations.mem_wal.newest_rows import seen_in
-from lancekit._operations.unmerged.dropped import dropped_quarantine
-from lancekit._operations.unmerged.quarantined import WAITING, quarantined
+from lancekit._operations.unmerged.marks import WAITING, dropped_quarantine, quarantined
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._shards.schema import TOMBSTONE, generation_schema, primary_key
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CommitUnknownError, InvalidArgumentError, LancekitError
-
-__all__ = ["GENERATION", "OWN", "REASON", "ROW", "SHARD", "TIME", "Quarantined"]
-__all__ += ["kept_in_quarantine", "keys_in", "read_quarantine", "with_facts"]
 
 #: columns of a quarantine beside those of the table and the mark of deleted rows
 SHARD, GENERATION = "_quarantine_shard", "_quarantine_generation"
@@ -102,8 +99,8 @@ def with_facts(
         list(reasons),
         [datetime.now(UTC)] * rows.num_rows,
     ]
-    for field, values in zip(_FACTS, facts, strict=True):
-        rows = rows.append_column(field, pa.array(values, field.type))
+    for column, values in zip(_FACTS, facts, strict=True):
+        rows = rows.append_column(column, pa.array(values, column.type))
     return rows
 
 
@@ -202,3 +199,119 @@ def _rows_of(table: Snapshot, schema: LanceSchema) -> pa.Table:
 def keys_in(rows: pa.Table, schema: LanceSchema) -> pa.Array:
     """Return the primary key of each row as one value, of a table that has a key."""
     return one_key([ak.combine_chunks(rows.column(key.name)) for key in primary_key(schema)])
+
+
+# ---- what a repair of write-ahead logs reports: files that were moved aside, and lost rows
+
+#: how much of the keys of lost rows a report shows
+_KEYS, _KEY_CHARACTERS = 5, 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetAside:
+    """A part of a write-ahead log that cannot be used where it was.
+
+    Attributes
+    ----------
+    shard_id
+        The shard; ``None`` of a table of the quarantine.
+    position, last_position
+        The place of an entry in the log; of several missing entries beside each other the first
+        place and the last one.
+    generation
+        The number of a generation; of an entry with rows of a lost generation, its number.
+    manifest
+        The version of a manifest of the shard.
+    quarantine
+        The id of a table of the quarantine.
+    file
+        The URI of the file or folder that has the bytes now; ``None`` if there were none.
+    reason
+        What was wrong.
+    rows
+        How many rows no read has any more, 0 if the repair kept all rows; ``None`` if nobody knows.
+    keys
+        The primary keys of these rows, as far as they can be read.
+    read_by
+        An expression that reads what is left of the rows; empty if nothing is, or nothing is lost.
+    """
+
+    shard_id: str | None
+    position: int | None = None
+    last_position: int | None = None
+    generation: int | None = None
+    manifest: int | None = None
+    quarantine: str | None = None
+    file: str | None
+    reason: str
+    rows: int | None = None
+    keys: pa.Table | None = field(default=None, compare=False, repr=False)
+    read_by: str = ""
+
+    @property
+    def called(self) -> str:
+        """What was set aside, as a phrase."""
+        if self.last_position not in (None, self.position):
+            return f"entries {self.position} to {self.last_position}"
+        parts = {
+            "entry": self.position,
+            "generation": self.generation,
+            "manifest": self.manifest,
+            "quarantine": self.quarantine,
+        }
+        named = [f"{name} {value}" for name, value in parts.items() if value is not None]
+        return named[0] if named else "all files"
+
+    @property
+    def path(self) -> str:
+        """The file or folder with the bytes, below the table; empty if there is none."""
+        if self.file is None:
+            return ""
+        return f"{LOGS}/{self.file.rpartition(f'/{LOGS}/')[2]}"
+
+    @property
+    def lost(self) -> str:
+        """What is lost, as a phrase."""
+        if self.position is not None and self.generation is not None:
+            return f"rows of generation {self.generation}"
+        if self.rows == 0:
+            return "no row is lost"
+        if self.rows is None:
+            return "nobody knows which rows it had" if self.keys is None else f"lost{self._keys}"
+        return f"{plural(self.rows, 'row')} lost{self._keys}"
+
+    @property
+    def words(self) -> str:
+        """Where the bytes are, what is lost, and what reads the rest, as a phrase."""
+        missing = f"missing in shard {self.shard_id}" if self.shard_id else "missing"
+        read = f"; {self.read_by} reads what is left" if self.read_by else ""
+        return f"{self.path or missing}: {self.lost}{read}"
+
+    @property
+    def _keys(self) -> str:
+        if self.keys is None or not self.keys.num_rows:
+            return ""
+        some = self.keys.slice(0, _KEYS)
+        first = dict(zip(some.column_names, (one.to_pylist() for one in some.columns), strict=True))
+        more = ", ..." if self.keys.num_rows > _KEYS else ""
+        shown = "; ".join(f"{name} {', '.join(map(repr, of))}{more}" for name, of in first.items())
+        return f" ({cut(shown, _KEY_CHARACTERS)})"
+
+
+class MemWalRepair(Displayed, list[SetAside]):
+    """What a repair of write-ahead logs set aside: a list with a card."""
+
+    def _plain(self) -> str:
+        return "\n".join([self.title, *(f"{one.called}: {one.words}" for one in self)])
+
+    @property
+    def title(self) -> str:
+        """How many parts were set aside, and how many rows are lost, as a phrase."""
+        if not self:
+            return "no damage"
+        known = sum(one.rows or 0 for one in self)
+        unknown = any(one.rows is None for one in self)
+        lost = f"{'at least ' if unknown else ''}{plural(known, 'row')} lost"
+        if not known:
+            lost = "rows may be lost" if unknown else "no row is lost"
+        return f"{plural(len(self), 'part')} of write-ahead logs set aside, {lost}"

@@ -32,18 +32,21 @@ from lancekit._operations.mem_wal.damaged_generations import (
     replaced,
 )
 from lancekit._operations.mem_wal.initialize import initialized
-from lancekit._operations.mem_wal.set_aside import SetAside
+from lancekit._operations.mem_wal.quarantine import SetAside
 from lancekit._shards.aside import Note, put_note
-from lancekit._shards.by_id import entry_rows
 from lancekit._shards.entry import read_entry
-from lancekit._shards.log import contradiction, copy_aside, lost_end, positions, set_aside
+from lancekit._shards.log import (
+    contradiction,
+    copy_aside,
+    entry_rows,
+    lost_end,
+    positions,
+    set_aside,
+)
 from lancekit._shards.manifests import change, latest, lost_manifests, put_next
-from lancekit._shards.schema import wal_schema
-from lancekit._shards.shard import Shard
+from lancekit._shards.schema import Shard, wal_schema
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, RetriesExhaustedError, UnsupportedFeatureError
-
-__all__ = ["repair_logs"]
 
 
 def repair_logs(snapshot: Snapshot, shards: Iterable[Shard]) -> list[SetAside]:

@@ -21,19 +21,18 @@ from lancekit._format.mem_wal.details import ShardingSpec
 from lancekit._format.mem_wal.names import MEM_WAL
 from lancekit._format.schema import LanceSchema
 from lancekit._interrupts import attempted, on_behalf
-from lancekit._operations.constraints.of_rows import RowConstraints
-from lancekit._operations.constraints.stored import stored_constraints
+from lancekit._operations.checks.constraint_audit import RowConstraints
+from lancekit._operations.checks.constraints import stored_constraints
+from lancekit._operations.mem_wal.claim import LONG_LOG, LOOK_SECONDS, Turn
 from lancekit._operations.mem_wal.initialize import ONE_SHARD, initialized
 from lancekit._operations.mem_wal.open_writer import open_writer
 from lancekit._operations.mem_wal.settings import WriterSettings
-from lancekit._operations.mem_wal.shard_rows import ShardRows, opened_rows
-from lancekit._operations.mem_wal.shares import Share, shares, spec_of
-from lancekit._operations.mem_wal.turn import LONG_LOG, LOOK_SECONDS, Turn
+from lancekit._operations.mem_wal.shares import ShardRows, Share, opened_rows, shares, spec_of
 from lancekit._operations.mem_wal.writer import Writer
 from lancekit._operations.mem_wal.writer_messages import AFTER_PUT, not_put, not_taken
 from lancekit._pipeline.casts.batches import cast_all
 from lancekit._pipeline.casts.plan import plan_cast
-from lancekit._shards.shard import shard_of
+from lancekit._shards.schema import shard_of
 from lancekit._versions.line import Line
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import (
@@ -44,17 +43,6 @@ from lancekit.errors import (
     ShardError,
 )
 from lancekit.options import Options, options
-
-__all__ = [
-    "Acknowledged",
-    "Router",
-    "beside_each_other",
-    "columns_changed",
-    "keep_router",
-    "kept_router",
-]
-
-__all__ += ["sharding_of"]
 
 T = TypeVar("T")
 

@@ -10,17 +10,14 @@ from uuid import UUID
 from lancekit._display import Displayed
 from lancekit._format.mem_wal.shard_manifest import ShardManifest
 from lancekit._legible import shown
-from lancekit._operations.unmerged.lost import check_shards, lost_shards
-from lancekit._operations.unmerged.marks import Marks
+from lancekit._operations.unmerged.marks import Marks, check_shards, lost_shards
 from lancekit._operations.unmerged.waiting_rows import WaitingRows
 from lancekit._shards.entry import count_entry_rows
 from lancekit._shards.log import positions
 from lancekit._shards.manifests import latest
-from lancekit._shards.shard import Shard, shards_of
+from lancekit._shards.schema import Shard, shards_of
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError
-
-__all__ = ["Generation", "ShardInfo", "Shards", "shard_infos"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,17 +26,13 @@ from lancekit._interrupts import LOOK_SECONDS, Postponed, attempting, heed
 from lancekit._operations.mem_wal import writer_messages as messages
 from lancekit._operations.mem_wal.claim import Claim
 from lancekit._operations.mem_wal.flush import Flushes, FlushQueue
-from lancekit._operations.mem_wal.group_commit import GroupCommit, Ticket
-from lancekit._operations.mem_wal.log_writer import LogWriter
-from lancekit._operations.mem_wal.memtable import Memtable
-from lancekit._operations.mem_wal.settings import WriterSettings
-from lancekit._operations.mem_wal.stats import Memory, WriterStats
-from lancekit._shards.shard import Shard
+from lancekit._operations.mem_wal.generation import Memtable
+from lancekit._operations.mem_wal.log_writer import GroupCommit, LogWriter, Ticket
+from lancekit._operations.mem_wal.settings import Memory, WriterSettings, WriterStats
+from lancekit._shards.schema import Shard
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import LancekitError
 from lancekit.progress import context_of_its_own
-
-__all__ = ["OpenWriter", "Writer", "writers_of"]
 
 LOGGER = logging.getLogger(__name__)
 

@@ -9,19 +9,6 @@ from uuid import UUID
 from lancekit._interrupts import beginning
 from lancekit.errors import FencedError, InvalidArgumentError, ShardError
 
-__all__ = [
-    "AFTER_PUT",
-    "closed",
-    "forked",
-    "no_room",
-    "not_put",
-    "not_taken",
-    "put_begun",
-    "stopped",
-    "told",
-    "too_many",
-]
-
 #: what to do when an interrupt ended a put
 AFTER_PUT = (
     "the writer takes the next put; put rows again that were not acknowledged: with a primary key "

@@ -17,8 +17,6 @@ from lancekit._format.schema import LanceField
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
 
-__all__ = ["check_new_values", "check_shards"]
-
 
 def check_shards(latest: Snapshot, manifest: Manifest, operation: ops.Operation) -> None:
     """Raise ``InvalidArgumentError`` if the version that would follow orphans rows of shards.

@@ -12,8 +12,6 @@ from lancekit._operations.unmerged.waiting_rows import WaitingRows
 from lancekit._storage.local import LocalStore
 from lancekit._versions.snapshot import Snapshot
 
-__all__ = ["rows_without_logs", "waiting_rows"]
-
 #: versions in which a count looks for the MemWAL that was dropped
 _MOST_VERSIONS = 50
 
@@ -26,7 +24,7 @@ def waiting_rows(snapshot: Snapshot) -> WaitingRows:
     """
     if mem_wal_entry(snapshot.indices) is None:
         return WaitingRows()
-    from lancekit._operations.unmerged.rows_in_shards import rows_in_shards
+    from lancekit._operations.unmerged.waiting import rows_in_shards
 
     return rows_in_shards(snapshot)
 
@@ -41,8 +39,8 @@ def rows_without_logs(snapshot: Snapshot) -> WaitingRows:
         return WaitingRows()
     if LOGS not in snapshot.store.list_folders(""):
         return WaitingRows()
-    from lancekit._operations.unmerged.dropped import end_of_logs
-    from lancekit._operations.unmerged.rows_in_shards import rows_in_shards
+    from lancekit._operations.unmerged.marks import end_of_logs
+    from lancekit._operations.unmerged.waiting import rows_in_shards
 
     before = end_of_logs(snapshot, _MOST_VERSIONS).before
     return replace(rows_in_shards(before or snapshot), without_logs=True)

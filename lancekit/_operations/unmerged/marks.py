@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 from uuid import UUID
 
 from lancekit._format.mem_wal.details import MemWalDetails, details_of
+from lancekit._format.mem_wal.names import LOGS, QUARANTINE, is_quarantine, mem_wal_entry
+from lancekit._format.operations import Overwrite, Restore
 from lancekit._lazy import cached_property
-from lancekit._versions.ancestor import source_of
-from lancekit._versions.snapshot import Snapshot
-
-__all__ = ["Marks"]
+from lancekit._shards.manifests import latest, lost_manifests
+from lancekit._shards.schema import Shard, shard_of
+from lancekit._versions.ancestor import clone_of, source_of
+from lancekit._versions.line import Line
+from lancekit._versions.listing import at_once, list_versions, timed
+from lancekit._versions.snapshot import Snapshot, load_snapshot
+from lancekit.errors import (
+    CorruptFileError,
+    DatasetNotFoundError,
+    FormatError,
+    LancekitError,
+    VersionNotFoundError,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,3 +51,237 @@ class Marks:
         not what the mark is of.
         """
         return self.merged.get(shard, 0) >= generation > self.inherited.get(shard, 0)
+
+
+# ---- shards of which a version has merged rows, and which are gone
+
+
+def lost_shards(snapshot: Snapshot, there: Collection[UUID] = ()) -> list[Shard]:
+    """Return the shards whose generations a version has merged, and which have no manifest.
+
+    Branches and clones begin with marks of shards that they do not have.  So a mark counts that is
+    higher than the mark of the oldest version.  Where no folder of logs is, nothing is missed: the
+    folder was moved, or a program put the marks that has its logs elsewhere.
+
+    Parameters
+    ----------
+    snapshot
+        A version.
+    there
+        The ids of shards that are known to have a manifest.
+    """
+    merged = Marks(snapshot).merged
+    marked = sorted(id_ for id_ in merged.keys() - set(there) if not is_quarantine(id_))
+    if not marked or LOGS not in snapshot.store.list_folders(""):
+        return []
+    try:
+        oldest = min(list_versions(snapshot.line).versions)
+        before = Marks(load_snapshot(snapshot.line, oldest)).merged
+    except (LancekitError, ValueError):  # the table ends, or cannot tell
+        return []
+    own = (shard_of(snapshot.store, id_) for id_ in marked if merged[id_] > before.get(id_, 0))
+    return [shard for shard in own if _is_gone(shard)]
+
+
+def _is_gone(shard: Shard) -> bool:
+    """Return whether nothing is left of a shard; what has entries without manifests is there."""
+    try:
+        return latest(shard) is None
+    except CorruptFileError:
+        return False
+
+
+def check_shards(snapshot: Snapshot, there: Collection[UUID] = ()) -> None:
+    """Raise if a shard is gone of which a version has merged generations.
+
+    Raises
+    ------
+    CorruptFileError
+        The rows that the log of the shard had are lost.
+    """
+    for shard in lost_shards(snapshot, there):
+        raise lost_manifests(shard)
+
+
+# ---- tables of rows that a merge set aside: which a version has (docs/format/memwal.md, 10)
+#
+# The MemWAL entry of a version marks each of these tables like a generation of a shard: 1 while its
+# rows wait, 2 once they were put back or discarded.  So the mark lands in the commit that merges
+# the generation, an overwrite drops it, and two commits that empty the same table exclude each
+# other.
+
+
+#: the mark of a table whose rows wait, and of one whose rows were put back or discarded
+WAITING, EMPTIED = 1, 2
+
+
+class _QuarantineTable(NamedTuple):
+    """A table of rows in quarantine."""
+
+    id: UUID
+    table: Snapshot
+
+
+def quarantine_ids(snapshot: Snapshot) -> set[UUID]:
+    """Return the ids of the tables whose rows wait, by the marks of a version."""
+    marks = Marks(snapshot)
+    found = {one for one, mark in marks.merged.items() if mark == WAITING and is_quarantine(one)}
+    return found - marks.inherited.keys() if found else found
+
+
+def quarantined(snapshot: Snapshot) -> list[_QuarantineTable]:
+    """Return the tables of rows that wait in the quarantine of a version, the oldest first.
+
+    Raises
+    ------
+    CorruptFileError
+        A table is missing or damaged.
+    """
+    found = list(_opened(snapshot))
+    return sorted(found, key=lambda one: (one.table.manifest.timestamp, one.id))
+
+
+def quarantined_rows(snapshot: Snapshot) -> int:
+    """Count the rows that wait in the quarantine of a version; no file is read if none do.
+
+    Raises
+    ------
+    CorruptFileError
+        A table is missing or damaged.
+    """
+    return sum(one.table.manifest.num_rows for one in _opened(snapshot))
+
+
+def _opened(snapshot: Snapshot) -> Iterator[_QuarantineTable]:
+    for id_ in quarantine_ids(snapshot):
+        try:
+            yield _QuarantineTable(id_, quarantine_table(snapshot, id_))
+        except CorruptFileError as error:
+            is_own = snapshot.line.branch is None and clone_of(snapshot.line) is None
+            if is_own or not error.context.get("missing"):
+                raise
+            # the mark is inherited, and the source cannot be read any more
+
+
+def quarantine_table(snapshot: Snapshot, id_: UUID) -> Snapshot:
+    """Open a table of the quarantine of a version.
+
+    Raises
+    ------
+    CorruptFileError
+        The table is missing or damaged.
+    """
+    store = snapshot.store.child(f"{QUARANTINE}/{id_}")
+    kept = f"it has rows that {snapshot.called} keeps in quarantine"
+    try:
+        return load_snapshot(Line(root=store), 1)
+    except (VersionNotFoundError, DatasetNotFoundError, FileNotFoundError) as error:
+        raise CorruptFileError(
+            f"{store.uri} is missing: {kept}.",
+            hint="Restore the folder from a copy.",
+            file=store.uri,
+            missing=True,
+        ) from error
+    except (FormatError, ArithmeticError, LookupError, TypeError) as error:
+        raise CorruptFileError(
+            f"{store.uri} is damaged: {error}",
+            hint=f"Restore the folder from a copy: {kept}.",
+            file=store.uri,
+        ) from error
+
+
+# ---- the MemWAL that a table had before it was dropped (docs/format/memwal.md, 6)
+#
+# The reference drops the entry while rows wait in shards or in quarantine.  The entry of the
+# version before has the marks and the sharding of these rows.
+
+#: versions that are read at the same time
+_GROUP = 16
+
+
+class _EndOfLogs(NamedTuple):
+    """Why a version has no MemWAL.
+
+    Attributes
+    ----------
+    before
+        The newest version that had a MemWAL, if the MemWAL was dropped after it.
+    ended_by
+        What else ended the logs, for a message; empty if they were dropped.
+    """
+
+    before: Snapshot | None
+    ended_by: str = ""
+
+
+def end_of_logs(snapshot: Snapshot, most: int | None = None) -> _EndOfLogs:
+    """Return why a version has no MemWAL, by the versions before it.
+
+    Parameters
+    ----------
+    snapshot
+        The version.
+    most
+        How many versions to look at; all by default.
+    """
+    later = snapshot
+    for older in _older(snapshot, most):
+        if ended := _ended_by(later):
+            return _EndOfLogs(None, ended)
+        if mem_wal_entry(older.indices) is not None:
+            return _EndOfLogs(older)
+        later = older
+    none = f"no version before {later.version} is there that has these logs"
+    return _EndOfLogs(None, _ended_by(later) or none)
+
+
+def _ended_by(snapshot: Snapshot) -> str:
+    operation = snapshot.transaction.operation if snapshot.transaction else None
+    if not isinstance(operation, Overwrite | Restore):
+        return ""
+    return f"version {snapshot.version} is of {type(operation).__name__.lower()!r}"
+
+
+def _older(snapshot: Snapshot, most: int | None) -> Iterator[Snapshot]:
+    """Yield the versions before one that are there, the newest first.
+
+    There may be thousands: where each takes long to come, several are read at the same time.
+    """
+
+    def read(version: int) -> Snapshot | None:
+        try:
+            found = load_snapshot(snapshot.line, version)
+        except VersionNotFoundError:
+            return None
+        _ = found.indices, found.transaction  # which are kept
+        return found
+
+    first = 1 if most is None else max(1, snapshot.version - most)
+    newest, group = snapshot.version - 1, 1
+    while newest >= first:
+        last = max(first, newest - group + 1)
+        found, is_slow = timed(partial(at_once, read), range(newest, last - 1, -1))
+        for one in found:
+            if one is None:
+                return
+            yield one
+        newest, group = last - 1, _GROUP if is_slow else 1
+
+
+def dropped_quarantine(snapshot: Snapshot, most: int | None = None) -> int:
+    """Count the rows that waited in quarantine when the MemWAL of a version was dropped.
+
+    Parameters
+    ----------
+    snapshot, most
+        As of `end_of_logs`.
+
+    Raises
+    ------
+    CorruptFileError
+        A table of the quarantine is missing or damaged.
+    """
+    if mem_wal_entry(snapshot.indices) or not snapshot.store.list_folders(QUARANTINE):
+        return 0
+    before, _ = end_of_logs(snapshot, most)
+    return 0 if before is None else quarantined_rows(before)

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from lancekit._legible import plural
 
-__all__ = ["WaitingRows", "merge_call"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingRows:

@@ -12,8 +12,6 @@ from lancekit._format.schema import PRIMARY_KEY
 from lancekit._pipeline.casts.plan import CastPlan
 from lancekit.errors import NullKeyError
 
-__all__ = ["cast_all"]
-
 
 def cast_all(plan: CastPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Cast batches one by one, counting rows for messages.

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from lancekit._casts.rules import RULES as CASTS
-from lancekit._casts.rules import CastRule
+from lancekit._casts import RULES as CASTS
+from lancekit._casts import CastRule
 from lancekit._pipeline.casts.rules import RULES
-
-__all__ = ["document"]
 
 _INTRODUCTION = """\
 # Casts
@@ -28,7 +26,7 @@ _CASTS = """
 `CAST`, `TRY_CAST`, `arrow_cast`, `arrow_try_cast`, `to_timestamp`, `to_date`, and the values of
 `update` and `add_columns` follow this table. `alter_columns` makes the casts that are
 marked, as in pylance. A value beyond the target's range is an error, or null from `TRY_CAST`: no
-value wraps around. `lancekit._casts.rules` holds the table as data.
+value wraps around. `lancekit._casts` holds the table as data.
 
 | from | to | the value | `alter_columns` |
 |---|---|---|---|

@@ -17,15 +17,6 @@ from lancekit import _arrow_kernels as ak
 from lancekit._format.arrow_parts import flattened, item_field, items_of
 from lancekit._pipeline.casts.values import LossError, first, plain_cast, value_at
 
-__all__ = [
-    "Cast",
-    "cast_lists",
-    "cast_maps",
-    "cast_structs",
-    "decode_dictionary",
-    "encode_dictionary",
-]
-
 Cast: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
 
 

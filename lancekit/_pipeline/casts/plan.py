@@ -18,15 +18,13 @@ from pyarrow import types as pt
 
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
-from lancekit._casts.rules import family_of
+from lancekit._casts import family_of
 from lancekit._format.arrow_parts import item_field
 from lancekit._format.extensions import EXTENSION_NAME
 from lancekit._format.field_marks import BLOB, BLOB_V2
 from lancekit._pipeline.casts.rules import BLOB_STRUCT, LossError, cast_array, find_rule
 from lancekit._scan.fragments.split_fields import nulls_of
 from lancekit.errors import SchemaMismatchError
-
-__all__ = ["CastPlan", "normalise_new_schema", "plan_cast", "spelled", "with_new_blobs"]
 
 
 def _show(field: pa.Field) -> str:

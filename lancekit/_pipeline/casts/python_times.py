@@ -18,8 +18,6 @@ from lancekit._format.arrow_parts import unit_and_zone
 from lancekit._pipeline.casts.values import LossError
 from lancekit.errors import InvalidTypeError
 
-__all__ = ["date_array", "in_arrow_units", "moment_array", "span_array", "time_array"]
-
 #: NumPy's units that are whole seconds, or parts of one down to nanoseconds
 _UNITS = {"W", "D", "h", "m", "s", "ms", "us", "ns"}
 #: those that are whole days, but not always as many

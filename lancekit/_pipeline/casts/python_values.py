@@ -27,13 +27,11 @@ from pyarrow import types as pt
 
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
-from lancekit._casts.kernels import nearest
+from lancekit._casts import nearest
 from lancekit._legible import shown
 from lancekit._pipeline.casts.python_times import date_array, moment_array, span_array, time_array
 from lancekit._pipeline.casts.rules import cast_array, find_rule
 from lancekit._pipeline.casts.values import LossError, first
-
-__all__ = ["Guide", "python_array", "towards"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,23 +23,6 @@ from lancekit._versions.merge_edges import APPLIED
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import LancekitError
 
-__all__ = [
-    "FollowedColumns",
-    "HeldColumns",
-    "KeptColumns",
-    "Span",
-    "called",
-    "column_versions",
-    "fields_by_id",
-    "ids_of_theirs",
-    "ids_said",
-    "kept_columns",
-    "parsed_ids",
-    "said_ids",
-    "spans_since",
-    "theirs_said",
-]
-
 #: a history longer than this is not read
 _READ_VERSIONS = 1000
 

@@ -8,26 +8,13 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from lancekit._casts.rules import rule_of
+from lancekit._casts import rule_of
 from lancekit._format.arrow_parts import child_of
 from lancekit._format.fragment import columns_of_files
 from lancekit._format.schema import LanceField, LanceSchema
 from lancekit._scan.expressions.kernels.casts import cast, try_cast
 from lancekit._scan.expressions.kernels.operators import as_array
 from lancekit._scan.fragments.source import FragmentSource
-
-__all__ = [
-    "ColumnPair",
-    "Pair",
-    "Shared",
-    "can_be_retyped",
-    "fits_as",
-    "is_paired_by_parts",
-    "pair_columns",
-    "pair_parts",
-    "retyped",
-    "shared",
-]
 
 
 @dataclass(frozen=True, slots=True)

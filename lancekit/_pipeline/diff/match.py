@@ -11,8 +11,6 @@ import numpy.typing as npt
 from lancekit._compiled.kernel import kernel
 from lancekit._pipeline.diff.values import Digests
 
-__all__ = ["Matches", "Rest", "cancelled", "match_ascending", "match_keys", "stand_among"]
-
 Places = npt.NDArray[np.int64]
 
 #: narrower numbers are few, if none stands twice

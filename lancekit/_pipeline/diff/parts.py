@@ -22,9 +22,7 @@ from lancekit._format.arrow_parts import (
     with_other_items,
 )
 from lancekit._pipeline.diff.fragments import ColumnPair, retyped
-from lancekit._scan.fragments.category_keys import joined
-
-__all__ = ["chosen", "common_parts", "kind_of_parts", "own_values", "projected"]
+from lancekit._scan.fragments.rebatch import joined
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 

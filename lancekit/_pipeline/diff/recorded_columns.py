@@ -15,8 +15,6 @@ from lancekit._format.schema import LanceField
 from lancekit._pipeline.diff.column_identity import called, fields_by_id, parsed_ids, said_ids
 from lancekit._versions.snapshot import Snapshot
 
-__all__ = ["RecordedColumns", "columns_of_record", "record_of_columns"]
-
 #: how many columns are recorded with their digests
 _WITNESSES = 64
 

@@ -14,9 +14,7 @@ import pyarrow as pa
 from lancekit import _arrow_compute as pc
 from lancekit._arrow_values import flags_of
 from lancekit._format.arrow_parts import child_of, fixed_items, items_of, viewed
-from lancekit._pipeline.keys.hash import Hashes, comparable, hash_rows
-
-__all__ = ["Digests", "Seeds", "differing", "digests"]
+from lancekit._pipeline.hashed_keys import Hashes, comparable, hash_rows
 
 Mask = npt.NDArray[np.bool_]
 

@@ -12,11 +12,8 @@ from lancekit import _arrow_kernels as ak
 from lancekit._scan.expressions.kernels.casts import cast
 from lancekit._scan.expressions.literals import exact_decimal
 from lancekit._scan.expressions.nodes import Call, FieldRef, Literal, walk
-from lancekit._scan.expressions.predicate import ComputedColumn, compile_expression
-from lancekit._scan.expressions.unbound import Unbound
+from lancekit._scan.expressions.predicate import ComputedColumn, Unbound, compile_expression
 from lancekit.errors import PredicateError, SchemaMismatchError
-
-__all__ = ["Assignment", "compile_assignment", "is_cast_null"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,8 +28,6 @@ from lancekit._scan.expressions.scope import Bound, Scope, cast_number, constant
 from lancekit._scan.expressions.syntax import Syntax
 from lancekit.errors import PredicateError
 
-__all__ = ["bind"]
-
 # ---- literals
 
 

@@ -9,10 +9,10 @@ whose greatest value it holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +21,8 @@ from pyarrow import types as pt
 
 from lancekit._arrow_values import flags_of
 from lancekit._scan.expressions.evaluate import mask
-from lancekit._scan.expressions.nodes import Apply, Call, Expr, FieldRef, Literal
+from lancekit._scan.expressions.nodes import Apply, Call, Expr, FieldRef, InList, Literal
 from lancekit.errors import LancekitError
-
-__all__ = ["Comparison", "comparisons", "may_hold"]
 
 #: what holds of a block's least and greatest value if a comparison holds of any of its values
 _ASKED: Mapping[str, tuple[str, str]] = {
@@ -125,3 +123,45 @@ def _fits(value: pa.DataType, column: pa.DataType) -> bool:
     if pt.is_integer(column) or pt.is_floating(column):
         return bool(pt.is_integer(value) or pt.is_floating(value))
     return bool(pt.is_string(column) and pt.is_string(value))
+
+
+# ---- which rows a filter names one by one: ``_rowid = 5``, ``_rowaddr IN (5, 7) AND x > 0``
+
+Points: TypeAlias = frozenset[int] | None
+
+
+def row_points(expr: Expr, column: str) -> Points:
+    """Return the values of a column that rows must have one of, ``None`` if it may have any.
+
+    Examples
+    --------
+    >>> from lancekit._scan.expressions.predicate import Predicate
+    >>> schema = pa.schema({"x": pa.int8()})
+    >>> wanted = Predicate.parse("x > 0 AND (_rowid = 3 OR _rowid IN (5, 9))", schema)
+    >>> sorted(row_points(wanted.expr, "_rowid"))
+    [3, 5, 9]
+    >>> row_points(Predicate.parse("x > 0 OR _rowid = 3", schema).expr, "_rowid")
+    """
+    match expr:
+        case Call(function="AND"):
+            found = [row_points(part, column) for part in expr.args]
+            known = [points for points in found if points is not None]
+            return frozenset.intersection(*known) if known else None
+        case Call(function="OR"):
+            found = [row_points(part, column) for part in expr.args]
+            known = [points for points in found if points is not None]
+            return frozenset().union(*known) if len(known) == len(found) else None
+        case Call(function="=", args=(FieldRef(path=path), Literal() as other)) if path == column:
+            return _numbers([pa.repeat(other.value, 1)])
+        case Call(function="=", args=(Literal() as other, FieldRef(path=path))) if path == column:
+            return _numbers([pa.repeat(other.value, 1)])
+        case InList(arg=FieldRef(path=path)) if path == column:
+            return _numbers(expr.sets)
+    return None
+
+
+def _numbers(sets: Sequence[pa.Array]) -> Points:
+    """Return whole numbers, of which nulls are none."""
+    if not all(pt.is_integer(some.type) for some in sets):
+        return None
+    return frozenset(number for some in sets for number in some.to_pylist() if number is not None)

@@ -20,8 +20,6 @@ from lancekit._scan.expressions.literals import natural
 from lancekit._scan.expressions.scope import Bound, Scope, cast_number, constant
 from lancekit._scan.expressions.syntax import Syntax
 
-__all__ = ["BY_SYNTAX", "array", "call_function", "one_type"]
-
 
 def array(tree: Syntax, scope: Scope) -> Bound:
     """Compile a list of literals."""

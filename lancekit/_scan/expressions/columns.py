@@ -15,8 +15,6 @@ from lancekit._scan.expressions.nodes import FieldRef
 from lancekit._scan.expressions.scope import Bound, Scope, constant
 from lancekit._scan.expressions.syntax import Syntax
 
-__all__ = ["COLUMN_RULES", "pick_part"]
-
 
 def _match(tree: Syntax, scope: Scope, name: str, names: Sequence[str], what: str) -> str:
     """Find a name as written, else the only one that differs in case."""

@@ -7,12 +7,9 @@ from collections.abc import Mapping
 from lancekit._scan.expressions.calls import BY_SYNTAX
 from lancekit._scan.expressions.kernels.function import ANY_NUMBER, Function
 from lancekit._scan.expressions.kernels.functions import CHOICES
-from lancekit._scan.expressions.kernels.lists import LIST_FUNCTIONS
-from lancekit._scan.expressions.kernels.numeric import NUMBER_FUNCTIONS
+from lancekit._scan.expressions.kernels.lists import LIST_FUNCTIONS, NUMBER_FUNCTIONS
 from lancekit._scan.expressions.kernels.temporal import TIME_FUNCTIONS
 from lancekit._scan.expressions.kernels.text import TEXT_FUNCTIONS
-
-__all__ = ["function_list"]
 
 _GROUPS: Mapping[str, Mapping[str, Function]] = {
     "Choices": CHOICES,

@@ -16,7 +16,6 @@ from lancekit._arrow_values import numbers_of, scalar_of
 from lancekit._file.kernels.bits import pack
 from lancekit._format.arrow_parts import decimal_size
 from lancekit._format.paths import parse_path, pick
-from lancekit._scan.expressions.error_position import TooLargeError, as_class, failure
 from lancekit._scan.expressions.kernels.casts import cast as cast_values
 from lancekit._scan.expressions.kernels.casts import try_cast
 from lancekit._scan.expressions.kernels.function import Function, Refused, TooLarge
@@ -36,9 +35,8 @@ from lancekit._scan.expressions.kernels.operators import (
     subtract,
 )
 from lancekit._scan.expressions.nodes import Apply, ArrowExpr, Call, Expr, FieldRef, InList, Literal
+from lancekit._scan.expressions.syntax import TooLargeError, as_class, failure
 from lancekit.errors import PredicateError
-
-__all__ = ["FAILURES", "KERNELS", "Rows", "evaluate", "kernel_of", "mask", "reason", "value_of"]
 
 #: a column by its path
 Rows: TypeAlias = Callable[[str], pa.Array]

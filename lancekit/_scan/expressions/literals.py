@@ -20,19 +20,6 @@ from lancekit._scan.expressions.kernels.casts import cast
 from lancekit._scan.expressions.kernels.operators import family
 from lancekit.errors import PredicateError
 
-__all__ = [
-    "as_type",
-    "at_once",
-    "exact_decimal",
-    "exact_moment",
-    "loosely",
-    "moment",
-    "moments",
-    "natural",
-    "negated",
-    "number",
-]
-
 #: of the fraction of a second
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _INT64_MAX = (1 << 63) - 1

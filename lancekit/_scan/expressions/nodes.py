@@ -15,24 +15,6 @@ import pyarrow as pa
 
 from lancekit import _arrow_compute as pc
 
-__all__ = [
-    "Apply",
-    "ArrowExpr",
-    "Call",
-    "Expr",
-    "FieldRef",
-    "InList",
-    "Literal",
-    "Place",
-    "all_of",
-    "applied",
-    "columns_of",
-    "field_of",
-    "negation",
-    "walk",
-]
-
-
 #: the kind of an expression, what it has besides its parts, and how many parts it has
 _Alone: TypeAlias = "tuple[type[Expr], dict[str, Any], int]"
 

@@ -11,14 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from lancekit._scan.expressions.chains import with_lists
-from lancekit._scan.expressions.error_position import failure
-from lancekit._scan.expressions.lexer import Token, listed, tokens, value_of
+from lancekit._scan.expressions.lexer import Token, listed, tokens, value_of, with_lists
 from lancekit._scan.expressions.literals import negated, number
-from lancekit._scan.expressions.syntax import AGGREGATES, AggregateCall, Syntax, TypeName
+from lancekit._scan.expressions.syntax import AGGREGATES, AggregateCall, Syntax, TypeName, failure
 from lancekit.errors import PredicateError
-
-__all__ = ["parse"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

@@ -21,22 +21,14 @@ import pyarrow as pa
 from lancekit import _arrow_compute as pc
 from lancekit._format.column_names import RESERVED_NAMES
 from lancekit._format.paths import top_of
-from lancekit._scan.expressions.error_position import failure, not_too_deep
 from lancekit._scan.expressions.nodes import ArrowExpr, Expr, Literal, all_of, columns_of
-from lancekit._scan.expressions.unbound import Unbound
+from lancekit._scan.expressions.syntax import failure, not_too_deep
 from lancekit.errors import InvalidTypeError, PredicateError
 
 if TYPE_CHECKING:
     from lancekit._format.schema import LanceSchema
     from lancekit._scan.expressions.scope import Bound
-
-__all__ = [
-    "ComputedColumn",
-    "Predicate",
-    "compile_expression",
-    "time_of",
-    "with_hidden",
-]
+    from lancekit._scan.expressions.syntax import Syntax
 
 # Columns that every row has without being in the schema; the scanner supplies them.
 _HIDDEN: dict[str, pa.DataType] = dict.fromkeys(RESERVED_NAMES, pa.uint64())
@@ -275,7 +267,7 @@ class Predicate:
         """
         if column not in self.columns or column in self.schema.names:
             return None
-        from lancekit._scan.expressions.row_points import row_points  # few filters have points
+        from lancekit._scan.expressions.bounds import row_points  # few filters have points
 
         return row_points(self.expr, column)
 
@@ -301,3 +293,56 @@ class Predicate:
         from lancekit._scan.expressions.evaluate import mask  # loads all kernels
 
         return mask(self.expr, data)
+
+
+# ---- conditions and values that no schema is known of yet: text, and the syntax of it
+
+
+class Unbound(str):
+    """The text of a condition or value that is not bound to a schema yet, and its syntax.
+
+    Whatever takes text takes it.  Where syntax was built, the text was written for messages, and
+    is never parsed.  Can be pickled, as text.
+
+    Parameters
+    ----------
+    sql
+        The text.
+    tree
+        Its syntax; by default the text is parsed when that is needed.
+
+    Examples
+    --------
+    >>> wanted = Unbound("x > 1")
+    >>> wanted.tree.kind, wanted
+    ('>', 'x > 1')
+    """
+
+    __slots__ = ("_tree",)
+    _tree: Syntax | None
+
+    def __new__(cls, sql: str, tree: Syntax | None = None) -> Unbound:
+        """Return a text with its syntax; one that is unbound already stays itself."""
+        if tree is None and isinstance(sql, Unbound):
+            return sql
+        made = super().__new__(cls, sql)
+        made._tree = tree
+        return made
+
+    @property
+    def tree(self) -> Syntax:
+        """The syntax.
+
+        Raises
+        ------
+        PredicateError
+            The text does not parse.
+        """
+        if self._tree is not None:
+            return self._tree
+        from lancekit._scan.expressions.parser import parse  # few calls have a text to parse
+
+        return parse(str(self))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Unbound, (str(self),)  # pickle goes down a tree less far than the parser

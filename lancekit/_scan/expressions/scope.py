@@ -12,7 +12,6 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from lancekit._arrow_values import scalar_of
-from lancekit._scan.expressions.error_position import failure
 from lancekit._scan.expressions.evaluate import FAILURES, kernel_of, reason
 from lancekit._scan.expressions.kernels.function import Refused
 from lancekit._scan.expressions.kernels.operators import Value, family
@@ -27,11 +26,8 @@ from lancekit._scan.expressions.nodes import (
     columns_of,
     field_of,
 )
-from lancekit._scan.expressions.syntax import Syntax
+from lancekit._scan.expressions.syntax import Syntax, failure
 from lancekit.errors import PredicateError
-
-__all__ = ["Bound", "Scope", "cast_number", "constant"]
-
 
 #: the type of a call before it was tried
 _UNKNOWN = pa.null()

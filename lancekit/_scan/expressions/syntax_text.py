@@ -7,10 +7,8 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TypeAlias
 
+from lancekit._scan.expressions.predicate import Unbound
 from lancekit._scan.expressions.syntax import Listed, Syntax
-from lancekit._scan.expressions.unbound import Unbound
-
-__all__ = ["literal_text", "quoted", "written"]
 
 #: what stands around the parts of a piece; numbers are the parts' places
 _Form: TypeAlias = "tuple[str | int, ...]"

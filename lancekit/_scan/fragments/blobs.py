@@ -31,19 +31,6 @@ from lancekit.options import options
 if TYPE_CHECKING:
     from lancekit._scan.fragments.source import FragmentSource
 
-__all__ = [
-    "HANDLING",
-    "MANAGED_KINDS",
-    "BlobPlace",
-    "blob_view",
-    "find_blobs",
-    "has_blobs",
-    "is_stored_v2",
-    "read_blobs",
-    "resolve_blobs",
-    "stored_blobs",
-]
-
 #: how a scan may show blobs, in the reference's words
 HANDLING = ("all_binary", "blobs_descriptions", "all_descriptions")
 

@@ -22,8 +22,6 @@ from lancekit._scan.fragments.reader import FragmentReader, Offsets, as_offsets
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit.errors import FormatError
 
-__all__ = ["JointReader", "open_together", "rows_together", "together"]
-
 Numbers = npt.NDArray[np.uint64]
 
 #: Files mapped at once.

@@ -19,8 +19,6 @@ from lancekit._scan.fragments.blobs import MANAGED_KINDS, blob_view, is_stored_v
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._scan.fragments.source import FragmentSource
 
-__all__ = ["ManagedBlob", "managed_blobs"]
-
 #: rows whose descriptors are in memory at once
 _ROWS = 1 << 16
 

@@ -43,8 +43,6 @@ from lancekit.progress import step
 if TYPE_CHECKING:
     from lancekit._format.row_ids import RowIds, RowVersions
 
-__all__ = ["META_COLUMNS", "FragmentReader", "as_offsets"]
-
 Offsets = npt.NDArray[np.int64]
 
 #: a scattered read pays below this share of a range's rows; above it, reading all is faster

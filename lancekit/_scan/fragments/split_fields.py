@@ -12,13 +12,11 @@ import pyarrow as pa
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._file.columns.physical import in_one_column, repacked
-from lancekit._file.kernels.widths import null_bytes
+from lancekit._file.kernels.bounds import null_bytes
 from lancekit._format.arrow_parts import child_of, flattened
 from lancekit._format.schema import LanceField
 from lancekit.errors import MemoryLimitError, UnsupportedFeatureError
 from lancekit.options import options
-
-__all__ = ["as_stored", "joined", "nulls_of", "stored_part"]
 
 
 def stored_part(

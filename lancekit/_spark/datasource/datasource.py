@@ -25,11 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from lancekit._scan.scan import Scan
-    from lancekit._spark.datasource.reader import LanceReader
     from lancekit._spark.datasource.stream_reader import LanceStreamReader
-    from lancekit._spark.datasource.writer import LanceWriter
-
-__all__ = ["LanceDataSource", "register"]
+    from lancekit._spark.datasource.writer import LanceReader, LanceWriter
 
 _registered: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -83,7 +80,7 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped h
     @briefly
     def reader(self, schema: StructType) -> LanceReader:
         """Return what reads the rows."""
-        from lancekit._spark.datasource.reader import LanceReader, narrowed
+        from lancekit._spark.datasource.writer import LanceReader, narrowed
 
         self._options.check_use("read")
         return LanceReader(narrowed(self._planned(), schema), self._options.in_force())
@@ -98,8 +95,8 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped h
     @briefly
     def streamReader(self, schema: StructType) -> LanceStreamReader:  # noqa: N802
         """Return what reads changes."""
-        from lancekit._spark.datasource.reader import narrowed
         from lancekit._spark.datasource.stream_reader import LanceStreamReader
+        from lancekit._spark.datasource.writer import narrowed
         from lancekit._spark.frames.scan import scan_wire
 
         self._options.check_use("stream")
@@ -107,7 +104,7 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped h
         return LanceStreamReader(self._options, scan_wire(scan.request))
 
     def _planned(self) -> Scan:
-        from lancekit._spark.datasource.reader import plan_scan
+        from lancekit._spark.datasource.writer import plan_scan
 
         if self._scan is None:
             asked = self._options

@@ -8,15 +8,13 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any
 
-from lancekit._spark.jobs.sizes import spark_bytes
+from lancekit._spark.jobs.shipment import spark_bytes
 from lancekit._versions.line import Line, open_line
 from lancekit._versions.listing import list_versions, version_as_of
 from lancekit._versions.references import Reference, resolve
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError
 from lancekit.options import Options, options
-
-__all__ = ["LATEST", "SourceOptions"]
 
 _STORAGE = "storage."
 

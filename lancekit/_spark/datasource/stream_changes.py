@@ -24,8 +24,6 @@ from lancekit._spark.datasource.options import SourceOptions
 from lancekit._versions.snapshot import FileLocation, Snapshot, load_snapshot
 from lancekit.errors import NotOfferedError, VersionNotFoundError
 
-__all__ = ["ChangeLog"]
-
 #: what neither adds rows nor changes any
 _QUIET = (
     ops.Delete,

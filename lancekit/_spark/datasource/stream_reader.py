@@ -37,12 +37,11 @@ from lancekit._machine import processors
 from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.fragment_rows import ScanRequest
 from lancekit._scan.fragments.reader import FragmentReader
-from lancekit._scan.fragments.row_set import RowSet
-from lancekit._scan.fragments.source import FragmentSource
+from lancekit._scan.fragments.source import FragmentSource, RowSet
 from lancekit._scan.read import Read
 from lancekit._spark.datasource.options import LATEST, SourceOptions
-from lancekit._spark.datasource.reader import plan_scan
 from lancekit._spark.datasource.stream_changes import ChangeLog
+from lancekit._spark.datasource.writer import plan_scan
 from lancekit._spark.frames.scan import (
     Piece,
     cut_pieces,
@@ -51,8 +50,7 @@ from lancekit._spark.frames.scan import (
     scan_wire,
     whole_ranges,
 )
-from lancekit._spark.jobs.failures import briefly
-from lancekit._spark.jobs.versions import Sent
+from lancekit._spark.jobs.failures import Sent, briefly
 from lancekit._spark.jobs.worker import enter_worker
 from lancekit._versions.listing import list_versions
 from lancekit.errors import (
@@ -61,8 +59,6 @@ from lancekit.errors import (
     SchemaMismatchError,
     VersionNotFoundError,
 )
-
-__all__ = ["LanceStreamReader"]
 
 _UPDATED = "_row_last_updated_at_version"
 

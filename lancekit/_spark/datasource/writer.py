@@ -10,40 +10,50 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceReader,
+    InputPartition,
+    WriterCommitMessage,
+)
 
 from lancekit._defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
+from lancekit._format.data_file import check_storage_version
 from lancekit._format.fragment import Fragment
-from lancekit._format.storage_version import check_storage_version
+from lancekit._machine import processors
 from lancekit._operations.write import WriteMode, WritePlan, WriteSettings, commit_rows, plan_write
 from lancekit._pipeline.casts.batches import cast_all
 from lancekit._pipeline.casts.plan import CastPlan
 from lancekit._pipeline.join_files import join_small_files
-from lancekit._pipeline.rows.write import (
+from lancekit._pipeline.write_rows import (
     WriteTask,
     delete_fragments,
     new_job,
     remove_job_files,
     write_fragments,
 )
+from lancekit._scan.expressions.predicate import Predicate
+from lancekit._scan.fragment_rows import ScanRequest, default_batch_rows
+from lancekit._scan.fragments.blobs import blob_view
+from lancekit._scan.outputs import plan_columns
+from lancekit._scan.read import reading
+from lancekit._scan.scan import Scan
 from lancekit._spark.datasource.options import SourceOptions
-from lancekit._spark.frames.types import arrow_schema, restore
-from lancekit._spark.jobs.failures import briefly
-from lancekit._spark.jobs.versions import Sent
+from lancekit._spark.frames.scan import Piece, read_piece, scan_batch, scan_pieces, scan_wire
+from lancekit._spark.frames.types import arrow_schema, restore, spark_schema
+from lancekit._spark.jobs.failures import Sent, briefly
 from lancekit._spark.jobs.worker import enter_worker, of_partition
 from lancekit._versions.line import Line
-from lancekit._versions.snapshot import load_snapshot
-from lancekit.errors import LancekitError
+from lancekit._versions.snapshot import Snapshot, load_snapshot
+from lancekit.errors import InvalidArgumentError, LancekitError
 from lancekit.options import Options
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-
-__all__ = ["LanceWriter", "plan_writer"]
 
 
 @dataclass
@@ -166,3 +176,77 @@ def plan_writer(asked: SourceOptions, schema: StructType, mode: WriteMode) -> La
         options=asked.in_force(),
         landing=pickle.dumps(landing),
     )
+
+
+# ---- ``spark.read.format("lance")``: the pieces of a scan, one for each task
+
+
+def narrowed(scan: Scan, schema: StructType) -> Scan:
+    """Return a scan of the columns in a schema that the user gave."""
+    own = spark_schema(scan_wire(scan.request))
+    if schema == own:
+        return scan
+    known = {field.name: field for field in own}
+    outputs = {output.field.name: output for output in scan.request.outputs}
+    chosen = []
+    for column in schema:
+        found = known.get(column.name)
+        fits = found is not None and found.dataType == column.dataType
+        if found is None or not fits or (found.nullable and not column.nullable):
+            there = (
+                "the dataset has no such column"
+                if found is None
+                else f"it is {found.simpleString()} there"
+            )
+            raise InvalidArgumentError(
+                f"The schema asks for {column.simpleString()}; {there}.",
+                hint='Leave schema() out, and name columns with option("columns", "a,b").',
+                column=column.name,
+            )
+        output = outputs[column.name]
+        chosen.append(replace(output, field=output.field.with_nullable(column.nullable)))
+    return replace(scan, request=replace(scan.request, outputs=tuple(chosen)))
+
+
+class LanceReader(Sent, DataSourceReader):  # type: ignore[misc]  # pyspark is untyped here
+    """Reads one piece of a scan per partition."""
+
+    def __init__(self, scan: Scan, options: Options) -> None:
+        self._request = scan.request
+        self._options = options
+        pieces = scan_pieces(scan, processors())
+        self._pieces: list[Piece] = pieces or [Piece(())]
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the pieces."""
+        return [InputPartition(piece) for piece in self._pieces]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Each task gets its own piece with its partition.
+        return {**self.__dict__, "_pieces": []}
+
+    @briefly
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a piece."""
+        enter_worker(self._options)
+        wire = scan_wire(self._request)
+        for batch in read_piece(partition.value, self._request):
+            yield scan_batch(batch, wire)
+
+
+# ---- the scan that the options of ``format("lance")`` ask for
+
+
+def plan_scan(asked: SourceOptions, snapshot: Snapshot) -> Scan:
+    """Return the scan of a version that the options ask for."""
+    schema = blob_view(snapshot.manifest.schema)
+    hidden = [("_rowid", asked.with_row_id), ("_rowaddr", asked.with_row_address)]
+    predicate = None if asked.filter is None else Predicate.parse(asked.filter, schema.to_arrow())
+    request = ScanRequest(
+        outputs=plan_columns(schema, asked.columns, [name for name, wanted in hidden if wanted]),
+        predicate=predicate,
+        batch_rows=asked.batch_size or default_batch_rows(),
+    )
+    read = reading(snapshot, predicate, schema)
+    # opened now, so that a base path that is not trusted is an error of the plan
+    return Scan(read=replace(read, sources=tuple(read.sources)), request=request)

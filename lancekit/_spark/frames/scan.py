@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lancekit._format.extensions import text_batch, text_schema
-from lancekit._scan.ahead import Workers
 from lancekit._scan.fragment_rows import (
     ScanRequest,
+    Workers,
     read_block,
     read_together,
     row_bytes,
@@ -31,28 +31,13 @@ from lancekit._spark.frames.types import spark_schema, to_spark_batch, wire_sche
 from lancekit._spark.jobs.client import client_of
 from lancekit._spark.jobs.collect import map_batches, pack
 from lancekit._spark.jobs.failures import first_line
-from lancekit._spark.jobs.sizes import spark_bytes
+from lancekit._spark.jobs.shipment import spark_bytes
 from lancekit._spark.session.preflight import check_workers
 from lancekit._spark.session.session import spark_session
 from lancekit.errors import PredicateError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-
-__all__ = [
-    "Piece",
-    "Range",
-    "cut_pieces",
-    "fragment_frame",
-    "pieces_frame",
-    "read_piece",
-    "scan_batch",
-    "scan_frame",
-    "scan_pieces",
-    "scan_wire",
-    "sized_range",
-    "whole_ranges",
-]
 
 #: decoded bytes that are worth a task of their own: about as long as it takes to start one
 _LEAST_BYTES = 16 << 20

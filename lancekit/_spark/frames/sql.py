@@ -17,8 +17,6 @@ from lancekit.errors import EngineError, InvalidArgumentError, PredicateError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["name_frame", "query_frame", "statement_frame"]
-
 #: white space and comments before a query, and the words that begin its own tables
 _HEAD = re.compile(r"((?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*)(with\b(?:\s+recursive\b)?)?", re.S | re.I)
 

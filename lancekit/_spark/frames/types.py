@@ -23,16 +23,6 @@ from lancekit.errors import SchemaMismatchError, UnsupportedTypeError
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-__all__ = [
-    "arrow_schema",
-    "from_spark_batch",
-    "restore",
-    "spark_schema",
-    "to_spark_batch",
-    "wire_schema",
-    "with_leaves",
-]
-
 _MOST_DIGITS = 38
 _LEAVE_OUT = "Leave the column out, or work in this process: options(engine='local')."
 

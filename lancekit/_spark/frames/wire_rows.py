@@ -16,7 +16,7 @@ from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._pipeline.casts.batches import cast_all
 from lancekit._pipeline.casts.plan import CastPlan
-from lancekit._pipeline.keys.source_keys import key_columns, key_schema
+from lancekit._pipeline.source_keys import key_columns, key_schema
 from lancekit._spark.frames.types import (
     from_spark_batch,
     restore,
@@ -30,19 +30,6 @@ from lancekit.errors import LancekitError, SourceChangedError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-__all__ = [
-    "FAILURE",
-    "by_place",
-    "failure_row",
-    "gathered",
-    "key_wire",
-    "pack_keys",
-    "prepare",
-    "raise_failure",
-    "subschema",
-    "unpack_keys",
-]
 
 FAILURE = "failure"
 

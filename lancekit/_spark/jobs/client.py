@@ -11,17 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "LOCAL_VARIABLE",
-    "TASKS_THAT_WRITE",
-    "Client",
-    "State",
-    "client_of",
-    "is_connect",
-    "most_tasks",
-    "remote_of",
-]
-
 #: of those that run at once; each task that writes makes a file at least
 TASKS_THAT_WRITE = 2
 

@@ -25,14 +25,13 @@ import pyarrow as pa
 
 from lancekit._checked import outermost
 from lancekit._interrupts import PREFIX
-from lancekit._pipeline.rows.write import WriteTarget, new_data_file, new_job, remove_job_files
-from lancekit._scan.ahead import Workers
+from lancekit._pipeline.write_rows import WriteTarget, new_data_file, new_job, remove_job_files
+from lancekit._scan.fragment_rows import Workers
 from lancekit._spark.jobs.client import client_of, most_tasks
-from lancekit._spark.jobs.failures import job_failure
-from lancekit._spark.jobs.sizes import spark_bytes
-from lancekit._spark.jobs.versions import unpacked
+from lancekit._spark.jobs.failures import job_failure, unpacked
+from lancekit._spark.jobs.shipment import spark_bytes
 from lancekit._spark.jobs.worker import enter_worker
-from lancekit._storage.sending import sent_to
+from lancekit._storage.local import sent_to
 from lancekit._version import __version__
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, EngineError, LancekitError
@@ -41,19 +40,6 @@ from lancekit.progress import tracking, what_is
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-__all__ = [
-    "LEFT",
-    "AnswerRoom",
-    "answer_limit",
-    "answer_room",
-    "check_answers",
-    "collect",
-    "map_batches",
-    "pack",
-    "read_answers",
-    "run_action",
-]
 
 Result = TypeVar("Result")
 

@@ -5,6 +5,7 @@ A closure goes to every task as a whole, and Spark Connect refuses a large one.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -12,10 +13,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from lancekit._format.names import DATA, data_file_name
-from lancekit._pipeline.merge.strategy import CLOSURE_BYTES
+from lancekit._pipeline.merge_strategy import CLOSURE_BYTES
 from lancekit._storage.base import Bytes, Store
-
-__all__ = ["Shipment", "shipped"]
 
 
 @dataclass(frozen=True)
@@ -86,3 +85,30 @@ def shipped(
         sink.abort()
         with suppress(OSError):  # cleanup removes it later
             store.delete(name)
+
+
+# ---- sizes as Spark's settings have them: a number, and perhaps a unit
+
+_SIZE = re.compile(r"(-?\d+)(?:([kmgtp])i?b?|(b))?")
+_UNITS = {unit: 10 * place for place, unit in enumerate("bkmgtp")}
+
+
+def spark_bytes(text: str, bare: str = "b") -> int | None:
+    """Return a size in bytes; ``None`` if the text is not a size.
+
+    Parameters
+    ----------
+    text
+        The value of a setting.
+    bare
+        The unit of a number without one.
+
+    Examples
+    --------
+    >>> spark_bytes("10485760b"), spark_bytes("10MB"), spark_bytes("-1"), spark_bytes("much")
+    (10485760, 10485760, -1, None)
+    >>> spark_bytes("512", bare="m")
+    536870912
+    """
+    found = _SIZE.fullmatch(text.strip().lower())
+    return None if found is None else int(found[1]) << _UNITS[found[2] or found[3] or bare]

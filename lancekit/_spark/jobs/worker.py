@@ -7,10 +7,8 @@ from dataclasses import fields, replace
 from functools import cache
 
 from lancekit._compiled.state import compile_nothing
-from lancekit._pipeline.rows.write import WriteTask, begin_job
+from lancekit._pipeline.write_rows import WriteTask, begin_job
 from lancekit.options import Options, options
-
-__all__ = ["enter_worker", "freeze_worker", "of_partition"]
 
 #: What each of the many workers on a machine remembers of files, if nothing is said.
 _CACHE_BYTES = 64 << 20

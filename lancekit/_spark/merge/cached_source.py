@@ -25,10 +25,10 @@ from lancekit._format.arrow_parts import viewed
 from lancekit._format.paths import top_of
 from lancekit._pipeline.casts.batches import cast_all
 from lancekit._pipeline.casts.plan import CastPlan
-from lancekit._pipeline.keys.hash import comparable, hash_rows, known_rows
-from lancekit._pipeline.keys.source_keys import key_columns, key_schema
-from lancekit._pipeline.merge.plan import MergeClauses
-from lancekit._pipeline.merge.strategy import WIDE_BYTES
+from lancekit._pipeline.hashed_keys import comparable, hash_rows, known_rows
+from lancekit._pipeline.merge_plan import MergeClauses
+from lancekit._pipeline.merge_strategy import WIDE_BYTES
+from lancekit._pipeline.source_keys import key_columns, key_schema
 from lancekit._spark.frames.types import restore
 from lancekit._spark.frames.wire_rows import gathered, subschema
 from lancekit._spark.jobs.client import is_connect, most_tasks
@@ -43,16 +43,6 @@ from lancekit.errors import SourceChangedError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-__all__ = [
-    "CachedSource",
-    "KeySum",
-    "SameKeys",
-    "SourceSummary",
-    "hold",
-    "other_rows",
-    "survey",
-]
 
 #: key bytes that a partition sends along at most when it is counted, which saves a job
 _AT_ONCE = 4 << 20

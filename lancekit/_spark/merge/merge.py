@@ -25,12 +25,11 @@ from lancekit._format import row_address
 from lancekit._format.deletions import to_bitmap
 from lancekit._format.fragment import Fragment
 from lancekit._format.row_ids_encode import with_row_ids
-from lancekit._pipeline.columns.column_patch import Patch, Patched, all_patched, try_patch
-from lancekit._pipeline.engine.engine import LocalRunner
+from lancekit._pipeline.column_patch import Patch, Patched, all_patched, try_patch
+from lancekit._pipeline.engine import LocalRunner
 from lancekit._pipeline.join_files import join_small_files
-from lancekit._pipeline.keys.probe import Matches, first_matches, key_values
-from lancekit._pipeline.keys.source_keys import SourceKeys, repeated_since_checked
-from lancekit._pipeline.merge.plan import (
+from lancekit._pipeline.merge_here import patch_task, rewritten_columns
+from lancekit._pipeline.merge_plan import (
     EXAMPLES,
     MergeClauses,
     MergeJob,
@@ -41,9 +40,10 @@ from lancekit._pipeline.merge.plan import (
     matched_rows,
     writes_rows,
 )
-from lancekit._pipeline.merge.rewrite_columns import patch_task, rewritten_columns
-from lancekit._pipeline.merge.strategy import MatchPlan
-from lancekit._pipeline.rows.write import WriteTarget, WriteTask, delete_fragments
+from lancekit._pipeline.merge_strategy import MatchPlan
+from lancekit._pipeline.probe import Matches, first_matches, key_values
+from lancekit._pipeline.source_keys import SourceKeys, repeated_since_checked
+from lancekit._pipeline.write_rows import WriteTarget, WriteTask, delete_fragments
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit._spark.frames.runner import SparkRunner
@@ -58,8 +58,7 @@ from lancekit._spark.frames.wire_rows import (
 from lancekit._spark.jobs.client import most_tasks
 from lancekit._spark.jobs.collect import collect, map_batches
 from lancekit._spark.merge.cached_source import CachedSource, SourceSummary
-from lancekit._spark.merge.join import join_frame
-from lancekit._spark.merge.match_keys import find_pairs, orders, send_orders
+from lancekit._spark.merge.match_keys import find_pairs, join_frame, orders, send_orders
 from lancekit._spark.merge.merge_task import (
     ADDRESS,
     MatchedRows,
@@ -74,8 +73,6 @@ from lancekit.errors import LancekitError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-__all__ = ["merge_by_join", "merge_by_pairs"]
 
 
 def merge_by_pairs(

@@ -15,22 +15,12 @@ from lancekit import _arrow_kernels as ak
 from lancekit._format import row_address
 from lancekit._format.deletions import to_bitmap, to_offsets
 from lancekit._format.fragment import Fragment
-from lancekit._pipeline.keys.probe import key_values
-from lancekit._pipeline.keys.source_keys import key_columns
-from lancekit._pipeline.merge.condition import PairCondition
-from lancekit._pipeline.merge.plan import EXAMPLES, MergeClauses, guard_hashes
-from lancekit._pipeline.rows.write import WriteTask, write_fragments
+from lancekit._pipeline.merge_condition import PairCondition
+from lancekit._pipeline.merge_plan import EXAMPLES, MergeClauses, guard_hashes
+from lancekit._pipeline.probe import key_values
+from lancekit._pipeline.source_keys import key_columns
+from lancekit._pipeline.write_rows import WriteTask, write_fragments
 from lancekit._spark.jobs.worker import of_partition
-
-__all__ = [
-    "ADDRESS",
-    "MatchedRows",
-    "MergeTask",
-    "RowSet",
-    "TaskResult",
-    "concatenated",
-    "lent_columns",
-]
 
 # ---- rows of a version, as tasks tell them: a bitmap for each fragment, two bytes a row at most
 

@@ -21,7 +21,7 @@ from lancekit import _arrow_kernels as ak
 from lancekit._format import row_address
 from lancekit._pipeline.casts.batches import cast_all
 from lancekit._pipeline.casts.plan import CastPlan
-from lancekit._pipeline.keys.source_keys import key_columns
+from lancekit._pipeline.source_keys import key_columns
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit._spark.frames.types import (
@@ -46,8 +46,6 @@ from lancekit.errors import LancekitError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-__all__ = ["ordered_frame", "piece_bounds"]
 
 Indices = npt.NDArray[np.int64]
 Read = Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]]

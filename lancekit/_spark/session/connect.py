@@ -23,18 +23,6 @@ from lancekit.errors import InvalidArgumentError, SessionError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "DEFAULT_PORT",
-    "SERVER_SETTINGS",
-    "check_packages",
-    "endpoint_of",
-    "join_local_server",
-    "join_server",
-    "leave_connect_mode",
-    "parse_remote",
-    "release",
-]
-
 DEFAULT_PORT = 15002
 REACH_SECONDS = 5
 

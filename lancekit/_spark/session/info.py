@@ -13,8 +13,6 @@ from lancekit._spark.session.settings import SETTINGS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SessionInfo", "SettingDifference", "session_info"]
-
 
 @dataclass(frozen=True, slots=True)
 class SettingDifference:

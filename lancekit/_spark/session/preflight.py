@@ -18,15 +18,13 @@ import pyarrow as pa
 from lancekit._machine import total_memory
 from lancekit._spark.jobs.client import client_of, is_connect, remote_of
 from lancekit._spark.jobs.collect import run_action
-from lancekit._spark.jobs.sizes import spark_bytes
-from lancekit._spark.jobs.versions import other_package
+from lancekit._spark.jobs.failures import other_package
+from lancekit._spark.jobs.shipment import spark_bytes
 from lancekit._version import __version__
 from lancekit.errors import EngineError, LancekitError, SessionError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-__all__ = ["check_machine", "check_workers"]
 
 LEAST_MEMORY = 512 << 20
 """Spark refuses to start on less."""

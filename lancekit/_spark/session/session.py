@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from lancekit._legible import warn
 from lancekit._own_files import new_file, new_folder, sweep
-from lancekit._pipeline.engine.engine import spark_engine
+from lancekit._pipeline.engine import spark_engine
 from lancekit._spark.jobs.client import is_connect, remote_of
-from lancekit._spark.session.class_archive import with_archive
 from lancekit._spark.session.connect import (
     SERVER_SETTINGS,
     check_packages,
@@ -32,15 +31,13 @@ from lancekit._spark.session.connect import (
     parse_remote,
     release,
 )
-from lancekit._spark.session.java import Java, find_java
+from lancekit._spark.session.java import Java, find_java, with_archive
 from lancekit._spark.session.preflight import check_machine, check_workers
 from lancekit._spark.session.settings import SETTINGS, default_master, local_settings, parse_config
 from lancekit.errors import SessionError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-__all__ = ["Owned", "active_session", "is_active", "owned_session", "spark_session", "stop_spark"]
 
 # ---- the Java process behind a session: started without a word, and really ended
 #

@@ -10,14 +10,6 @@ from lancekit._machine import processors, total_memory
 from lancekit._spark.session.connect import parse_remote
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
-__all__ = [
-    "SETTINGS",
-    "Setting",
-    "default_master",
-    "local_settings",
-    "parse_config",
-]
-
 DEFAULT_MEMORY_GIB = 3
 TASK_FAILURES = 4
 

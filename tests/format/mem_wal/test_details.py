@@ -13,11 +13,11 @@ from lancekit._format.mem_wal.details import (
     MemWalDetails,
     details_of,
     encode_details,
-    mem_wal_entry,
     merged_generations,
     parse_details,
     with_generations,
 )
+from lancekit._format.mem_wal.names import mem_wal_entry
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from tests.support.shards import with_shards
 

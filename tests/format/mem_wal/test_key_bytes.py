@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit._format.mem_wal.key_bytes import is_key_type, key_tuples, one_key
+from lancekit._format.mem_wal.sharding import is_key_type, key_tuples, one_key
 from lancekit.errors import UnsupportedTypeError
 from tests.support.shards import SHARD, keyed, newest, opened
 

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lancekit._index.build import fst_write
-from lancekit._index.build.crc32c import crc32c
-from lancekit._index.build.fst_write import fst_bytes
+from lancekit._index.build.fst_write import crc32c, fst_bytes
 from lancekit._index.inverted.fst import Fst
 from lancekit._index.inverted.token_set import fst_items
 from lancekit.file import LanceFileReader

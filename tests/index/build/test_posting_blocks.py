@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lancekit._index.build.text_partitions import position_blocks, posting_blocks
-from lancekit._index.inverted.packed import PACKED
-from lancekit._index.inverted.postings import PostingForm, decode_positions, decode_postings
+from lancekit._index.inverted.postings import PACKED, PostingForm, decode_positions, decode_postings
 from lancekit._index.inverted.whole import WholePartition
 
 

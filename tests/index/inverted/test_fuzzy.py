@@ -7,8 +7,8 @@ import random
 import pyarrow as pa
 import pytest
 
-from lancekit._index.inverted import fuzzy
-from lancekit._index.inverted.fuzzy import Spelling, alternatives, near
+from lancekit._index.inverted import fst as fuzzy
+from lancekit._index.inverted.fst import Spelling, alternatives, near
 
 
 def changes(one: str, other: str) -> int:

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from lancekit._index.inverted.packed import PACKED, packed_bytes, streams, unpacked, varints
+from lancekit._index.inverted.postings import PACKED, packed_bytes, streams, unpacked, varints
 
 
 def packed(numbers: list[int], width: int) -> bytes:

@@ -12,9 +12,7 @@ import pytest
 
 import lancekit as lk
 from lancekit._index.search import btree
-from lancekit._index.search.order import ranks_of
-from lancekit._index.search.question import Question
-from lancekit._index.search.reach import Reach
+from lancekit._index.search.question import Question, Reach, ranks_of
 from lancekit._scan.index_lookup import lookup_of
 from lancekit.indices import IndexConfig
 

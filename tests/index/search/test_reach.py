@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from lancekit._index.search.reach import Interval, Reach, common, either
+from lancekit._index.search.question import Interval, Reach, common, either
 
 SPAN = range(-12, 13)
 

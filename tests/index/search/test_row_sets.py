@@ -3,7 +3,7 @@
 import numpy as np
 from pyroaring import BitMap
 
-from lancekit._index.search.row_sets import joined, rows_of, union
+from lancekit._index.row_sets import joined, rows_of, union
 
 
 def test_numbers_become_rows_and_back() -> None:

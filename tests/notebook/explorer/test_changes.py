@@ -7,7 +7,7 @@ import pytest
 
 import lancekit as lk
 from lancekit._notebook.explorer.changes import NAMED, Change, apply_plan, plan_change
-from lancekit._notebook.explorer.reading import Reader
+from lancekit._notebook.explorer.pages import Reader
 from lancekit._notebook.render.controls import drawn
 
 

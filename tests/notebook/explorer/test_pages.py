@@ -8,8 +8,7 @@ import pytest
 
 import lancekit as lk
 from lancekit._notebook.explorer import pages
-from lancekit._notebook.explorer.pages import Cost, read_page
-from lancekit._notebook.explorer.reading import Reader
+from lancekit._notebook.explorer.pages import Cost, Reader, read_page
 from lancekit._notebook.explorer.state import Ask, Filter, Sort, Turn, step
 
 

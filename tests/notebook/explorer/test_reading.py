@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import lancekit as lk
-from lancekit._notebook.explorer.reading import Reader, apart
+from lancekit._notebook.explorer.pages import Reader, apart
 from lancekit._notebook.explorer.state import Move, step
 
 _listening = []

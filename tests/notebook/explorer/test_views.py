@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._notebook.explorer.pages import read_page
-from lancekit._notebook.explorer.reading import Reader, apart
+from lancekit._notebook.explorer.pages import Reader, apart, read_page
 from lancekit._notebook.explorer.state import ExplorerState, Filter, Go, Look, Pin, Sort, Turn, step
 from lancekit._notebook.explorer.views import (
     code_of,
@@ -22,8 +21,7 @@ from lancekit._notebook.explorer.views import (
     view_of_page,
 )
 from lancekit._notebook.render.controls import drawn
-from lancekit._notebook.render.html import MAX_BYTES
-from lancekit._notebook.render.text import render_text
+from lancekit._notebook.render.html import MAX_BYTES, render_text
 
 NOW = datetime(2040, 1, 1, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._api import sampled_rows
+from lancekit._api import column
 from lancekit._notebook import show_text
 from lancekit._notebook.explorer.views import read_summary
 from lancekit._notebook.render.words import plural
@@ -66,7 +66,7 @@ def loads():
 
 def test_what_a_second_reads_is_exact_and_agrees(loads, monkeypatch):
     """Nulls lie in one load: the picture, statistics and explorer have the same share."""
-    monkeypatch.setattr(sampled_rows, "_PATIENCE", 100)  # on a busy machine a second is short
+    monkeypatch.setattr(column, "_PATIENCE", 100)  # on a busy machine a second is short
     share = loads.count_rows("late IS NULL") / len(loads)
     assert loads["late"].statistics().null_share == share
     found = read_summary(loads, "late", lambda: False).statistics

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 import lancekit as lk
-from lancekit._notebook.pictures.graph import graph_picture, mermaid, render_text
-from lancekit._notebook.pictures.lanes import lanes_of
+from lancekit._notebook.pictures.graph import graph_picture, lanes_of, mermaid, render_text
 from lancekit._notebook.pictures.refs import Graph, Link, Node, Reader, Track, graph_of, merges_into
 from tests.notebook.pictures.support import NAMES, merged, numbered, parsed, words
 

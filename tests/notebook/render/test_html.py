@@ -12,9 +12,14 @@ import pytest
 import lancekit as lk
 from lancekit._notebook import show_html, show_text
 from lancekit._notebook.cards import card
-from lancekit._notebook.render.html import MAX_BYTES, render_code, render_html, render_note
+from lancekit._notebook.render.html import (
+    MAX_BYTES,
+    render_code,
+    render_html,
+    render_note,
+    render_text,
+)
 from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
-from lancekit._notebook.render.text import render_text
 from lancekit._notebook.render.words import cut
 from tests.notebook.conftest import NOW
 

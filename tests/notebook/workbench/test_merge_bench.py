@@ -226,10 +226,12 @@ def test_the_twin_is_what_a_saved_notebook_has(ds):
 
 
 def test_a_spark_source_is_previewed_on_demand(ds, monkeypatch):
-    from lancekit._notebook.workbench import source
+    from lancekit._notebook.workbench import merge_bench
 
-    choice = source.choose_source([], is_frame=False)
-    monkeypatch.setattr(source, "choose_source", lambda *_, **__: replace(choice, engine="spark"))
+    choice = merge_bench.choose_source([], is_frame=False)
+    monkeypatch.setattr(
+        merge_bench, "choose_source", lambda *_, **__: replace(choice, engine="spark")
+    )
     bench = bench_of(ds, {"id": [1], "price": [0.5]})
     assert bench.state.phase == "waiting"
     assert "not previewed yet" in show_text(bench)

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._notebook.workbench.source import Odd, drift, hold
+from lancekit._notebook.workbench.merge_bench import Odd, drift, hold
 from lancekit.errors import InvalidTypeError, SchemaMismatchError
 
 LIKE = pa.schema({"id": pa.int64(), "v": pa.string()})

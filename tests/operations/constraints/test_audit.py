@@ -14,8 +14,8 @@ import pytest
 import lancekit as lk
 from lancekit._commit.manifest.build import build_manifest
 from lancekit._format.operations import Append
-from lancekit._operations.constraints.audit import Audit
-from lancekit._operations.constraints.stored import PREFIX
+from lancekit._operations.checks.constraint_audit import Audit
+from lancekit._operations.checks.constraints import PREFIX
 from lancekit.errors import (
     ConstraintViolationError,
     InvalidArgumentError,

@@ -2,7 +2,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._operations.constraints.evaluate import condition_of, evaluate, holds
+from lancekit._operations.checks.constraints import condition_of, evaluate, holds
 from lancekit.errors import PredicateError
 
 ROWS = pa.table(

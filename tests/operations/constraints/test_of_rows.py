@@ -8,7 +8,7 @@ import lance
 import pytest
 
 import lancekit as lk
-from lancekit._operations.constraints.stored import PREFIX
+from lancekit._operations.checks.constraints import PREFIX
 from lancekit.errors import ConstraintViolationError, UnsupportedFeatureError
 from tests.support.shards import SHARD
 

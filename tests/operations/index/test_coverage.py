@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._operations.index import coverage
+from lancekit._operations.index import describe
 from lancekit.errors import IndexNotFoundError
 
 
@@ -81,7 +81,7 @@ def test_versions_that_are_gone_and_branches(tmp_path: Path) -> None:
 def test_only_the_newest_versions_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coverage, "_MOST_NAMED", 2)
+    monkeypatch.setattr(describe, "_MOST_NAMED", 2)
     ds = _made(str(tmp_path / "d"))
     for number in range(4):
         ds.insert({"id": [number], "city": ["Bonn"]})

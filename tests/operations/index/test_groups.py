@@ -21,7 +21,7 @@ from lancekit._index.kinds import BTREE
 from lancekit._operations.common.retry import RetryPolicy
 from lancekit._operations.index import create
 from lancekit._operations.index.create import IndexRequest, create_index
-from lancekit._pipeline.engine.engine import Choice, LocalRunner
+from lancekit._pipeline.engine import Choice, LocalRunner
 
 KINDS = {"x": ["BTREE", "BITMAP", "ZONEMAP"], "t": ["INVERTED"]}
 KILLED = """

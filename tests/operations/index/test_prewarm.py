@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._storage import identity
+from lancekit._storage import base
 from lancekit.errors import IndexNotFoundError, InvalidArgumentError
 
 NUMBERS = pa.array(range(600))
@@ -35,7 +35,7 @@ NOTHING = "00000000-0000-4000-8000-000000000001"
 
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(identity, "SETTLED_SECONDS", -1.0)
+    monkeypatch.setattr(base, "SETTLED_SECONDS", -1.0)
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ import pytest
 import lancekit as lk
 from lancekit._format.index import fragment_reuse_of
 from lancekit._index.search.reuse import reuse_of
-from lancekit._operations.index import reuse as notes
-from lancekit._storage import identity
+from lancekit._operations.index import optimize as notes
+from lancekit._storage import base
 from lancekit._storage.local import LocalStore
 from lancekit.errors import InvalidTypeError, NotOfferedError, RetryableConflictError
 from lancekit.optimize import Compaction
@@ -128,7 +128,7 @@ def test_two_who_note(tmp_path: Path) -> None:
     old = lk.dataset(uri)
     lk.dataset(uri).optimize.compact_files(**options)
     before = entry(uri)
-    assert notes.trimmed(old._snapshot).version == old.version
+    assert notes._trimmed(old._snapshot).version == old.version
     assert entry(uri) == before
 
 
@@ -155,7 +155,7 @@ def test_segments_of_fragments_that_moved_stay(tmp_path: Path) -> None:
 def test_notes_in_a_file_are_read_once_and_go_if_they_do_not_land(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(identity, "SETTLED_SECONDS", -1.0)
+    monkeypatch.setattr(base, "SETTLED_SECONDS", -1.0)
     monkeypatch.setattr(notes, "INLINE_BYTES", 10)
     ds = lk.write_dataset({"x": range(40)}, tmp_path / "d", max_rows_per_file=10)
     ds.create_scalar_index("x", "BTREE")

@@ -7,7 +7,7 @@ from bisect import bisect_left
 
 import pytest
 
-from lancekit._operations.lineage.bisect import turning_point
+from lancekit._api.bisect import turning_point
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 7, 100, 1000])

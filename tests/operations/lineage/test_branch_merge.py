@@ -865,7 +865,7 @@ def test_a_target_that_moves_meanwhile(
 ) -> None:
     exp = ds.create_branch("exp")
     change_all_ways(exp)
-    from lancekit._operations.lineage import linked_files as module
+    from lancekit._operations.lineage import carry_columns as module
 
     bring, other = module._bring, lk.dataset(ds.uri)
 
@@ -888,7 +888,7 @@ def test_files_that_a_cleanup_took_are_brought_again(
 ) -> None:
     exp = ds.create_branch("exp")
     change_all_ways(exp)
-    from lancekit._operations.lineage import linked_files as module
+    from lancekit._operations.lineage import carry_columns as module
 
     commit = module.commit
 

@@ -478,7 +478,7 @@ def test_a_writer_of_the_reference_lands_first(
     ds: lk.LanceDataset, change: str, race: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both_moved(ds, CHANGES[change][0])
-    from lancekit._operations.lineage import linked_files as module
+    from lancekit._operations.lineage import carry_columns as module
 
     done = list[str]()
     commit = module.commit  # type: ignore[attr-defined]  # what the module uses

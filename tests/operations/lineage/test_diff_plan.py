@@ -12,8 +12,8 @@ import pytest
 import lancekit as lk
 from lancekit._operations.lineage.columns import pairs_since
 from lancekit._operations.lineage.diff_plan import plan_diff
-from lancekit._operations.lineage.rows import seen
 from lancekit._pipeline.diff.fragments import Shared, shared
+from lancekit._pipeline.diff.row_values import seen
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._versions.ancestor import common_ancestor
 from lancekit._versions.snapshot import Snapshot

@@ -18,8 +18,7 @@ from lancekit._operations.mem_wal.claim import Claim, claim
 from lancekit._shards.entry import encode_entry, read_entry
 from lancekit._shards.log import positions, put_entry, replayable
 from lancekit._shards.manifests import change, latest
-from lancekit._shards.schema import wal_schema
-from lancekit._shards.shard import Shard
+from lancekit._shards.schema import Shard, wal_schema
 from lancekit._storage.local import LocalStore
 from lancekit.errors import CorruptFileError, FencedError, ShardError
 from tests.support.shards import SHARD, newest, opened, rows, with_shards

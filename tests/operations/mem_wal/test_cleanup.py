@@ -17,7 +17,7 @@ from lancekit._format.mem_wal.names import position
 from lancekit._operations.mem_wal import cleanup
 from lancekit._shards.entry import read_entry
 from lancekit._shards.manifests import latest
-from lancekit._shards.shard import Shard, shard_of
+from lancekit._shards.schema import Shard, shard_of
 from lancekit._storage.local import LocalStore
 from lancekit.errors import InvalidArgumentError
 from tests.support.faults import Call, Faults, injected

@@ -14,7 +14,7 @@ import pytest
 import lancekit as lk
 from lancekit._format.mem_wal.names import entry_name
 from lancekit._shards.manifests import change
-from lancekit._shards.shard import shard_of
+from lancekit._shards.schema import shard_of
 from lancekit.errors import CorruptFileError, ShardError
 from lancekit.mem_wal import WaitingRows
 from tests.support.mem_wal_model import table_of

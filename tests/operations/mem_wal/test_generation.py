@@ -18,8 +18,7 @@ from lancekit._format.mem_wal.shard_manifest import ShardManifest, SsTable
 from lancekit._format.schema import LanceSchema
 from lancekit._operations.mem_wal.generation import KEYS, open_generation, write_generation
 from lancekit._shards.manifests import change
-from lancekit._shards.schema import wal_schema
-from lancekit._shards.shard import Shard, shard_of
+from lancekit._shards.schema import Shard, shard_of, wal_schema
 from lancekit._storage.local import LocalStore
 from lancekit.errors import CorruptFileError, InvalidArgumentError, StorageError
 from tests.support.faults import Faults, FaultyStore

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 
-from lancekit._operations.mem_wal.group_commit import GroupCommit, Ticket
+from lancekit._operations.mem_wal.log_writer import GroupCommit, Ticket
 from lancekit.errors import StorageError
 
 

@@ -17,7 +17,7 @@ import pytest
 import lancekit as lk
 from lancekit._format.mem_wal.names import MEM_WAL, entry_name
 from lancekit._shards.manifests import change
-from lancekit._shards.shard import shard_of, shards_of
+from lancekit._shards.schema import shard_of, shards_of
 from lancekit.errors import LancekitError
 
 ONE = str(uuid.UUID(int=1))

@@ -13,7 +13,7 @@ import pytest
 import lancekit as lk
 from lancekit import errors
 from lancekit._shards.manifests import latest
-from lancekit._shards.shard import shards_of
+from lancekit._shards.schema import shards_of
 from tests.support.faults import MODES, Crash, Faults, attempt_on_copy
 from tests.support.mem_wal_model import Rows, table_of, write_with_pylance
 

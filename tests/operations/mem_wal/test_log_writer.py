@@ -16,8 +16,7 @@ from lancekit._operations.mem_wal.log_writer import LogWriter
 from lancekit._operations.mem_wal.table_watch import TableWatch
 from lancekit._shards.entry import encode_sentinel, read_entry
 from lancekit._shards.log import positions, put_entry
-from lancekit._shards.schema import wal_schema
-from lancekit._shards.shard import Shard
+from lancekit._shards.schema import Shard, wal_schema
 from lancekit._storage.local import LocalStore
 from lancekit.errors import CommitUnknownError, FencedError, ShardError
 from tests.support.faults import Faults, FaultyStore, Mode

@@ -20,8 +20,7 @@ from lancekit._operations.mem_wal import merge as merging
 from lancekit._operations.mem_wal import merge_step
 from lancekit._operations.mem_wal.claim import claim
 from lancekit._shards.manifests import latest
-from lancekit._shards.schema import wal_schema
-from lancekit._shards.shard import shard_of, shards_of
+from lancekit._shards.schema import shard_of, shards_of, wal_schema
 from lancekit.errors import (
     ConstraintViolationError,
     CorruptFileError,

@@ -14,8 +14,7 @@ from lancekit._format.schema import LanceSchema
 from lancekit._operations.mem_wal.generation import open_generation
 from lancekit._operations.mem_wal.newest_rows import NewestRows, newest_rows, seen_in
 from lancekit._shards.manifests import latest
-from lancekit._shards.schema import generation_schema
-from lancekit._shards.shard import shard_of
+from lancekit._shards.schema import generation_schema, shard_of
 from lancekit._storage.local import LocalStore
 from lancekit._versions.line import open_line
 from lancekit._versions.snapshot import load_snapshot

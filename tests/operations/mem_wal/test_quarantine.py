@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._operations.unmerged.quarantined import quarantined_rows
+from lancekit._operations.unmerged.marks import quarantined_rows
 from lancekit.errors import (
     ConstraintViolationError,
     CorruptFileError,

@@ -23,7 +23,7 @@ from lancekit._format.mem_wal.names import LOGS, MANIFESTS, position
 from lancekit._operations.mem_wal.reader import sources
 from lancekit._shards.entry import read_entry
 from lancekit._shards.manifests import change
-from lancekit._shards.shard import shard_of
+from lancekit._shards.schema import shard_of
 from lancekit.errors import (
     CorruptFileError,
     FencedError,

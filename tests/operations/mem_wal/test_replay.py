@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lancekit._format.schema import LanceSchema
-from lancekit._operations.mem_wal.memtable import replayed
+from lancekit._operations.mem_wal.generation import replayed
 from lancekit._shards.entry import Entry
 from lancekit._shards.schema import wal_schema
 

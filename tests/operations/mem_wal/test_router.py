@@ -23,7 +23,7 @@ from lancekit._operations.mem_wal.log_writer import LogWriter
 from lancekit._operations.mem_wal.open_writer import open_writer
 from lancekit._operations.mem_wal.writer import Writer
 from lancekit._shards.manifests import fenced
-from lancekit._shards.shard import shard_of
+from lancekit._shards.schema import shard_of
 from lancekit.errors import (
     FencedError,
     InvalidArgumentError,

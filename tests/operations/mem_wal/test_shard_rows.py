@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lancekit._format.schema import LanceSchema
-from lancekit._operations.mem_wal.shard_rows import ShardRows
+from lancekit._operations.mem_wal.shares import ShardRows
 from lancekit.errors import (
     InvalidArgumentError,
     InvalidTypeError,

@@ -13,10 +13,10 @@ import pytest
 
 import lancekit as lk
 from lancekit._format.mem_wal.names import WAL
+from lancekit._operations.mem_wal.claim import LONG_LOG, LOOK_SECONDS, Turn
 from lancekit._operations.mem_wal.open_writer import open_writer
 from lancekit._operations.mem_wal.settings import WriterSettings
-from lancekit._operations.mem_wal.turn import LONG_LOG, LOOK_SECONDS, Turn
-from lancekit._shards.shard import Shard, shard_of
+from lancekit._shards.schema import Shard, shard_of
 from lancekit._versions.listing import latest_snapshot
 from lancekit.errors import FencedError
 

@@ -23,8 +23,7 @@ import lancekit as lk
 from lancekit._api.shard_writer import ShardWriter
 from lancekit._format.mem_wal.names import entry_name
 from lancekit._operations.mem_wal import flush
-from lancekit._operations.mem_wal.group_commit import GroupCommit, Ticket
-from lancekit._operations.mem_wal.log_writer import LogWriter
+from lancekit._operations.mem_wal.log_writer import GroupCommit, LogWriter, Ticket
 from lancekit._shards.entry import read_entry
 from lancekit._shards.log import positions
 from lancekit.errors import (

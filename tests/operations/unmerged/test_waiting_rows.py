@@ -12,7 +12,7 @@ import pytest
 
 import lancekit as lk
 from lancekit._format.mem_wal.names import entry_name, manifest_name
-from lancekit._operations.unmerged import rows_in_shards as counting
+from lancekit._operations.unmerged import waiting
 from lancekit._operations.unmerged.counts import waiting_rows
 from lancekit._operations.unmerged.waiting_rows import WaitingRows
 from tests.support.faults import Faults, injected
@@ -90,7 +90,7 @@ def test_a_count_that_leaves_something_out_says_so(
     for key in range(5):
         writer.put(rows(key))
     with monkeypatch.context() as patch:
-        patch.setattr(counting, "_MOST_ENTRIES", 3)
+        patch.setattr(waiting, "_MOST_ENTRIES", 3)
         assert count(ds) == WaitingRows(in_logs=3, shards=1, complete=False)
         assert count(ds).words == "at least 3 rows of 1 shard, 3 in logs"
     shard = tmp_path / "t" / "_mem_wal" / ONE
@@ -131,6 +131,6 @@ def test_the_requests_of_a_count(tmp_path: Path, ds: Any) -> None:
     writer = lk.dataset(ds.uri).mem_wal_writer(TWO)
     for key in range(40):
         writer.put(rows(key))
-    most = 1 + 2 * 6 + counting._MOST_REQUESTS  # of a store that is no local disk
+    most = 1 + 2 * 6 + waiting._MOST_REQUESTS  # of a store that is no local disk
     assert sum(requests(ds).values()) <= most
     assert count(ds) == WaitingRows(in_generations=1, in_logs=40, shards=2)

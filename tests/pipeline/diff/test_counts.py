@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit._pipeline.diff.counts import Counts, histogram
-from lancekit._pipeline.diff.statistics import column_statistics, plain
+from lancekit._pipeline.diff.statistics import Counts, column_statistics, histogram, plain
 
 WHOLE = [
     pa.int8(),

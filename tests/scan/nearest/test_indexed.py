@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._storage import identity
+from lancekit._storage import base
 
 SIZE = 16
 KINDS = {
@@ -178,7 +178,7 @@ def test_kinds_that_are_not_read(tmp_path: Path) -> None:
 @pytest.fixture
 def _own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty cache, which files are remembered in as soon as they are there."""
-    monkeypatch.setattr(identity, "SETTLED_SECONDS", -1)
+    monkeypatch.setattr(base, "SETTLED_SECONDS", -1)
     lk.clear_cache()
 
 

@@ -20,19 +20,15 @@ from lancekit._lazy import cached_property
 from lancekit._operations.mem_wal.generation import open_generation
 from lancekit._operations.mem_wal.newest_rows import GenerationRows
 from lancekit._operations.mem_wal.quarantine import keys_in, read_quarantine
-from lancekit._operations.mem_wal.reader.aside_rows import AsideFile, AsideRows
-from lancekit._operations.mem_wal.reader.later_columns import rows_of_keys
+from lancekit._operations.mem_wal.reader.aside_rows import AsideFile, AsideRows, rows_of_keys
 from lancekit._operations.unmerged.marks import Marks
 from lancekit._pipeline.diff.values import Seeds, digests
 from lancekit._shards.aside import Note, rows_back
-from lancekit._shards.by_id import by_id
-from lancekit._shards.log import positions, readable_entry
+from lancekit._shards.log import by_id, positions, readable_entry
 from lancekit._shards.manifests import latest
 from lancekit._shards.schema import wal_schema
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import VersionNotFoundError
-
-__all__ = ["NEWEST", "OLDER", "UNSURE", "Verdict", "verdicts"]
 
 #: no newer row of the key is there; one is there; nothing tells it
 NEWEST, OLDER, UNSURE = "newest", "older", "unsure"

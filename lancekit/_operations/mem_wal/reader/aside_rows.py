@@ -5,25 +5,42 @@ See docs/format/memwal.md, 3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit import _arrow_kernels as ak
+from lancekit._arrow_values import booleans_of
+from lancekit._file.writer import FileWriter
+from lancekit._format.data_file import DEFAULT_VERSION
+from lancekit._format.fragment import TOMBSTONE as NO_FIELD
+from lancekit._format.fragment import DataFile, Fragment
+from lancekit._format.schema import LanceSchema
 from lancekit._operations.mem_wal.newest_rows import GenerationRows
 from lancekit._operations.mem_wal.quarantine import loose_schema
+from lancekit._operations.mem_wal.reader.newest import KeyRows, Newest
+from lancekit._pipeline.probe import KeyTable
+from lancekit._pipeline.source_keys import key_lookup
+from lancekit._pipeline.write_rows import data_file
+from lancekit._scan.expressions.nodes import applied
+from lancekit._scan.expressions.predicate import Predicate
+from lancekit._scan.fragment_rows import ScanRequest
+from lancekit._scan.fragments.source import FragmentSource, fragment_sources
+from lancekit._scan.outputs import plan_columns
+from lancekit._scan.read import Read
+from lancekit._scan.scan import Scan
 from lancekit._shards.aside import Aside, files_aside, read_aside_entry
-from lancekit._shards.by_id import by_id, lacking_columns
-from lancekit._shards.schema import TOMBSTONE, wal_schema
-from lancekit._shards.shard import Shard
+from lancekit._shards.log import by_id, lacking_columns
+from lancekit._shards.schema import TOMBSTONE, Shard, generation_schema, wal_schema
+from lancekit._shards.schema import TOMBSTONE as MARK
+from lancekit._storage.base import Bytes, Store
 from lancekit._versions.line import Line
-from lancekit._versions.snapshot import Snapshot, load_snapshot
-from lancekit.errors import LancekitError, StorageError
-
-__all__ = ["LAST", "AsideFile", "AsideRows", "read_aside_rows"]
+from lancekit._versions.snapshot import FileLocation, Snapshot, load_snapshot
+from lancekit.errors import CorruptFileError, LancekitError, StorageError
 
 Numbers = npt.NDArray[np.int64]
 
@@ -163,3 +180,240 @@ def _read_generation(snapshot: Snapshot, shard: Shard, aside: Aside) -> _Read:
     whole = aside.note is not None and aside.note.whole
     fault = "" if whole else "The generation was damaged when it was moved."
     return aside.generation or 0, fault, frozenset().union(*found.lacking), rows
+
+
+# ---- columns that the table got after rows were put: these rows keep the values of the table's
+# rows
+#
+# A merge leaves such columns alone where a row replaces a row of the table.  A read shows the same:
+# the values come from the rows of the table with the same keys, as a further data file in memory.
+
+#: in the place of the field that marks deleted rows; no table has so many
+_MARK_ID = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _HasKey:
+    """Tells of rows whether their key is among the keys of other rows."""
+
+    keys: Newest
+
+    def __call__(self, *columns: pa.Array) -> pa.BooleanArray:
+        """Tell for each row whether it has one of the keys."""
+        found = np.zeros(len(columns[0]), bool)
+        found[self.keys.find(columns)[0]] = True
+        return booleans_of(found)
+
+
+def with_later_columns(
+    rows: FragmentSource,
+    keys: KeyRows,
+    names: tuple[str, ...],
+    base: Snapshot,
+    lacking: Collection[str],
+) -> FragmentSource:
+    """Return rows of a shard with the table's values of columns that they do not have.
+
+    Parameters
+    ----------
+    rows, keys
+        The rows, and their keys, hidden rows included.
+    names
+        The names of the key columns.
+    base
+        The version of the table; a row whose key it does not have gets nulls.
+    lacking
+        The columns.
+    """
+    schema = base.manifest.schema
+    rows = with_own_mark(rows)
+    wanted, found = rows_of_keys(base, names, keys.columns, lacking)
+    at = _places(wanted, found)
+    own = LanceSchema(tuple(replace(f, nullable=True) for f in schema.fields if f.name in lacking))
+    columns = [ak.take(found.column(field.name), at) for field in own.fields]
+    values = pa.table([*map(_whole, columns)], schema=own.to_arrow())
+    file, location = _held_file(values.to_batches(), own, base, f"later columns of {rows.where}")
+    ids = {field.id for field in own.walk()}
+    files = tuple(
+        replace(one, fields=tuple(NO_FIELD if id_ in ids else id_ for id_ in one.fields))
+        for one in rows.fragment.files
+    )
+    return replace(
+        rows,
+        fragment=replace(rows.fragment, files=(*files, file)),
+        files=(*rows.files, location),
+    )
+
+
+def rows_of_keys(
+    base: Snapshot, names: tuple[str, ...], keys: tuple[pa.Array, ...], columns: Collection[str]
+) -> tuple[Newest, pa.Table]:
+    """Read the rows of a version that have one of some keys.
+
+    Parameters
+    ----------
+    base
+        The version.
+    names, keys
+        The names of the key columns, and the keys.
+    columns
+        The columns to read beside the key.
+
+    Returns
+    -------
+    tuple
+        The keys, which lead to their places in `keys`, and the rows.
+    """
+    table = KeyTable(names, keys)
+    wanted = Newest(table, np.arange(len(keys[0]), dtype=np.uint64))
+    typed = pa.schema(zip(names, (column.type for column in keys), strict=True))
+    test = applied(_HasKey(wanted), typed)
+    request = ScanRequest(
+        outputs=plan_columns(base.manifest.schema, [*names, *columns]),
+        predicate=Predicate(source="true", expr=test, schema=typed, columns=frozenset(names)),
+    )
+    read = Read(fragment_sources(base), lookup=key_lookup(base, table))
+    scan = Scan(read=read, request=request)
+    return wanted, scan.to_table()
+
+
+def with_own_mark(rows: FragmentSource) -> FragmentSource:
+    """Return rows of a shard whose mark of deleted rows has an id that no table has.
+
+    The table may have given out the id of the mark, which was free when the rows were written, to a
+    column since.
+    """
+    marks = {field.id for field in rows.schema.fields if field.name == MARK}
+
+    def ids(fields: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(_MARK_ID if id_ in marks else id_ for id_ in fields)
+
+    return replace(
+        rows,
+        fragment=replace(
+            rows.fragment,
+            files=tuple(replace(one, fields=ids(one.fields)) for one in rows.fragment.files),
+        ),
+        schema=replace(
+            rows.schema,
+            fields=tuple(
+                replace(one, id=_MARK_ID) if one.id in marks else one for one in rows.schema.fields
+            ),
+        ),
+    )
+
+
+def _places(wanted: Newest, found: pa.Table) -> pa.Array:
+    """Return the place of each row's key among the found rows; null if it is not there."""
+    rows, firsts = wanted.find([found.column(name) for name in wanted.keys.names])
+    places: npt.NDArray[np.int64] = np.full(len(wanted.addresses), -1)
+    places[firsts.astype(np.int64)] = rows
+    places = places[wanted.keys.first_rows[wanted.keys.codes]]
+    return pa.array(places, mask=places < 0)
+
+
+def _whole(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return ak.combine_chunks(values) if isinstance(values, pa.ChunkedArray) else values
+
+
+# ---- rows of logs and of writers' memory, as fragments: a data file each, in memory
+#
+# So all that reads fragments reads them: columns are found by their ids, and filters and searches
+# see no difference.
+
+_NAME = "rows"
+
+
+class _HeldFile:
+    """A `RandomAccess` over bytes in memory."""
+
+    gap = 0
+    identity = None
+
+    def __init__(self, data: pa.Buffer, name: str) -> None:
+        self._data = data
+        self.name = name
+
+    def size(self) -> int:
+        return self._data.size
+
+    def read(self, start: int, length: int) -> pa.Buffer:
+        if not 0 <= start <= start + length <= self._data.size:
+            raise CorruptFileError(f"{self.name} ends before byte {start + length}.")
+        return self._data.slice(start, length)
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+        return [self.read(start, length) for start, length in ranges]
+
+
+@dataclass(frozen=True)
+class _HeldStore:
+    """As much of a store as it takes to read the one file; it can be sent to a worker."""
+
+    data: pa.Buffer
+    uri: str
+
+    def open(self, name: str, _size: int | None = None) -> _HeldFile:
+        return _HeldFile(self.data, f"{self.uri}/{name}")
+
+
+class _Memory:
+    """A `Sink` that keeps what is written."""
+
+    def __init__(self) -> None:
+        self._stream = pa.BufferOutputStream()
+        self.data = pa.py_buffer(b"")
+
+    def write(self, data: Bytes) -> None:
+        self._stream.write(data)
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def close(self) -> None:
+        self.data = self._stream.getvalue()
+
+    def abort(self) -> None:
+        self._stream.close()
+
+
+def _held_file(
+    batches: Sequence[pa.RecordBatch], schema: LanceSchema, base: Snapshot, where: str
+) -> tuple[DataFile, FileLocation]:
+    """Write rows of a schema to a data file in memory; `base` and `where` as of `held_fragment`."""
+    sink = _Memory()
+    version = base.manifest.new_file_version
+    writer = FileWriter(sink, schema, version=DEFAULT_VERSION if version == "0.1" else version)
+    plain = schema.to_arrow()
+    for batch in batches:
+        writer.write(pa.RecordBatch.from_arrays(batch.columns, schema=plain))
+    summary = writer.finish()
+    store = cast("Store", _HeldStore(sink.data, where))
+    return data_file(_NAME, summary), FileLocation(store, _NAME, summary.size_bytes)
+
+
+def held_fragment(batches: Sequence[pa.RecordBatch], base: Snapshot, where: str) -> FragmentSource:
+    """Return rows in the form that a log has today as a fragment.
+
+    Parameters
+    ----------
+    batches
+        The rows.
+    base
+        The table.
+    where
+        What to call them in messages.
+    """
+    own = generation_schema(base.manifest.schema)
+    file, location = _held_file(batches, own, base, where)
+    return FragmentSource(
+        fragment=Fragment(0, (file,), sum(batch.num_rows for batch in batches)),
+        files=(location,),
+        deletion=None,
+        schema=own,
+        stable_row_ids=False,
+        first_row=0,
+        version=base.version,
+        line=base.line,
+        base_paths=(),
+    )

@@ -30,15 +30,13 @@ from lancekit._scan.external_table import ExternalTable
 from lancekit._scan.fragments.blobs import blob_view
 from lancekit._scan.fragments.reader import META_COLUMNS
 from lancekit._scan.fragments.source import FragmentSource
-from lancekit._scan.fulltext.search import FullTextSearch
 from lancekit._scan.index_lookup import IndexLookup, lookup_of
-from lancekit._scan.nearest.search import NearestSearch
 from lancekit._scan.outputs import Output
 from lancekit._scan.read import Read
 from lancekit._scan.scan import Scan
+from lancekit._scan.search.nearest import NearestSearch
+from lancekit._scan.search.text_search import FullTextSearch
 from lancekit.errors import InvalidArgumentError, LancekitError, UnsupportedFeatureError
-
-__all__ = ["GENERATION", "generation_output", "merged_scan", "parts_for"]
 
 #: the column that tells which generation a row is from; 0 is the table itself
 GENERATION = pa.field("_memtable_gen", pa.uint64(), nullable=False)

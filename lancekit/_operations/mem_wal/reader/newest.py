@@ -20,11 +20,9 @@ from lancekit._arrow_values import booleans_of, numbers_of
 from lancekit._format import row_address
 from lancekit._format.column_names import ROW_ADDRESS
 from lancekit._lazy import cached_property
-from lancekit._pipeline.keys.probe import KeyTable
+from lancekit._pipeline.probe import KeyTable
 from lancekit._scan.expressions.nodes import Apply, all_of, applied, walk
 from lancekit._scan.expressions.predicate import Predicate
-
-__all__ = ["IsNewest", "KeyRows", "Newest", "newest_in", "newest_of", "newest_only"]
 
 Addresses: TypeAlias = npt.NDArray[np.uint64]
 Flags: TypeAlias = npt.NDArray[np.bool_]

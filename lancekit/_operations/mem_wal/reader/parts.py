@@ -29,10 +29,15 @@ from lancekit._format.paths import paths_by_id
 from lancekit._format.schema import LanceSchema
 from lancekit._index.search.btree import LOOKUP
 from lancekit._lazy import cached_property
-from lancekit._operations.mem_wal.generation import KEYS, generation_identity, open_generation
-from lancekit._operations.mem_wal.memtable import Memtable, replayed
+from lancekit._operations.mem_wal.generation import (
+    KEYS,
+    Memtable,
+    generation_identity,
+    open_generation,
+    replayed,
+)
 from lancekit._operations.mem_wal.newest_rows import lacking
-from lancekit._operations.mem_wal.reader.later_columns import (
+from lancekit._operations.mem_wal.reader.aside_rows import (
     held_fragment,
     with_later_columns,
     with_own_mark,
@@ -41,24 +46,12 @@ from lancekit._operations.mem_wal.reader.newest import KeyRows
 from lancekit._operations.unmerged.marks import Marks
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._scan.fragments.source import FragmentSource, fragment_sources
-from lancekit._shards.by_id import by_id, lacking_columns
 from lancekit._shards.entry import Entry
-from lancekit._shards.schema import TOMBSTONE, primary_key, wal_schema
-from lancekit._shards.shard import Shard
+from lancekit._shards.log import by_id, lacking_columns
+from lancekit._shards.schema import TOMBSTONE, Shard, primary_key, wal_schema
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, LancekitError
 from lancekit.options import options
-
-__all__ = [
-    "FIRST_ID",
-    "KIND",
-    "Memory",
-    "Part",
-    "Parts",
-    "ShardState",
-    "View",
-    "known_by",
-]
 
 #: what it is called where it is counted what is remembered
 KIND = "shards"

@@ -17,35 +17,21 @@ from lancekit import _arrow_kernels as ak
 from lancekit._format.extensions import resolved_schema
 from lancekit._format.schema import LanceSchema
 from lancekit._legible import literals
+from lancekit._operations.mem_wal.claim import LOOK_SECONDS
 from lancekit._operations.mem_wal.initialize import initialized
 from lancekit._operations.mem_wal.open_writer import open_writer
 from lancekit._operations.mem_wal.quarantine import loose_schema
 from lancekit._operations.mem_wal.reader.aside_order import NEWEST, OLDER, UNSURE, Verdict, verdicts
 from lancekit._operations.mem_wal.reader.aside_rows import AsideFile, AsideRows, read_aside_rows
 from lancekit._operations.mem_wal.settings import writer_settings
-from lancekit._operations.mem_wal.shard_rows import ShardRows, cast_columns, opened_rows
-from lancekit._operations.mem_wal.turn import LOOK_SECONDS
+from lancekit._operations.mem_wal.shares import ShardRows, cast_columns, opened_rows
 from lancekit._operations.mem_wal.writer import Writer
 from lancekit._shards.aside import Aside, Note, put_note
-from lancekit._shards.schema import TOMBSTONE, primary_key
-from lancekit._shards.shard import Shard
+from lancekit._shards.schema import TOMBSTONE, Shard, primary_key
 from lancekit._versions.line import Line
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import FencedError, InvalidArgumentError, LancekitError, RetriesExhaustedError
-
-__all__ = [
-    "GivenRows",
-    "JudgedRows",
-    "Mask",
-    "MemWalPutBack",
-    "discard_aside",
-    "given_rows",
-    "judged_rows",
-    "listed_schema",
-    "put_back_aside",
-    "with_facts",
-]
 
 #: what is told of each row beside the columns of the table and the mark of deleted rows
 _FACTS = pa.schema(

@@ -30,18 +30,16 @@ from lancekit._operations.mem_wal.reader.parts import (
     ShardState,
     known_by,
 )
-from lancekit._operations.unmerged.lost import check_shards
+from lancekit._operations.unmerged.marks import check_shards
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit._shards.entry import Entry
 from lancekit._shards.log import replayable, told_torn
 from lancekit._shards.manifests import latest
-from lancekit._shards.shard import Shard, shard_of, shards_of
+from lancekit._shards.schema import Shard, shard_of, shards_of
 from lancekit._versions.line import Line
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, LancekitError
-
-__all__ = ["ReadSet", "again_if_gone", "newest_read_set", "read_set"]
 
 T = TypeVar("T")
 

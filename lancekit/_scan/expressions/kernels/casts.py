@@ -1,6 +1,6 @@
 """Casts of the filter language: ``CAST``, which fails, and ``TRY_CAST``, which gives null.
 
-What becomes of a value is told by the table of `lancekit._casts.rules`.
+What becomes of a value is told by the table of `lancekit._casts`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,19 @@ from pyarrow import types as pt
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import scalar_of
-from lancekit._casts.kernels import check_local, cut, nearest, rounded
-from lancekit._casts.rules import Digits, family_of, has_rules, rule_of
+from lancekit._casts import (
+    Digits,
+    check_local,
+    cut,
+    family_of,
+    has_rules,
+    nearest,
+    rounded,
+    rule_of,
+)
 from lancekit._format.arrow_parts import decimal_size, flattened, item_field, unit_and_zone, unit_of
 from lancekit._scan.expressions.kernels.operators import Value
 from lancekit._scan.expressions.kernels.reading import WHOLE_NUMBER, read_text, truth
-
-__all__ = ["DIGITS", "arrow_type", "cast", "decimal", "try_cast"]
 
 #: of a decimal
 DIGITS = 38
@@ -136,7 +142,7 @@ def cast(value: pa.Array, kind: pa.DataType) -> pa.Array: ...
 @overload
 def cast(value: pa.Scalar, kind: pa.DataType) -> pa.Scalar: ...
 def cast(value: Value, kind: pa.DataType) -> Value:
-    """Cast by the table of `lancekit._casts.rules`.
+    """Cast by the table of `lancekit._casts`.
 
     A value that does not fit is an ``ArrowInvalid``, a cast that there is not an
     ``ArrowNotImplementedError``.

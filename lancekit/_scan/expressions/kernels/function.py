@@ -15,18 +15,6 @@ from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import scalar_of
 from lancekit._scan.expressions.kernels.operators import Value
 
-__all__ = [
-    "ANY_NUMBER",
-    "Function",
-    "Refused",
-    "TooLarge",
-    "constant_of",
-    "per_option",
-    "per_value",
-    "unary",
-    "with_constant",
-]
-
 #: as many arguments as are written
 ANY_NUMBER = 99
 

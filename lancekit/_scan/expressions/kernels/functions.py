@@ -10,17 +10,14 @@ from pyarrow import types as pt
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import scalar_of
-from lancekit._casts.kernels import nearest
+from lancekit._casts import nearest
 from lancekit._format.arrow_parts import decimal_size
 from lancekit._scan.expressions.kernels import sizes
 from lancekit._scan.expressions.kernels.function import ANY_NUMBER, Function
-from lancekit._scan.expressions.kernels.lists import LIST_FUNCTIONS
-from lancekit._scan.expressions.kernels.numeric import NUMBER_FUNCTIONS
+from lancekit._scan.expressions.kernels.lists import LIST_FUNCTIONS, NUMBER_FUNCTIONS
 from lancekit._scan.expressions.kernels.operators import COMPARISONS, Value
 from lancekit._scan.expressions.kernels.temporal import TIME_FUNCTIONS
 from lancekit._scan.expressions.kernels.text import TEXT_FUNCTIONS
-
-__all__ = ["CHOICES", "FUNCTIONS"]
 
 
 def _alike(values: tuple[Value, ...]) -> tuple[Value, ...]:

@@ -13,17 +13,15 @@ from pyarrow import types as pt
 
 from lancekit import _arrow_compute as pc
 from lancekit._arrow_values import scalar_of
-from lancekit._casts.kernels import cut
+from lancekit._casts import cut
 from lancekit._format.arrow_parts import unit_and_zone
-
-__all__ = ["exact_pair", "in_column_unit", "in_common_unit", "in_common_zone", "members_in_unit"]
 
 #: as in `operators`, which imports this module
 _Value: TypeAlias = Any
 
 #: units of time, the coarser first, and how many nanoseconds each has
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-_UNITS = tuple(_NANOSECONDS)
+_MOMENT_UNITS = tuple(_NANOSECONDS)
 
 
 def in_common_zone(left: _Value, right: _Value) -> tuple[_Value, _Value]:
@@ -56,7 +54,7 @@ def _in_unit(value: _Value, unit: str) -> _Value:
 
 def in_common_unit(left: _Value, right: _Value) -> tuple[_Value, _Value]:
     """Bring two timestamps to the coarser of their units."""
-    unit = min((unit_and_zone(v.type)[0] for v in (left, right)), key=_UNITS.index)
+    unit = min((unit_and_zone(v.type)[0] for v in (left, right)), key=_MOMENT_UNITS.index)
     return _in_unit(left, unit), _in_unit(right, unit)
 
 
@@ -100,7 +98,7 @@ def exact_pair(left: _Value, right: _Value) -> tuple[_Value, _Value]:
     left, right = _from_date(left, right.type), _from_date(right, left.type)
     if left.type == right.type or not (pt.is_timestamp(left.type) and pt.is_timestamp(right.type)):
         return left, right
-    unit = max((unit_and_zone(v.type)[0] for v in (left, right)), key=_UNITS.index)
+    unit = max((unit_and_zone(v.type)[0] for v in (left, right)), key=_MOMENT_UNITS.index)
     try:
         finer = [pc.cast(v, pa.timestamp(unit, unit_and_zone(v.type)[1])) for v in (left, right)]
     except pa.ArrowInvalid:  # too far from 1970 for the finer unit

@@ -18,7 +18,7 @@ from pyarrow import types as pt
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import scalar_of
-from lancekit._casts.kernels import cut, nearest
+from lancekit._casts import cut, nearest
 from lancekit._format.arrow_parts import decimal_size, with_leaves
 from lancekit._scan.expressions.kernels.moments import (
     exact_pair,
@@ -26,21 +26,6 @@ from lancekit._scan.expressions.kernels.moments import (
     in_common_unit,
     in_common_zone,
 )
-
-__all__ = [
-    "COMPARISONS",
-    "Value",
-    "add",
-    "align",
-    "as_array",
-    "concat",
-    "divide",
-    "family",
-    "modulo",
-    "multiply",
-    "plain",
-    "subtract",
-]
 
 #: a column, or what is the same in all its rows
 Value: TypeAlias = pa.Array | pa.Scalar

@@ -24,9 +24,7 @@ from lancekit._arrow_values import scalar_of
 from lancekit._format.arrow_parts import viewed
 from lancekit._scan.expressions.kernels.function import Refused
 from lancekit._scan.expressions.kernels.regex import Atom, Regex, translate
-from lancekit._scan.expressions.kernels.regex_sets import WORD
-
-__all__ = ["count", "in_pieces", "matches", "place", "replaced"]
+from lancekit._scan.expressions.kernels.regex_reader import WORD
 
 #: from the texts and an expression of the engine's
 Kernel: TypeAlias = Callable[[pa.Array, str], pa.Array]

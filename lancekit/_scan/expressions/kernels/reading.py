@@ -17,11 +17,9 @@ from pyarrow import types as pt
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import scalar_of
-from lancekit._casts.kernels import rounded
+from lancekit._casts import rounded
 from lancekit._format.arrow_parts import decimal_size, unit_and_zone, unit_of
 from lancekit._scan.expressions.kernels.operators import Value
-
-__all__ = ["DIGITS", "WHOLE_NUMBER", "read_text", "truth"]
 
 #: beginnings of these words are truth values, as far as no other word begins like them
 _TRUE = ("t", "tr", "tru", "true", "y", "ye", "yes", "on", "1")

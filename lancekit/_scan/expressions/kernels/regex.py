@@ -14,10 +14,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from lancekit._scan.expressions.kernels.function import Refused
-from lancekit._scan.expressions.kernels.regex_reader import Flags, Reader, literal
-from lancekit._scan.expressions.kernels.regex_sets import written
-
-__all__ = ["Atom", "Regex", "translate"]
+from lancekit._scan.expressions.kernels.regex_reader import Flags, Reader, literal, written
 
 #: as in the reference
 _DEEPEST = 250

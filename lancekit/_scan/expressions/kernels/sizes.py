@@ -12,10 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit import _arrow_compute as pc
-from lancekit._casts.kernels import nearest
+from lancekit._casts import nearest
 from lancekit._scan.expressions.kernels.operators import Value, family
-
-__all__ = ["joined", "padded", "repeated", "replaced", "replaced_by_pattern"]
 
 #: bytes of a character, and of what no text is, written out
 _WIDEST, _WRITTEN = 4, 64

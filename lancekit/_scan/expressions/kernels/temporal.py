@@ -12,13 +12,11 @@ from pyarrow import types as pt
 
 from lancekit import _arrow_compute as pc
 from lancekit._arrow_values import scalar_of
-from lancekit._casts.kernels import nearest
+from lancekit._casts import nearest
 from lancekit._format.arrow_parts import unit_and_zone
 from lancekit._scan.expressions.kernels.casts import cast
 from lancekit._scan.expressions.kernels.function import Function, constant_of, per_value, unary
 from lancekit._scan.expressions.kernels.operators import Value, family
-
-__all__ = ["CLOCK", "TIME_FUNCTIONS"]
 
 _TO_SECOND: Mapping[str, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 

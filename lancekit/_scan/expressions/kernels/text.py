@@ -29,8 +29,6 @@ from lancekit._scan.expressions.kernels.function import (
 from lancekit._scan.expressions.kernels.operators import Value, as_array, concat
 from lancekit._scan.expressions.kernels.patterns import count, in_pieces, matches, place, replaced
 
-__all__ = ["TEXT_FUNCTIONS", "contains", "like"]
-
 # ---- which texts hold a given one: looked for in all of them at once, as the bytes that they are
 
 #: The first bytes are compared at every place, the others where these were found.

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._operations.mem_wal.reader.later_columns import held_fragment
+from lancekit._operations.mem_wal.reader.aside_rows import held_fragment
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._shards.schema import wal_schema
 from tests.support.shards import ROWS_SCHEMA, rows

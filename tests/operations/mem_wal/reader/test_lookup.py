@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._operations.mem_wal.reader.lookup import look_up
+from lancekit._api.lsm_planners import look_up
 from lancekit._operations.mem_wal.reader.sources import newest_read_set
 from lancekit._scan.outputs import plan_columns
 from tests.support.remembering import all_remembered, small_blocks

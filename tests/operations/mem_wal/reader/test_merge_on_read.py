@@ -15,8 +15,7 @@ from lance.mem_wal import LsmScanner as TheirScanner
 from lance.mem_wal import ShardSnapshot as TheirSnapshot
 
 import lancekit as lk
-from lancekit._api.lsm_scanner import LsmScanner
-from lancekit._api.shard_snapshot import ShardSnapshot
+from lancekit._api.lsm_scanner import LsmScanner, ShardSnapshot
 from lancekit._operations.mem_wal.reader.merge_on_read import parts_for
 from lancekit._operations.mem_wal.reader.sources import newest_read_set
 from lancekit._scan.expressions.predicate import Predicate

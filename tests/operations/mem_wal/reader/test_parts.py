@@ -15,7 +15,7 @@ import lancekit as lk
 from lancekit._format.schema import LanceSchema
 from lancekit._operations.mem_wal.reader import parts
 from lancekit._operations.mem_wal.reader.sources import ReadSet, newest_read_set
-from lancekit._shards.shard import Shard
+from lancekit._shards.schema import Shard
 from lancekit._versions.snapshot import Snapshot
 from tests.support.remembering import all_remembered
 from tests.support.shard_model import ShardedTable

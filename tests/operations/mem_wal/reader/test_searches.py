@@ -16,7 +16,7 @@ from lancekit._arguments.scan import ScanArguments
 from lancekit._operations.mem_wal.reader.merge_on_read import merged_scan
 from lancekit._operations.mem_wal.reader.newest import IsNewest
 from lancekit._operations.mem_wal.reader.sources import newest_read_set
-from lancekit._scan.fulltext.column import TextColumn
+from lancekit._scan.search.text_column import TextColumn
 from tests.support.shard_model import Row, ShardedTable
 from tests.support.shards import SHARD, keyed
 

@@ -18,9 +18,8 @@ from lance.mem_wal import CompactedSsTable
 
 import lancekit as lk
 from lancekit._api import planned_scan
-from lancekit._api.lsm_scanner import LsmScanner
+from lancekit._api.lsm_scanner import LsmScanner, ShardSnapshot
 from lancekit._api.scanner import LanceScanner
-from lancekit._api.shard_snapshot import ShardSnapshot
 from lancekit._format.mem_wal.names import entry_name
 from lancekit._operations.mem_wal.reader import parts, sources
 from lancekit._operations.mem_wal.reader.sources import newest_read_set

@@ -1,0 +1,302 @@
+"""`RowHistory`: every version that made a row, changed it or deleted it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar, Literal, Self, TypeVar, overload
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit import _arrow_compute as pc
+from lancekit._api.history import describe_version
+from lancekit._api.scanner import scan_of
+from lancekit._arguments.scan import ScanArguments
+from lancekit._display import Displayed
+from lancekit._format.transaction import TransactionSummary
+from lancekit._lazy import cached_property
+from lancekit._legible import plural
+from lancekit._operations.lineage.row_history import Entry, history_of
+from lancekit._operations.lineage.trace import ColumnEntry, ColumnKind, column_entries, last_changes
+from lancekit._pipeline.diff.statistics import ColumnStatistics, column_statistics
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError
+
+# ---- what the histories of rows and of columns are: changes on a branch, oldest first
+
+Change = TypeVar("Change")
+
+
+class ChangesOf(Displayed, Sequence[Change]):
+    """Changes in order; a slice is of the same kind, and tells of the same thing."""
+
+    def __init__(self, branch: str, changes: Sequence[Change]) -> None:
+        self.branch = branch
+        self._changes = tuple(changes)
+
+    @overload
+    def __getitem__(self, index: int) -> Change: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> Change | Self:
+        if isinstance(index, slice):
+            part = copy(self)
+            part._changes = self._changes[index]
+            return part
+        return self._changes[index]
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self._changes)
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, type(self)):
+            return self.__dict__ == other.__dict__
+        return NotImplemented
+
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # like a list
+
+
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """What a version did to a row.
+
+    Attributes
+    ----------
+    kind
+        ``"born"``, ``"updated"`` or ``"died"``; ``"found"`` in the oldest version that can be
+        read, which has the row from versions that are gone, or from where a deep clone
+        was made.
+    version, timestamp, operation, message
+        The version, and what its commit says of itself.
+    branch
+        The branch that the version is of: of what a branch took over, that of its parent.
+    before
+        The version that it was compared with, ``None`` if there is none.  Where that is not the
+        version just before, those in between are gone, and one of them may have made the change.
+    key
+        What tells the row: the columns of its key, or its row id.
+    cells
+        (old, new) of each value that changed.  Of a row that was born the old values are ``None``,
+        of one that died the new ones.
+    """
+
+    kind: Literal["born", "updated", "died", "found"]
+    version: int
+    timestamp: datetime
+    operation: str | None
+    message: str | None
+    branch: str
+    before: int | None
+    key: dict[str, Any]
+    cells: dict[str, tuple[Any, Any]]
+
+
+class RowHistory(ChangesOf[RowChange]):
+    """The changes of a row, or of a few, oldest first; `LanceDataset.row_history` makes it.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> rows = {"id": [1, 2], "v": ["a", "b"]}
+    >>> ds = lk.write_dataset(rows, "memory://row-history-example", primary_key="id")
+    >>> _ = ds.update({"v": "'B'"}, where="id = 2")
+    >>> [(change.version, change.kind, change.cells) for change in ds.row_history({"id": 2})]
+    [(1, 'born', {'v': (None, 'b')}), (2, 'updated', {'v': ('b', 'B')})]
+    """
+
+    @property
+    def keys(self) -> list[dict[str, Any]]:
+        """What tells the rows, each once."""
+        found: list[dict[str, Any]] = []
+        for change in self._changes:
+            if change.key not in found:
+                found.append(change.key)
+        return found
+
+    def _plain(self) -> str:
+        return f"RowHistory({plural(len(self), 'change')} of {self.branch})"
+
+
+def row_history_of(
+    snapshot: Snapshot, rows: Mapping[str, object] | str | pc.Expression | int
+) -> RowHistory:
+    """Return the history of rows; see `LanceDataset.row_history`."""
+    found = reversed(history_of(snapshot, rows))
+    return RowHistory(snapshot.line.name, [_change(entry) for entry in found])
+
+
+def _change(entry: Entry) -> RowChange:
+    commit = describe_version(entry.version)
+    return RowChange(
+        kind=entry.kind,
+        version=commit.version,
+        timestamp=commit.timestamp,
+        operation=commit.operation,
+        message=commit.message,
+        branch=commit.branch,
+        before=None if entry.before is None else entry.before.version,
+        key=entry.key,
+        cells=entry.cells,
+    )
+
+
+# ---- rows with the version that last changed each
+
+#: what is told of the version that last changed a row
+_FIELDS = (
+    pa.field("_changed_in", pa.uint64()),
+    pa.field("_changed_branch", pa.string()),
+    pa.field("_changed_at", pa.timestamp("us", "UTC")),
+    pa.field("_changed_by", pa.string()),
+    pa.field("_changed_message", pa.string()),
+    pa.field("_changed_from", pa.string()),
+)
+
+
+def _origin(commit: TransactionSummary) -> str | None:
+    return str(commit.provenance) if commit.provenance else None
+
+
+def blame_of(
+    snapshot: Snapshot, condition: str | pc.Expression | None, columns: Sequence[str] | None
+) -> pa.Table:
+    """Return rows with the version that last changed each; see `LanceDataset.blame`."""
+    schema = snapshot.manifest.schema
+    names = [field.name for field in schema.fields] if columns is None else [*columns]
+    for name in names:
+        schema.field(name)
+    taken = {field.name for field in _FIELDS}.intersection(names)
+    if taken:
+        raise InvalidArgumentError(
+            f"The column {min(taken)!r} has the name of what is told of rows.",
+            hint="Name other columns in `columns`.",
+            column=min(taken),
+        )
+    asked = ScanArguments(columns=names, filter=condition, with_row_address=True)
+    rows = scan_of(snapshot, asked).to_table()
+    addresses = rows["_rowaddr"].to_numpy().astype(np.uint64)
+    found = last_changes(snapshot, addresses, columns)
+    said = {number: at.transaction_summary for number, at in found.by_number.items()}
+    facts: tuple[dict[int, object], ...] = (
+        {number: number for number in said},
+        {number: at.line.name for number, at in found.by_number.items()},
+        {number: at.manifest.timestamp for number, at in found.by_number.items()},
+        {number: commit and commit.operation for number, commit in said.items()},
+        {number: commit and commit.message for number, commit in said.items()},
+        {number: commit and _origin(commit) for number, commit in said.items()},
+    )
+    table = rows.select(names)
+    for column, values in zip(_FIELDS, facts, strict=True):
+        table = table.append_column(column, found.column(values, column.type))
+    return table
+
+
+# ---- `ColumnHistory`: every version that made a column, changed it as a whole, or dropped it
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnChange:
+    """What a version did to a column.
+
+    Attributes
+    ----------
+    kind
+        ``"added"``, ``"renamed"``, ``"cast"``, ``"rewritten"`` (other values for rows that were
+        there, or an overwrite) or ``"dropped"``; ``"found"`` in the oldest version that can be
+        read, which has it from versions that are gone, or from where a deep clone was made.
+    version, timestamp, operation, message
+        The version, and what its commit says of itself.
+    branch
+        The branch that the version is of: of what a branch took over, that of its parent.
+    before
+        The version that it was compared with, ``None`` if there is none.
+    old_name, name
+        What the column was called, and is; ``None`` where it was not, or is no more.
+    old_type, type
+        Its types.
+    """
+
+    kind: ColumnKind
+    version: int
+    timestamp: datetime
+    operation: str | None
+    message: str | None
+    branch: str
+    before: int | None
+    old_name: str | None
+    name: str | None
+    old_type: pa.DataType | None
+    type: pa.DataType | None
+    _entry: ColumnEntry = field(repr=False, compare=False)
+
+    @cached_property
+    def statistics(self) -> ColumnStatistics | None:
+        """What its values are like in that version: the column is read for it, once.
+
+        ``None`` where it was dropped; `old_statistics` has what it was.
+        """
+        return _statistics(self._entry.version, self.name)
+
+    @cached_property
+    def old_statistics(self) -> ColumnStatistics | None:
+        """What its values were like before; ``None`` where it was not."""
+        return _statistics(self._entry.before, self.old_name)
+
+
+class ColumnHistory(ChangesOf[ColumnChange]):
+    """The changes of a column, oldest first; `LanceDataset.column_history` makes it.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://column-history-example")
+    >>> _ = ds.add_columns({"v": "id * 10"})
+    >>> added = ds.column_history("v")[0]
+    >>> added.kind, added.version, added.statistics.max
+    ('added', 2, 20)
+    """
+
+    def __init__(self, branch: str, column: str, changes: Sequence[ColumnChange]) -> None:
+        super().__init__(branch, changes)
+        self.column = column
+
+    def _plain(self) -> str:
+        return f"ColumnHistory({self.column!r}, {plural(len(self), 'change')} of {self.branch})"
+
+
+def column_history_of(snapshot: Snapshot, column: str) -> ColumnHistory:
+    """Return the history of a column; see `LanceDataset.column_history`."""
+    found = reversed(column_entries(snapshot, column))
+    return ColumnHistory(snapshot.line.name, column, [_column_change(entry) for entry in found])
+
+
+def _column_change(entry: ColumnEntry) -> ColumnChange:
+    commit = describe_version(entry.version)
+    old, new = entry.old, entry.new
+    return ColumnChange(
+        kind=entry.kind,
+        version=commit.version,
+        timestamp=commit.timestamp,
+        operation=commit.operation,
+        message=commit.message,
+        branch=commit.branch,
+        before=None if entry.before is None else entry.before.version,
+        old_name=None if old is None else old.name,
+        name=None if new is None else new.name,
+        old_type=None if old is None else old.to_arrow().type,
+        type=None if new is None else new.to_arrow().type,
+        _entry=entry,
+    )
+
+
+def _statistics(snapshot: Snapshot | None, name: str | None) -> ColumnStatistics | None:
+    if snapshot is None or name is None:
+        return None
+    scan = scan_of(snapshot, ScanArguments(columns=[name], blob_handling="all_binary"))
+    return column_statistics(batch.column(0) for batch in scan.to_batches())

@@ -1,0 +1,148 @@
+"""Bitmaps: each value of the column with all rows that have it; nulls are one of the values.
+
+See docs/format/indices.md, 8.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import reduce
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit import _arrow_compute as pc
+from lancekit._arrow_values import flags_of, numbers_of
+from lancekit._file.kernels.memory import owned
+from lancekit._index.row_sets import Rows, SetForm, bitmaps, common, decoded_set, rows_of, union
+from lancekit._index.search.question import Question
+from lancekit._index.segment import IndexFileReader, Segment
+from lancekit._index.trigrams import trigrams
+from lancekit.errors import CorruptFileError
+
+_BITMAP_FILE = "bitmap_page_lookup.lance"
+
+#: of very many values it pays to look at the column itself
+_MOST_KEYS = 1 << 14
+
+
+def search_bitmap(segment: Segment, question: Question, *, always: bool) -> Rows | None:
+    """Return the rows of a segment of which a question holds, as `btree.search` does."""
+    keys = load_bitmap(segment)
+    held = np.flatnonzero(question.holds(keys))
+    if not always and len(held) > _MOST_KEYS:
+        return None
+    return union(rows_at(segment.file(_BITMAP_FILE), held))
+
+
+def load_bitmap(segment: Segment) -> pa.Array:
+    """Return the values that a segment has rows of, and remember them."""
+    return segment.remembered(_BITMAP_FILE, "values", _values, lambda keys: keys.nbytes)
+
+
+def _values(file: IndexFileReader) -> pa.Array:
+    """Return the values, of which no row has two.
+
+    Raises
+    ------
+    CorruptFileError
+        Rows have two NaNs: when 4.0.0 puts segments together, it gives the rows of one to both.
+    """
+    values = owned(file.read("keys"))
+    if pa.types.is_float32(values.type) or pa.types.is_float64(values.type):
+        nans = np.flatnonzero(flags_of(pc.is_nan(values).fill_null(False)))
+        found = rows_at(file, nans) if len(nans) > 1 else []
+        if any(any(common(*pair).values()) for pair in pairwise(found)):
+            raise CorruptFileError(f"{file.where} has rows that have two values.")
+    return values
+
+
+def load_labels(segment: Segment) -> pa.Array:
+    """Return the values that a segment has rows of."""
+    return segment.remembered(
+        _BITMAP_FILE, "keys", lambda file: owned(file.read("keys")), lambda keys: keys.nbytes
+    )
+
+
+def rows_at(file: IndexFileReader, places: np.ndarray) -> list[Rows]:
+    """Return the rows of the keys at some places, which ascend."""
+    if not len(places):
+        return []
+    stored = file.read("bitmaps", places.astype(np.int64))
+    if not pa.types.is_binary(stored.type) and not pa.types.is_large_binary(stored.type):
+        raise CorruptFileError(f"{file.where} has rows that are no bytes.")
+    return [dict(bitmaps(data or b"")) for data in stored.to_pylist()]
+
+
+# ---- labels: each item that lists have, with all rows whose lists have it
+#
+# See docs/format/indices.md, 11.
+
+
+def search_labels(segment: Segment, question: Question, *, always: bool) -> Rows | None:
+    """Return the rows of a segment of which a question holds, as `btree.search` does.
+
+    A question that is not of items has no answer, `always` or not.
+    """
+    del always
+    if not question.items:
+        return None
+    keys = load_labels(segment)
+    lists = _one_each(keys, question.type)
+    file = segment.file(_BITMAP_FILE)
+    found = (union(rows_at(file, np.flatnonzero(holds(lists)))) for holds in question.items)
+    return reduce(common, found)
+
+
+def _one_each(items: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return lists of one item each."""
+    large = pa.types.is_large_list(kind)
+    ends = pa.array(np.arange(len(items) + 1), pa.int64() if large else pa.int32())
+    return (pa.LargeListArray if large else pa.ListArray).from_arrays(ends, items)
+
+
+# ---- N-grams: three letters or digits in a row, with all rows whose texts have them
+#
+# See docs/format/indices.md, 12.
+
+_NGRAM_FILE = "ngram_postings.lance"
+#: how many letters of others stand for is not the same in all releases: they are passed over
+_SURE = re.compile("[0-9A-Za-z]{3,}")
+#: more of them leave out hardly more rows
+_MOST_TOKENS = 8
+
+
+def search_ngrams(segment: Segment, question: Question, *, always: bool) -> Rows | None:
+    """Return rows among which are those of which a question holds, as `btree.search` does.
+
+    A question of texts without three letters or digits in a row has no answer, `always` or not.
+    """
+    del always
+    sure = [part for run in question.runs for part in _SURE.findall(run)]
+    if not sure:
+        return None
+    wanted = np.unique(trigrams(pa.array(sure))[0])[:_MOST_TOKENS]
+    known = load_ngrams(segment)
+    places = np.searchsorted(known, wanted)
+    if (places == len(known)).any() or (known[places] != wanted).any():
+        return {}
+    stored = segment.file(_NGRAM_FILE).read("posting_list", places.astype(np.int64)).to_pylist()
+    return reduce(common, (rows_of(decoded_set(data, SetForm.PLAIN)) for data in stored))
+
+
+def load_ngrams(segment: Segment) -> npt.NDArray[np.uint32]:
+    """Return the tokens of a segment, and remember them."""
+    return segment.remembered(_NGRAM_FILE, "tokens", _tokens, lambda tokens: int(tokens.nbytes))
+
+
+def _tokens(file: IndexFileReader) -> npt.NDArray[np.uint32]:
+    """Return the tokens, which ascend; token 0 has the rows without text, as no other has."""
+    stored = file.read("tokens")
+    if stored.type != pa.uint32():
+        raise CorruptFileError(f"{file.where} has tokens that are no numbers.")
+    tokens = numbers_of(stored.fill_null(0)).copy()
+    if (np.diff(tokens.astype(np.int64)) <= 0).any():
+        raise CorruptFileError(f"{file.where} does not have its tokens in order.")
+    return tokens

@@ -1,0 +1,421 @@
+"""New columns: nulls, SQL expressions, a function, a stream, a table.
+
+See docs/format/operations.md, 6.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit import _arrow_kernels as ak
+from lancekit._commit.protocol import check_writable
+from lancekit._file.columns.limits import check_new_marks
+from lancekit._format.column_names import check_column_name, column_not_found
+from lancekit._format.data_file import check_written
+from lancekit._format.schema import LanceField, LanceSchema, check_key_type
+from lancekit._legible import shown
+from lancekit._operations.alter_columns import (
+    columns_task,
+    merge_columns,
+    write_to_all,
+)
+from lancekit._operations.common.retry import RetryPolicy, retried
+from lancekit._operations.unmerged.audit import check_new_values
+from lancekit._pipeline.casts.batches import cast_all
+from lancekit._pipeline.casts.plan import normalise_new_schema, plan_cast
+from lancekit._pipeline.engine import choose_engine, spark_engine
+from lancekit._pipeline.inputs import as_reader, is_spark_dataframe
+from lancekit._pipeline.probe import KeyTable
+from lancekit._pipeline.source import Source, open_source
+from lancekit._pipeline.udf_checkpoint import Checkpoint, Remembered, ResultsKept
+from lancekit._pipeline.write_columns import (
+    Calls,
+    Computed,
+    Joined,
+    Made,
+    Maker,
+    Streamed,
+    returned_rows,
+)
+from lancekit._scan.expressions.assignment import is_cast_null
+from lancekit._scan.expressions.predicate import compile_expression
+from lancekit._scan.fragment_rows import BATCH_ROWS
+from lancekit._scan.fragments.blobs import blob_view
+from lancekit._scan.fragments.reader import META_COLUMNS, FragmentReader
+from lancekit._scan.fragments.source import fragment_sources
+from lancekit._scan.outputs import converted
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismatchError
+from lancekit.options import options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewColumns:
+    """What to add, as it was passed to `LanceDataset.add_columns`."""
+
+    transforms: Any
+    read_columns: Sequence[str] | None = None
+    schema: pa.Schema | None = None
+    batch_size: int | None = None
+    num_threads: int = 1
+    checkpoint: Checkpoint | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """New columns of one version: its schema with them, what files hold, and how that is made.
+
+    A maker of ``None`` means nulls, which no file holds.
+    """
+
+    schema: LanceSchema
+    stored: LanceSchema
+    maker: Maker | None
+
+    @property
+    def preserves_nullability(self) -> bool:
+        """Whether rows without the new columns still fit."""
+        return all(field.nullable for field in self.stored.fields)
+
+
+def add_columns(snapshot: Snapshot, new: NewColumns) -> Snapshot:
+    """Add columns, in a new file for each fragment; columns of nulls need none.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A column is there already, or the values do not fit the rows.
+    PredicateError
+        An expression does not fit the schema.
+    """
+    policy = RetryPolicy()
+    if is_stream(new.transforms):
+        policy = RetryPolicy(conflict_retries=0)  # it can be read only once
+
+    new = with_checkpoint(snapshot, new)
+
+    def attempt(current: Snapshot) -> Snapshot:
+        check_writable(current)
+        return _land(current, plan_addition(current, new))
+
+    return retried(snapshot, attempt, policy)[0]
+
+
+def merge_rows(
+    snapshot: Snapshot, data: object, schema: pa.Schema | None, left_on: str, right_on: str | None
+) -> Snapshot:
+    """Add the columns of other rows, found by a key.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        A key column is not there.
+    SchemaMismatchError
+        The keys are of different types.
+    InvalidArgumentError
+        A column is there already.
+    DuplicateKeysError
+        Rows on Spark, of which none is the last, have the same key.
+    """
+    on = right_on or left_on
+    source = _join_source(snapshot, data, schema, left_on, on)
+
+    def attempt(current: Snapshot) -> Snapshot:
+        check_writable(current)
+        # Spark has no unsigned numbers and pandas has large strings, so keys are cast
+        kind = check_join_keys(current.manifest.schema, source.schema, left_on, on, exact=False)
+        others = pa.schema([f.with_nullable(True) for f in source.schema if f.name != on])
+        schema, stored = _added(current, others)
+        check_new_values(current, stored.names[0])
+        plan = plan_cast(source.schema, pa.schema([pa.field(on, kind), *stored.to_arrow()]))
+        nothing = Streamed(iter(()), stored.to_arrow())  # the source makes the columns
+        tasks = [columns_task(current, s, stored, nothing) for s in fragment_sources(current)]
+        fragments = source.join_columns(plan, tasks, left_on, on)
+        return merge_columns(current, fragments, schema, preserves=True)
+
+    with source:
+        return retried(snapshot, attempt, RetryPolicy())[0]
+
+
+def rows_like(snapshot: Snapshot, left_on: str, right_on: str) -> pa.Schema:
+    """Return the schema that rows found by a key come closest to, as far as it is known."""
+    known = {field.name: field for field in snapshot.row_schema}
+    if left_on in known:
+        known[right_on] = known[left_on].with_name(right_on)
+    return pa.schema(list(known.values()))
+
+
+def _join_source(
+    snapshot: Snapshot, data: object, schema: pa.Schema | None, left_on: str, on: str
+) -> Source:
+    """Return rows where they are to be joined: with a large dataset this is on Spark."""
+    like = rows_like(snapshot, left_on, on)
+    if is_spark_dataframe(data) or choose_engine(snapshot.manifest.num_rows).engine == "local":
+        with options(engine="auto"):
+            return open_source(data, schema, like)
+    table = as_reader(data, schema, like).read_all()
+    if on in table.column_names:
+        backwards = ak.combine_chunks(table.column(on))[::-1]
+        last = table.num_rows - 1 - KeyTable((on,), (backwards,)).first_rows
+        table = ak.take(table, np.sort(last))
+    source: Source = spark_engine().source(table, None)
+    return source
+
+
+def _land(current: Snapshot, addition: Addition) -> Snapshot:
+    fragments = current.manifest.fragments
+    preserves = addition.preserves_nullability
+    if addition.maker is None:
+        return merge_columns(current, fragments, addition.schema, preserves=True)
+    check_new_values(current, addition.stored.names[0])
+    with ResultsKept(addition.maker):
+        written = write_to_all(current, addition.stored, addition.maker)
+        return merge_columns(current, written, addition.schema, preserves=preserves)
+
+
+# ---- what is to be added
+
+
+def plan_addition(current: Snapshot, new: NewColumns) -> Addition:
+    """Work out the new fields, and how their values are made."""
+    given = new.transforms
+    if isinstance(given, pa.Field):
+        given = [given]
+    if isinstance(given, list) and given and all(isinstance(f, pa.Field) for f in given):
+        given = pa.schema(given)
+    if isinstance(given, pa.Schema):
+        return _nulls(current, given)
+    if isinstance(given, Mapping):
+        return _computed(current, given)
+    if is_stream(given):
+        return _streamed(current, replace(new, transforms=given))
+    return _made(current, new)
+
+
+def is_stream(given: object) -> bool:
+    """Return whether it holds rows; a function does not, nor do fields and expressions."""
+    fields = isinstance(given, pa.Field | pa.Schema) or (
+        isinstance(given, list) and all(isinstance(f, pa.Field) for f in given)
+    )
+    return not (fields or isinstance(given, Mapping) or callable(given))
+
+
+def _new_fields(current: Snapshot, arrow: pa.Schema) -> LanceSchema:
+    free = current.manifest.max_field_id() + 1
+    new = LanceSchema.from_arrow(normalise_new_schema(arrow), free)
+    check_new_marks(new)
+    return new
+
+
+def _added(current: Snapshot, arrow: pa.Schema) -> tuple[LanceSchema, LanceSchema]:
+    """Return the schema with new columns behind its own, and the new ones alone."""
+    schema = current.manifest.schema
+    if not len(arrow):
+        raise InvalidArgumentError("No columns were given.", hint="Name one to add.")
+    for name in arrow.names:
+        if name in schema:
+            raise InvalidArgumentError(
+                f"There is a column {name!r} already.",
+                hint="Choose another name; update() changes values.",
+                column=name,
+            )
+    new = _new_fields(current, arrow)
+    stored = LanceSchema(new.fields)
+    return replace(schema, fields=schema.fields + new.fields), stored
+
+
+def _nulls(current: Snapshot, arrow: pa.Schema) -> Addition:
+    # a column of no file could not be read by the releases that such a table is from
+    check_written(current.manifest.storage_version)
+    for field in arrow:
+        if not field.nullable:
+            raise InvalidArgumentError(
+                f"Column {field.name!r} would hold nulls alone, and is not nullable.",
+                hint="Make it nullable, or give its values by an SQL expression.",
+                column=field.name,
+            )
+    schema = current.manifest.schema
+    new = _new_fields(current, arrow)
+    fields = {f.name: f for f in schema.fields}
+    for added in new.fields:
+        fields[added.name] = _merged(fields.get(added.name), added, added.name)
+    return Addition(
+        schema=replace(schema, fields=tuple(fields.values())),
+        stored=LanceSchema(()),
+        maker=None,
+    )
+
+
+def _merged(old: LanceField | None, new: LanceField, path: str) -> LanceField:
+    """Add the parts of a struct that it lacks."""
+    if old is None:
+        return new
+    if old.logical_type != "struct" or new.logical_type != "struct":
+        raise InvalidArgumentError(
+            f"There is a column {path!r} already.", hint="Choose another name.", column=path
+        )
+    children = {child.name: child for child in old.children}
+    for child in new.children:
+        below = _merged(children.get(child.name), child, f"{path}.{child.name}")
+        children[child.name] = replace(below, parent_id=old.id)
+    return replace(old, children=tuple(children.values()))
+
+
+def _computed(current: Snapshot, given: Mapping[Any, Any]) -> Addition:
+    if not all(isinstance(part, str) for pair in given.items() for part in pair):
+        raise InvalidTypeError(
+            f"The new columns are {shown(dict(given))}.",
+            hint="Pass names and SQL expressions, such as {'double': 'x * 2'}.",
+        )
+    for name in given:
+        check_column_name(name)
+    arrow = blob_view(current.manifest.schema).to_arrow()
+    expressions = tuple(compile_expression(sql, arrow) for sql in given.values())
+    # a column that is copied keeps the type that is not computed with
+    fields = [
+        (converted(one, arrow) or pa.field(name, one.type)).with_name(name)
+        for name, one in zip(given, expressions, strict=True)
+    ]
+    types = tuple(field.type for field in fields)
+    schema, stored = _added(current, pa.schema(fields))
+    if all(map(is_cast_null, expressions)):
+        check_written(current.manifest.storage_version)
+        return Addition(schema=schema, stored=LanceSchema(()), maker=None)
+    return Addition(schema=schema, stored=stored, maker=Computed(expressions, types))
+
+
+def _streamed(current: Snapshot, new: NewColumns) -> Addition:
+    if is_spark_dataframe(new.transforms):
+        raise InvalidTypeError(
+            "The rows of a Spark DataFrame have no order, so they have no place in the dataset.",
+            hint='Name a key column that both have: add_columns(df, on="id").',
+        )
+    reader = as_reader(new.transforms, new.schema)
+    schema, stored = _added(current, reader.schema)
+    plan = plan_cast(reader.schema, stored.to_arrow())
+    maker = Streamed(cast_all(plan, reader), stored.to_arrow())
+    return Addition(schema=schema, stored=stored, maker=maker)
+
+
+def _made(current: Snapshot, new: NewColumns) -> Addition:
+    columns, arrow = function_results(current, new)
+    schema, stored = _added(current, arrow)
+    return Addition(
+        schema=schema, stored=stored, maker=function_maker(new, columns, stored.to_arrow())
+    )
+
+
+def function_maker(new: NewColumns, columns: Sequence[str], schema: pa.Schema) -> Maker:
+    """Return a maker that calls a user's function, and keeps its results if that is wanted."""
+    calls = Calls(new.batch_size or BATCH_ROWS, new.num_threads)
+    made = Made(new.transforms, tuple(columns), schema, calls)
+    return made if new.checkpoint is None else Remembered(made, new.checkpoint)
+
+
+def with_checkpoint(snapshot: Snapshot, new: NewColumns) -> NewColumns:
+    """Return new columns with the checkpoint that their function names, if it names one."""
+    file = getattr(new.transforms, "checkpoint_file", None)
+    if file is None:
+        return new
+    given = {
+        "the dataset": snapshot.line.uri,
+        "the version of the dataset": f"{snapshot.branch or 'main'}:{snapshot.version}",
+        "read_columns": repr(new.read_columns),
+        "the schema of the results": str(new.schema or new.transforms.output_schema),
+    }
+    version = new.transforms.version
+    checkpoint = Checkpoint.of(file, new.transforms.func, version, given)
+    return replace(new, checkpoint=checkpoint)
+
+
+def function_results(current: Snapshot, new: NewColumns) -> tuple[Sequence[str], pa.Schema]:
+    """Return the columns that a function of the user's gets, and the schema of what it returns.
+
+    Raises
+    ------
+    InvalidTypeError
+        It is no function.
+    InvalidArgumentError
+        It does not say what it returns, and there is no row to try it on.
+    """
+    function: Callable[[pa.RecordBatch], Any] = new.transforms
+    if not callable(function):
+        raise InvalidTypeError(
+            f"The new columns are {shown(function)}.",
+            hint="Pass SQL expressions, fields, a function over record batches, or rows.",
+        )
+    columns = current.manifest.schema.names if new.read_columns is None else new.read_columns
+    _check_read(current, columns)
+    declared = new.schema or getattr(function, "output_schema", None)
+    return columns, _sampled(current, function, columns) if declared is None else declared
+
+
+def _check_read(current: Snapshot, columns: Iterable[str]) -> None:
+    known = [*current.manifest.schema.names, *META_COLUMNS]
+    for name in columns:
+        if name not in known:
+            raise column_not_found(name, known)
+
+
+def _sampled(
+    current: Snapshot, function: Callable[[pa.RecordBatch], Any], columns: Sequence[str]
+) -> pa.Schema:
+    """Call a function on one row, to see what it returns."""
+    for source in fragment_sources(current, blob_view(current.manifest.schema)):
+        reader = FragmentReader(source)
+        rows = np.arange(reader.physical_rows) if reader.live is None else reader.live
+        if len(rows):
+            (batch,) = ak.combine_chunks(reader.read(list(columns), rows[:1])).to_batches()
+            return returned_rows(function, batch).schema
+    raise InvalidArgumentError(
+        "The dataset has no rows, so it cannot be seen what the function returns.",
+        hint="Pass its schema: reader_schema=.",
+    )
+
+
+def plan_join(current: Snapshot, table: pa.Table, left_on: str, right_on: str) -> Addition:
+    """Work out which columns another table adds, and how its rows are found."""
+    check_join_keys(current.manifest.schema, table.schema, left_on, right_on)
+    others = pa.schema([f.with_nullable(True) for f in table.schema if f.name != right_on])
+    schema, stored = _added(current, others)
+    plan = plan_cast(others, stored.to_arrow())
+    values = pa.Table.from_batches(
+        cast_all(plan, table.select(others.names).to_batches()), stored.to_arrow()
+    )
+    keyed = values.append_column("\0key", table.column(right_on))
+    return Addition(schema=schema, stored=stored, maker=Joined.by(keyed, left_on, "\0key"))
+
+
+def _key_kind(kind: pa.DataType) -> str:
+    """Return what keys of a type are, whatever their width."""
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if is_text or pa.types.is_string_view(kind):
+        return "text"
+    return "integer" if pa.types.is_integer(kind) else str(kind)
+
+
+def check_join_keys(
+    schema: LanceSchema, rows: pa.Schema, left_on: str, right_on: str, *, exact: bool = True
+) -> pa.DataType:
+    """Return the type of the key by which rows are found; raise if it cannot be one."""
+    if right_on not in rows.names:
+        raise column_not_found(right_on, rows.names)
+    if left_on in META_COLUMNS:
+        kind = pa.uint64()
+    else:
+        field = schema.field(left_on)
+        check_key_type(field)
+        kind = field.to_arrow().type
+    found = rows.field(right_on).type
+    if not found.equals(kind) and (exact or _key_kind(found) != _key_kind(kind)):
+        raise SchemaMismatchError(
+            f"Key column {right_on!r} is {found}, and {left_on!r} of the dataset is {kind}.",
+            hint="Cast the rows' column.",
+            column=right_on,
+        )
+    return kind

@@ -1,0 +1,473 @@
+"""Columns dropped, renamed, made nullable or not, or cast to other types.
+
+See docs/format/operations.md, 6.2.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from lancekit._commit.protocol import check_writable
+from lancekit._commit.rules.pending import Pending
+from lancekit._format.column_names import check_column_name, column_not_found
+from lancekit._format.fragment import Fragment
+from lancekit._format.paths import parse_path
+from lancekit._format.schema import LanceField, LanceSchema
+from lancekit._format.transaction import Merge, Project
+from lancekit._legible import shown
+from lancekit._operations.cleanup.auto import commit
+from lancekit._operations.common.retry import RetryPolicy, retried
+from lancekit._operations.common.staged_files import removed_unless_landed
+from lancekit._operations.unmerged.audit import check_new_values
+from lancekit._pipeline.casts.values import Conversion, can_convert
+from lancekit._pipeline.engine import (
+    Choice,
+    LocalRunner,
+    Runner,
+    choose_engine,
+    runner_of,
+)
+from lancekit._pipeline.udf_checkpoint import checkpoint_of
+from lancekit._pipeline.write_columns import (
+    ColumnsTask,
+    Converted,
+    Maker,
+    NullsTask,
+    Streamed,
+    count_nulls,
+    last_file,
+    write_beside,
+)
+from lancekit._scan.fragments.blobs import blob_view
+from lancekit._scan.fragments.source import FragmentSource, fragment_sources
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.options import options
+
+# ---- finding and replacing a field
+
+
+def _names(path: str) -> list[str]:
+    if not isinstance(path, str):
+        raise InvalidTypeError(f"A column's path is a string, not {shown(path)}.")
+    top, *rest = parse_path(path)
+    return [top, *rest]
+
+
+def _without(fields: Iterable[LanceField], ids: Container[int]) -> tuple[LanceField, ...]:
+    """Take fields away; one of which no part is left goes too."""
+    out = []
+    for field in fields:
+        children = _without(field.children, ids)
+        if field.id not in ids and (children or not field.children):
+            out.append(replace(field, children=children))
+    return tuple(out)
+
+
+def find_field(schema: LanceSchema, path: str) -> LanceField:
+    """Return a field by its path; ``ColumnNotFoundError`` if there is none."""
+    found: LanceField | None = None
+    below: Sequence[LanceField] = schema.fields
+    for name in _names(path):
+        found = next((f for f in below if f.name == name), None)
+        if found is None:
+            raise column_not_found(path, [f.name for f in below])
+        below = found.children
+    if found is None:
+        raise column_not_found(path, schema.names)
+    return found
+
+
+# ---- commits
+
+
+def _project(current: Snapshot, schema: LanceSchema, *, preserves: bool) -> Snapshot:
+    operation = Project(schema=schema, preserves_nullability=preserves)
+    return commit(current, Pending(operation=operation, uuid=str(uuid.uuid4())))
+
+
+def merge_columns(
+    current: Snapshot, fragments: Iterable[Fragment], schema: LanceSchema, *, preserves: bool
+) -> Snapshot:
+    """Commit fragments that may have a new file each, and the schema that the files follow.
+
+    `preserves` says that rows written without knowing the new schema still fit it.
+    """
+    new = tuple(fragments)
+    pairs = zip(new, current.manifest.fragments, strict=True)
+    added = [last_file(f) for f, old in pairs if len(f.files) > len(old.files)]
+    with removed_unless_landed(current.store, added):
+        operation = Merge(fragments=new, schema=schema, preserves_nullability=preserves)
+        return commit(current, Pending(operation=operation, uuid=str(uuid.uuid4())))
+
+
+def columns_choice(current: Snapshot, maker: Maker) -> Choice:
+    """Say where columns are made: a stream is read here, and a checkpoint is a file of here."""
+    why = _bound_to_here(maker)
+    return Choice("local", why) if why else choose_engine(current.manifest.num_rows)
+
+
+def _bound_to_here(maker: Maker) -> str:
+    if isinstance(maker, Streamed):
+        return "the rows come in a stream, and are taken from it in order"
+    kept = checkpoint_of(maker) is not None
+    return "the results are kept in a file of this machine" if kept else ""
+
+
+def columns_runner(current: Snapshot, maker: Maker) -> Runner:
+    """Return where to make columns.
+
+    The batches of a function may have threads of their own; fragments then come one after the
+    other, as those of a stream do.
+    """
+    choice = columns_choice(current, maker)
+    if choice.engine == "local" and (_bound_to_here(maker) or maker.calls):
+        return LocalRunner(threads=1)
+    return runner_of(choice, current.store)
+
+
+def write_to_all(
+    current: Snapshot, stored: LanceSchema, maker: Maker, runner: Runner | None = None
+) -> list[Fragment]:
+    """Write new columns for every fragment; nothing refers to them yet.
+
+    If anything raises, the files of the others are removed.
+    """
+    tasks = [columns_task(current, s, stored, maker) for s in fragment_sources(current)]
+    finish = maker.finish if isinstance(maker, Streamed) else None
+    return write_beside(tasks, runner or columns_runner(current, maker), finish)
+
+
+def columns_task(
+    current: Snapshot,
+    source: FragmentSource,
+    stored: LanceSchema,
+    maker: Maker,
+    view: LanceSchema | None = None,
+) -> ColumnsTask:
+    """Return the work of adding columns to a fragment.
+
+    The maker sees the fragment by the schema `view`; by default blobs are descriptors.
+    """
+    seen = blob_view(current.manifest.schema) if view is None else view
+    return ColumnsTask(
+        source=replace(source, schema=seen),
+        schema=stored,
+        maker=maker,
+        store=current.store,
+        storage_version=current.manifest.new_file_version,
+        checksums=options.checksums,
+        optimize_for=options.optimize_for,
+    )
+
+
+# ---- drop
+
+
+def drop_columns(snapshot: Snapshot, paths: Iterable[str]) -> Snapshot:
+    """Take columns out of the schema; the files stay as they are.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    InvalidArgumentError
+        No column would be left.
+    """
+    if isinstance(paths, str) or not isinstance(paths, Iterable):
+        raise InvalidTypeError(
+            f"The columns to drop are {shown(paths)}.", hint="Pass a list of names."
+        )
+    wanted = list(dict.fromkeys(paths))
+
+    def attempt(current: Snapshot) -> Snapshot:
+        check_writable(current)
+        return _project(current, schema_without(current.manifest.schema, wanted), preserves=True)
+
+    return retried(snapshot, attempt, RetryPolicy())[0]
+
+
+def schema_without(schema: LanceSchema, paths: Iterable[str]) -> LanceSchema:
+    """Return a schema without some columns; errors as in `drop_columns`."""
+    left = _without(schema.fields, {find_field(schema, path).id for path in paths})
+    if not left:
+        raise InvalidArgumentError(
+            "All columns would be dropped.", hint="A dataset has one at least."
+        )
+    return replace(schema, fields=left)
+
+
+# ---- alter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alteration:
+    """What becomes of a column; ``None`` leaves a property as it is."""
+
+    path: str
+    name: str | None = None
+    nullable: bool | None = None
+    data_type: pa.DataType | None = None
+
+
+_KINDS: Mapping[str, type] = {"path": str, "name": str, "nullable": bool, "data_type": pa.DataType}
+
+
+def check_alterations(given: Sequence[object]) -> tuple[Alteration, ...]:
+    """Return alterations as they were passed: dictionaries.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An unknown key, a value of the wrong type, or nothing to alter.
+    """
+    out = []
+    for entry in given:
+        if not isinstance(entry, Mapping) or "path" not in entry:
+            raise InvalidArgumentError(
+                f"An alteration is {shown(entry)}.",
+                hint='Pass dictionaries such as {"path": "a", "name": "b"}.',
+            )
+        values = {key: value for key, value in entry.items() if value is not None}
+        for key, value in values.items():
+            if key not in _KINDS:
+                raise InvalidArgumentError(
+                    f"An alteration has no key {shown(key)}.",
+                    hint="Keys: " + ", ".join(_KINDS) + ".",
+                )
+            if not isinstance(value, _KINDS[key]):
+                raise InvalidTypeError(
+                    f"{key} of an alteration is {shown(value)}.",
+                    hint=f"Pass a {_KINDS[key].__name__}.",
+                )
+        if len(values) == 1:
+            raise InvalidArgumentError(
+                f"Nothing is to be altered in column {shown(entry['path'])}.",
+                hint="Pass name, nullable or data_type.",
+            )
+        out.append(Alteration(**values))
+    return tuple(out)
+
+
+def alter_columns(snapshot: Snapshot, alterations: Sequence[Alteration]) -> Snapshot:
+    """Rename columns, make them nullable or not, or cast them.
+
+    Casts write a new file for each fragment, under a new field id; the rest changes the schema
+    alone.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    InvalidArgumentError
+        A name is taken, a column holds nulls that it may not have, or a cast is not possible.
+    """
+
+    def attempt(current: Snapshot) -> Snapshot:
+        check_writable(current)
+        return plan_alteration(current, alterations).run()
+
+    return retried(snapshot, attempt, RetryPolicy())[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlterPlan:
+    """What altered columns of a version are, and how they are made: it is run, or explained.
+
+    Attributes
+    ----------
+    snapshot
+        The version.
+    schema
+        The schema with the altered fields.
+    casts
+        The paths of columns that are cast.
+    tightened
+        The paths of columns that become not nullable, and so must hold no nulls.
+    stored, maker
+        What new files hold, and how that is made of the old values; ``None`` if nothing is cast.
+    """
+
+    snapshot: Snapshot
+    schema: LanceSchema
+    casts: tuple[str, ...]
+    tightened: tuple[str, ...]
+    stored: LanceSchema
+    maker: Converted | None
+
+    @property
+    def choice(self) -> Choice:
+        """Where it runs, and why."""
+        return choose_engine(self.snapshot.manifest.num_rows)
+
+    def run(self) -> Snapshot:
+        """Look for nulls, write what is cast, and commit."""
+        current = self.snapshot
+        _check_no_nulls(current, self.tightened, runner_of(self.choice))
+        if self.maker is None:
+            return _project(current, self.schema, preserves=not self.tightened)
+        check_new_values(current, self.casts[0], cast=True)
+        written = write_to_all(current, self.stored, self.maker)
+        return merge_columns(current, written, self.schema, preserves=False)
+
+
+def plan_alteration(current: Snapshot, alterations: Sequence[Alteration]) -> AlterPlan:
+    """Plan what becomes of columns; what rows tell, such as nulls, is not looked at.
+
+    Raises
+    ------
+    ColumnNotFoundError, InvalidArgumentError
+        As `alter_columns`.
+    """
+    schema = current.manifest.schema
+    changes = _by_field(schema, alterations)
+    casts = {id_ for id_, (_, a) in changes.items() if a.data_type is not None}
+    edits = dict(_edits(current, changes))
+    result = replace(schema, fields=tuple(_replaced(f, edits, casts) for f in schema.fields))
+    _check_names(result.fields)
+    parts = [(f.name, part) for f in schema.fields if (part := _cast_part(f, edits, casts))]
+    return AlterPlan(
+        snapshot=current,
+        schema=result,
+        casts=tuple(a.path for id_, (_, a) in changes.items() if id_ in casts),
+        tightened=tuple(a.path for f, a in changes.values() if a.nullable is False and f.nullable),
+        stored=LanceSchema(tuple(f for _, (f, _) in parts)),
+        maker=Converted(tuple(n for n, _ in parts), tuple(c for _, (_, c) in parts))
+        if parts
+        else None,
+    )
+
+
+Changes: TypeAlias = Mapping[int, tuple[LanceField, Alteration]]
+
+
+def _by_field(schema: LanceSchema, alterations: Sequence[Alteration]) -> Changes:
+    """Return fields and their alterations by id; paths are those before all of them."""
+    out: dict[int, tuple[LanceField, Alteration]] = {}
+    for alteration in alterations:
+        field = find_field(schema, alteration.path)
+        before = out[field.id][1] if field.id in out else Alteration(path=alteration.path)
+        given = {f.name: getattr(alteration, f.name) for f in fields(Alteration)}
+        values = {name: value for name, value in given.items() if value is not None}
+        out[field.id] = (field, replace(before, **values))
+    return out
+
+
+def _edits(current: Snapshot, changes: Changes) -> Iterator[tuple[int, LanceField]]:
+    """Yield each altered field, under the id that it had."""
+    free = (
+        current.manifest.max_field_id() + 1 if any(a.data_type for _, a in changes.values()) else 0
+    )
+    for id_, (old, alteration) in changes.items():
+        new = old
+        if alteration.data_type is not None:
+            _check_cast(current, old, alteration.path, alteration.data_type)
+            cast = pa.schema([pa.field(old.name, alteration.data_type)])
+            new = replace(
+                LanceSchema.from_arrow(cast, free).fields[0],
+                parent_id=old.parent_id,
+                metadata=old.metadata,
+                key_position=old.key_position,
+            )
+            free = max(f.id for f in new.walk()) + 1
+        nullable = old.nullable if alteration.nullable is None else alteration.nullable
+        if nullable and old.key_position is not None:
+            raise InvalidArgumentError(
+                f"Column {alteration.path!r} is part of the primary key, which has no nulls.",
+                hint="Leave it as it is.",
+                column=alteration.path,
+            )
+        if alteration.name is not None:
+            check_column_name(alteration.name)
+        yield id_, replace(new, name=alteration.name or old.name, nullable=nullable)
+
+
+def _replaced(
+    field: LanceField, edits: Mapping[int, LanceField], casts: Container[int]
+) -> LanceField:
+    new = edits.get(field.id, field)
+    if field.id in casts:
+        return new
+    children = tuple(_replaced(child, edits, casts) for child in field.children)
+    return replace(new, children=children)
+
+
+def _cast_part(
+    field: LanceField, edits: Mapping[int, LanceField], casts: Container[int]
+) -> tuple[LanceField, Conversion] | None:
+    """Return what of a field a new file holds, and how it is made of the old values."""
+    new = edits.get(field.id, field)
+    if field.id in casts:
+        return new, Conversion(new.to_arrow())
+    parts = [
+        (child.name, part) for child in field.children if (part := _cast_part(child, edits, casts))
+    ]
+    if not parts:
+        return None
+    if field.logical_type != "struct":
+        raise InvalidArgumentError(
+            f"A part of column {field.name!r} of type {field.to_arrow().type} cannot be cast.",
+            hint="Cast the whole column.",
+            column=field.name,
+        )
+    held = replace(new, children=tuple(f for _, (f, _) in parts))
+    return held, Conversion(held.to_arrow(), tuple((n, c) for n, (_, c) in parts))
+
+
+def _check_cast(current: Snapshot, old: LanceField, path: str, kind: pa.DataType) -> None:
+    before = old.to_arrow().type
+    if current.manifest.storage_version == "2.0" and old.parent_id >= 0:
+        # the reference cannot read what it writes itself
+        raise InvalidArgumentError(
+            f"Column {path!r} is a part of a struct, whose parts lie in one file in "
+            "data files of version 2.0.",
+            hint="Write the dataset with a newer data_storage_version.",
+            column=path,
+        )
+    if not can_convert(before, kind):
+        raise InvalidArgumentError(
+            f"Column {path!r} cannot be cast from {before} to {kind}.",
+            hint="Columns are cast within one kind of type. To compute other values: "
+            "add_columns() with an SQL expression, then drop_columns().",
+            column=path,
+        )
+    ids = {f.id for f in old.walk()}
+    for index in current.indices:
+        if ids & set(index.fields):
+            raise InvalidArgumentError(
+                f"Column {path!r} has the index {index.name!r}, which would not fit "
+                "the new values.",
+                hint="Remove the index first.",
+                column=path,
+                index=index.name,
+            )
+
+
+def _check_no_nulls(current: Snapshot, paths: Iterable[str], runner: Runner) -> None:
+    for path in paths:
+        tasks = [NullsTask(source=source, path=path) for source in fragment_sources(current)]
+        if nulls := sum(runner.map(count_nulls, tasks)):
+            raise InvalidArgumentError(
+                f"Column {path!r} holds {nulls} nulls, so it cannot be made not nullable.",
+                hint="Give these rows a value first, with update().",
+                column=path,
+                nulls=nulls,
+            )
+
+
+def _check_names(siblings: Sequence[LanceField]) -> None:
+    seen: set[str] = set()
+    for field in siblings:
+        if field.name in seen:
+            raise InvalidArgumentError(
+                f"There would be two columns {field.name!r}.",
+                hint="Choose another name.",
+                column=field.name,
+            )
+        seen.add(field.name)
+        _check_names(field.children if field.logical_type == "struct" else ())

@@ -1,1 +1,0 @@
-"""Columns: added, altered, replaced, dropped."""

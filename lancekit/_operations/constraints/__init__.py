@@ -1,1 +1,0 @@
-"""Conditions that a table has to meet: stored, evaluated, and tried by commits."""

@@ -1,1 +1,0 @@
-"""Merge-insert, done or previewed."""

@@ -1,0 +1,471 @@
+"""Merge-insert: update matched rows, insert new ones, delete what the source lacks.
+
+`check_clauses`, `check_columns` and `check_source` look at ever more: at what is asked for, at the
+source's columns, at its rows.  Then `merge_rows` commits, `merge_computed` does with rows that are
+made of the target, `merge_uncommitted` leaves that to the caller, and `dry_merge` writes nothing.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from lancekit._commit.protocol import check_writable
+from lancekit._commit.rules.pending import BatchMarker, Pending
+from lancekit._format.column_names import ROW_ADDRESS, column_not_found
+from lancekit._format.field_marks import holds_blobs
+from lancekit._format.key_filter import ExactKeySet, KeyFilter
+from lancekit._format.operations import UpdateMode
+from lancekit._format.paths import find_field, top_of
+from lancekit._format.schema import LanceSchema, check_key_type
+from lancekit._format.transaction import Transaction, Update
+from lancekit._operations.cleanup.auto import commit
+from lancekit._operations.common.results import MergeResult
+from lancekit._operations.common.retry import RetryPolicy, retried
+from lancekit._operations.common.staged_files import (
+    chosen_places,
+    removed_unless_landed,
+    write_task,
+)
+from lancekit._operations.delete import apply_deletions
+from lancekit._operations.unmerged.waiting import check_in_order
+from lancekit._pipeline.casts.plan import CastPlan, plan_cast
+from lancekit._pipeline.engine import EngineName
+from lancekit._pipeline.key_counter import key_filter, key_paths
+from lancekit._pipeline.merge_condition import PairCondition
+from lancekit._pipeline.merge_here import rewritten_columns
+from lancekit._pipeline.merge_plan import MergeClauses, MergeJob, MergeWork
+from lancekit._pipeline.source import Source
+from lancekit._pipeline.write_rows import WriteTask
+from lancekit._scan.expressions.predicate import Predicate
+from lancekit._scan.fragments.blobs import blob_view
+from lancekit._scan.fragments.source import fragment_sources
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import ColumnNotFoundError, InvalidArgumentError, SchemaMismatchError
+
+
+def check_clauses(schema: LanceSchema, clauses: MergeClauses) -> MergeClauses:
+    """Return the clauses with the key columns checked.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There are no key columns, or the merge would change nothing.
+    ColumnNotFoundError
+        A key column is not in the schema.
+    """
+    key = tuple(f.name for f in schema.primary_key)
+    on = clauses.on or key
+    if not on:
+        raise InvalidArgumentError(
+            "A merge-insert needs key columns, and the dataset has no primary key.",
+            hint='Name them: merge_insert(["id"]), or create the dataset with primary_key=["id"].',
+        )
+    for name in on if not clauses.by_address else ():
+        check_key_type(find_field(schema, name)[-1])
+    _check_dedupe(schema, clauses)
+    nothing = clauses.matched == "keep" and not clauses.insert and not clauses.delete_by_source
+    if nothing:
+        raise InvalidArgumentError(
+            "The merge-insert is not configured to change the data in any way.",
+            hint="Add when_matched_update_all(), when_not_matched_insert_all() or another clause.",
+        )
+    return replace(clauses, on=on)
+
+
+def _check_dedupe(schema: LanceSchema, clauses: MergeClauses) -> None:
+    if clauses.dedupe not in {None, "first", "last"}:
+        raise InvalidArgumentError(
+            f"dedupe is {clauses.dedupe!r}.",
+            hint="Choose 'first' or 'last', or name a column with dedupe_by.",
+            dedupe=clauses.dedupe,
+        )
+    if clauses.dedupe_by is None:
+        return
+    if clauses.dedupe is not None:
+        raise InvalidArgumentError(
+            "dedupe and dedupe_by both say which row of a key to keep.",
+            hint="Leave one of them out.",
+        )
+    field = schema.field(clauses.dedupe_by)
+    if field.children:
+        raise InvalidArgumentError(
+            f"Column {field.name!r} of type {field.to_arrow().type} has no largest value.",
+            hint="Use a column with plain values.",
+            column=field.name,
+        )
+
+
+def _guarded(schema: LanceSchema, clauses: MergeClauses, plan: CastPlan) -> MergeClauses:
+    """Return the clauses with the columns of the primary key, if new keys may come into the table.
+
+    That is so whatever the merge is on: a row that matches nothing is new, and one that is matched
+    by other columns may get another key.
+    """
+    paths = key_paths(schema)
+    updates = clauses.matched == "update" and not {p[0] for p in paths} <= set(clauses.on)
+    if not (clauses.insert or updates) or not {p[0] for p in paths} <= set(plan.target.names):
+        return clauses
+    return replace(clauses, guard=paths, guard_updates=updates)
+
+
+def merge_rows(
+    snapshot: Snapshot,
+    source: Source,
+    clauses: MergeClauses,
+    policy: RetryPolicy,
+    *,
+    properties: Mapping[str, str] | None = None,
+    mark: BatchMarker | None = None,
+) -> tuple[Snapshot, MergeResult]:
+    """Merge rows into a version.
+
+    Parameters
+    ----------
+    snapshot
+        The version that the caller sees; others may have landed since.
+    source
+        The rows.
+    clauses
+        What to do, checked by `check_clauses`.
+    policy
+        How often to do it again when other writers land meanwhile.
+    properties
+        Those of the transaction.
+    mark
+        With one, the merge lands at most once.
+
+    Raises
+    ------
+    SchemaMismatchError
+        The rows do not fit the dataset.
+    DuplicateKeysError
+        A key occurs more than once in the source.
+    MatchedRowsError
+        A row matched, and matched rows are not allowed.
+    """
+    started = time.monotonic()
+    work_out = _work_of(snapshot, source, clauses)
+    how = _How(clauses, properties or {}, mark)
+    done, attempts = retried(snapshot, lambda current: _attempt(current, work_out, how), policy)
+    return done.landed, _result(snapshot, done, clauses, attempts, started, source.engine)
+
+
+def merge_computed(
+    snapshot: Snapshot,
+    rows_of: Callable[[Snapshot], Source],
+    clauses: MergeClauses,
+    policy: RetryPolicy,
+) -> tuple[Snapshot, MergeResult]:
+    """Merge rows that are worked out of the version that they are merged into.
+
+    Parameters
+    ----------
+    rows_of
+        Works the rows out, again for a newer version if others landed that are in the way.
+    snapshot, clauses, policy
+        As in `merge_rows`, whose errors it has.
+    """
+    started = time.monotonic()
+    how = _How(clauses)
+
+    def attempt(current: Snapshot) -> tuple[_Done, EngineName]:
+        with rows_of(current) as source:
+            return _attempt(current, _work_of(current, source, clauses), how), source.engine
+
+    (done, engine), attempts = retried(snapshot, attempt, policy)
+    return done.landed, _result(snapshot, done, clauses, attempts, started, engine)
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """What a merge is to do, and what its transaction says besides."""
+
+    clauses: MergeClauses
+    properties: Mapping[str, str] = field(default_factory=dict)
+    mark: BatchMarker | None = None
+
+
+class _Done(NamedTuple):
+    """A merge that landed."""
+
+    landed: Snapshot
+    work: MergeWork
+    operation: Update
+
+
+def _attempt(
+    current: Snapshot, work_out: Callable[[Snapshot, WriteTask], MergeWork], how: _How
+) -> _Done:
+    clauses = how.clauses
+    task = _task(current, clauses)
+    work = work_out(current, task)
+    with removed_unless_landed(current.store, work.written, task.places):
+        operation = _operation(current, work, clauses)
+        pending = Pending(
+            operation=operation,
+            uuid=str(uuid.uuid4()),
+            # of columns that are written anew, any change of the fragment is in the way
+            affected_rows=None
+            if clauses.rewrite_columns
+            else {m.fragment_id: m.rows for m in work.marked},
+            doing="merge-insert",
+            properties=how.properties,
+            mark=how.mark,
+        )
+        return _Done(commit(current, pending), work, operation)
+
+
+def _result(
+    snapshot: Snapshot,
+    done: _Done,
+    clauses: MergeClauses,
+    attempts: int,
+    started: float,
+    engine: EngineName,
+) -> MergeResult:
+    landed, work, operation = done
+    guard = operation.inserted_rows
+    return MergeResult(
+        num_inserted_rows=work.inserted,
+        num_updated_rows=work.updated,
+        num_deleted_rows=work.deleted,
+        num_skipped_rows=work.skipped,
+        match=work.match,
+        on=clauses.shown_on,
+        version=landed.version,
+        read_version=snapshot.version,
+        branch=landed.branch,
+        line=landed.line,
+        attempts=attempts,
+        duration=time.monotonic() - started,
+        engine=engine,
+        key_guard=None if guard is None else "exact" if isinstance(guard, ExactKeySet) else "bloom",
+        fragments_added=len(operation.new_fragments),
+        fragments_changed=len(operation.updated_fragments),
+        fragments_removed=len(operation.removed_fragment_ids),
+        bytes_written=sum(file.size_bytes for f in work.written for file in f.files),
+    )
+
+
+def _casts(target: pa.Schema, source: pa.Schema, clauses: MergeClauses) -> CastPlan:
+    """Plan the casts to the columns that the source has; it may lack others than the key."""
+    given = set(source.names)
+    present = [field for field in target if field.name in given]
+    if clauses.by_address:
+        present.append(pa.field(ROW_ADDRESS, pa.int64()))
+    if clauses.deleting is not None:
+        present.append(pa.field(clauses.deleting, pa.bool_(), nullable=False))
+    for name in [*clauses.on, *([clauses.dedupe_by] if clauses.dedupe_by else [])]:
+        if name not in given and top_of(name) not in given:
+            raise _lacks_key(name, source)
+    if clauses.insert:
+        lacking = [f.name for f in target if f.name not in given and not f.nullable]
+        if lacking:
+            raise SchemaMismatchError(
+                f"The source lacks {', '.join(map(repr, lacking))}, which cannot be null, so its "
+                "new rows cannot be inserted.",
+                hint="Add the columns, or leave when_not_matched_insert_all() out.",
+                missing=lacking,
+            )
+    return plan_cast(source, pa.schema(present), optional=set(target.names) - given)
+
+
+def _lacks_key(name: str, source: pa.Schema) -> ColumnNotFoundError:
+    """Return the error that the source lacks a column that the merge needs."""
+    error = column_not_found(name, source.names)
+    same = [other for other in source.names if other.lower() == name.lower()]
+    hint = f"Rename {same[0]!r} to {name!r} in the source." if len(same) == 1 else error.hint
+    return ColumnNotFoundError(
+        f"The source of the merge has no column {name!r}.", hint=hint, column=name
+    )
+
+
+def merge_uncommitted(
+    snapshot: Snapshot, source: Source, clauses: MergeClauses
+) -> tuple[Transaction, dict[str, int]]:
+    """Work out a merge without committing it; return its transaction, and counts of rows.
+
+    The transaction keeps the filter of the inserted keys, so that it stays guarded against other
+    merges that land before it is committed.  Its files stay, whether it is committed or not.
+    """
+    work = _work_of(snapshot, source, clauses)(snapshot, _task(snapshot, clauses))
+    operation = _operation(snapshot, work, clauses)
+    transaction = Transaction(read_version=snapshot.version, operation=operation)
+    return transaction, {
+        "num_inserted_rows": work.inserted,
+        "num_updated_rows": work.updated,
+        "num_deleted_rows": work.deleted,
+    }
+
+
+def dry_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> MergeWork:
+    """Work out what a merge would do, and write nothing.
+
+    The result has the numbers of rows, the rows that would go (`marked`), a few of those that
+    would come (`examples`), and how the keys were found (`match`).  The source stays open, so that
+    `merge_rows` can follow with the same rows.
+
+    Raises
+    ------
+    SchemaMismatchError, DuplicateKeysError, MatchedRowsError
+        As in `merge_rows`.
+    """
+    return _work_of(snapshot, source, clauses, dry=True)(snapshot, _task(snapshot, clauses))
+
+
+def check_columns(schema: LanceSchema, source: pa.Schema, clauses: MergeClauses) -> CastPlan:
+    """Check a merge as far as columns tell, and return the casts of its source.
+
+    Raises
+    ------
+    SchemaMismatchError, InvalidArgumentError
+        The columns do not fit the dataset, or the clauses.
+    """
+    plan = _casts(schema.to_arrow(), source, clauses)
+    if clauses.rewrite_columns:
+        check_rewrite(schema, clauses, plan.target.names)
+    # conditions are checked here, since there may be no row that they are asked of
+    if clauses.condition is not None:
+        PairCondition.of(clauses.condition, plan.target, schema.to_arrow())
+    if clauses.by_source is not None:
+        Predicate.parse(clauses.by_source, blob_view(schema).to_arrow())
+    return plan
+
+
+def check_source(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> CastPlan:
+    """Check a merge against a version, and return the casts of its source.
+
+    Raises
+    ------
+    SchemaMismatchError, InvalidArgumentError
+        The rows do not fit the dataset, or the clauses.
+    DuplicateKeysError
+        A key occurs more than once in the source.
+    """
+    schema = snapshot.manifest.schema
+    plan = check_columns(schema, source.schema, clauses)
+    source.check_keys(plan, clauses)
+    guard = _guarded(schema, clauses, plan).guard
+    key = tuple(path[0] for path in guard if len(path) == 1)
+    if guard and len(key) == len(guard) and not set(clauses.on) <= set(key):
+        # else two rows of the source, which differ in what they are merged on, have one key
+        source.check_keys(plan, clauses, key)
+    return plan
+
+
+def _work_of(
+    snapshot: Snapshot, source: Source, clauses: MergeClauses, *, dry: bool = False
+) -> Callable[[Snapshot, WriteTask], MergeWork]:
+    """Check a merge against a version; return what works it out, on this version or a newer."""
+    schema = snapshot.manifest.schema
+    plan = check_source(snapshot, source, clauses)
+
+    def work(current: Snapshot, task: WriteTask) -> MergeWork:
+        check_writable(current)
+        check_in_order(current, clauses.compacted)
+        newest = current.manifest.schema
+        # over a rename or a cast that landed meanwhile, the rows may not fit any more
+        casts = plan if newest == schema else _casts(newest.to_arrow(), source.schema, clauses)
+        guarded = _guarded(newest, clauses, casts)
+        target = tuple(fragment_sources(current))
+        return source.merge(
+            MergeJob(
+                casts=casts, target=target, clauses=guarded, task=task, snapshot=current, dry=dry
+            )
+        )
+
+    return work
+
+
+def _task(current: Snapshot, clauses: MergeClauses) -> WriteTask:
+    files = clauses.files
+    places = chosen_places(
+        current.line,
+        current.manifest.base_paths,
+        files.bases,
+        every=files.every,
+        primary=files.primary,
+    )
+    return replace(write_task(current, files.storage_version), places=places)
+
+
+def _operation(current: Snapshot, work: MergeWork, clauses: MergeClauses) -> Update:
+    schema = current.manifest.schema
+    if clauses.rewrite_columns:
+        rewritten = _rewrite_operation(current, work, key_filter(schema, work.inserted_hashes))
+        return replace(rewritten, compacted_sstables=clauses.compacted)
+    updated, removed = apply_deletions(current, work.marked)
+    return Update(
+        removed_fragment_ids=removed,
+        updated_fragments=updated,
+        new_fragments=work.new_fragments,
+        fields_for_preserving_frag_bitmap=tuple(f.id for f in schema.walk()),
+        inserted_rows=key_filter(schema, work.inserted_hashes),
+        compacted_sstables=clauses.compacted,
+    )
+
+
+# ---- merge-inserts that update columns where the rows are: what can be, and the transaction of
+# it
+
+
+def check_rewrite(schema: LanceSchema, clauses: MergeClauses, source: Sequence[str]) -> None:
+    """Raise ``InvalidArgumentError`` if a merge cannot be done by writing columns anew.
+
+    Parameters
+    ----------
+    schema
+        The dataset's.
+    clauses
+        What to do.
+    source
+        The columns that the source brings.
+    """
+    columns = rewritten_columns(source, clauses.on)
+    blobs = [
+        name
+        for name in columns
+        if any(holds_blobs(part.metadata) for part in schema.field(name).walk())
+    ]
+    reasons = {
+        "new rows are to be inserted": clauses.insert,
+        "rows that the source lacks are to be deleted": clauses.delete_by_source,
+        "matched rows are not to be updated": clauses.matched != "update",
+        "the source has all columns of the dataset": set(source) >= set(schema.names),
+        "the source has no column besides the key": not columns,
+        f"the source has a column of blobs, {', '.join(blobs)}": bool(blobs),
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise InvalidArgumentError(
+                f"write_mode='rewrite_columns' cannot do this merge: {reason}.",
+                hint="Use write_mode('auto'); columns are rewritten for merges that only update "
+                "matched rows, of sources with some of the dataset's columns.",
+                write_mode="rewrite_columns",
+            )
+
+
+def _rewrite_operation(current: Snapshot, work: MergeWork, guard: KeyFilter | None) -> Update:
+    """Return the operation that puts patched fragments in the place of the old ones."""
+    schema = current.manifest.schema
+    held = {id_ for part in work.patched for id_ in part.fragment.files[-1].fields}
+    tops = [f for f in schema.fields if held.intersection(part.id for part in f.walk())]
+    stable = current.manifest.has_stable_row_ids
+    return Update(
+        updated_fragments=tuple(part.fragment for part in work.patched),
+        # a file does not list the structs that its fields are parts of
+        fields_modified=tuple(field.id for top in tops for field in top.walk()),
+        update_mode=UpdateMode.REWRITE_COLUMNS,
+        updated_fragment_offsets=(
+            {part.fragment.id: bytes(part.rows.serialize()) for part in work.patched}
+            if stable
+            else {}
+        ),
+        inserted_rows=guard,
+    )

@@ -1,0 +1,266 @@
+"""Whole columns written anew: one new file for each fragment takes the place of the old values.
+
+The transaction is a DataReplacement: no row moves, and of the other columns nothing is read or
+written.  See docs/format/operations.md, 6.7.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit._commit.protocol import check_writable
+from lancekit._commit.rules.pending import Pending
+from lancekit._format.column_names import RESERVED_NAMES
+from lancekit._format.deletions import to_bitmap
+from lancekit._format.field_marks import holds_blobs
+from lancekit._format.fragment import Fragment
+from lancekit._format.schema import LanceField, LanceSchema
+from lancekit._format.transaction import DataReplacement, DataReplacementGroup
+from lancekit._operations.add_columns import (
+    Addition,
+    NewColumns,
+    check_join_keys,
+    function_maker,
+    function_results,
+    is_stream,
+    plan_addition,
+    plan_join,
+    with_checkpoint,
+)
+from lancekit._operations.alter_columns import columns_runner, columns_task, write_to_all
+from lancekit._operations.cleanup.auto import commit
+from lancekit._operations.common.results import UpdateResult
+from lancekit._operations.common.retry import RetryPolicy, retried
+from lancekit._operations.common.staged_files import removed_unless_landed
+from lancekit._operations.update import check_updates
+from lancekit._pipeline.casts.batches import cast_all
+from lancekit._pipeline.casts.plan import plan_cast
+from lancekit._pipeline.column_patch import Assigned, Filled, superseded
+from lancekit._pipeline.engine import EngineName, LocalRunner
+from lancekit._pipeline.inputs import as_reader
+from lancekit._pipeline.udf_checkpoint import ResultsKept
+from lancekit._pipeline.write_columns import (
+    Joined,
+    Maker,
+    Streamed,
+    last_file,
+    write_beside,
+    write_columns,
+)
+from lancekit._scan.expressions.assignment import compile_assignment
+from lancekit._scan.fragments.blobs import blob_view
+from lancekit._scan.fragments.reader import FragmentReader
+from lancekit._scan.fragments.source import FragmentSource
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacement:
+    """The columns of one version that are written anew, and how their values are made."""
+
+    stored: LanceSchema
+    maker: Maker
+
+
+def replace_columns(
+    snapshot: Snapshot, new: NewColumns, policy: RetryPolicy
+) -> tuple[Snapshot, UpdateResult]:
+    """Write columns anew for all rows; their types and places stay.
+
+    Parameters
+    ----------
+    snapshot
+        The version to change; others may have landed since.
+    new
+        The values; rows that come in a stream can be read only once, so that is never done again.
+    policy
+        How often to do it again when others changed the same fragments.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    InvalidArgumentError
+        There are fewer or more values than rows.
+    PredicateError, SchemaMismatchError
+        The values do not fit the columns.
+    """
+    started = time.monotonic()
+    if is_stream(new.transforms):
+        policy = RetryPolicy(conflict_retries=0)
+
+    new = with_checkpoint(snapshot, new)
+
+    def attempt(current: Snapshot) -> tuple[Snapshot, Replacement, EngineName]:
+        check_writable(current)
+        replacement = plan_replacement(current, new)
+        runner = columns_runner(current, replacement.maker)
+        with ResultsKept(replacement.maker, forget=False):
+            written = write_to_all(current, replacement.stored, replacement.maker, runner)
+        files = [(fragment.id, fragment.files[-1]) for fragment in written]
+        operation = DataReplacement(
+            replacements=tuple(DataReplacementGroup(id_, file) for id_, file in files)
+        )
+        with removed_unless_landed(current.store, map(last_file, written)):
+            pending = Pending(operation=operation, uuid=str(uuid.uuid4()), doing="replace_columns")
+            return commit(current, pending), replacement, runner.name
+
+    (landed, replacement, engine), attempts = retried(snapshot, attempt, policy)
+    if new.checkpoint is not None:
+        new.checkpoint.forget()
+    return landed, UpdateResult(
+        num_rows_updated=landed.manifest.num_rows,
+        columns=tuple(replacement.stored.names),
+        version=landed.version,
+        branch=landed.branch,
+        line=landed.line,
+        attempts=attempts,
+        duration=time.monotonic() - started,
+        engine=engine,
+    )
+
+
+def plan_replacement(current: Snapshot, new: NewColumns) -> Replacement:
+    """Work out which columns are written, and how their values are made."""
+    given: Any = new.transforms
+    if isinstance(given, Mapping):
+        return _assigned(current, check_updates(given))
+    if is_stream(given):
+        reader = as_reader(given, new.schema, current.row_schema)
+        stored = _stored(current, reader.schema.names)
+        plan = plan_cast(reader.schema, stored.to_arrow())
+        streamed = Streamed(cast_all(plan, reader), stored.to_arrow())
+        return Replacement(stored=stored, maker=streamed)
+    return _made(current, new)
+
+
+def _assigned(current: Snapshot, updates: Mapping[str, str]) -> Replacement:
+    stored = _stored(current, updates)
+    arrow = blob_view(current.manifest.schema).to_arrow()
+    for field in stored.fields:
+        if field.logical_type == "json":
+            raise InvalidArgumentError(
+                f"Column {field.name!r} holds JSON, which no SQL expression gives.",
+                hint="Pass its new values as rows, or a function.",
+                column=field.name,
+            )
+    assignments = tuple(
+        compile_assignment(field.to_arrow(), updates[field.name], arrow) for field in stored.fields
+    )
+    return Replacement(stored=stored, maker=Assigned(assignments))
+
+
+def _made(current: Snapshot, new: NewColumns) -> Replacement:
+    columns, results = function_results(current, new)
+    stored = _stored(current, results.names)
+    arrow = stored.to_arrow()
+    # of what it returns nulls are looked for here, where they can be named
+    loose = pa.schema([field.with_nullable(True) for field in arrow])
+    return Replacement(stored=stored, maker=Filled(function_maker(new, columns, loose), arrow))
+
+
+def _stored(current: Snapshot, names: Iterable[str]) -> LanceSchema:
+    """Return the fields to write, in the order given: whole columns that the dataset has."""
+    schema = current.manifest.schema
+    fields = tuple(schema.field(name) for name in names)
+    if not fields:
+        raise InvalidArgumentError("No columns were given.", hint="Name one to replace.")
+    for field in fields:
+        _check_replaceable(field)
+    return LanceSchema(fields)
+
+
+def _check_replaceable(field: LanceField) -> None:
+    if any(holds_blobs(part.metadata) for part in field.walk()):
+        raise InvalidArgumentError(
+            f"Column {field.name!r} holds blobs, which are not replaced as a whole.",
+            hint="Use merge_insert() with the new rows.",
+            column=field.name,
+        )
+
+
+# ---- changes of one fragment, worked out for a commit of the user's own
+
+
+def add_to_fragment(
+    snapshot: Snapshot, source: FragmentSource, new: NewColumns
+) -> tuple[Fragment, LanceSchema]:
+    """Write new columns for a fragment; return it, and the schema that a commit would have."""
+    return _run(snapshot, source, plan_addition(snapshot, with_checkpoint(snapshot, new)))
+
+
+def join_to_fragment(
+    snapshot: Snapshot, source: FragmentSource, table: pa.Table, left_on: str, right_on: str
+) -> tuple[Fragment, LanceSchema]:
+    """Write columns of another table for a fragment, found by a key."""
+    return _run(snapshot, source, plan_join(snapshot, table, left_on, right_on))
+
+
+def _run(
+    snapshot: Snapshot, source: FragmentSource, addition: Addition
+) -> tuple[Fragment, LanceSchema]:
+    if addition.maker is None:
+        return source.fragment, addition.schema
+    task = columns_task(snapshot, source, addition.stored, addition.maker)
+    finish = addition.maker.finish if isinstance(addition.maker, Streamed) else None
+    with ResultsKept(addition.maker, forget=False):  # nothing has landed
+        (written,) = write_beside([task], LocalRunner(), finish)
+    return written, addition.schema
+
+
+def update_in_fragment(
+    snapshot: Snapshot, source: FragmentSource, table: pa.Table, left_on: str, right_on: str
+) -> tuple[Fragment, list[int], BitMap]:
+    """Write columns anew with values of another table, found by a key.
+
+    Rows without a match keep their values.
+
+    Returns
+    -------
+    tuple
+        The fragment, whose older files no longer count for these columns; the columns' field ids;
+        and the offsets of the rows that have a match.
+    """
+    schema = snapshot.manifest.schema
+    check_join_keys(schema, table.schema, left_on, right_on)
+    names = [name for name in table.column_names if name != right_on]
+    if not names:
+        raise InvalidArgumentError(
+            "The rows have no column besides the key.", hint="Pass the columns to update."
+        )
+    for name in names:
+        if name in RESERVED_NAMES:
+            raise InvalidArgumentError(
+                f"{name} is a metadata column, which cannot be updated.",
+                hint="Leave it out of the rows.",
+                column=name,
+            )
+    fields = tuple(schema.field(name) for name in names)
+    target = pa.schema([field.to_arrow() for field in fields])
+    given = table.select(names)
+    values = pa.Table.from_batches(
+        cast_all(plan_cast(given.schema, target), given.to_batches()), target
+    )
+    keyed = values.append_column("\0key", table.column(right_on))
+    maker = Joined.by(keyed, left_on, "\0key", old=names)
+    stored = LanceSchema(fields)
+    # the old values are written again, so blobs are read as what they are
+    written = write_columns(columns_task(snapshot, source, stored, maker, view=schema))
+    ids = [f.id for f in stored.walk()]
+    return superseded(written, frozenset(ids)), ids, _matched(source, maker)
+
+
+def _matched(source: FragmentSource, maker: Joined) -> BitMap:
+    reader = FragmentReader(source)
+    rows = np.arange(reader.physical_rows) if reader.live is None else reader.live
+    found = maker.find(reader.read([maker.key], rows))
+    return to_bitmap(rows[found >= 0])

@@ -1,1 +1,0 @@
-"""Columns made for the rows of fragments."""

@@ -1,1 +1,0 @@
-"""Where work runs, and what rows come in."""

@@ -1,0 +1,321 @@
+"""Rows of pandas, NumPy and Polars as Arrow data.
+
+The columns of a pandas frame have the reference's names: an index level that has a name is a
+column of that name, behind the frame's own; one that has none, or the name of a column, is
+``__index_level_0__`` or the next of these that is free. Two differ: a range with a name is a
+column, too; and whole numbers without a name are left out, with a warning, unless the rows' schema
+has a place for them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types as pt
+
+from lancekit import _arrow_compute as pc
+from lancekit import _arrow_kernels as ak
+from lancekit._format.arrow_parts import flattened
+from lancekit._legible import shown, warn
+from lancekit._pipeline.casts.python_times import in_arrow_units
+from lancekit._pipeline.casts.python_values import Guide, python_array, towards
+from lancekit.errors import InvalidTypeError, UnsupportedTypeError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_LEFT_OUT = (
+    "The frame's index, whole numbers without a name, is not written. To keep it as a column, name "
+    "it: frame.rename_axis('key'). reset_index(drop=True) leaves it out without this warning."
+)
+
+
+def frame_columns(frame: Any, known: Collection[str], *, only: bool) -> Iterator[tuple[str, Any]]:
+    """Yield the names of a frame's columns, and each as a series.
+
+    Parameters
+    ----------
+    frame
+        A pandas DataFrame.
+    known
+        The columns that the rows are to have, or that the table has which they go to.
+    only
+        Whether an index level that is none of these is left out.
+
+    Raises
+    ------
+    ValueError
+        Columns have the same name.
+    """
+    names = [str(name) for name in frame.columns]
+    repeated = [name for name, times in Counter(names).items() if times > 1]
+    if repeated:
+        raise ValueError(f"Duplicate column names found: {repeated}")
+    for at, name in enumerate(names):
+        yield name, frame.iloc[:, at]
+    for name, level in _levels(frame.index, set(names)):
+        if name in known or (not only and _is_kept(frame.index, level)):
+            yield name, level.to_series()
+
+
+def _levels(index: Any, taken: set[str]) -> Iterator[tuple[str, Any]]:
+    for at in range(index.nlevels):
+        level = index.get_level_values(at) if index.nlevels > 1 else index
+        name = None if level.name is None else str(level.name)
+        if name is None or name in taken:
+            name = next(free for n in count(at) if (free := f"__index_level_{n}__") not in taken)
+        taken.add(name)
+        yield name, level
+
+
+def _is_kept(index: Any, level: Any) -> bool:
+    """Tell whether an index level is a column of its own accord."""
+    if level.name is not None or index.nlevels > 1 or level.dtype.kind not in "iu":
+        return True
+    if type(level).__name__ != "RangeIndex" and not _counts_rows(level):
+        warn(_LEFT_OUT)
+    return False
+
+
+def _counts_rows(level: Any) -> bool:
+    return bool(np.array_equal(level.to_numpy(), np.arange(len(level))))
+
+
+def series_array(series: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
+    """Return a series as an array; what it holds as Python objects is not cut.
+
+    Raises
+    ------
+    LossError
+        The first value that does not fit what the others are.
+    InvalidTypeError
+        Arrow has no type for the values.
+    """
+    if type(series.dtype).__name__ == "SparseDtype":
+        series = series.sparse.to_dense()
+    if isinstance(series.dtype, np.dtype):
+        if series.dtype.kind == "c":
+            return numpy_array(series.to_numpy())
+        if not series.dtype.isnative:
+            series = series.astype(series.dtype.newbyteorder("="))
+    if str(series.dtype) == "object":
+        return towards(python_array(list(series), guide), guide)
+    categories = getattr(getattr(series, "cat", None), "categories", None)
+    if categories is None or str(categories.dtype) != "object":
+        return pa.array(series, from_pandas=True)
+    codes = series.cat.codes.to_numpy()
+    return pa.DictionaryArray.from_arrays(
+        pa.array(codes, mask=codes < 0),
+        python_array(list(categories), guide),
+        ordered=bool(series.cat.ordered),
+    )
+
+
+# ---- NumPy arrays as Arrow arrays: matrices become vectors, records become structs
+
+
+def numpy_array(values: np.ndarray[Any, Any]) -> pa.Array:
+    """Return an array of any number of dimensions, but of no Python objects, as a column.
+
+    Examples
+    --------
+    >>> numpy_array(np.ones((2, 3), "f4")).type
+    FixedSizeListType(fixed_size_list<item: float>[3])
+
+    Raises
+    ------
+    InvalidTypeError
+        Arrow has no type for the values.
+    LossError
+        The first moment or span that is beyond the range of its type.
+    """
+    if isinstance(values, np.matrix):  # has two dimensions whatever becomes of it
+        values = np.asarray(values)
+    kind = values.dtype
+    if values.ndim == 0:
+        raise InvalidTypeError(
+            f"{shown(values.item())} is one value.", hint="Pass a list of values."
+        )
+    if kind.kind == "c":
+        raise InvalidTypeError(
+            "complex numbers have no Arrow type.",
+            hint="Store both parts: {'re': values.real, 'im': values.imag}, or vectors of two: "
+            "np.stack([values.real, values.imag], axis=1).",
+        )
+    if kind.kind in "mM":
+        values = in_arrow_units(values)
+        kind = values.dtype
+    if values.ndim > 1:
+        return _vectors(values)
+    if kind.names:
+        parts = [numpy_array(values[name].copy()) for name in kind.names]  # masks stay
+        return pa.StructArray.from_arrays(parts, names=list(kind.names))
+    if kind.kind == "f" and kind.itemsize > 8:
+        raise InvalidTypeError(
+            f"Arrow has no floats of {8 * kind.itemsize} bits.", hint="Pass values.astype('f8')."
+        )
+    if not kind.isnative:
+        values = values.astype(kind.newbyteorder("="))
+    return pa.array(values)
+
+
+def _vectors(values: np.ndarray[Any, Any]) -> pa.Array:
+    """Return a matrix, or an array of more dimensions, as nested lists of a fixed size."""
+    if 0 in values.shape[1:]:
+        raise InvalidTypeError(
+            f"an array of shape {values.shape} has vectors without items.",
+            hint="Pass lists: values.tolist(), with schema= for their type.",
+        )
+    array = numpy_array(values.reshape(-1))
+    fixed = not (pa.types.is_string(array.type) or pa.types.is_binary(array.type))
+    for size in reversed(values.shape[1:]):
+        if fixed:
+            array = pa.FixedSizeListArray.from_arrays(array, size)
+        else:  # of texts there are no vectors
+            starts = pa.array(np.arange(0, len(array) + 1, size), pa.int32())
+            array = pa.ListArray.from_arrays(starts, array)
+    return array
+
+
+# ---- frames of Polars, which has types that Arrow has not
+
+
+def polars_reader(frame: Any) -> pa.RecordBatchReader:
+    """Return the rows of a frame.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        A column is of a type that Arrow has not.
+    """
+    for name, kind in frame.schema.items():
+        if str(kind) == "Object":  # Arrow is given the addresses of the objects
+            raise UnsupportedTypeError(
+                f"column {name!r} of the Polars frame holds Python objects.",
+                hint="Cast it to one of Polars' own types, or pass frame.to_dicts().",
+                column=name,
+            )
+    try:
+        table: pa.Table = frame.to_arrow()
+        return table.to_reader()
+    except pa.ArrowException as error:
+        name = next((series.name for series in frame if _is_foreign(series)), "")
+        kind = frame.schema.get(name)
+        raise UnsupportedTypeError(
+            f"column {name!r} of the Polars frame is {kind}, which is no type of Arrow's.",
+            hint="Cast it to one that is, such as pl.Int64, or pl.Decimal(38, 0) for 128 bits: "
+            f"frame.with_columns(pl.col({name!r}).cast(...)).",
+            column=name,
+            type=str(kind),
+        ) from error
+
+
+def _is_foreign(series: Any) -> bool:
+    try:
+        series.to_arrow()
+    except pa.ArrowException:
+        return True
+    return False
+
+
+# ---- arrow tables as pandas frames that keep every whole number
+#
+# pandas makes doubles of whole numbers beside nulls, and a double holds 53 bits.
+
+#: the largest whole number up to which doubles hold each one
+_EXACT = 1 << 53
+
+
+def exact_frame(table: pa.Table, options: Mapping[str, object]) -> pd.DataFrame:
+    """Return a frame of a table; ``options`` are those of `pyarrow.Table.to_pandas`.
+
+    Columns in which a double would change a number become ``Int64`` or ``UInt64``. Lists and
+    structs with such numbers hold Python objects.
+    """
+    exact = {} if options.get("integer_object_nulls") else _exact_columns(table, options)
+    index = set() if options.get("ignore_metadata") else _index_columns(table.schema)
+    shown = [place for place, name in enumerate(table.column_names) if name not in index]
+    frame: pd.DataFrame = table.to_pandas(**options)
+    for place, column in enumerate(shown):
+        if column in exact:
+            frame.isetitem(place, exact[column])
+    return frame
+
+
+def _index_columns(schema: pa.Schema) -> set[str]:
+    """Return the columns that pandas makes an index of, by what the schema says of pandas."""
+    told = (schema.pandas_metadata or {}).get("index_columns", ())
+    return {name for name in told if isinstance(name, str)}
+
+
+def _exact_columns(table: pa.Table, options: Mapping[str, Any]) -> dict[int, Any]:
+    """Return the columns that doubles would change, by their places in the table."""
+    mapped = options.get("types_mapper") or (lambda _kind: None)
+    found: dict[int, Any] = {}
+    for place, column in enumerate(map(_converted, table.columns)):
+        if not _may_be_rounded(column.type) or mapped(column.type) is not None:
+            continue
+        if not _is_rounded(column):
+            continue
+        if pt.is_nested(column.type):
+            keeping = {**options, "integer_object_nulls": True, "self_destruct": False}
+            found[place] = pa.table([column], ["x"]).to_pandas(**keeping)["x"].array
+        else:
+            import pandas as pd
+
+            kind: Any = pd.UInt64Dtype() if pt.is_uint64(column.type) else pd.Int64Dtype()
+            found[place] = kind.__from_arrow__(column)
+    return found
+
+
+def _converted(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return what pandas gets of a column: of an extension type without a dtype the storage."""
+    while isinstance(column.type, pa.BaseExtensionType):
+        try:
+            column.type.to_pandas_dtype()
+        except NotImplementedError:
+            storage = [chunk.storage for chunk in column.chunks]  # type: ignore[attr-defined]
+            column = pa.chunked_array(storage, column.type.storage_type)
+        else:
+            break
+    return column
+
+
+def _may_be_rounded(kind: pa.DataType) -> bool:
+    if pt.is_nested(kind):
+        return any(_may_be_rounded(kind.field(at).type) for at in range(kind.num_fields))
+    return bool(pt.is_int64(kind) or pt.is_uint64(kind))
+
+
+def _is_rounded(column: pa.ChunkedArray) -> bool:
+    """Return True if numbers that do not fit a double may stand beside nulls, in any chunks.
+
+    In lists and structs nulls are not looked for: Arrow also counts those that nobody sees.
+    """
+    leaves = [leaf for chunk in column.chunks for leaf in _leaves(chunk)]
+    numbers = [leaf for leaf in leaves if pt.is_int64(leaf.type) or pt.is_uint64(leaf.type)]
+    nulls = pt.is_nested(column.type) or any(map(ak.null_count, numbers))
+    return nulls and any(map(_is_large, numbers))
+
+
+def _is_large(numbers: pa.Array) -> bool:
+    ends: Any = pc.min_max(numbers).as_py()
+    return ends["min"] is not None and (ends["max"] > _EXACT or ends["min"] < -_EXACT)
+
+
+def _leaves(values: pa.Array) -> Iterator[pa.Array]:
+    if isinstance(values, pa.MapArray):
+        yield from _leaves(values.keys)
+        yield from _leaves(values.items)
+    elif isinstance(values, pa.StructArray):
+        for child in values.flatten():
+            yield from _leaves(child)
+    elif pt.is_nested(values.type):
+        yield from _leaves(flattened(values))
+    else:
+        yield values

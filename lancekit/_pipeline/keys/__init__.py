@@ -1,1 +1,0 @@
-"""Keys of rows: hashed, sorted, looked up."""

@@ -1,1 +1,0 @@
-"""Merge-insert on Arrow batches."""

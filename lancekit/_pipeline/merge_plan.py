@@ -1,0 +1,398 @@
+"""A merge-insert: what it is to do, and what it did (docs/format/operations.md, 5).
+
+Only the way in which keys are found differs between engines; what comes of it is a `MergeWork`
+either way.  What is here is what both ways need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit import _arrow_kernels as ak
+from lancekit._format import row_address
+from lancekit._format.column_names import ROW_ADDRESS
+from lancekit._format.deletions import to_bitmap
+from lancekit._format.fragment import Fragment
+from lancekit._format.key_hashes import hash_keys
+from lancekit._format.operation_parts import CompactedSsTable
+from lancekit._format.paths import pick
+from lancekit._pipeline.casts.plan import CastPlan
+from lancekit._pipeline.column_patch import Patched, added_files
+from lancekit._pipeline.delete_rows import DeletedRows, find_rows
+from lancekit._pipeline.merge_condition import PairCondition
+from lancekit._pipeline.merge_strategy import MatchPlan
+from lancekit._pipeline.probe import Matches, probe, show_keys
+from lancekit._pipeline.source_keys import Kept, SourceKeys, key_lookup
+from lancekit._pipeline.write_rows import NewFiles, WriteTask
+from lancekit._scan.expressions.predicate import Predicate, Unbound
+from lancekit._scan.fragments.blobs import blob_view
+from lancekit._scan.fragments.reader import FragmentReader, as_offsets
+from lancekit._scan.fragments.source import FragmentSource, RowSet
+from lancekit._scan.read import Read, reading
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import MatchedRowsError
+
+Hashes = npt.NDArray[np.uint64]
+#: what becomes of rows that are there already
+Matched = Literal["keep", "update", "delete", "fail"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeClauses:
+    """What a merge-insert does with each kind of row.
+
+    Attributes
+    ----------
+    on
+        The columns that are compared.
+    matched
+        ``"keep"``, ``"update"``, ``"delete"`` or ``"fail"``.
+    condition
+        Over columns ``source`` and ``target`` (structs): which matched rows are updated.
+    insert
+        Whether source rows without a match are inserted.
+    once
+        Whether a source row that matches several rows takes the place of all of them, once.  Not
+        where keys are too many to be sent, and Spark joins both sides.
+    delete_by_source
+        Whether target rows without a match go.
+    by_source
+        The condition of those that go; ``None`` for all of them.
+    guard
+        The paths of the primary key's columns, in its order, whose hashes the key filter holds;
+        empty if it is not written.
+    guard_updates
+        Whether updated rows may get other keys too, so that the filter has to hold theirs.
+    dedupe
+        Which of several source rows of one key to keep: ``"first"``, ``"last"`` or ``None``, which
+        refuses them.
+    dedupe_by
+        The column of which the row with the largest value is kept instead; of equals the first.
+    rewrite_columns
+        Whether updated rows stay where they are, and the source's columns of their fragments are
+        written anew; else the rows are, whole.
+    files
+        Where new rows go; columns that are written anew stay in the dataset's own folder.
+    use_index
+        Whether indices of the key's columns may be asked.
+    deleting
+        A column of the source, of truths, that is in no row: matched rows are deleted where it
+        is true.
+    known_by
+        The columns by which users know the rows, where `on` is their address: the source was
+        worked out of the very version that it is merged into.
+    worked_from
+        The columns of the target that it was worked out of.
+    rules
+        What becomes of the rows, in words, where the other attributes do not tell.
+    compacted
+        Which generations of write-ahead logs are in the table with this merge.
+    """
+
+    on: tuple[str, ...]
+    dedupe: Kept | None = None
+    dedupe_by: str | None = None
+    matched: Matched = "keep"
+    condition: Unbound | None = None
+    insert: bool = False
+    once: bool = False
+    delete_by_source: bool = False
+    by_source: Unbound | None = None
+    guard: tuple[tuple[str, ...], ...] = ()
+    guard_updates: bool = False
+    rewrite_columns: bool = False
+    files: NewFiles = field(default_factory=NewFiles)
+    use_index: bool = True
+    deleting: str | None = None
+    known_by: tuple[str, ...] = ()
+    worked_from: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    compacted: tuple[CompactedSsTable, ...] = ()
+
+    def condition_on(self, source: pa.Schema, target: pa.Schema) -> PairCondition | None:
+        """Return which matched rows are updated, if not all are.
+
+        Raises
+        ------
+        PredicateError
+            The condition does not fit the columns of the source and the target.
+        """
+        asked = self.condition if self.matched == "update" else None
+        return None if asked is None else PairCondition.of(asked, source, target)
+
+    @property
+    def by_address(self) -> bool:
+        """Whether source rows name the row of the target that they are for; null is a new one."""
+        return self.on == (ROW_ADDRESS,)
+
+    @property
+    def shown_on(self) -> tuple[str, ...]:
+        """The columns by which users know the rows."""
+        return self.known_by if self.by_address else self.on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeJob:
+    """A merge into one version: all but the rows, and how their keys are found.
+
+    Attributes
+    ----------
+    casts
+        How the source's rows get the dataset's types; columns of the dataset may be missing.
+    target
+        The version's fragments.
+    clauses
+        What to do.
+    task
+        Where new rows go.
+    snapshot
+        The version, whose indices may be asked.
+    dry
+        Whether to write nothing.
+    """
+
+    casts: CastPlan
+    target: tuple[FragmentSource, ...]
+    clauses: MergeClauses
+    task: WriteTask
+    snapshot: Snapshot
+    dry: bool = False
+
+    @property
+    def condition(self) -> PairCondition | None:
+        """Which matched rows are updated, if not all are."""
+        return self.clauses.condition_on(self.casts.target, self.task.schema.to_arrow())
+
+    @property
+    def patches(self) -> bool:
+        """Whether columns are written anew, and no rows."""
+        return self.clauses.rewrite_columns and not self.dry
+
+    @property
+    def keeps_ids(self) -> bool:
+        """Whether rows that are written anew have ids to keep."""
+        return self.clauses.matched == "update" and any(s.stable_row_ids for s in self.target)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeWork:
+    """What a merge-insert wrote and found; nothing refers to it yet.
+
+    Attributes
+    ----------
+    marked
+        By fragment, the rows that are replaced or deleted.
+    new_fragments
+        The new rows; empty if the merge was dry.
+    patched
+        Instead of both, the fragments whose columns were written anew.
+    inserted, updated, deleted
+        Numbers of rows; of a dry merge those that there would be.
+    skipped
+        Source rows that were left out because others have their keys; ``None`` where Spark's join
+        left them out, which does not tell.
+    inserted_hashes
+        Those of the keys that may be new; ``None`` if nothing is guarded.
+    match
+        How the keys were found.
+    examples
+        Of a dry merge, the first few new rows in the dataset's schema; ``_rowaddr`` is the address
+        of the row that each replaces, null for one that is inserted.
+    matched, alone
+        Rows of the target that have a match, and rows of the source that have none.
+    left_out
+        The addresses of the first few rows that are deleted, ascending.
+    """
+
+    marked: tuple[DeletedRows, ...] = ()
+    new_fragments: tuple[Fragment, ...] = ()
+    patched: tuple[Patched, ...] = ()
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    skipped: int | None = 0
+    inserted_hashes: Hashes | None = None
+    match: MatchPlan | None = None
+    examples: pa.Table | None = None
+    matched: int = 0
+    alone: int = 0
+    left_out: tuple[int, ...] = ()
+
+    @property
+    def written(self) -> tuple[Fragment, ...]:
+        """The files that were written, as fragments of nothing else."""
+        return (*self.new_fragments, *added_files(self.patched))
+
+
+#: new rows of each kind that a dry merge shows
+EXAMPLES = 20
+
+
+def writes_rows(clauses: MergeClauses) -> bool:
+    """Return whether a merge may have new rows to write."""
+    return clauses.insert or clauses.matched == "update"
+
+
+def find_matches(
+    job: MergeJob, keys: SourceKeys, map_tasks: Callable[..., list[Any]], match: MatchPlan
+) -> list[Matches]:
+    """Find the rows of the target that have keys of the source, in this process.
+
+    Parameters
+    ----------
+    map_tasks
+        A runner's ``map``.
+    match
+        Whether indices are asked.
+    """
+    if job.clauses.by_address:
+        return addressed(keys.given[0])
+    lookup = key_lookup(job.snapshot, keys.table) if match.strategy == "index" else None
+    read = Read(job.target, lookup=lookup)
+    return [keys.restored(m) for m in probe(read, keys.table, map_tasks)]
+
+
+def addressed(addresses: pa.Array) -> list[Matches]:
+    """Return the matches of source rows that name the addresses of the target's."""
+    known = np.flatnonzero(addresses.is_valid().to_numpy(zero_copy_only=False))
+    values = addresses.fill_null(0).to_numpy()[known]
+    ascending = np.argsort(values)
+    values, known = values[ascending], known[ascending]
+    found, start = list[Matches](), 0
+    for id_, offsets in row_address.by_fragment(values):
+        rows = known[start : start + len(offsets)]
+        found.append(Matches(fragment_id=id_, offsets=offsets, source_rows=rows))
+        start += len(offsets)
+    return found
+
+
+def guard_hashes(
+    rows: pa.Table | pa.RecordBatch,
+    clauses: MergeClauses,
+    at: npt.NDArray[np.int64] | None = None,
+) -> Hashes:
+    """Return the hashes of the primary keys of rows, of those at some places or of all.
+
+    None where no filter is written.  The other columns are not touched.
+    """
+    if not clauses.guard:
+        return np.empty(0, np.uint64)
+    keys = rows.select(list(dict.fromkeys(top for top, *_ in clauses.guard)))
+    if at is not None:
+        keys = ak.take(keys, at)
+    return hash_keys([pick(keys.column(top), rest) for top, *rest in clauses.guard])
+
+
+def matched_rows(
+    on: tuple[str, ...], keys: list[tuple[object, ...]], rows: int
+) -> MatchedRowsError:
+    """Return the error for rows that have a match where none is allowed."""
+    return MatchedRowsError(
+        f"{rows} rows of the dataset have a key of the source, which when_matched_fail "
+        f"forbids: {show_keys(on, keys)}.",
+        hint="Nothing was written. Leave these rows out, or use when_matched_update_all().",
+        keys=keys,
+        on=on,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RemoveTask:
+    """A fragment, which of its rows are replaced or deleted, and which have a match.
+
+    Some of those that are `deleted`, and of those that go without a match, are told.
+    `rows` says which rows may go without a match.  Can be sent to a worker.
+    """
+
+    source: FragmentSource
+    gone: BitMap
+    matched: BitMap
+    delete_by_source: bool
+    by_source: Predicate | None
+    deleted: BitMap
+    rows: RowSet
+
+
+def mark_fragments(
+    job: MergeJob,
+    matched: Mapping[int, BitMap],
+    gone: Mapping[int, BitMap],
+    deleted: Mapping[int, BitMap],
+    map_tasks: Callable[..., list[Any]],
+) -> tuple[tuple[DeletedRows, ...], int, tuple[int, ...]]:
+    """Return the rows that go of each fragment, how many had no match, and some of the deleted.
+
+    Parameters
+    ----------
+    job
+        The merge.
+    matched, gone, deleted
+        By fragment id, the offsets of rows that have a match, of those that are replaced or
+        deleted for it, and of the latter.
+    map_tasks
+        A runner's ``map``.
+    """
+    deletes, by_source = job.clauses.delete_by_source, _by_source(job)
+    rows = _unmatched_rows(job, by_source)
+    tasks = [
+        _RemoveTask(
+            source=s,
+            gone=gone.get(s.fragment.id, BitMap()),
+            matched=matched.get(s.fragment.id, BitMap()),
+            delete_by_source=deletes,
+            by_source=by_source,
+            deleted=deleted.get(s.fragment.id, BitMap()),
+            rows=rows.only([s.fragment.id]),
+        )
+        for s in job.target
+        if s.fragment.id in gone or (deletes and s.fragment.id not in rows.skipped)
+    ]
+    found: list[tuple[DeletedRows, int, list[int]]] = map_tasks(_mark_removed, tasks)
+    examples = [address for _, _, some in found for address in some]
+    marked = tuple(m for m, _, _ in found if m.rows)
+    return marked, sum(rows for _, rows, _ in found), tuple(examples[:EXAMPLES])
+
+
+def _by_source(job: MergeJob) -> Predicate | None:
+    """Return which rows go if they have no match, if not all do."""
+    asked = job.clauses.by_source if job.clauses.delete_by_source else None
+    schema = blob_view(job.snapshot.manifest.schema).to_arrow()
+    return None if asked is None else Predicate.parse(asked, schema)
+
+
+def _unmatched_rows(job: MergeJob, by_source: Predicate | None) -> RowSet:
+    """Return which rows may go if they have no match; indices are asked, if they may be."""
+    if by_source is None or not job.clauses.use_index:
+        return RowSet()
+    schema = blob_view(job.snapshot.manifest.schema)
+    return reading(job.snapshot, by_source, schema).row_set
+
+
+def _mark_removed(task: _RemoveTask) -> tuple[DeletedRows, int, list[int]]:
+    reader = FragmentReader(task.source)
+    unmatched = _live(task, reader) - task.matched
+    rows = task.gone | unmatched
+    id_ = task.source.fragment.id
+    deleted = (task.deleted | unmatched)[:EXAMPLES]
+    marked = DeletedRows(fragment_id=id_, rows=rows, deleted_before=reader.deleted)
+    return marked, len(unmatched), [row_address.joined(id_, offset) for offset in deleted]
+
+
+def _live(task: _RemoveTask, reader: FragmentReader) -> BitMap:
+    """Return the live rows that go if they have no match."""
+    if not task.delete_by_source:
+        return BitMap()
+    if task.by_source is None:
+        return BitMap(range(reader.physical_rows)) - reader.deleted
+    source = replace(task.source, schema=blob_view(task.source.schema))
+    if task.rows.known:
+        found = Read((source,), task.rows).select(task.by_source)
+        return to_bitmap(as_offsets(found.rows))
+    return find_rows(source, task.by_source).rows

@@ -1,0 +1,245 @@
+"""Matching keys: which rows of a fragment have a key of the source, and which source row it is.
+
+Keys are compared column by column.  Each column's source values become a dictionary in which the
+target's are looked up; the pairs of codes that are left are looked up among the source's own.  So
+equality is Arrow's: a null equals nothing, and columns after the first are read only for the rows
+that are still candidates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit import _arrow_kernels as ak
+from lancekit._arrow_values import arrow_of
+from lancekit._format.deletions import to_offsets
+from lancekit._lazy import cached_property
+from lancekit._pipeline.find_values import NOWHERE, Found, Indices, Lookup, numbered
+from lancekit._scan.fragments.joint_reader import open_together, rows_together, together
+from lancekit._scan.fragments.reader import FragmentReader, Offsets, as_offsets
+from lancekit._scan.read import Read
+from lancekit.progress import step
+
+
+@dataclass(frozen=True)
+class KeyTable:
+    """The keys of a source, ready to be looked up.  Can be sent to a worker.
+
+    `columns` are the key columns, of equal length and of the dataset's own types.
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[pa.Array, ...]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return KeyTable, (self.names, self.columns)  # the tables are made anew, sooner than sent
+
+    @cached_property
+    def _levels(self) -> tuple[tuple[_Level, ...], Indices]:
+        """One level per key column, and the code of each source row's whole key."""
+        levels: list[_Level] = []
+        codes = np.empty(0, np.int64)
+        for given in self.columns:
+            values, own = numbered(cast("pa.Array", _comparable(given)))
+            if not levels:
+                levels.append(_Level(values))
+                codes = own
+                continue
+            missing = (codes == NOWHERE) | (own == NOWHERE)
+            # small numbers again, so that any number of columns fits into 64 bits
+            pairs, codes = numbered(arrow_of(codes * len(values) + own, missing))
+            levels.append(_Level(values, pairs))
+        return tuple(levels), codes
+
+    @property
+    def codes(self) -> Indices:
+        """One number per source row that stands for its key; -1 if a part of it is null."""
+        return self._levels[1]
+
+    def find(
+        self, place: int, values: pa.Array | pa.ChunkedArray, before: Indices | None = None
+    ) -> Found:
+        """Return the places of values that go on a known key, ascending, and the codes so far.
+
+        ``before`` are the codes of the parts before, for each value, none of them missing.
+        """
+        return self._levels[0][place].find(_comparable(values), before)
+
+    def extend(self, codes: Indices, place: int, values: pa.Array | pa.ChunkedArray) -> Indices:
+        """Return the codes of key parts up to ``place``, from those of the parts before it."""
+        known = np.flatnonzero(codes != NOWHERE)
+        if len(known) < len(codes):
+            values = ak.take(values, known)
+        places, found = self.find(place, values, codes[known])
+        out = np.full(len(codes), NOWHERE)
+        out[known[places]] = found
+        return out
+
+    @cached_property
+    def first_rows(self) -> Indices:
+        """The first source row of each code."""
+        valid = np.flatnonzero(self.codes != NOWHERE)[::-1]
+        codes = self.codes[valid]
+        first = np.empty(int(codes.max()) + 1 if len(codes) else 0, np.int64)
+        # rows go backwards: what is assigned last, and so stays, is the first row
+        first[codes] = valid
+        return first
+
+    def repeated(self) -> Indices:
+        """Return the source rows whose key, without a null, occurs more than once."""
+        valid = np.flatnonzero(self.codes != NOWHERE)
+        codes = self.codes[valid]
+        return valid[np.bincount(codes)[codes] > 1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """A key column's distinct values, and which of them follow which parts before."""
+
+    values: Lookup
+    pairs: Lookup | None = None
+
+    def find(self, values: pa.Array | pa.ChunkedArray, before: Indices | None) -> Found:
+        places, codes = self.values.find(values)
+        if self.pairs is None or before is None:
+            return places, codes
+        followed, codes = self.pairs.find(arrow_of(before[places] * len(self.values) + codes))
+        return places[followed], codes
+
+
+def _comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Widen half floats and take dictionaries apart, which Arrow cannot look up."""
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        return _comparable(values.cast(kind.value_type))
+    return values.cast(pa.float32()) if pa.types.is_float16(kind) else values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeTask:
+    """What to look at, which is read together, and the keys to look for."""
+
+    read: Read
+    keys: KeyTable
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows to look at, deleted ones among them."""
+        if not self.read.is_of_all_rows:
+            return self.read.num_rows
+        return sum(source.fragment.physical_rows for source in self.read.sources)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matches:
+    """The rows of a fragment that have a key of the source, ascending, and their source rows."""
+
+    fragment_id: int
+    offsets: Indices
+    source_rows: Indices
+
+    def part(self, chosen: Indices | slice) -> Matches:
+        """Return some of the pairs."""
+        return Matches(
+            fragment_id=self.fragment_id,
+            offsets=self.offsets[chosen],
+            source_rows=self.source_rows[chosen],
+        )
+
+
+def first_matches(matches: Sequence[Matches]) -> list[Matches]:
+    """Return of each source row the first pair that it is in."""
+    rows = np.concatenate([np.empty(0, np.int64), *(m.source_rows for m in matches)])
+    first = np.zeros(len(rows), bool)
+    first[np.unique(rows, return_index=True)[1]] = True
+    ends = np.cumsum([len(m.offsets) for m in matches])
+    return [
+        m.part(np.flatnonzero(first[end - len(m.offsets) : end]))
+        for m, end in zip(matches, ends, strict=True)
+    ]
+
+
+def probe(read: Read, keys: KeyTable, map_tasks: Callable[..., list[Any]]) -> list[Matches]:
+    """Find the live rows whose key is in the source, of all fragments that have such rows.
+
+    Small fragments are read together: to begin with one takes longer than to look through a
+    thousand rows.
+
+    Parameters
+    ----------
+    read, keys
+        Which rows of the target may have one of the keys, and what to look for.
+    map_tasks
+        A runner's ``map``.
+    """
+    tasks: list[ProbeTask] = []
+    for part in read.parts():
+        pieces: Iterable[Read] = [part]
+        if part.is_of_all_rows:
+            pieces = map(Read, together(part.sources, rows_together(part.sources)))
+        tasks += [ProbeTask(read=piece, keys=keys) for piece in pieces]
+    return [matches for of_group in map_tasks(probe_fragments, tasks) for matches in of_group]
+
+
+def probe_fragments(task: ProbeTask) -> list[Matches]:
+    """Find the live rows of a task's fragments whose key is in the source."""
+    return list(_found(task.keys, task.read))
+
+
+def _found(keys: KeyTable, read: Read) -> Iterator[Matches]:
+    if read.is_of_all_rows:
+        return _matches(open_together(read.sources), keys)
+    found = read.select(None)
+    return _matches(found.reader, keys, as_offsets(found.rows))
+
+
+def _matches(
+    reader: FragmentReader, keys: KeyTable, among: Offsets | None = None
+) -> Iterator[Matches]:
+    first, *others = keys.names
+    everything = range(reader.physical_rows) if among is None else among
+    rows, codes = keys.find(0, reader.read([first], everything).column(0))
+    if among is not None:
+        rows = among[rows]
+    elif reader.deleted:
+        # they are read along: to leave few rows out costs more than to look them up
+        live = np.ones(reader.physical_rows, bool)
+        live[to_offsets(reader.deleted)] = False
+        rows, codes = rows[live[rows]], codes[live[rows]]
+    for place, name in enumerate(others, start=1):
+        found, codes = keys.find(place, reader.read([name], rows).column(0), codes)
+        rows = rows[found]
+    source_rows = keys.first_rows[codes]
+    step(len(everything))
+    for part, offsets in reader.split(rows):
+        mine, source_rows = source_rows[: len(offsets)], source_rows[len(offsets) :]
+        yield Matches(fragment_id=part.source.fragment.id, offsets=offsets, source_rows=mine)
+
+
+#: keys that an error message names
+_SHOWN_KEYS = 10
+
+
+def key_values(table: pa.Table, on: tuple[str, ...], rows: Indices) -> list[tuple[object, ...]]:
+    """Return the distinct keys of the first few rows, for a message."""
+    sample = ak.take(table.select(list(on)), rows[: 2 * _SHOWN_KEYS]).to_pylist()
+    keys = [tuple(map(_one_nan, row.values())) for row in sample]
+    return list(dict.fromkeys(keys))[:_SHOWN_KEYS]
+
+
+def _one_nan(value: object) -> object:
+    """Return the same object for each not-a-number, which is one key and equals only itself."""
+    return math.nan if isinstance(value, float) and math.isnan(value) else value
+
+
+def show_keys(on: tuple[str, ...], keys: list[tuple[object, ...]]) -> str:
+    """Write keys out, for a message."""
+    return "; ".join(
+        ", ".join(f"{name} = {value}" for name, value in zip(on, key, strict=True)) for key in keys
+    )

@@ -1,1 +1,0 @@
-"""Rows of a fragment: written, deleted, updated, compacted."""

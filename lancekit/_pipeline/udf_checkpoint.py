@@ -1,0 +1,298 @@
+"""Results of a user's function, kept in a file until the columns that they are for have landed.
+
+Each batch's result is kept under a digest of the call and of the rows that the function got,
+addresses included: the function gets rows that changed since again, and two calls that use one
+file at once never get each other's results.  The file also says which function made the results,
+and for which version of which dataset: for another one it begins again.  The file is an SQLite
+database; results are Arrow's own bytes, and nothing in it is run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit import _arrow_kernels as ak
+from lancekit._checked import checked
+from lancekit._interrupts import PREFIX
+from lancekit._legible import warn
+from lancekit._pipeline.function_identity import identity_of
+from lancekit._pipeline.write_columns import Calls, Made, Maker
+from lancekit.errors import InvalidArgumentError
+from lancekit.progress import step
+
+_WAIT_SECONDS = 60.0
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS about (part TEXT PRIMARY KEY, digest TEXT)",
+    "CREATE TABLE IF NOT EXISTS results (key BLOB PRIMARY KEY, rows BLOB, count INTEGER)",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A file of results, and what makes them: parts of the call, by what a message calls them."""
+
+    file: str
+    parts: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls, file: str, function: Callable[..., Any], version: str | None, given: Mapping[str, str]
+    ) -> Checkpoint:
+        """Return the checkpoint of a call.
+
+        Parameters
+        ----------
+        file
+            Where results are kept.
+        function
+            The user's own function.
+        version
+            What the user calls this version of it.
+        given
+            What else results depend on.
+        """
+        identity = identity_of(function)
+        parts = {**identity.parts, "version=": repr(version), **given}
+        if identity.opaque and version is None:
+            parts["what cannot be compared"] = str(uuid.uuid4())
+            warn(
+                f"Results in checkpoint_file {file!r} will not be used by another call: nothing "
+                f"shows whether {', '.join(identity.opaque)} will be the same then. Pass "
+                "batch_udf(version=...), and another version whenever results become different."
+            )
+        return cls(file, parts)
+
+    def begin(self) -> None:
+        """Keep the results that are there if this call made them; else warn, and remove them."""
+        with self.opened() as database:
+            columns = database.execute("SELECT name FROM pragma_table_info('results')")
+            older = ("count",) not in columns.fetchall()
+            if older:  # of a release that did not say what made the results
+                database.execute("DROP TABLE results")
+                _make_tables(database)
+            before = dict(database.execute("SELECT part, digest FROM about").fetchall())
+            if before == self.parts:
+                return
+            if before or older:
+                names = sorted(before.keys() | self.parts.keys())
+                unlike = [name for name in names if before.get(name) != self.parts.get(name)]
+                warn(
+                    f"checkpoint_file {self.file!r} has results of another call, which are not "
+                    f"used: the function begins again. It differs in {', '.join(unlike)}."
+                )
+            database.execute("DELETE FROM about")
+            database.execute("DELETE FROM results")
+            database.executemany("INSERT INTO about VALUES (?, ?)", list(self.parts.items()))
+
+    def kept(self) -> int:
+        """Return for how many rows there are results."""
+        with self.opened() as database:
+            (rows,) = database.execute("SELECT total(count) FROM results").fetchone()
+            return int(rows)
+
+    def forget(self) -> None:
+        """Remove the file."""
+        Path(self.file).unlink(missing_ok=True)
+
+    @contextmanager
+    def opened(self) -> Iterator[sqlite3.Connection]:
+        """Open the file for one transaction; a connection belongs to its thread.
+
+        A file that is not there, perhaps because another call has removed it, is created.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It cannot be read or written, or is no such file.
+        """
+        try:
+            with (
+                closing(sqlite3.connect(self.file, timeout=_WAIT_SECONDS)) as database,
+                database,
+            ):
+                _make_tables(database)
+                yield database
+        except sqlite3.DataError as error:
+            raise InvalidArgumentError(
+                f"The result of a batch does not fit in checkpoint_file {self.file!r}: {error}.",
+                hint="Pass a smaller batch_size.",
+                checkpoint_file=self.file,
+            ) from error
+        except sqlite3.Error as error:
+            raise InvalidArgumentError(
+                f"checkpoint_file {self.file!r} cannot be used: {error}.",
+                hint="Name a file that does not exist yet, in a folder that can be written to.",
+                checkpoint_file=self.file,
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A maker that calls a function only for batches whose result is not kept yet."""
+
+    made: Made
+    checkpoint: Checkpoint
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns that the function reads, and the addresses of their rows."""
+        return list(dict.fromkeys([*self.made.columns, "_rowaddr"]))
+
+    @property
+    def calls(self) -> Calls:
+        """How the function is called."""
+        return self.made.calls
+
+    def make(self, rows: pa.Table) -> Sequence[pa.ChunkedArray]:
+        """Look a batch's result up, or call the function and keep what it returns."""
+        (batch,) = ak.combine_chunks(rows).to_batches()
+        key = _digest(batch, self.made.schema, self.checkpoint.parts)
+        with self.checkpoint.opened() as database:
+            query = "SELECT rows FROM results WHERE key = ?"
+            found = database.execute(query, (key,)).fetchone()
+        if found is not None:
+            step(kept=batch.num_rows)
+            return pa.ipc.open_stream(found[0]).read_all().columns
+        result = self.made.call(batch.select(list(self.made.columns)))
+        with self.checkpoint.opened() as database:
+            row = (key, _as_bytes(result), batch.num_rows)
+            database.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?)", row)
+        return result.columns
+
+
+def checkpoint_of(maker: Maker | None) -> Checkpoint | None:
+    """Return the checkpoint that a maker uses, or the maker inside of it."""
+    inner = getattr(maker, "maker", maker)
+    return inner.checkpoint if isinstance(inner, Remembered) else None
+
+
+class ResultsKept:
+    """A block in which a function's results are kept; they are removed when it has succeeded.
+
+    Parameters
+    ----------
+    maker
+        What calls the function; without a checkpoint the block is any block.
+    forget
+        Whether to remove the results in the end.
+    """
+
+    def __init__(self, maker: Maker | None, *, forget: bool = True) -> None:
+        self._checkpoint = checkpoint_of(maker)
+        self._forget = forget
+
+    def __enter__(self) -> None:
+        if self._checkpoint is not None:
+            self._checkpoint.begin()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        checkpoint = self._checkpoint
+        if checkpoint is None:
+            return
+        if error is None:
+            if self._forget:
+                checkpoint.forget()
+            return
+        with suppress(InvalidArgumentError):
+            error.add_note(
+                f"{PREFIX}results for {checkpoint.kept():,} rows are kept in {checkpoint.file}: "
+                "the same call goes on from there."
+            )
+
+
+def _make_tables(database: sqlite3.Connection) -> None:
+    for table in _TABLES:
+        database.execute(table)
+
+
+def _digest(batch: pa.RecordBatch, schema: pa.Schema, parts: Mapping[str, str]) -> bytes:
+    digest = hashlib.blake2b(repr((str(schema), sorted(parts.items()))).encode(), digest_size=20)
+    digest.update(_as_bytes(pa.Table.from_batches([batch])))
+    return digest.digest()
+
+
+def _as_bytes(table: pa.Table) -> memoryview:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return memoryview(sink.getvalue())
+
+
+# ---- `batch_udf`: a function that makes columns, and what it says it makes
+#
+# Names follow ``lance.udf``.
+
+
+@dataclass(frozen=True, slots=True)
+class BatchUDF:
+    """A function over record batches for `LanceDataset.add_columns`."""
+
+    func: Callable[[pa.RecordBatch], Any]
+    output_schema: pa.Schema | None = None
+    checkpoint_file: str | None = None
+    version: str | None = None
+
+    def __call__(self, batch: pa.RecordBatch) -> Any:
+        """Return the new columns of a batch."""
+        return self.func(batch)
+
+
+@checked
+def batch_udf(
+    output_schema: pa.Schema | None = None,
+    checkpoint_file: str | os.PathLike[str] | None = None,
+    version: str | None = None,
+) -> Callable[[Callable[[pa.RecordBatch], Any]], BatchUDF]:
+    """Mark a function as one that makes columns of record batches.
+
+    Parameters
+    ----------
+    output_schema
+        The columns that it returns; without it, it is called on one row to see.
+
+    checkpoint_file
+        A file of this machine that keeps the result of each batch of rows.  If adding columns
+        fails or is interrupted, the next call with the same file calls the function only for
+        batches without a result.  Once the columns are there, the file is removed.  The work runs
+        in this process then.
+
+        Results are used only if the dataset has the same version, and the function is the same:
+        its code, default values, attributes, closure, the globals that it names and the modules
+        that it imports, with the functions and classes of your own modules.  Otherwise a warning
+        names what differs, and the function begins again.  Installed packages count by their
+        version; variables that the function itself assigns do not count.
+    version
+        Your name for what the function cannot show: another model behind a server, another file
+        that it reads.  Results of another version are not used.  A function that holds a value
+        which cannot be compared between processes, such as a connection, or that calls ``eval`` or
+        ``globals``, needs a version for its results to be used again.
+
+    Examples
+    --------
+    >>> import lancekit as lk, pyarrow as pa
+    >>> @lk.batch_udf(output_schema=pa.schema({"twice": pa.int64()}))
+    ... def twice(batch):
+    ...     return {"twice": pa.array([2 * x.as_py() for x in batch["x"]])}
+    >>> ds = lk.write_dataset(pa.table({"x": [1, 2]}), "memory://udf-example")
+    >>> ds.add_columns(twice)
+    >>> ds.to_table()["twice"].to_pylist()
+    [2, 4]
+    """
+    file = None if checkpoint_file is None else str(Path(checkpoint_file).absolute())
+    return lambda function: BatchUDF(function, output_schema, file, version)

@@ -1,1 +1,0 @@
-"""Search for the rows whose text answers best to a query."""

@@ -1,1 +1,0 @@
-"""Exact search for the rows whose vectors are nearest to a query."""
