@@ -300,7 +300,7 @@ def _is_cast_wrongly(kind: pa.DataType) -> bool:
 # ---- what the kernels are given instead
 
 
-def _joined(kernel: Callable[[Any], Any], rows: object) -> Any:
+def _joined(kernel: Callable[[Any], object], rows: object) -> Any:
     """Call a kernel that joins chunks; if Arrow refuses them, call it again on mended ones."""
     try:
         return kernel(rows)

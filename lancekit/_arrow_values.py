@@ -57,7 +57,7 @@ def array_of(values: Sequence[object], kind: pa.DataType) -> pa.Array:
     return pa.array(values, kind) if held is None else _array(len(values), kind, held, null)
 
 
-def arrow_of(values: NDArray[Any], null: NDArray[np.bool_] | None = None) -> pa.Array:
+def arrow_of(values: NDArray[np.generic], null: NDArray[np.bool_] | None = None) -> pa.Array:
     """Return numbers as an Arrow array, without a copy."""
     stored = np.ascontiguousarray(values)
     valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
@@ -94,7 +94,7 @@ def _array(
     return pa.Array.from_buffers(kind, count, buffers)
 
 
-def _buffers(values: Sequence[Any], kind: pa.DataType) -> list[Any] | None:
+def _buffers(values: Sequence[Any], kind: pa.DataType) -> list[object] | None:
     """Return what an array holds, if each value is one of the type as it is."""
     given = {type(value) for value in values}
     if given == {str} and kind == pa.string():

@@ -248,7 +248,7 @@ def look_up(kind: str, key: Hashable) -> Any:
     return _cache.get(kind, key)
 
 
-def found_or_seen(kind: str, wanted: Sequence[Wanted], size: int) -> list[Any]:
+def found_or_seen(kind: str, wanted: Sequence[Wanted], size: int) -> list[object]:
     """Return what is remembered under each key; if nothing, whether it was asked for before.
 
     That is so if more of it was asked for, now and before, than there is.  What was asked for so

@@ -26,7 +26,7 @@ class Call:
         self._method, self._arguments, self._keywords = method, arguments, keywords
         self._is_over = False
 
-    def make(self) -> Any:
+    def make(self) -> object:
         """Make the call.
 
         Raises

@@ -49,7 +49,7 @@ def _is_place(value: object) -> bool:
     return isinstance(value, os.PathLike)
 
 
-def _each(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _each(test: Callable[[object], bool]) -> Callable[[object], bool]:
     """Accept what holds only such things, and can be looked through more than once."""
     return lambda value: (
         isinstance(value, Collection | np.ndarray)
@@ -63,12 +63,12 @@ def _pair(value: object) -> bool:
     return isinstance(value, tuple | list) and len(value) == 2 and all(map(is_whole, value))
 
 
-def _has(attribute: str) -> Callable[[Any], bool]:
+def _has(attribute: str) -> Callable[[object], bool]:
     # classes of rooms above, which are not known here
     return lambda value: hasattr(type(value), attribute) or attribute in _vars_of(value)
 
 
-def _vars_of(value: object) -> Mapping[str, Any]:
+def _vars_of(value: object) -> Mapping[str, object]:
     return getattr(value, "__dict__", {})
 
 
@@ -139,10 +139,10 @@ NOT_SUCH = (
     RecursionError,
     pa.ArrowException,
 )
-Tests = list[tuple[Callable[[Any], bool], str]]
+Tests = list[tuple[Callable[[object], bool], str]]
 #: what a function is called with: arguments by place and by name
-Passed: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
-Check = Callable[[tuple[Any, ...], dict[str, Any]], Passed]
+Passed: TypeAlias = tuple[tuple[object, ...], dict[str, object]]
+Check = Callable[[tuple[object, ...], dict[str, object]], Passed]
 
 
 def _tests(annotation: object) -> Tests:
@@ -216,7 +216,7 @@ def from_text(kind: str, text: object, parse: Callable[[Any], T]) -> T:
         ) from error
 
 
-def _binder(signature: inspect.Signature) -> Callable[[Any, Any], Mapping[str, Any]]:
+def _binder(signature: inspect.Signature) -> Callable[[Any, Any], Mapping[str, object]]:
     """Return what gives the arguments of a call by their names; ``TypeError`` if they do not fit.
 
     The signature's own way takes longer than many a call, and is left for what is out of order.
@@ -227,7 +227,7 @@ def _binder(signature: inspect.Signature) -> Callable[[Any, Any], Mapping[str, A
     needed = {p.name for p in parameters if p.default is p.empty}
     usual = len(by_name) == len(signature.parameters)
 
-    def bind(args: tuple[object, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
+    def bind(args: tuple[object, ...], kwargs: dict[str, object]) -> Mapping[str, object]:
         if usual and len(args) <= len(by_place) and kwargs.keys() <= by_name:
             given = dict(zip(by_place, args, strict=False))
             if given.keys().isdisjoint(kwargs):
@@ -239,7 +239,7 @@ def _binder(signature: inspect.Signature) -> Callable[[Any, Any], Mapping[str, A
     return bind
 
 
-def _checks(signature: inspect.Signature) -> Callable[[Mapping[str, Any]], None]:
+def _checks(signature: inspect.Signature) -> Callable[[Mapping[str, object]], None]:
     """Return a check of arguments by the annotations of their parameters."""
     tests = {name: _tests(p.annotation) for name, p in signature.parameters.items()}
     tests = {name: found for name, found in tests.items() if found}
@@ -254,8 +254,8 @@ def _checks(signature: inspect.Signature) -> Callable[[Mapping[str, Any]], None]
 
 
 def checks_of(
-    called: str | Callable[[tuple[Any, ...]], str], signature: inspect.Signature
-) -> Callable[[tuple[Any, ...], dict[str, Any]], Mapping[str, Any]]:
+    called: str | Callable[[tuple[object, ...]], str], signature: inspect.Signature
+) -> Callable[[tuple[object, ...], dict[str, object]], Mapping[str, Any]]:
     """Return a function that checks arguments, as they are passed, and returns them by name.
 
     Parameters
@@ -269,7 +269,7 @@ def checks_of(
     bind, known = _binder(signature), signature.parameters
     takes_more = any(one.kind is one.VAR_KEYWORD for one in known.values())
 
-    def check(args: tuple[object, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
+    def check(args: tuple[object, ...], kwargs: dict[str, object]) -> Mapping[str, Any]:
         try:
             given = bind(args, kwargs)
         except TypeError as error:
@@ -289,7 +289,7 @@ def checks_of(
     return check
 
 
-def _check_of(function: Callable[..., Any]) -> Check:
+def _check_of(function: Callable[..., object]) -> Check:
     """Return the check of a function's arguments, which gives what the function is called with."""
     takes: Any = getattr(function, "_takes", None)  # a record: `lancekit._arguments.record`
     signature = takes.signature(function) if takes else inspect.signature(function)
@@ -377,7 +377,7 @@ def checked(function: F) -> F:
 _CALL = checked(lambda: None).__code__
 
 
-def outermost() -> tuple[str, tuple[Any, ...]] | None:
+def outermost() -> tuple[str, tuple[object, ...]] | None:
     """Return the name of the public function that the user called, and its arguments by place.
 
     ``None`` outside of any, as in an action on a DataFrame that a function gave.
@@ -407,7 +407,7 @@ def not_taken_here(called: str, name: str) -> InvalidTypeError:
     )
 
 
-def _name(function: Callable[..., Any], args: tuple[object, ...]) -> str:
+def _name(function: Callable[..., object], args: tuple[object, ...]) -> str:
     """Return what a user calls a function: a method by the class that has it, not its part."""
     name = function.__qualname__.removesuffix(".__init__")
     kind = (args[0] if isinstance(args[0], type) else type(args[0])) if args else None

@@ -9,7 +9,6 @@ So do errors: what a notebook shows of one is a short card, and everywhere else 
 from __future__ import annotations
 
 import traceback
-from typing import Any
 
 from lancekit._hooks import hooks
 from lancekit._legible import clean
@@ -26,7 +25,7 @@ def render_failure(error: BaseException) -> list[str]:
         return "".join(traceback.format_exception(error)).splitlines()
 
 
-def interactive(kind: str, *args: object, **kwargs: object) -> Any:
+def interactive(kind: str, *args: object, **kwargs: object) -> object:
     """Return something interactive, which the room of cards knows how to make."""
     return hooks.interactive(kind, *args, **kwargs)  # type: ignore[misc]
 

@@ -202,7 +202,7 @@ class Postponed:
     """
 
     def __init__(self) -> None:
-        self._handler: Callable[[int, FrameType | None], Any] | None = None
+        self._handler: Callable[[int, FrameType | None], object] | None = None
         self._pressed = False
 
     def __enter__(self) -> None:

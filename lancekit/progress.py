@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 from lancekit._fragment_progress import (
     FileSystemFragmentWriteProgress,
@@ -408,7 +408,7 @@ class IndexProgress:
 
 
 @contextmanager
-def told_of_rows(callback: Callable[[IndexProgress], Any] | None) -> Iterator[None]:
+def told_of_rows(callback: Callable[[IndexProgress], object] | None) -> Iterator[None]:
     """Tell a function when rows begin to be indexed, and when they are; its errors are warnings."""
 
     def tell(event: Literal["start", "complete"]) -> None:

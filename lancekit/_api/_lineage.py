@@ -125,7 +125,7 @@ class Lineage(Handle):
 
     def bisect(
         self,
-        condition: str | Callable[[Self], Any],
+        condition: str | Callable[[Self], object],
         good: Ref | datetime | timedelta | Handle | None = None,
         bad: Ref | datetime | timedelta | Handle | None = None,
         *,
@@ -336,7 +336,7 @@ class Lineage(Handle):
 
         return column_history_of(self._snapshot, column)
 
-    def _asked(self, condition: str | Callable[[Self], Any]) -> Callable[[Snapshot], Any]:
+    def _asked(self, condition: str | Callable[[Self], object]) -> Callable[[Snapshot], Any]:
         from lancekit._operations.checks.constraints import holds
 
         if isinstance(condition, str):

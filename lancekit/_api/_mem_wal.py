@@ -417,7 +417,7 @@ class MemWal(Handle):
         return latest_snapshot(self._line)
 
 
-def _told(spec: ShardingSpec) -> dict[str, Any]:
+def _told(spec: ShardingSpec) -> dict[str, object]:
     return {
         "spec_id": spec.spec_id,
         "fields": [

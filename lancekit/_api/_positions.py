@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -255,7 +255,7 @@ def _check_hints(io_buffer_size: int | None, preserve_order: bool | None) -> Non
         check_count("io_buffer_size", io_buffer_size, least=1)  # a scan may have none
 
 
-def _chosen(**rows: object) -> tuple[str, Any]:
+def _chosen(**rows: object) -> tuple[str, object]:
     given = [(kind, values) for kind, values in rows.items() if values is not None]
     if len(given) != 1:
         raise InvalidArgumentError(

@@ -93,7 +93,7 @@ class Scans(Handle):
         """
         return self._scan(arguments).to_table()
 
-    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Return the rows as a stream of Arrow's C interface, as `scanner` without arguments."""
         return self.scanner().to_reader().__arrow_c_stream__(requested_schema)
 

@@ -156,7 +156,7 @@ class Bisection(Displayed):
 
 
 def bisect_versions(
-    ask: Callable[[Snapshot], Any], good: Snapshot | None, bad: Snapshot, *, sweep: bool
+    ask: Callable[[Snapshot], object], good: Snapshot | None, bad: Snapshot, *, sweep: bool
 ) -> Bisection:
     """Find where a condition turns; see `LanceDataset.bisect`.
 

@@ -41,7 +41,7 @@ from lancekit.errors import InvalidArgumentError
 T = TypeVar("T")
 
 
-def _branch_dict(branch: Branch) -> dict[str, Any]:
+def _branch_dict(branch: Branch) -> dict[str, object]:
     return {
         "parent_branch": branch.parent_branch,
         "branch_identifier": list(branch.identifier),

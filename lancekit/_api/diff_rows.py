@@ -78,7 +78,7 @@ class DiffRows:
     def __init__(self, plan: DiffPlan) -> None:
         self._plan = plan
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         # open files stay behind
         return {name: value for name, value in self.__dict__.items() if name != "sides"}
 

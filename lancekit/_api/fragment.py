@@ -378,5 +378,5 @@ class _Numbered(FragmentWriteProgress):
     def begin(self, fragment: Fragment, **kwargs: Any) -> None:
         self.progress.begin(replace(fragment, id=self.fragment_id), **kwargs)
 
-    def complete(self, fragment: Fragment, **kwargs: Any) -> None:
+    def complete(self, fragment: Fragment, **kwargs: object) -> None:
         self.progress.complete(replace(fragment, id=self.fragment_id), **kwargs)

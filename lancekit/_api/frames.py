@@ -40,7 +40,7 @@ def _as_files(places: Sequence[BlobPlace | None]) -> list[BlobFile | None]:
 
 
 #: what a blob becomes in pandas
-_BLOB_MODES: Mapping[str, Callable[[Sequence[BlobPlace | None]], Sequence[Any]]] = {
+_BLOB_MODES: Mapping[str, Callable[[Sequence[BlobPlace | None]], Sequence[object]]] = {
     "lazy": _as_files,
     "bytes": read_blobs,
 }

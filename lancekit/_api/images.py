@@ -127,7 +127,9 @@ class EncodedImageArray(ImageArray):
     def _shown(self) -> str:
         return repr([None if data is None else data[:30] for data in self.to_pylist()[:1]])
 
-    def to_tensor(self, decoder: Callable[[Any], Any] | None = None) -> FixedShapeImageTensorArray:
+    def to_tensor(
+        self, decoder: Callable[[object], Any] | None = None
+    ) -> FixedShapeImageTensorArray:
         """Decode images, which are all of one size.
 
         Parameters

@@ -26,7 +26,7 @@ from lancekit._operations.index.create import IndexRequest
 from lancekit._operations.index.optimize import OptimizeRequest
 from lancekit.progress import IndexProgress
 
-Told = Callable[[IndexProgress], Any]
+Told = Callable[[IndexProgress], object]
 
 
 def scalar_request(

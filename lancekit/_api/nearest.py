@@ -185,7 +185,7 @@ def _check_probes(options: Mapping[str, Any]) -> None:
 
 _REQUIRED = ("column", "q")
 #: what is checked, by name; what only an index would heed changes no result
-_OPTIONS: Mapping[str, Callable[[str, Any], object]] = {
+_OPTIONS: Mapping[str, Callable[[str, object], object]] = {
     "k": _at_least(1),
     "metric": lambda _name, _value: None,  # fits the column, or not
     "nprobes": _at_least(1),
@@ -205,7 +205,9 @@ _OPTIONS: Mapping[str, Callable[[str, Any], object]] = {
 _WHAT = "Pass a list or an array of numbers; several vectors as a list of them."
 
 
-def _query_vectors(q: object, column: str, kind: VectorType) -> tuple[npt.NDArray[Any], bool]:
+def _query_vectors(
+    q: object, column: str, kind: VectorType
+) -> tuple[npt.NDArray[np.generic], bool]:
     """Return queries, and whether there may be several, each of which has rows of its own.
 
     Parameters
@@ -267,7 +269,7 @@ def _plain(q: object) -> Any:
     return q
 
 
-def _as_stored(numbers: npt.NDArray[Any], kind: VectorType) -> npt.NDArray[Any]:
+def _as_stored(numbers: npt.NDArray[Any], kind: VectorType) -> npt.NDArray[np.generic]:
     """Return numbers as the column could hold them."""
     compared = COMPUTED_AS[kind.value]
     if compared is np.uint8:

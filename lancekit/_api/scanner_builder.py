@@ -36,7 +36,7 @@ class ScannerBuilder(Displayed, PartOfPylance):
         if not isinstance(ds, Handle):
             raise InvalidTypeError(f"{shown(ds)} is no dataset.", hint="Pass a LanceDataset.")
         self._ds = ds
-        self._arguments: dict[str, Any] = {}
+        self._arguments: dict[str, object] = {}
 
     def _plain(self) -> str:
         return f"ScannerBuilder({', '.join(self._arguments)})"

@@ -153,7 +153,7 @@ class ShardWriter(Closing, Displayed):
 
     def _in_form(
         self,
-        form: Callable[[Any, pa.Schema | None], list[pa.RecordBatch]],
+        form: Callable[[object, pa.Schema | None], list[pa.RecordBatch]],
         data: object,
         schema: pa.Schema | None,
     ) -> list[pa.RecordBatch]:

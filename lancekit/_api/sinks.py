@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from lancekit._api.write_settings import size_settings
 from lancekit._arguments.checks import check_count, check_names, check_place, check_wait
@@ -314,7 +314,7 @@ def _settings(snapshot: Snapshot) -> WriterSettings:
     return writer_settings(initialized(snapshot).defaults)
 
 
-def _in_this_process(rows: object) -> Any:
+def _in_this_process(rows: object) -> object:
     if not is_spark_dataframe(rows):
         return rows
     from lancekit._spark.frames.runner import collected

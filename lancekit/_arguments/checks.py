@@ -151,7 +151,7 @@ def check_names_or_flag(name: str, value: object) -> None:
         check_names(name, value)
 
 
-def check_mapping(name: str, value: object) -> Mapping[Any, Any]:
+def check_mapping(name: str, value: object) -> Mapping[Any, object]:
     """Return a mapping; ``InvalidTypeError`` if it is anything else."""
     if not isinstance(value, Mapping):
         raise InvalidTypeError(
@@ -177,7 +177,7 @@ def check_read_params(name: str, value: object) -> None:
 
 #: arguments of pylance that change no result here and are in no record (sizes, tuning of the work),
 #: and what they may be
-_HINTS: Mapping[str, Callable[[str, Any], object]] = {
+_HINTS: Mapping[str, Callable[[str, object], object]] = {
     **dict.fromkeys(
         [
             "delete_rate_limit",

@@ -197,7 +197,7 @@ def _parameters(record: type) -> inspect.Signature:
 
 
 @cache
-def _check_of(record: Any) -> Callable[..., Mapping[str, Any]]:
+def _check_of(record: Any) -> Callable[..., Mapping[str, object]]:
     return checks_of(record.__name__, record.parameters())
 
 
@@ -226,7 +226,7 @@ class takes(Generic[P, A]):  # noqa: N801  # a decorator
     @overload
     def __call__(self, function: Callable[[S, A], R]) -> Callable[Concatenate[S, P], R]: ...
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: Callable[..., object]) -> Callable[..., Any]:
         marked: Any = function
         marked._takes = self
         marked.__doc__ = _described(marked.__doc__, self.record)

@@ -103,7 +103,7 @@ class _Rows(_FragmentRows):
 
     nearest: Any = None
     _: KW_ONLY
-    full_text_query: Any = None
+    full_text_query: object = None
     prefilter: bool | None = None
     fast_search: bool | None = None
     disable_scoring_autoprojection: bool | None = None
@@ -113,7 +113,7 @@ class _Rows(_FragmentRows):
     fragment_readahead: int | None = hint(default=None, check=check_count)
     scan_in_order: bool | None = hint(default=None, check=check_flag)
     use_stats: bool | None = hint(default=None, check=check_flag)
-    index_segments: Any = refused(default=None, why="a search takes all segments of an index")
+    index_segments: object = refused(default=None, why="a search takes all segments of an index")
     row_addr_allowlist: bytes | None = refused(default=None, why="use a filter on _rowaddr instead")
     row_addr_blocklist: bytes | None = refused(default=None, why="use a filter on _rowaddr instead")
 
@@ -161,7 +161,7 @@ split_blocks, self_destruct, maps_as_pydicts, types_mapper, coerce_temporal_nano
     split_blocks: bool | None = None
     self_destruct: bool | None = None
     maps_as_pydicts: str | None = None
-    types_mapper: Callable[[pa.DataType], Any] | None = None
+    types_mapper: Callable[[pa.DataType], object] | None = None
     coerce_temporal_nanoseconds: bool | None = None
 
     def for_arrow(self) -> dict[str, Any]:

@@ -99,7 +99,7 @@ table_id
     external_blob_mode: str = refused(
         default="reference", why="files outside of the dataset are referred to, not copied"
     )
-    namespace_client: Any = refused(default=None, why=REFUSED["namespace_client"])
+    namespace_client: object = refused(default=None, why=REFUSED["namespace_client"])
     table_id: list[str] | None = refused(default=None, why=REFUSED["table_id"])
 
 
@@ -302,7 +302,7 @@ session
     metadata_cache_size_bytes: int | None = hint(default=None, check=check_count)
     read_params: dict[str, Any] | None = hint(default=None, check=check_read_params)
     session: Any = hint(default=None, check=check_session)
-    namespace_client: Any = refused(default=None, why=REFUSED["namespace_client"])
+    namespace_client: object = refused(default=None, why=REFUSED["namespace_client"])
     table_id: list[str] | None = refused(default=None, why=REFUSED["table_id"])
     base_store_params: dict[str, dict[str, str]] | None = refused(
         default=None, why=REFUSED["base_store_params"]

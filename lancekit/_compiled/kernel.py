@@ -57,7 +57,7 @@ class Kernel:
     over: tuple[str, ...]
     #: nanoseconds that each unit of work takes less than with the twin
     saves: float
-    _calls: dict[str, tuple[Callable[..., int], tuple[Any, ...]]] = field(default_factory=dict)
+    _calls: dict[str, tuple[Callable[..., int], tuple[object, ...]]] = field(default_factory=dict)
     #: what is called is there as long as this is
     _code: Code | None = None
 
@@ -88,7 +88,7 @@ class Kernel:
             )
             self._calls[kind] = prototype(code.address(variant.symbol)), kinds
 
-    def _call(self, *arguments: NDArray[Any] | int) -> int:
+    def _call(self, *arguments: NDArray[np.generic] | int) -> int:
         """Call the machine code: ctypes lets go of the interpreter's lock while it runs."""
         kind = ""
         if self.over:

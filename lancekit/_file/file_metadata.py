@@ -36,7 +36,7 @@ class LancePageMetadata:
     buffers: list[LanceBufferDescriptor]
     encoding: str
     num_rows: int
-    _message: Any = field(repr=False, compare=False)
+    _message: object = field(repr=False, compare=False)
 
     @property
     def message(self) -> str:

@@ -35,7 +35,7 @@ class Codec:
 
     get: Callable[[Any, str], Any]
     put: Callable[[Any, str, Any], None]
-    accept: Callable[[Any, str], Any]
+    accept: Callable[[object, str], object]
 
 
 def wire(codec: Codec, *, name: str = "", **kwargs: Any) -> Any:
@@ -43,7 +43,7 @@ def wire(codec: Codec, *, name: str = "", **kwargs: Any) -> Any:
     return field(metadata=carried_by(codec, name), **kwargs)
 
 
-def carried_by(codec: Codec, name: str = "") -> dict[str, Any]:
+def carried_by(codec: Codec, name: str = "") -> dict[str, object]:
     """Return what marks a field that ``codec`` carries."""
     return {"codec": codec, "name": name}
 
@@ -56,7 +56,7 @@ def _list_carried(kind: Any) -> tuple[tuple[str, str, Codec], ...]:
     )
 
 
-_carried: Callable[[Any], tuple[tuple[str, str, Codec], ...]] = cache(_list_carried)
+_carried: Callable[[object], tuple[tuple[str, str, Codec], ...]] = cache(_list_carried)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def wrong_type(value: object, what: str, expected: str) -> InvalidTypeError:
 
 
 def _one(kind: type, expected: str) -> Callable[[Any, str], Any]:
-    def accept(value: object, what: str) -> Any:
+    def accept(value: object, what: str) -> object:
         if not isinstance(value, kind):
             raise wrong_type(value, what, expected)
         return value
@@ -129,12 +129,12 @@ def _integer(bits: int, signed: bool = False) -> Callable[[Any, str], int]:
     return accept
 
 
-def _optional(accept: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+def _optional(accept: Callable[[object, str], object]) -> Callable[[Any, str], object]:
     return lambda value, what: None if value is None else accept(value, what)
 
 
-def _every(accept: Callable[[Any, str], Any]) -> Callable[[Any, str], tuple[Any, ...]]:
-    def accept_all(values: Any, what: str) -> tuple[Any, ...]:
+def _every(accept: Callable[[object, str], Any]) -> Callable[[Any, str], tuple[Any, ...]]:
+    def accept_all(values: Any, what: str) -> tuple[object, ...]:
         # first what it mostly is: whether it is a mapping, all classes of mappings are asked
         usual = isinstance(values, list | tuple)
         if not usual and (
@@ -153,9 +153,9 @@ def _same(one: object, other: object) -> bool:
 
 
 def _mapping(
-    key: Callable[[Any, str], Any], value: Callable[[Any, str], Any]
-) -> Callable[[Any, str], dict[Any, Any]]:
-    def accept(items: object, what: str) -> dict[Any, Any]:
+    key: Callable[[Any, str], Any], value: Callable[[Any, str], object]
+) -> Callable[[object, str], dict[object, Any]]:
+    def accept(items: object, what: str) -> dict[object, object]:
         if items is None:
             return {}
         if not isinstance(items, Mapping):
@@ -209,7 +209,7 @@ _data = _one(bytes, "bytes")
 # ---- single values
 
 
-def _get_optional(message: Any, name: str) -> Any:
+def _get_optional(message: Any, name: str) -> object:
     return getattr(message, name) if message.HasField(name) else None
 
 
@@ -307,7 +307,7 @@ def _put_many(message: object, name: str, values: object) -> None:
     getattr(message, name).extend(values)
 
 
-def _get_many(message: object, name: str) -> tuple[Any, ...]:
+def _get_many(message: object, name: str) -> tuple[object, ...]:
     return Items(getattr(message, name))
 
 
@@ -332,7 +332,7 @@ def messages(
     """
     accept, number = _one(kind, expected), _integer(64)
 
-    def accept_one(value: object, what: str) -> Any:
+    def accept_one(value: object, what: str) -> object:
         accept(value, what)
         for name in numbers:
             number(getattr(value, name), f"{name} of {what}")
@@ -346,7 +346,7 @@ def messages(
 
 
 def one_message(
-    kind: type, from_pb: Callable[[Any], Any], to_pb: Callable[[Any], Any], expected: str
+    kind: type, from_pb: Callable[[Any], object], to_pb: Callable[[Any], Any], expected: str
 ) -> Codec:
     """Return the codec of one message that converts itself."""
     return Codec(
@@ -377,7 +377,7 @@ def _put_map(message: object, name: str, values: Mapping[object, object]) -> Non
     getattr(message, name).update(values)
 
 
-def _get_map(message: object, name: str) -> dict[Any, Any]:
+def _get_map(message: object, name: str) -> dict[object, Any]:
     return dict(getattr(message, name))
 
 

@@ -266,7 +266,7 @@ class IndexMetadata(Part):
         return {}
 
 
-def _vector_parameters(message: Any) -> dict[str, Any]:
+def _vector_parameters(message: Any) -> dict[str, object]:
     found: dict[str, Any] = {"metric_type": message.MetricType.Name(message.metric_type)}
     if message.target_partition_size:
         found["target_partition_size"] = message.target_partition_size
@@ -289,7 +289,7 @@ def _vector_parameters(message: Any) -> dict[str, Any]:
     return found
 
 
-def _by_name(message: Any) -> dict[str, Any]:
+def _by_name(message: Any) -> dict[str, object]:
     return {part.name: getattr(message, part.name) for part in message.DESCRIPTOR.fields}
 
 
@@ -308,7 +308,7 @@ _TEXT_DEFAULTS = pb.InvertedIndexDetails(
 )
 
 
-def _text_parameters(message: Any) -> dict[str, Any]:
+def _text_parameters(message: Any) -> dict[str, object]:
     if not message.ByteSize():
         message = _TEXT_DEFAULTS
     try:

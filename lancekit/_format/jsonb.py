@@ -78,14 +78,14 @@ def _encode_text(text: str, lost: list[str]) -> bytes:
     return struct.pack(">II", _SCALAR, kind << 28 | len(data)) + data
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key occurs twice")
     return found
 
 
-def _no_constant(name: str) -> Any:
+def _no_constant(name: str) -> object:
     raise ValueError(f"{name} is no number")
 
 
@@ -119,7 +119,7 @@ def _exact_decoder(lost: list[str]) -> json.JSONDecoder:
     )
 
 
-def _container(value: dict[str, Any] | list[Any]) -> bytes:
+def _container(value: dict[str, object] | list[object]) -> bytes:
     parts: list[tuple[int, bytes]]
     if isinstance(value, dict):
         keys = sorted(value, key=str.encode)

@@ -57,7 +57,7 @@ class BasePath:
                 hint="Leave it out, or pass a whole number below 2**32.",
                 id=given,
             )
-        texts: list[Any] = [self.path, "" if self.name is None else self.name]
+        texts: list[object] = [self.path, "" if self.name is None else self.name]
         if wrong := [text for text in texts if not isinstance(text, str)]:
             raise InvalidTypeError(
                 f"A base path is made of {shown(wrong[0])} of type {type_name(wrong[0])}.",

@@ -74,7 +74,7 @@ def parse_partitions(data: bytes, where: str) -> Partitions:
     return Partitions(centroids, offsets.astype(np.int64), lengths.astype(np.int64), loss)
 
 
-def parse_tensor(message: bytes | pb.Tensor, where: str) -> npt.NDArray[Any]:
+def parse_tensor(message: bytes | pb.Tensor, where: str) -> npt.NDArray[np.generic]:
     """Decode numbers in rows and columns, such as a codebook.
 
     Raises
@@ -108,12 +108,12 @@ def encode_partitions(partitions: Partitions) -> bytes:
     return message.SerializeToString()
 
 
-def encode_tensor(numbers: npt.NDArray[Any]) -> bytes:
+def encode_tensor(numbers: npt.NDArray[np.generic]) -> bytes:
     """Return what `parse_tensor` reads."""
     return _tensor(numbers).SerializeToString()
 
 
-def _tensor(numbers: npt.NDArray[Any]) -> pb.Tensor:
+def _tensor(numbers: npt.NDArray[np.generic]) -> pb.Tensor:
     stored = numbers.astype(numbers.dtype.newbyteorder("<"), copy=False)
     return pb.Tensor(
         data_type=_NUMBERS[stored.dtype],

@@ -374,7 +374,7 @@ def _array(encoded: Any) -> U64Array:
     return offsets + np.uint64(small.base)
 
 
-_SEGMENTS: dict[str, Callable[[Any], _Segment]] = {
+_SEGMENTS: dict[str, Callable[[object], _Segment]] = {
     "range": _range,
     "range_with_holes": _with_holes,
     "range_with_bitmap": _with_bitmap,

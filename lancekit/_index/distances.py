@@ -40,7 +40,7 @@ def _hamming(rows: Vectors, query: Vectors) -> Any:
     return np.bitwise_count(differ).sum(axis=1, dtype=np.uint32)
 
 
-_MEASURES: Mapping[str, Callable[[Vectors, Vectors], Any]] = {
+_MEASURES: Mapping[str, Callable[[Vectors, Vectors], object]] = {
     "l2": _l2,
     "cosine": _cosine,
     "dot": _dot,
@@ -139,7 +139,10 @@ def squares(rows: Vectors) -> Vectors:
 
 
 def _of_rows(
-    rows: Vectors, kind: np.dtype[Any], made: np.dtype[Any], work: Callable[[Vectors], Any]
+    rows: Vectors,
+    kind: np.dtype[Any],
+    made: np.dtype[np.generic],
+    work: Callable[[Vectors], object],
 ) -> Vectors:
     """Return what is worked out of rows of a type, a few of them at a time."""
     out = np.empty(len(rows), made)

@@ -302,7 +302,9 @@ class _Reader:
 # ---- numbers that ascend, and what is among them
 
 
-def among(some: npt.NDArray[Any], ascending: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def among(
+    some: npt.NDArray[np.generic], ascending: npt.NDArray[np.generic]
+) -> npt.NDArray[np.bool_]:
     """Return which of some numbers are among others, which ascend and may be many.
 
     Examples

@@ -75,7 +75,7 @@ _CALLEE = re.compile(r"([^\W\d]\w*)((?:\s*\.\s*[^\W\d]\w*(?:\([^()]*\))?)*)\s*$"
 _KEYWORD = re.compile(r"([^\W\d]\w*)\s*=\s*(?:[rbuf]{0,2})$")
 
 
-def complete(text: str, variables: Mapping[str, Any], rest: str = "") -> Found | None:
+def complete(text: str, variables: Mapping[str, object], rest: str = "") -> Found | None:
     """Return what may follow a text, ``None`` where nobody knows.
 
     Parameters

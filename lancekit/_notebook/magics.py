@@ -159,7 +159,7 @@ def _version(text: str) -> int | str | None:
 
 
 #: the flags of ``%%lance``: what each is, and its value of a word, ``None`` if that is none
-FLAGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+FLAGS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "--preview": ("preview", lambda _: True),
     "-o": ("name", lambda text: text if _NAME.match(text) else None),
     "--limit": ("limit", lambda text: int(text) if text.isdecimal() else None),
@@ -212,20 +212,20 @@ def _no_query(tree: object, scope: Scope) -> Any:
 # ---- the words of %lance
 
 
-def _diff(ds: LanceDataset, arguments: Sequence[str]) -> Any:
+def _diff(ds: LanceDataset, arguments: Sequence[str]) -> object:
     given = [_version(one) or one for one in shlex.split(arguments[0])] if arguments else []
     if len(given) > 2:
         raise _usage("%lance diff takes a name and two versions at most.")
     return ds.diff(*(given or [max(ds.version - 1, 1)]))
 
 
-def _blame(ds: LanceDataset, arguments: Sequence[str]) -> Any:
+def _blame(ds: LanceDataset, arguments: Sequence[str]) -> object:
     rows = ds.blame(*arguments)
     choice = Choice("local", "it reads metadata, and the rows that are shown")
     return SqlResult(sql="%lance blame", schema=rows.schema, choice=choice, table=rows)
 
 
-def _explain(ds: LanceDataset, arguments: Sequence[str]) -> Any:
+def _explain(ds: LanceDataset, arguments: Sequence[str]) -> object:
     if not arguments:
         raise _usage("%lance explain takes a name and a filter.")
     return ds.explain.filter(arguments[0])

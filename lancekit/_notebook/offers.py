@@ -84,12 +84,12 @@ def in_sql(name: str) -> str:
     return name if _PLAIN.match(name) or name.startswith("`") else "`" + name + "`"
 
 
-_LISTINGS: Mapping[str, Callable[[LanceDataset], list[Any]]] = {
+_LISTINGS: Mapping[str, Callable[[LanceDataset], list[object]]] = {
     TAGS: lambda handle: list(handle.tags.names()),
     BRANCHES: lambda handle: list(handle.branches.names()),
     VERSIONS: lambda handle: list(handle.versions().numbers),
 }
-_known: dict[tuple[str, str], tuple[float, list[Any]]] = {}
+_known: dict[tuple[str, str], tuple[float, list[object]]] = {}
 _asked: dict[tuple[str, str], threading.Thread] = {}
 
 

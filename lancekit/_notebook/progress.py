@@ -35,7 +35,7 @@ def make_bar(wanted: bool) -> Show | None:
     return _LogLines() if wanted and sys.stderr is not None else None
 
 
-def _notebook_display() -> Callable[..., Any] | None:
+def _notebook_display() -> Callable[..., object] | None:
     if not in_kernel():
         return None
     from IPython.display import display

@@ -363,7 +363,7 @@ def _check_read(current: Snapshot, columns: Iterable[str]) -> None:
 
 
 def _sampled(
-    current: Snapshot, function: Callable[[pa.RecordBatch], Any], columns: Sequence[str]
+    current: Snapshot, function: Callable[[pa.RecordBatch], object], columns: Sequence[str]
 ) -> pa.Schema:
     """Call a function on one row, to see what it returns."""
     for source in fragment_sources(current, blob_view(current.manifest.schema)):

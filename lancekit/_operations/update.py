@@ -59,7 +59,7 @@ def check_updates(updates: object) -> dict[str, str]:
     return dict(updates)
 
 
-def check_where(where: object) -> Any:
+def check_where(where: object) -> object:
     """Return a condition; ``InvalidTypeError`` if it is neither text nor an expression."""
     if where is not None and not isinstance(where, str) and type(where).__name__ != "Expression":
         raise InvalidTypeError(

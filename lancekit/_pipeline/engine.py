@@ -115,7 +115,7 @@ def _done(work: Callable[[Task], Result], task: Task, tracker: Tracker) -> Resul
     return result
 
 
-def _stop_if_failed(tracker: Tracker, future: Future[Any]) -> None:
+def _stop_if_failed(tracker: Tracker, future: Future[object]) -> None:
     if not future.cancelled() and future.exception() is not None:
         tracker.stop()
 
@@ -161,8 +161,8 @@ class Engine(Protocol):
         """Return what Spark's SQL makes of a DataFrame, which the text knows by a name."""
 
     def statement(
-        self, sql: str, tables: Mapping[str, Any], parameters: Mapping[str, str]
-    ) -> tuple[Any, Callable[[Any], Any]]:
+        self, sql: str, tables: Mapping[str, object], parameters: Mapping[str, str]
+    ) -> tuple[Any, Callable[[object], Any]]:
         """Return what Spark makes of a text with tables in braces, and what collects rows of it."""
 
     def name(self, table: Any, name: str) -> None:
@@ -229,7 +229,7 @@ def choose_source(data: Any, *, is_frame: bool) -> Choice:
     return Choice(choice.engine, "how many rows there are is not known before they are read")
 
 
-def _known_rows(data: Any) -> int | None:
+def _known_rows(data: object) -> int | None:
     """Return how many rows there are if that takes no reading."""
     size = getattr(data, "num_rows", None)
     if isinstance(size, int):

@@ -32,7 +32,7 @@ from types import (
 )
 from typing import Any
 
-_CachedProperty: Any = vars(functools)["cached_property"]  # users' classes have some
+_CachedProperty: object = vars(functools)["cached_property"]  # users' classes have some
 _DIGEST_BYTES = 16
 #: instructions that read a global, and those that make a variable one that the function changes
 _READS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
@@ -64,7 +64,7 @@ class Identity:
     opaque: tuple[str, ...] = ()
 
 
-def identity_of(function: Callable[..., Any]) -> Identity:
+def identity_of(function: Callable[..., object]) -> Identity:
     """Return what a function is made of.
 
     Variables that the function itself assigns, such as a counter, do not count.
@@ -82,7 +82,7 @@ def identity_of(function: Callable[..., Any]) -> Identity:
     return Identity(parts, tuple(chain.from_iterable(look.opaque for look in looks.values())))
 
 
-def _parts(function: object) -> Iterator[tuple[str, Any]]:
+def _parts(function: object) -> Iterator[tuple[str, object]]:
     if isinstance(function, functools.partial):
         yield from _parts(function.func)
         yield "the arguments of the partial", (function.args, function.keywords)
@@ -119,7 +119,7 @@ class _Look:
         self.opaque: list[str] = []
         self._name = name
         self._met: dict[int, int] = {}
-        self._alive: list[Any] = []
+        self._alive: list[object] = []
         self.result = self.digest(value)
 
     def begin(self, value: object) -> int | None:
@@ -213,7 +213,7 @@ def _values(parts: Iterator[tuple[str, object]]) -> Iterator[object]:
     return chain.from_iterable(parts)
 
 
-def _function_parts(function: FunctionType) -> Iterator[tuple[str, Any]]:
+def _function_parts(function: FunctionType) -> Iterator[tuple[str, object]]:
     """Yield the parts of a function of the user's, by what a message calls them."""
     codes = list(_codes(function.__code__))
     yield "the code", function.__code__
@@ -246,7 +246,7 @@ def _ways(code: CodeType) -> Iterator[tuple[str, ...]]:
             yield (step.argval, *(each.argval for each in taken))
 
 
-def _along(name: str, value: object, rest: list[str]) -> Iterator[tuple[str, Any]]:
+def _along(name: str, value: object, rest: list[str]) -> Iterator[tuple[str, object]]:
     """Yield what code takes: of a module of the user's the attribute, of all else the whole."""
     while rest and isinstance(value, ModuleType) and _is_own_module(value.__name__, value):
         attribute, *rest = rest
@@ -256,7 +256,7 @@ def _along(name: str, value: object, rest: list[str]) -> Iterator[tuple[str, Any
     yield name, value
 
 
-def _bound(function: FunctionType, changed: frozenset[str]) -> Iterator[tuple[str, Any]]:
+def _bound(function: FunctionType, changed: frozenset[str]) -> Iterator[tuple[str, object]]:
     yield "the default values", (function.__defaults__, function.__kwdefaults__)
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     for name, cell in cells:
@@ -415,7 +415,7 @@ def _providers() -> dict[str, list[str]]:
     return {top: sorted(set(names)) for top, names in metadata.packages_distributions().items()}
 
 
-def _import_parts(steps: Sequence[dis.Instruction], package: str) -> Iterator[tuple[str, Any]]:
+def _import_parts(steps: Sequence[dis.Instruction], package: str) -> Iterator[tuple[str, object]]:
     """Yield what the instructions of a function import, by what a message calls it.
 
     A module of the user's is imported, as the function does it when it is called.  What cannot be
@@ -458,7 +458,7 @@ def _is_own_name(top: str) -> bool:
     return _is_own(top, next((f"{place}/" for place in places if place), None))
 
 
-def _imported(module: ModuleType, name: str) -> Any:
+def _imported(module: ModuleType, name: str) -> object:
     if not hasattr(module, name):
         return importlib.import_module(f"{module.__name__}.{name}")
     return getattr(module, name)

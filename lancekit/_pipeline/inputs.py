@@ -391,7 +391,7 @@ def scan_of(data: object) -> Scan | None:
     """
     if isinstance(data, ScannedRows):
         return data.scan
-    datasets: Any = loaded_type("lancekit._api.lance_dataset", "LanceDataset")
+    datasets: object = loaded_type("lancekit._api.lance_dataset", "LanceDataset")
     fragments: Any = loaded_type("lancekit._api.fragment", "LanceFragment")
     scanners: Any = loaded_type("lancekit._api.scanner", "LanceScanner")
     scanner = data.scanner() if isinstance(data, datasets + fragments) else data

@@ -45,7 +45,7 @@ def merge_locally(
     source: pa.Table,
     keys: SourceKeys,
     job: MergeJob,
-    map_tasks: Callable[..., list[Any]],
+    map_tasks: Callable[..., list[object]],
     match: MatchPlan,
 ) -> MergeWork:
     """Work out a merge.

@@ -241,7 +241,7 @@ def writes_rows(clauses: MergeClauses) -> bool:
 
 
 def find_matches(
-    job: MergeJob, keys: SourceKeys, map_tasks: Callable[..., list[Any]], match: MatchPlan
+    job: MergeJob, keys: SourceKeys, map_tasks: Callable[..., list[object]], match: MatchPlan
 ) -> list[Matches]:
     """Find the rows of the target that have keys of the source, in this process.
 

@@ -271,7 +271,7 @@ class Converted:
 
 
 def returned_rows(
-    function: Callable[[pa.RecordBatch], Any],
+    function: Callable[[pa.RecordBatch], object],
     batch: pa.RecordBatch,
     like: pa.Schema | None = None,
 ) -> pa.RecordBatchReader:

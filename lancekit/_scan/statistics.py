@@ -59,7 +59,7 @@ class _Counted:
         self._inner = inner
         self._tally = tally
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._inner, name)
 
 

@@ -296,7 +296,7 @@ def _retype(query: Select, columns: Sequence[Column]) -> None:
 Done = tuple[str, tuple[Any, ...]]
 
 
-def alter(tree: exp.Expression, scope: Scope, *, preview: bool) -> Any:
+def alter(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
     """Add, drop, rename or change columns, which gives the new version, or explain that."""
     scope.text.only(tree, "this", "kind", "actions")
     handle, seen = target_of(tree.this, scope)
@@ -329,7 +329,7 @@ def _dropped(actions: list[Any], seen: Seen, scope: Scope) -> Done:
     scope.text.only(one, "kind", "tables")
     if one.args.get("kind") not in ("COLUMN", "COLUMNS"):
         raise scope.text.fail(one, "ALTER TABLE drops columns:")
-    columns = list[Any]()
+    columns = list[object]()
     for part in one.args["tables"]:
         columns += part.expressions if isinstance(part, exp.Schema) else [part]
     return "drop_columns", ([_path(column, seen, scope) for column in columns],)
@@ -359,7 +359,7 @@ def _path(tree: exp.Expression, seen: Seen, scope: Scope) -> str:
     return show_path([own_column(tree, seen, scope).name])
 
 
-_ACTIONS: Mapping[type, Callable[[list[Any], Seen, Scope], Done]] = {
+_ACTIONS: Mapping[type, Callable[[list[object], Seen, Scope], Done]] = {
     exp.ColumnDef: _added,
     exp.Schema: _added,
     exp.Drop: _dropped,
@@ -404,7 +404,7 @@ def optimize(tree: exp.Expression, scope: Scope, *, preview: bool) -> Any:
     return found
 
 
-def history(tree: exp.Expression, scope: Scope, *, preview: bool) -> Any:
+def history(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
     """Return the versions of a dataset, or of a branch of it."""
     del preview  # nothing changes
     scope.text.only(tree, "this", "style")

@@ -86,7 +86,7 @@ def all_of(*conditions: Expr | None) -> Expr:
     return found[0] if len(found) == 1 else Expr("and", found, pa.bool_()) if found else TRUE
 
 
-def run_changes(changes: Changes, scope: Scope, *, preview: bool) -> Any:
+def run_changes(changes: Changes, scope: Scope, *, preview: bool) -> object:
     """Make changes, or preview them: a `MergeResult`, or a `MergePlan`."""
     handle, deleting = changes.handle, _deleting(changes)
     query = _select(changes, deleting, scope)

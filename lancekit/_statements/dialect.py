@@ -56,14 +56,14 @@ def is_path(table: Any) -> bool:
 
 class _Statements(Spark):  # type: ignore[misc]  # as above
     class Tokenizer(Spark.Tokenizer):  # type: ignore[misc]  # as above
-        QUOTES: ClassVar[list[Any]] = ["'"]
-        IDENTIFIERS: ClassVar[list[Any]] = ["`", '"']  # the latter is refused, with its place
+        QUOTES: ClassVar[list[object]] = ["'"]
+        IDENTIFIERS: ClassVar[list[object]] = ["`", '"']  # the latter is refused, with its place
         STRING_ESCAPES: ClassVar[list[str]] = ["'"]
         IDENTIFIER_ESCAPES: ClassVar[list[str]] = ["`"]
-        HEX_STRINGS: ClassVar[list[Any]] = [("x'", "'"), ("X'", "'")]
-        RAW_STRINGS: ClassVar[list[Any]] = []
-        BYTE_STRINGS: ClassVar[list[Any]] = []
-        KEYWORDS: ClassVar[dict[str, Any]] = {
+        HEX_STRINGS: ClassVar[list[object]] = [("x'", "'"), ("X'", "'")]
+        RAW_STRINGS: ClassVar[list[object]] = []
+        BYTE_STRINGS: ClassVar[list[object]] = []
+        KEYWORDS: ClassVar[dict[str, object]] = {
             word: kind
             for word, kind in Spark.Tokenizer.KEYWORDS.items()
             if kind is not TokenType.COMMAND
@@ -72,11 +72,11 @@ class _Statements(Spark):  # type: ignore[misc]  # as above
     class Parser(Spark.Parser):  # type: ignore[misc]  # as above
         STRICT_CAST = True
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
-        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        FUNCTION_PARSERS: ClassVar[dict[str, object]] = {
             name: Spark.Parser.FUNCTION_PARSERS[name] for name in ("CAST", "EXTRACT")
         }
-        NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
-        NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        NO_PAREN_FUNCTIONS: ClassVar[dict[object, object]] = {}
+        NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, object]] = {
             "CASE": Spark.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]
         }
 
@@ -97,7 +97,7 @@ class _Statements(Spark):  # type: ignore[misc]  # as above
                 return self.expression(Optimize(this=self._parse_table_parts()))
             return super()._parse_statement()
 
-        def _parse_parameter(self) -> Any:
+        def _parse_parameter(self) -> object:
             begin = self._prev.start
             found = super()._parse_parameter()
             found.meta["start"] = begin

@@ -154,7 +154,7 @@ def _two(name: str) -> Callable[[Any, Scope], Expr]:
     )
 
 
-def _opposite(rule: Callable[[Any, Scope], Expr]) -> Callable[[Any, Scope], Expr]:
+def _opposite(rule: Callable[[object, Scope], Expr]) -> Callable[[Any, Scope], Expr]:
     return lambda tree, scope: Expr("not", (rule(tree, scope),), BOOL)
 
 

@@ -109,7 +109,7 @@ def retyped(expr: Expr, kind: pa.DataType) -> Expr | None:
     return replace(expr, kind=kind, value=value)
 
 
-def _as(value: object, kind: pa.DataType) -> Any:
+def _as(value: object, kind: pa.DataType) -> object:
     match family(kind), value:
         case _, bool():
             return value if pt.is_boolean(kind) else None

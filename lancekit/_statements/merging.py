@@ -293,7 +293,7 @@ def _check_keys(found: _Merge) -> None:
 # same
 
 _Side: TypeAlias = Literal["matched", "new", "source"]
-Run = Callable[..., Any]
+Run = Callable[..., object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

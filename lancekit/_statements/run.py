@@ -86,7 +86,7 @@ def run_statements(
     limit: int | None = None,
     at: int | str | None = None,
     include_mem_wal: bool | list[str] = False,
-) -> Any:
+) -> object:
     """Run the statements of a text; return what the last one gives.
 
     Parameters

@@ -156,7 +156,7 @@ class Scope:
             scope = scope.parent
         raise self._unknown(parts)
 
-    def _own(self, tree: exp.Expression, parts: Sequence[Any]) -> tuple[Expr, list[Any]] | None:
+    def _own(self, tree: exp.Expression, parts: Sequence[Any]) -> tuple[Expr, list[object]] | None:
         place = start_of(tree)
         first = parts[0].name
         if len(parts) > 1:

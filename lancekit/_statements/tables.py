@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: the tables that are read together with their shards: all, none, or some by their names
 WithShards: TypeAlias = bool | frozenset[str]
 
-_registered: dict[str, Any] = {}
+_registered: dict[str, object] = {}
 #: in statements a blob is its bytes: what describes where they lie would be written as another blob
 BLOBS = "all_binary"
 
@@ -82,7 +82,7 @@ class Names:
     """What the names of a statement mean: those given with it, others at hand, registered ones."""
 
     given: Mapping[str, Any] = field(default_factory=dict)
-    at_hand: Mapping[str, Any] = field(default_factory=dict)
+    at_hand: Mapping[str, object] = field(default_factory=dict)
 
     def find(self, name: str) -> Any:
         """Return what a name means, as it is written or if only its case differs; else ``None``."""

@@ -19,7 +19,7 @@ from lancekit._legible import shown
 from lancekit._storage.base import Bytes, Store
 from lancekit.errors import CorruptFileError, InvalidTypeError, StorageError
 
-CommitLock: TypeAlias = Callable[[int], AbstractContextManager[Any]]
+CommitLock: TypeAlias = Callable[[int], AbstractContextManager[object]]
 """Called with a version's number; nobody else may be in a block for the same dataset meanwhile."""
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
-from typing import Any
 
 import pyarrow as pa
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -73,7 +72,7 @@ def columns_of(
     known: Format,
     goal: str,
     max_page_bytes: int,
-    place: Callable[[Any], int],
+    place: Callable[[object], int],
 ) -> Iterator[WrittenColumn]:
     """Yield the columns of a top-level field; `place` writes bytes that are in no page."""
     old = known.name == "2.0"
@@ -128,7 +127,7 @@ def _encoder_21(leaf: Leaf, known: Format, goal: str) -> Callable[[pa.Array], It
 
 
 def _blob_encoder(
-    leaf: Leaf, known: Format, place: Callable[[Any], int]
+    leaf: Leaf, known: Format, place: Callable[[object], int]
 ) -> Callable[[pa.Array], Iterable[Encoded]]:
     if known.name == "2.0":
         return partial(blobs.encode_blobs_20, place=place)

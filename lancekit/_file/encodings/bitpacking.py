@@ -255,7 +255,7 @@ def widths_of(values: NDArray[Any]) -> Ints:
     return widths_of_largest(largest)
 
 
-def widths_of_largest(largest: NDArray[Any]) -> Ints:
+def widths_of_largest(largest: NDArray[np.generic]) -> Ints:
     """Return the bits that each of some numbers needs."""
     widths: Ints = np.searchsorted(_STEPS, largest.astype(np.uint64), side="right")
     return widths.astype(np.int64, copy=False)
@@ -312,7 +312,7 @@ def _shared(widths: Ints) -> Ints:
     return shared
 
 
-def _unpack(pieces: ChunkBuffers, width: int, out: NDArray[Any]) -> None:
+def _unpack(pieces: ChunkBuffers, width: int, out: NDArray[np.generic]) -> None:
     """Unpack one block of 1024 values from every piece."""
     if width == 0:
         out[:] = 0

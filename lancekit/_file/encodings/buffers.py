@@ -69,10 +69,10 @@ class ChunkBuffers:
         require((at + size <= self.lengths).all(), TOO_SHORT)
         index = self.starts + at
         if (index % size == 0).all():
-            words: NDArray[Any] = view(self.data, dtype)[index // size]
+            words: NDArray[np.generic] = view(self.data, dtype)[index // size]
             return words
         parts = self.data[index[:, None] + np.arange(size)]
-        unaligned: NDArray[Any] = np.ascontiguousarray(parts).view(dtype).ravel()
+        unaligned: NDArray[np.generic] = np.ascontiguousarray(parts).view(dtype).ravel()
         return unaligned
 
     def some(self, which: Any) -> ChunkBuffers:

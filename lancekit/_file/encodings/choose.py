@@ -160,7 +160,7 @@ def _fixed(values: pa.Array, valid: Bytes | None, request: EncodingRequest) -> E
     return plain if packed is None else bitpacking.encode(words, packed)
 
 
-def stay_plain(table: NDArray[Any], *, large: bool) -> NDArray[np.bool_]:
+def stay_plain(table: NDArray[np.generic], *, large: bool) -> NDArray[np.bool_]:
     """Return which pages of numbers are surely written as they are, if no option says otherwise.
 
     Parameters
@@ -190,7 +190,7 @@ def _bits_of(values: pa.Array, width: int) -> pa.Array:
     return pa.Array.from_buffers(kind, len(values), [validity, data], offset=values.offset)
 
 
-def _starts_of_runs(words: NDArray[Any], most: float) -> Any:
+def _starts_of_runs(words: NDArray[np.generic], most: float) -> Any:
     """Return where runs begin; ``None`` if there are more than ``most``."""
     step = max(1, (len(words) - 1) // _NEIGHBOURS)
     left, right = words[:-1:step], words[1::step]
@@ -250,7 +250,7 @@ def _first_look(most: int) -> tuple[int, int]:
     return math.isqrt(32 * most), 4 * most
 
 
-def _may_repeat(table: NDArray[Any]) -> NDArray[np.bool_]:
+def _may_repeat(table: NDArray[np.generic]) -> NDArray[np.bool_]:
     """Return of each line of a table of numbers whether it may get a dictionary."""
     rows = table.shape[1]
     if rows < _MIN_VALUES or rows * table.itemsize < _MIN_BYTES:

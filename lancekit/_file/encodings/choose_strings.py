@@ -126,7 +126,12 @@ def long_strings(values: pa.Array, request: EncodingRequest) -> EncodedValues | 
 
 
 def _way(
-    kind: pa.DataType, offsets: NDArray[Any], data: Bytes, request: EncodingRequest, *, long: bool
+    kind: pa.DataType,
+    offsets: NDArray[np.generic],
+    data: Bytes,
+    request: EncodingRequest,
+    *,
+    long: bool,
 ) -> Way | None:
     """Return what a column's metadata ask for, or what pays; ``None`` for plain strings.
 
@@ -164,7 +169,7 @@ def single_strings(
     valid: Bytes | None,
     options: Mapping[str, str],
     goal: str = DEFAULT_GOAL,
-) -> tuple[NDArray[Any], Bytes, pb.CompressiveEncoding]:
+) -> tuple[NDArray[np.generic], Bytes, pb.CompressiveEncoding]:
     """Encode strings one by one, for full-zip pages.
 
     Returns

@@ -258,8 +258,8 @@ def repeat(values: Any, lengths: Any, runs: Any, counts: Any, clip: int, out: An
 
 
 def repeated(
-    values: NDArray[Any], lengths: Bytes, runs: Ints, counts: Ints, *, clip: bool
-) -> NDArray[Any] | None:
+    values: NDArray[np.generic], lengths: Bytes, runs: Ints, counts: Ints, *, clip: bool
+) -> NDArray[np.generic] | None:
     """Return the values of all chunks, each as often as its length says.
 
     ``None`` if that is not compiled, or not worth it, or if something is wrong: NumPy says what.

@@ -152,19 +152,19 @@ def encode(
     return EncodedValues(encoding=message(width * 8), counts=counts, buffers=[parts])
 
 
-def encode_block(offsets: NDArray[Any], data: Bytes) -> bytes:
+def encode_block(offsets: NDArray[np.generic], data: Bytes) -> bytes:
     """Encode strings as one buffer that tells itself what it is."""
     width = offsets.dtype.itemsize
     head = np.array([width * 8, width * (len(offsets) + 2)], offsets.dtype)
     return b"".join((head.tobytes(), offsets.tobytes(), data.tobytes()))
 
 
-def mean_size(offsets: NDArray[Any]) -> float:
+def mean_size(offsets: NDArray[np.generic]) -> float:
     """Return the mean bytes of a string with its offset."""
     return float(offsets[-1]) / (len(offsets) - 1) + offsets.dtype.itemsize
 
 
-def largest_chunk(offsets: NDArray[Any], size: int) -> int:
+def largest_chunk(offsets: NDArray[np.generic], size: int) -> int:
     """Return the bytes of the largest chunk of ``size`` strings, with its offsets."""
     borders = np.append(offsets[::size], offsets[-1])
     return int(np.diff(borders).max()) + (size + 1) * offsets.dtype.itemsize

@@ -155,7 +155,7 @@ def _plan(bits: int, width: int) -> _Plan:
         shift[over] = bits - width
         word[over] = width + np.arange(len(first))
 
-    def lanewise(numbers: Ints) -> NDArray[Any]:
+    def lanewise(numbers: Ints) -> NDArray[np.generic]:
         return np.repeat(numbers.astype(dtype), lanes)
 
     one = dtype.type(1)
@@ -170,7 +170,7 @@ def _plan(bits: int, width: int) -> _Plan:
 
 
 def unpack_blocks(
-    packed: NDArray[Any], width: int, into: NDArray[Any] | None = None
+    packed: NDArray[np.generic], width: int, into: NDArray[np.generic] | None = None
 ) -> NDArray[Any]:
     """Unpack blocks of shape (blocks, ``width`` * lanes) to values of shape (blocks, 1024).
 
@@ -222,11 +222,11 @@ def unpack_blocks(
 
 def _table(rows: int, columns: int, dtype: Any) -> NDArray[Any]:
     """Return an uninitialised table that starts on a multiple of 64 bytes."""
-    table: NDArray[Any] = scratch(rows * columns * dtype.itemsize).view(dtype)
+    table: NDArray[np.generic] = scratch(rows * columns * dtype.itemsize).view(dtype)
     return table.reshape(rows, columns)
 
 
-def pack_blocks(values: NDArray[Any], width: int) -> NDArray[Any]:
+def pack_blocks(values: NDArray[Any], width: int) -> NDArray[np.generic]:
     """Pack values of shape (blocks, 1024), all below ``2 ** width``; mirrors `unpack_blocks`."""
     dtype = values.dtype
     bits = dtype.itemsize * 8

@@ -237,7 +237,9 @@ class SymbolTable:
             parts.append(part)
         return Variable(places, _join(parts, size))
 
-    def _singly(self, data: Bytes, literals: Ints, offsets: Ints) -> tuple[Bytes, NDArray[Any]]:
+    def _singly(
+        self, data: Bytes, literals: Ints, offsets: Ints
+    ) -> tuple[Bytes, NDArray[np.generic]]:
         """Decode codes; return the bytes, and where in them the codes at ``offsets`` begin."""
         index = data.astype(np.uint16)
         index[literals] |= 256
@@ -246,7 +248,9 @@ class SymbolTable:
         require((index.take(offsets, mode="clip")[offsets < data.size] < 256).all(), _CROSSES)
         return part, borders.take(offsets)
 
-    def _in_pairs(self, data: Bytes, literals: Ints, offsets: Ints) -> tuple[Bytes, NDArray[Any]]:
+    def _in_pairs(
+        self, data: Bytes, literals: Ints, offsets: Ints
+    ) -> tuple[Bytes, NDArray[np.generic]]:
         """Do the same by pairs of codes."""
         size = data.size
         if size % 2:

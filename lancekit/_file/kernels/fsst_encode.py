@@ -196,7 +196,7 @@ class SymbolEncoder:
         counts[filled] = np.diff(before, append=total)
         return both[keep], starts_of(counts)
 
-    def _codes(self, data: Bytes, offsets: NDArray[Any]) -> _Codes:
+    def _codes(self, data: Bytes, offsets: NDArray[np.generic]) -> _Codes:
         if (call := step_through.ready(len(data))) is None:
             return self._codes_in_lanes(data, offsets)
         steps, places = np.empty(len(data), np.uint16), np.empty(len(data), np.int64)
@@ -207,7 +207,7 @@ class SymbolEncoder:
         firsts = borders[:-1][borders[1:] > borders[:-1]]
         return _Codes(steps[:found], places[:found], firsts)
 
-    def _tables(self, data: Bytes, offsets: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    def _tables(self, data: Bytes, offsets: NDArray[np.generic]) -> tuple[NDArray[np.generic], ...]:
         """Return what the kernel reads."""
         padded = np.zeros(len(data) + _LONGEST, np.uint8)
         padded[: len(data)] = data
@@ -258,7 +258,7 @@ def _bytes_left(offsets: NDArray[Any], size: int) -> Bytes:
     return left
 
 
-def train(data: Bytes, offsets: NDArray[Any]) -> SymbolEncoder:
+def train(data: Bytes, offsets: NDArray[np.generic]) -> SymbolEncoder:
     """Choose symbols for strings, from a sample spread over them.
 
     Every round encodes the sample and makes symbols of the codes, and pairs of codes, that cover
@@ -272,7 +272,7 @@ def train(data: Bytes, offsets: NDArray[Any]) -> SymbolEncoder:
     return SymbolEncoder(symbols)
 
 
-def _sample(data: Bytes, offsets: NDArray[Any]) -> tuple[Bytes, Ints]:
+def _sample(data: Bytes, offsets: NDArray[np.generic]) -> tuple[Bytes, Ints]:
     size = int(offsets[-1])
     if size <= _SAMPLE:
         return data, np.asarray(offsets, np.int64)

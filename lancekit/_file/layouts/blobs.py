@@ -201,7 +201,7 @@ def resolve(source: RandomAccess, descriptors: pa.Array, kind: pa.DataType) -> p
     return values if valid.all() else with_validity(values, bits.pack(valid))
 
 
-def _parts(descriptors: pa.Array) -> tuple[Any, Any]:
+def _parts(descriptors: pa.Array) -> tuple[Any, object]:
     parts = [numbers_of(child_of(descriptors, place)).astype(np.int64) for place in range(2)]
     require(all((part >= 0).all() for part in parts), "an impossible blob")
     return parts[0], parts[1]

@@ -249,7 +249,7 @@ def _scalar_of(values: pa.Array) -> tuple[bytes, ...] | None:
     return (data[:width].tobytes(),) if _all_equal(rows) else None
 
 
-def _all_equal(values: NDArray[Any]) -> bool:
+def _all_equal(values: NDArray[np.generic]) -> bool:
     """Return whether all values are the first, looking at one other before at all."""
     first = values[0]
     return bool((values[len(values) // 2] == first).all() and (values == first).all())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -179,7 +178,7 @@ _FieldEncoding = pb.VariablePackedStruct.FieldEncoding
 
 
 def _variable_page(
-    page: Shredded, offsets: NDArray[Any], data: Bytes, encoding: pb.CompressiveEncoding
+    page: Shredded, offsets: NDArray[np.generic], data: Bytes, encoding: pb.CompressiveEncoding
 ) -> Encoded:
     prefix = offsets.itemsize
     message = _layout(page, encoding, bits_per_offset=prefix * 8)

@@ -269,7 +269,7 @@ class _Entries:
         places = np.flatnonzero(flags)
         self.codes[places if self.slots is None else self.slots[places]] = self._stops
 
-    def _expand(self, lengths: NDArray[Any]) -> None:
+    def _expand(self, lengths: NDArray[np.generic]) -> None:
         """Give every slot an entry for each item, or one without a slot if there are none."""
         number = self.lists_left
         self._lists_seen += 1
@@ -293,7 +293,7 @@ class _Entries:
             self.codes = codes
             self.slots = np.flatnonzero(codes == 0)
 
-    def _expand_by_kernel(self, lengths: NDArray[Any], number: int) -> bool:
+    def _expand_by_kernel(self, lengths: NDArray[np.generic], number: int) -> bool:
         """Do the same with the kernel; ``False`` if it cannot be."""
         if (call := expand.ready(self.count)) is None or self.codes is None:
             return False

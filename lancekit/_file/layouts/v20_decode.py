@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -260,7 +258,7 @@ class ArrayPage:
 
     def _codes(
         self, encoding: pb.ArrayEncoding, rows: Rows
-    ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    ) -> tuple[NDArray[np.generic], NDArray[np.bool_] | None]:
         """Read indices, 0 where there is none, and where that is: a habit of old releases."""
         inner, validity = self._strip(encoding, rows, 1)
         if inner is None:
@@ -290,7 +288,7 @@ class ArrayPage:
 
 
 def without_null_items(
-    codes: NDArray[Any], missing: NDArray[np.bool_] | None, items: pa.Array
+    codes: NDArray[np.generic], missing: NDArray[np.bool_] | None, items: pa.Array
 ) -> tuple[pa.Array, pa.Array]:
     """Return null keys instead of keys of null items, which Arrow cannot unify."""
     if items.null_count == 0:

@@ -58,7 +58,7 @@ def encode_lists(lengths: pa.Array) -> Encoded:
     return Encoded(len(lengths), pb.ArrayEncoding(list=lists), tuple(buffers))
 
 
-def _any(array: pa.Array, buffers: list[Any], most: int) -> pb.ArrayEncoding:
+def _any(array: pa.Array, buffers: list[object], most: int) -> pb.ArrayEncoding:
     if isinstance(array, pa.DictionaryArray):
         return _user_dictionary(array, buffers)
     if isinstance(array, pa.StructArray):
@@ -98,7 +98,7 @@ def _values(array: pa.Array, buffers: list[Any]) -> pb.ArrayEncoding:
     return _flat(1 if width is None else width * 8, fixed_bytes(array), buffers)
 
 
-def _packed(array: pa.StructArray, buffers: list[Any]) -> pb.ArrayEncoding:
+def _packed(array: pa.StructArray, buffers: list[object]) -> pb.ArrayEncoding:
     """Encode the rows of a packed struct; no field of it has nulls.
 
     The fields share one buffer: each names the first of the page.
@@ -114,7 +114,7 @@ def _packed(array: pa.StructArray, buffers: list[Any]) -> pb.ArrayEncoding:
     return pb.ArrayEncoding(packed_struct=pb.PackedStruct(inner=inner, buffer=place))
 
 
-def _few_strings(array: pa.Array, buffers: list[Any], most: int) -> pb.ArrayEncoding | None:
+def _few_strings(array: pa.Array, buffers: list[object], most: int) -> pb.ArrayEncoding | None:
     """Encode few distinct strings as codes from 1 on; 0 is null."""
     if not pa.types.is_string(array.type) or len(array) < _DICTIONARY_ROWS:
         return None
@@ -130,7 +130,7 @@ def _few_strings(array: pa.Array, buffers: list[Any], most: int) -> pb.ArrayEnco
     return _dictionary(codes.astype(np.uint8), items, buffers)
 
 
-def _user_dictionary(array: pa.DictionaryArray, buffers: list[Any]) -> pb.ArrayEncoding:
+def _user_dictionary(array: pa.DictionaryArray, buffers: list[object]) -> pb.ArrayEncoding:
     """Encode an Arrow dictionary; nulls are an item more."""
     indices, items = array.indices, array.dictionary
     dtype = np.dtype(array.type.index_type.to_pandas_dtype())
@@ -149,7 +149,7 @@ def _user_dictionary(array: pa.DictionaryArray, buffers: list[Any]) -> pb.ArrayE
     return _dictionary(codes, items, buffers)
 
 
-def _dictionary(codes: Any, items: pa.Array, buffers: list[Any]) -> pb.ArrayEncoding:
+def _dictionary(codes: Any, items: pa.Array, buffers: list[object]) -> pb.ArrayEncoding:
     indices = _no_nulls(_flat(codes.itemsize * 8, codes, buffers))
     encoding = _strings(items, buffers) if is_variable(items.type) else _nullable(items, buffers)
     return pb.ArrayEncoding(
@@ -157,7 +157,7 @@ def _dictionary(codes: Any, items: pa.Array, buffers: list[Any]) -> pb.ArrayEnco
     )
 
 
-def _strings(array: pa.Array, buffers: list[Any]) -> pb.ArrayEncoding:
+def _strings(array: pa.Array, buffers: list[object]) -> pb.ArrayEncoding:
     offsets, data = string_buffers(array)
     ends = offsets[1:].astype(np.uint64)
     adjustment = int(offsets[-1]) + 1

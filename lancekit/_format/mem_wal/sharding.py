@@ -40,7 +40,7 @@ def _numbers(values: pa.Array, kind: pa.DataType) -> NDArray[Any]:
     return values.view(kind).to_numpy(zero_copy_only=False)
 
 
-def _hash_floats(values: pa.Array, hashed: Callable[[NDArray[Any]], _Words]) -> _Words:
+def _hash_floats(values: pa.Array, hashed: Callable[[NDArray[np.generic]], _Words]) -> _Words:
     numbers = values.to_numpy(zero_copy_only=False) + values.type.to_pandas_dtype()(0)  # -0 is 0
     numbers[np.isnan(numbers)] = np.nan  # and all that is no number is one
     return hashed(numbers.view(np.int32 if numbers.itemsize == 4 else np.int64))
@@ -271,7 +271,7 @@ def _blocks(count: int) -> list[slice]:
     return [slice(at, at + _BLOCK) for at in range(0, count, _BLOCK)]
 
 
-def hash_short(numbers: NDArray[Any]) -> _Words:
+def hash_short(numbers: NDArray[np.generic]) -> _Words:
     """Hash numbers of at most 32 bits, each as one word."""
     out = np.empty(len(numbers), np.uint32)
     for part in _blocks(len(out)):
@@ -280,7 +280,7 @@ def hash_short(numbers: NDArray[Any]) -> _Words:
     return out
 
 
-def hash_long(numbers: NDArray[Any]) -> _Words:
+def hash_long(numbers: NDArray[np.generic]) -> _Words:
     """Hash numbers of 64 bits, each as two words."""
     halves = np.ascontiguousarray(numbers).view(np.uint32).reshape(-1, 2)
     out = np.empty(len(halves), np.uint32)

@@ -14,7 +14,7 @@ from lancekit._index.build.files import SegmentFile
 from lancekit._index.build.sorting import Words
 
 Mask = npt.NDArray[np.bool_]
-Parameters = Mapping[str, Any]
+Parameters = Mapping[str, object]
 #: gives rows their new addresses, and says which of them are still there
 RowMap = Callable[[Words], tuple[Words, Mask]]
 

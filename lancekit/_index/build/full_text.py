@@ -160,7 +160,7 @@ class TextRows:
         return NewFile(name=name, schema=_METADATA, batches=[batch], metadata=said | codec)
 
 
-def text_parameters(settings: AnalyzerSettings, *, with_position: bool) -> dict[str, Any]:
+def text_parameters(settings: AnalyzerSettings, *, with_position: bool) -> dict[str, object]:
     """Return what an index with these settings is made with."""
     said = asdict(settings)
     # words that the user gives stand in the files alone

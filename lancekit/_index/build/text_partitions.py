@@ -237,7 +237,7 @@ def _documents(number: int, rows: Rows, lengths: npt.NDArray[np.uint32]) -> NewF
 
 
 def _file(
-    name: str, schema: pa.Schema, columns: list[Any], metadata: Mapping[str, str] | None = None
+    name: str, schema: pa.Schema, columns: list[object], metadata: Mapping[str, str] | None = None
 ) -> NewFile:
     arrays = [
         one if isinstance(one, pa.Array) else pa.array(one, field.type)

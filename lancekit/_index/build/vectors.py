@@ -123,7 +123,7 @@ class VectorRows:
         cls,
         settings: VectorSettings,
         wide: Vectors,
-        stored: np.dtype[Any],
+        stored: np.dtype[np.generic],
         partitions: int,
         centroids: Vectors | None,
         words: Vectors | None,
@@ -341,12 +341,12 @@ def _by_rows(codes: Vectors, lengths: Places) -> Vectors:
     return np.concatenate([part.reshape(part.shape[::-1]).T for part in parts])
 
 
-def _without_place(codes: Codes) -> dict[str, Any]:
+def _without_place(codes: Codes) -> dict[str, object]:
     """Return what a file says of codes, but for what is another in every file."""
     return {key: value for key, value in codes.settings.items() if key != "codebook_position"}
 
 
-def comparable(metric: str, column: IndexedColumn) -> tuple[Vectors, np.dtype[Any]]:
+def comparable(metric: str, column: IndexedColumn) -> tuple[Vectors, np.dtype[np.generic]]:
     """Return vectors in the form that they are compared in, and the type that is stored."""
     vectors, rows = _vectors(column)
     return _compared(metric, vectors, rows)[0], vectors.dtype

@@ -129,7 +129,7 @@ def _is_length(value: Any) -> bool:
 
 _OF_PIECES = {"stem": False, "remove_stop_words": False}
 _FLAG = (is_flag, "True or False")
-_CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+_CHECKS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "base_tokenizer": (lambda value: value in _TOKENIZERS, f"one of {', '.join(_TOKENIZERS)}"),
     "language": (lambda value: value in LANGUAGES, f"one of {', '.join(LANGUAGES)}"),
     "max_token_length": (

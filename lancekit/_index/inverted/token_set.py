@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -82,7 +82,7 @@ class _ArrowTokens:
         return ak.take(self.tokens, order)
 
 
-def _check_numbers(ascending: npt.NDArray[Any], where: str) -> None:
+def _check_numbers(ascending: npt.NDArray[np.generic], where: str) -> None:
     if not np.array_equal(ascending, np.arange(len(ascending))):
         raise CorruptFileError(f"{where} has tokens that are not numbered from 0 on.")
 

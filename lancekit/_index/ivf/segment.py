@@ -82,11 +82,11 @@ class VectorSegment:
         )
         return cls(kind, metric, known.centroids, known.loss or 0.0, rows, codes, vectors)
 
-    def as_asked(self, query: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def as_asked(self, query: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
         """Return a query as it is compared: for cosines of length 1."""
         return unit(query) if self.metric == "cosine" else query
 
-    def by_distance(self, query: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    def by_distance(self, query: npt.NDArray[np.generic]) -> npt.NDArray[np.intp]:
         """Return the partitions, the nearest first."""
         metric = "l2" if self.metric == "cosine" else self.metric
         far = distances(metric, self.centroids, self.as_asked(query))
@@ -104,13 +104,13 @@ class VectorSegment:
                     held.ids, self.codes.compared(held.ready, asked, self.centroids[one])
                 )
 
-    def partition(self, number: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[Any]]:
+    def partition(self, number: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.generic]]:
         """Return the rows of a partition and what is stored of the vector of each."""
         ids, stored = self._read(self._range(number))
         # of codes of products the partition has the first number of all its rows first
         return ids, stored.reshape(stored.shape[::-1]).T if self.codes.by_parts else stored
 
-    def all_rows(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[Any]]:
+    def all_rows(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.generic]]:
         """Return all rows and what is stored of their vectors, one partition after the other."""
         filled = self.rows.lengths > 0
         starts, lengths = self.rows.offsets[filled], self.rows.lengths[filled]
@@ -140,7 +140,7 @@ class VectorSegment:
         return ids.astype(np.uint64, copy=False), stored
 
 
-def _rows(stored: pa.Array, where: str) -> npt.NDArray[Any]:
+def _rows(stored: pa.Array, where: str) -> npt.NDArray[np.generic]:
     if not isinstance(stored, pa.FixedSizeListArray):
         raise CorruptFileError(f"{where} has {stored.type} for vectors.")
     size = stored.type.list_size

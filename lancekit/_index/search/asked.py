@@ -28,7 +28,7 @@ class Asked:
         """Return what gives the rows of a segment for a question; ``None`` if it does not pay."""
         return _function(*self.searching)
 
-    def load(self) -> Callable[[Segment], Any]:
+    def load(self) -> Callable[[Segment], object]:
         """Return what remembers of a segment what every question needs."""
         return _function(*self.loading)
 

@@ -212,7 +212,9 @@ def _ranges(starts: npt.NDArray[Any], counts: npt.NDArray[Any]) -> npt.NDArray[n
     return found
 
 
-def _ranks_at(data: IndexFileReader, rows: npt.NDArray[np.int64], kind: np.dtype[Any]) -> Ranks:
+def _ranks_at(
+    data: IndexFileReader, rows: npt.NDArray[np.int64], kind: np.dtype[np.generic]
+) -> Ranks:
     values = data.read("values", rows)
     ranks = ranks_of(values)
     if ranks is None or ranks.dtype != kind:

@@ -111,7 +111,7 @@ class Reach:
         return cls(tuple((rank, rank) for rank in sorted(set(ranks.tolist()))))
 
     @cached_property
-    def _ends(self) -> tuple[list[Any], list[Any]]:
+    def _ends(self) -> tuple[list[object], list[object]]:
         lows = [low for low, _ in self.intervals if low is not None]
         return lows, [high for _, high in self.intervals if high is not None]
 
@@ -174,7 +174,7 @@ def _array(ends: list[Any], kind: np.dtype[Any]) -> Ranks:
 # NaNs with a sign come first, then ``-inf`` to ``-0.0``, ``0.0`` to ``inf``, and the other NaNs
 # last. Texts are ordered as bytes, decimals as whole numbers of their smallest unit.
 
-Ranks = npt.NDArray[Any]
+Ranks = npt.NDArray[np.generic]
 
 _LOW_BITS = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 
@@ -241,7 +241,7 @@ def _whole(value: Decimal | None, scale: int) -> int | None:
     return int(value.scaleb(scale, _EXACT))
 
 
-def _objects(values: list[Any]) -> Ranks:
+def _objects(values: list[object]) -> Ranks:
     ranks = np.empty(len(values), object)
     ranks[:] = values
     return ranks

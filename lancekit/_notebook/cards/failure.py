@@ -93,7 +93,7 @@ def _numbers(name: str) -> Any:
     return lambda evidence: listing(map(str, evidence.get(name, ())), NAMES)
 
 
-def _names(name: str) -> Any:
+def _names(name: str) -> object:
     return lambda evidence: listing(evidence.get(name, ()), NAMES)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from lancekit._api.lance_dataset import LanceDataset
 from lancekit._api.time_travel import Ref
@@ -43,7 +42,7 @@ class Explorer(Interactive):
         card = visit.head(visit.state, visit.stops(visit.state), now)
         return replace(card, facts=(*card.facts, Fact("code", visit.code, code=True)))
 
-    def _made(self) -> Any:
+    def _made(self) -> object:
         from lancekit._notebook.explorer.shell import Shell  # with ipywidgets
 
         return Shell(self._visit).widget

@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
 
@@ -390,7 +389,7 @@ class _Summary:
     column: str
     kind: pa.DataType
     statistics: ColumnStatistics
-    top: tuple[tuple[Any, int], ...] | None
+    top: tuple[tuple[object, int], ...] | None
     bins: tuple[Bin, ...] = ()
     others: int = 0
 

@@ -360,7 +360,7 @@ def _of_numbers(
 
 
 def _of_values(
-    name: str, old: dict[Any, int], new: dict[Any, int], nulls: Pair, kind: pa.DataType
+    name: str, old: dict[object, int], new: dict[object, int], nulls: Pair, kind: pa.DataType
 ) -> _Compared:
     """Return how values without order differ; rare ones are one class."""
     names = sorted(old, key=lambda value: -old[value])[:_NAMED]
@@ -428,7 +428,7 @@ def _numbers(values: pa.ChunkedArray) -> Shares | None:
     return found[np.isfinite(found)]
 
 
-def _counted(values: pa.ChunkedArray) -> dict[Any, int] | None:
+def _counted(values: pa.ChunkedArray) -> dict[object, int] | None:
     """Return how often each value stands."""
     try:
         there: Any = ak.combine_chunks(ak.drop_null(values))

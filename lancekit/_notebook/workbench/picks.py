@@ -46,7 +46,7 @@ def _with(
     return (*found.items(), *([(key, side)] if side else []))
 
 
-def key_of(row: ConflictedRow) -> Any:
+def key_of(row: ConflictedRow) -> object:
     """Return what `Sides` call a row: its key, a tuple if that has several columns."""
     values = tuple(row.key.values())
     return values if len(values) > 1 else values[0]

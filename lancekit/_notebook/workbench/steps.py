@@ -149,12 +149,12 @@ class Refused:
 
 
 Event: TypeAlias = (
-    Choose[Any]
+    Choose[object]
     | Look
     | Said
     | Turn
-    | Previewed[Any]
-    | Failed[Any]
+    | Previewed[object]
+    | Failed[object]
     | Apply
     | Moved
     | Applied

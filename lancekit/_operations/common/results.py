@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 from uuid import UUID
 
 from lancekit._display import Displayed
@@ -28,7 +28,7 @@ class Counts(Displayed, dict[str, int]):
     def _plain(self) -> str:
         return f"{type(self).__name__}({dict(self)})"
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         # what is sent elsewhere tells what was done, and needs no store
         return {**self.__dict__, "line": None}
 
@@ -60,7 +60,7 @@ class CountsOfCells(Counts):
             self["num_changed_cells"] = self._cells()
         return self.get("num_changed_cells")
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), "_cells": self.get("num_changed_cells")}
 
 

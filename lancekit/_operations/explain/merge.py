@@ -308,7 +308,7 @@ def _changes(
                 yield CellChange(key=key, column=name, old=before[name], new=after[name])
 
 
-def _value(row: Mapping[str, object], path: str) -> Any:
+def _value(row: Mapping[str, object], path: str) -> object:
     if path in row:
         return row[path]
     top, *rest = parse_path(path)

@@ -140,7 +140,7 @@ def _type(index: IndexMetadata) -> str:
     return index.kind if told is None else told.label
 
 
-def index_statistics(snapshot: Snapshot, name: str) -> dict[str, Any]:
+def index_statistics(snapshot: Snapshot, name: str) -> dict[str, object]:
     """Return what an index covers and, of scalar ones and those of vectors, what is in its files.
 
     Raises
@@ -174,7 +174,7 @@ def index_statistics(snapshot: Snapshot, name: str) -> dict[str, Any]:
     }
 
 
-def _in_files(snapshot: Snapshot, index: IndexMetadata) -> dict[str, Any]:
+def _in_files(snapshot: Snapshot, index: IndexMetadata) -> dict[str, object]:
     if VECTORS.describes(index):
         return vector_statistics(snapshot, index)
     kind = kind_of(index)
@@ -186,7 +186,7 @@ def _in_files(snapshot: Snapshot, index: IndexMetadata) -> dict[str, Any]:
     return _COUNTS[kind.name](opened)
 
 
-def _words(segment: Segment) -> dict[str, Any]:
+def _words(segment: Segment) -> dict[str, object]:
     said, where = params_of(segment.file("metadata.lance"))
     parse_settings(said, where)
     partitions = open_partitions(segment)
@@ -197,23 +197,23 @@ def _words(segment: Segment) -> dict[str, Any]:
     }
 
 
-def _pages(found: OpenSegment) -> dict[str, Any]:
+def _pages(found: OpenSegment) -> dict[str, object]:
     table = found.table("page_lookup.lance")
     ends = [table["min"][0], table["max"][len(table) - 1]] if len(table) else [None, None]
     texts = ["NULL" if end is None or not end.is_valid else str(end.as_py()) for end in ends]
     return {"min": texts[0], "max": texts[1], "num_pages": len(table)}
 
 
-def _rows_of_file(key: str) -> Callable[[OpenSegment], dict[str, Any]]:
+def _rows_of_file(key: str) -> Callable[[OpenSegment], dict[str, object]]:
     return lambda found: {key: next(iter(found.files.values())).num_rows}
 
 
-def _zones(found: OpenSegment) -> dict[str, Any]:
+def _zones(found: OpenSegment) -> dict[str, object]:
     content = builder_of(ZONE_MAP).read(found)
     return {**_rows_of_file("num_zones")(found), **content.parameters}
 
 
-def _filters(found: OpenSegment) -> dict[str, Any]:
+def _filters(found: OpenSegment) -> dict[str, object]:
     content = builder_of(BLOOM_FILTER).read(found)
     return {
         "type": BLOOM_FILTER.label,
@@ -222,7 +222,7 @@ def _filters(found: OpenSegment) -> dict[str, Any]:
     }
 
 
-_COUNTS: Mapping[str, Callable[[OpenSegment], dict[str, Any]]] = {
+_COUNTS: Mapping[str, Callable[[OpenSegment], dict[str, object]]] = {
     BTREE.name: _pages,
     BITMAP.name: _rows_of_file("num_bitmaps"),
     LABEL_LIST.name: _rows_of_file("num_bitmaps"),

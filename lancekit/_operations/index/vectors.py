@@ -72,7 +72,7 @@ def name_of_vectors(snapshot: Snapshot, path: str) -> str:
     return found[0].name
 
 
-def vector_statistics(snapshot: Snapshot, index: IndexMetadata) -> dict[str, Any]:
+def vector_statistics(snapshot: Snapshot, index: IndexMetadata) -> dict[str, object]:
     """Return what is told of a segment; nothing of one that has no vectors yet."""
     segment = open_vectors(snapshot, index)
     if segment is None:

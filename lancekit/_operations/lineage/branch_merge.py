@@ -33,7 +33,7 @@ from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError, VersionNotFoundError
 
 #: runs a change on the newest version of the line that gets it, and moves a handle on that
-Land: TypeAlias = Callable[[Callable[[Snapshot], tuple[Snapshot, Any]]], Any]
+Land: TypeAlias = Callable[[Callable[[Snapshot], tuple[Snapshot, object]]], object]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

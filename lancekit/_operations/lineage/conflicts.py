@@ -411,10 +411,12 @@ class Conflicts(Displayed):
 #: whose values count
 Named: TypeAlias = Literal["fail", "ours", "theirs"] | Sides
 #: what becomes of conflicts, or who says it
-Resolve: TypeAlias = Named | Callable[[Conflicts], Any]
+Resolve: TypeAlias = Named | Callable[[Conflicts], object]
 
 
-def _structs(side: Snapshot, columns: tuple[ColumnPair, ...], rows: Addresses, *, new: bool) -> Any:
+def _structs(
+    side: Snapshot, columns: tuple[ColumnPair, ...], rows: Addresses, *, new: bool
+) -> object:
     """Return rows as structs, null where a side does not have them."""
     there = rows != NOWHERE
     found = rows[there]

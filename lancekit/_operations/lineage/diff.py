@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -378,7 +377,7 @@ def _joined_pairs(parts: Sequence[tuple[Addresses, Addresses]]) -> tuple[Address
 _READ_COMMITS = 1000
 
 
-def operations_between(old: Snapshot, new: Snapshot) -> list[Any] | None:
+def operations_between(old: Snapshot, new: Snapshot) -> list[object] | None:
     """Return what the commits of a line between two versions did; ``None`` if nobody can tell.
 
     A restore takes back the commits since the version that it restores: they are among them.
@@ -387,7 +386,7 @@ def operations_between(old: Snapshot, new: Snapshot) -> list[Any] | None:
     if low.line != high.line:
         return None
     first, at = low.version, high
-    done = list[Any]()
+    done = list[object]()
     while at.version > first:
         if high.version - first > _READ_COMMITS or at.transaction is None:
             return None

@@ -47,9 +47,9 @@ _NO_KEYS = pa.table({})
 _BLOCK_ROWS = 1 << 18
 
 #: the columns that tell a row, and their values
-Key: TypeAlias = Mapping[str, Any]
+Key: TypeAlias = Mapping[str, object]
 Kind: TypeAlias = Literal["born", "updated", "died", "found"]
-Cells: TypeAlias = dict[str, tuple[Any, Any]]
+Cells: TypeAlias = dict[str, tuple[object, object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +341,7 @@ class _Walk:
 
     def _alone(
         self, snapshot: Snapshot, rows: Addresses, names: Mapping[str, str], *, new: bool
-    ) -> Iterator[tuple[dict[str, Any], Cells]]:
+    ) -> Iterator[tuple[dict[str, object], Cells]]:
         if not len(rows):
             return
         keys = self._keys(snapshot, rows, names)

@@ -254,7 +254,7 @@ def measure(results: Sequence[RewriteResult], version: int) -> CompactionMetrics
 # ---- plans, tasks and results of a compaction as JSON: the text that pylance makes and takes
 
 
-def _shown_fragments(fragments: Iterable[Fragment]) -> list[dict[str, Any]]:
+def _shown_fragments(fragments: Iterable[Fragment]) -> list[dict[str, object]]:
     """Return fragments as JSON has them."""
     return [fragment.to_json() for fragment in fragments]
 
@@ -264,7 +264,7 @@ def _parsed_fragments(values: Iterable[Any]) -> tuple[Fragment, ...]:
     return tuple(map(Fragment.from_dict, values))
 
 
-def shown_task(task: CompactionTask) -> dict[str, Any]:
+def shown_task(task: CompactionTask) -> dict[str, object]:
     """Return a task as JSON has it."""
     return {
         "task": {"fragments": _shown_fragments(task.fragments)},

@@ -91,7 +91,7 @@ def _ids(name: str, value: object) -> frozenset[int]:
 
 
 #: what pylance misses in the JSON of options
-_ONLY_PYLANCE: Mapping[str, Any] = {
+_ONLY_PYLANCE: Mapping[str, object] = {
     "index_remap_mode": "Direct",
     "enable_binary_copy": False,
     "enable_binary_copy_force": False,
@@ -100,7 +100,7 @@ _ONLY_PYLANCE: Mapping[str, Any] = {
 }
 
 
-def _option(check: Callable[[str, Any], Any], **default: Any) -> Any:
+def _option(check: Callable[[str, object], object], **default: Any) -> Any:
     return field(metadata={"check": check}, **default)
 
 

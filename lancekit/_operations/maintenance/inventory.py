@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -112,7 +111,7 @@ def _referred(snapshot: Snapshot) -> Iterator[tuple[str, str, str]]:
             yield store.uri, name, "index file"
 
 
-def _batch(schema: pa.Schema, columns: list[Any]) -> pa.RecordBatch:
+def _batch(schema: pa.Schema, columns: list[object]) -> pa.RecordBatch:
     arrays = [
         pa.array(values, field.type.value_type).dictionary_encode().cast(field.type)
         if pa.types.is_dictionary(field.type)

@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -266,7 +265,7 @@ def _check_as_before(
     )
 
 
-def _rule(spec: ShardingSpec) -> list[tuple[Any, ...]]:
+def _rule(spec: ShardingSpec) -> list[tuple[object, ...]]:
     return [(one.transform, one.source_ids, dict(one.parameters)) for one in spec.fields]
 
 

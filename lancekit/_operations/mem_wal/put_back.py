@@ -212,7 +212,7 @@ def _check_known(rows: pa.Table, keys: pa.Array, known: pa.Array, schema: LanceS
         )
 
 
-def _key_at(rows: pa.Table, place: int, schema: LanceSchema) -> dict[str, Any]:
+def _key_at(rows: pa.Table, place: int, schema: LanceSchema) -> dict[str, object]:
     names = [field.name for field in primary_key(schema)]
     (key,) = rows.select(names).slice(place, 1).to_pylist()
     found: dict[str, Any] = key

@@ -101,14 +101,14 @@ def _whole(name: str, value: Any) -> int:
     return int(value)
 
 
-_PARSERS: Mapping[str, Callable[[str, Any], Any]] = {
+_PARSERS: Mapping[str, Callable[[str, object], Any]] = {
     one.name: _whole if "least" in one.metadata else _boolean
     for one in fields(WriterSettings)
     if one.name != "graphs"
 }
 
 
-def given_settings(arguments: Mapping[str, object]) -> dict[str, Any]:
+def given_settings(arguments: Mapping[str, object]) -> dict[str, object]:
     """Return which settings of a writer a call was given, of all of its arguments."""
     names = {*_PARSERS, _GRAPHS_ARGUMENT}
     return {name: said for name, said in arguments.items() if name in names and said is not None}

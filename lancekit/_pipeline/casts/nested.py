@@ -74,7 +74,7 @@ def cast_lists(inner: Cast, values: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _take_apart(
     inner: Cast, values: pa.Array, element: pa.Field
-) -> tuple[Any, pa.Array, pa.Array | None]:
+) -> tuple[object, pa.Array, pa.Array | None]:
     """Return the length of each list, all elements as the new type, and which lists are null."""
     lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy().astype(np.int64)
     missing = values.is_null() if ak.null_count(values) else None

@@ -73,8 +73,8 @@ def _unit(value: Any) -> str:
 
 
 def _taken_apart(
-    values: Sequence[object], split: Callable[[Any], tuple[Any, int]]
-) -> tuple[list[Any], list[int] | None]:
+    values: Sequence[object], split: Callable[[object], tuple[object, int]]
+) -> tuple[list[object], list[int] | None]:
     """Return each value in microseconds, and its nanoseconds beyond them if any has some."""
     plain = {dt.datetime, dt.timedelta, type(None)}
     if set(map(type, values)) <= plain:
@@ -84,7 +84,7 @@ def _taken_apart(
     return [whole for whole, _ in parts], rests if any(rests) else None
 
 
-def _moment(value: Any) -> tuple[Any, int]:
+def _moment(value: Any) -> tuple[object, int]:
     if isinstance(value, np.datetime64):
         return _of_numpy(value, "M8[us]", _UNITS | _OF_DATES)
     if not isinstance(value, dt.datetime):
@@ -98,7 +98,7 @@ def _span(value: object) -> tuple[Any, int]:
     return value, getattr(value, "nanoseconds", 0)
 
 
-def _of_numpy(value: Any, micros: str, units: set[str]) -> tuple[Any, int]:
+def _of_numpy(value: Any, micros: str, units: set[str]) -> tuple[object, int]:
     if np.isnat(value):
         return None, 0
     if _unit(value) not in units:

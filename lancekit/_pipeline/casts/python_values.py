@@ -58,7 +58,7 @@ class Guide:
 
 
 _ANYTHING = Guide()
-_Maker = Callable[[Sequence[Any], Guide], pa.Array]
+_Maker = Callable[[Sequence[object], Guide], pa.Array]
 
 
 def python_array(values: Sequence[object], guide: Guide = _ANYTHING) -> pa.Array:
@@ -102,9 +102,9 @@ def towards(values: pa.Array, guide: Guide) -> pa.Array:
         return values
 
 
-def _without_missing(values: Sequence[object], guide: Guide) -> tuple[Sequence[Any], set[str]]:
+def _without_missing(values: Sequence[object], guide: Guide) -> tuple[Sequence[object], set[str]]:
     """Return the values with ``None`` for all that stands for it, and the families of the rest."""
-    found = {cls: _family_of(cls) for cls in set[Any](map(type, values))}
+    found = {cls: _family_of(cls) for cls in set[object](map(type, values))}
     if None in found.values():
         at = next(at for at, value in enumerate(values) if found[type(value)] is None)
         parts = ": store its real and imaginary part" if isinstance(values[at], complex) else ""
@@ -323,7 +323,7 @@ def _are_alike(lists: Sequence[Any]) -> bool:
     )
 
 
-def _by_place(value: Any, kind: Any) -> dict[str, Any] | None:
+def _by_place(value: Any, kind: Any) -> dict[str, object] | None:
     names = [field.name for field in kind]
     return None if value is None else dict(zip(names, value, strict=True))
 
@@ -370,7 +370,7 @@ def _maps(values: Sequence[object], guide: Guide) -> pa.Array:
     )
 
 
-def _entries(value: Any) -> Iterator[tuple[Any, Any]]:
+def _entries(value: Any) -> Iterator[tuple[object, object]]:
     pairs = value.items() if isinstance(value, Mapping) else value
     return ((key, item) for key, item in pairs)  # what is no pair is an error
 
@@ -420,7 +420,7 @@ _FAMILIES: tuple[tuple[tuple[type, ...], str], ...] = (
 _BY_NAME = {"NaTType": "missing", "NAType": "missing", "Series": "list", "Index": "list"}
 
 #: families whose values one type holds together
-_MIXED: Mapping[frozenset[Any], str] = {
+_MIXED: Mapping[frozenset[object], str] = {
     frozenset({"int", "float"}): "float",
     frozenset({"int", "decimal"}): "decimal",
     frozenset({"date", "datetime"}): "datetime",

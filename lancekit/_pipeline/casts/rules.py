@@ -92,7 +92,7 @@ def _same_children(one: pa.DataType, other: pa.DataType) -> bool:
 # ---- the table
 
 
-def _between(*tests: Callable[[Any], bool]) -> Callable[[Any, Any], bool]:
+def _between(*tests: Callable[[Any], bool]) -> Callable[[Any, object], bool]:
     """Accept casts between any two types of one family."""
     return lambda source, target: _is(*tests)(source) and _is(*tests)(target)
 

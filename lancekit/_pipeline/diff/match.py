@@ -110,7 +110,7 @@ def _sides(rows: Places, split: int) -> Rest:
     return Rest(rows[:cut], rows[cut:] - split)
 
 
-def match_ascending(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> Matches:
+def match_ascending(old: npt.NDArray[np.generic], new: npt.NDArray[np.generic]) -> Matches:
     """Pair rows by numbers, of which each side's ascend and none stands twice.
 
     Examples
@@ -127,7 +127,7 @@ def match_ascending(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> Matches:
     return Matches(left, right, Rest(_others(left, len(old)), _others(right, len(new))), none)
 
 
-def _common(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> tuple[Places, Places]:
+def _common(old: npt.NDArray[np.generic], new: npt.NDArray[np.generic]) -> tuple[Places, Places]:
     """Return where numbers stand that both sides have, of such as ascend."""
     shorter = min(len(old), len(new))
     call = meet.ready(len(old) + len(new)) if old.dtype.itemsize >= _KERNEL_BYTES else None

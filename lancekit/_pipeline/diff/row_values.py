@@ -83,7 +83,7 @@ def ascending_numbers(
     """Return whole numbers of rows if each is greater than the one before it, and none is null."""
     if pair.is_cast or not pa.types.is_integer(pair.kind):
         return None
-    parts = list[npt.NDArray[Any]]()
+    parts = list[npt.NDArray[np.generic]]()
     for start in range(0, len(rows), _NUMBERS_ROWS):
         (values,) = row_values([pair], side, rows[start : start + _NUMBERS_ROWS], new=new)
         if ak.null_count(values):

@@ -130,7 +130,7 @@ def listed(sql: str, token: Token) -> Listed:
     return Listed(list(_literals(sql, start, end)), places)
 
 
-def _literals(sql: str, start: int, end: int) -> Iterator[Any]:
+def _literals(sql: str, start: int, end: int) -> Iterator[object]:
     for digits, text in _LITERAL.findall(sql[start:end]):
         yield number(digits) if digits else _unquoted(text) if text else None
 

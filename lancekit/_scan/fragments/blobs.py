@@ -364,7 +364,7 @@ def _external(row: dict[str, Any], source: FragmentSource) -> str:
     return f"{_base_path(row, source).rstrip('/')}/{uri}" if row["blob_id"] else uri
 
 
-def _base_path(row: dict[str, Any], source: FragmentSource) -> str:
+def _base_path(row: dict[str, object], source: FragmentSource) -> str:
     base_id = row["blob_id"]
     paths = {base.id: base.path for base in source.base_paths}
     if base_id not in paths:

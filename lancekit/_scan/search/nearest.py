@@ -57,7 +57,7 @@ class NearestSearch:
     """
 
     column: str
-    queries: npt.NDArray[Any]
+    queries: npt.NDArray[np.generic]
     metric: str
     k: int
     batched: bool = False

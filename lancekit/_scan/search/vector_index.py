@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, sqrt
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -214,7 +214,7 @@ class IndexedVectors:
         more = f", up to {last:,} while too few rows are found" if last > first else ""
         return f"index {', '.join(names)}, the {first:,} nearest of {parts:,} partitions{more}"
 
-    def propose(self, query: npt.NDArray[Any], wanted: Wanted) -> Iterator[Proposed]:
+    def propose(self, query: npt.NDArray[np.generic], wanted: Wanted) -> Iterator[Proposed]:
         """Yield the nearest rows of each segment, as many as are wanted, if it has them.
 
         Parameters

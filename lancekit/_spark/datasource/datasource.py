@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lancekit._spark.datasource.stream_reader import LanceStreamReader
     from lancekit._spark.datasource.writer import LanceReader, LanceWriter
 
-_registered: weakref.WeakSet[Any] = weakref.WeakSet()
+_registered: weakref.WeakSet[object] = weakref.WeakSet()
 
 
 def register(spark: SparkSession) -> None:

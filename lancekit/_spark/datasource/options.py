@@ -95,7 +95,7 @@ def _moment(name: str, text: str) -> datetime:
     return moment.astimezone(UTC)
 
 
-def _option(parse: Callable[[str, str], Any], default: object = None, *, only: str = "") -> Any:
+def _option(parse: Callable[[str, str], object], default: object = None, *, only: str = "") -> Any:
     return field(default=default, metadata={"parse": parse, "only": only})
 
 

@@ -221,7 +221,7 @@ class LanceReader(Sent, DataSourceReader):  # type: ignore[misc]  # pyspark is u
         """Return the pieces."""
         return [InputPartition(piece) for piece in self._pieces]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         # Each task gets its own piece with its partition.
         return {**self.__dict__, "_pieces": []}
 

@@ -126,7 +126,7 @@ def _packed(keys: Keys) -> Iterator[Bytes]:
         yield from map(_stream, keys.columns)
 
 
-def _head(keys: Keys, seed: int, rows: np.dtype[Any] | None) -> bytes:
+def _head(keys: Keys, seed: int, rows: np.dtype[np.generic] | None) -> bytes:
     """Return what a task has to know of the arrays, as long as words are: they lie behind it."""
     head = pickle.dumps((type(keys), keys.names, seed, rows))
     return head.ljust(-(-len(head) // _WORD) * _WORD, b"\0")

@@ -33,7 +33,7 @@ from lancekit.errors import VersionNotFoundError
 #: no newer row of the key is there; one is there; nothing tells it
 NEWEST, OLDER, UNSURE = "newest", "older", "unsure"
 
-_Digests = dict[Any, tuple[int, int]]
+_Digests = dict[object, tuple[int, int]]
 
 
 class Verdict(NamedTuple):
@@ -127,7 +127,7 @@ class _Known:
         return found
 
     @cached_property
-    def in_log(self) -> dict[Any, tuple[int, int]]:
+    def in_log(self) -> dict[object, tuple[int, int]]:
         """The last position in the log of each key, and the generation of the entry there."""
         found = {}
         for number, (generation, rows) in self._entries.items():
@@ -174,7 +174,7 @@ class _Known:
         return found
 
     @cached_property
-    def quarantined(self) -> set[Any]:
+    def quarantined(self) -> set[object]:
         """The keys of rows in quarantine."""
         return set(_keys(read_quarantine(self.current).rows, self.schema))
 

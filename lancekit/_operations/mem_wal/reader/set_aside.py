@@ -46,7 +46,7 @@ _FACTS = pa.schema(
     }
 )
 #: the value of each fact for the rows of a shard
-_VALUES: dict[str, Callable[[JudgedRows], Any]] = {
+_VALUES: dict[str, Callable[[JudgedRows], object]] = {
     "_set_aside_shard": lambda judged: [str(judged.aside.shard.id)] * len(judged.verdicts),
     "_set_aside_generation": lambda judged: [one.generation or None for one in _files(judged)],
     "_set_aside_position": lambda judged: [one.aside.position for one in _files(judged)],
@@ -213,7 +213,7 @@ def given_rows(schema: LanceSchema, given: object) -> GivenRows:
     return GivenRows(by, keys, places, values)
 
 
-def _names(rows: pa.Table) -> list[tuple[Any, ...]]:
+def _names(rows: pa.Table) -> list[tuple[object, ...]]:
     return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
 

@@ -84,7 +84,7 @@ def with_constant(kernel: Callable[..., Value]) -> Callable[..., Value]:
     return call
 
 
-def _groups(columns: Sequence[pa.Array]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _groups(columns: Sequence[pa.Array]) -> tuple[NDArray[Any], NDArray[np.generic]]:
     """Return the first row of each distinct set of values, and for each row which set it has."""
     code = np.zeros(len(columns[0]), np.int64)
     for column in columns:
@@ -96,7 +96,7 @@ def _groups(columns: Sequence[pa.Array]) -> tuple[NDArray[Any], NDArray[Any]]:
     return first, each
 
 
-def _sets(args: Sequence[Value], first: NDArray[Any]) -> Iterator[tuple[Any, ...]]:
+def _sets(args: Sequence[Value], first: NDArray[np.generic]) -> Iterator[tuple[object, ...]]:
     rows = pa.array(first)
     values = [
         [arg.as_py()] * len(first) if isinstance(arg, pa.Scalar) else ak.take(arg, rows).to_pylist()
@@ -105,7 +105,7 @@ def _sets(args: Sequence[Value], first: NDArray[Any]) -> Iterator[tuple[Any, ...
     return zip(*values, strict=True)
 
 
-def per_value(function: Callable[..., Any], kind: pa.DataType) -> Callable[..., Value]:
+def per_value(function: Callable[..., object], kind: pa.DataType) -> Callable[..., Value]:
     """Make a kernel of what Arrow has none for: called once for each distinct set of arguments.
 
     It gives null where an argument is null.
@@ -122,7 +122,7 @@ def per_value(function: Callable[..., Any], kind: pa.DataType) -> Callable[..., 
     return call
 
 
-def _call(function: Callable[..., Any], values: Any) -> Any:
+def _call(function: Callable[..., object], values: Any) -> Any:
     return None if any(value is None for value in values) else function(*values)
 
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -109,7 +109,7 @@ def _as_ascii(regex: Regex, texts: pa.Array) -> tuple[pa.Array, str]:
     distinct, each = np.unique(codes, return_inverse=True)
     characters = pa.array(list(map(chr, distinct)))
 
-    def among(text: str) -> Any:
+    def among(text: str) -> object:
         found = pc.match_substring_regex(characters, rf"\A(?:{text})\z")
         return found.to_numpy(zero_copy_only=False).astype(bool)
 

@@ -29,11 +29,11 @@ def _numbers(value: Value) -> NDArray[Any]:
     return _finite(whole.to_numpy(zero_copy_only=False))
 
 
-def _finite(numbers: NDArray[Any]) -> NDArray[Any]:
+def _finite(numbers: NDArray[np.generic]) -> NDArray[np.generic]:
     return np.asarray(np.nan_to_num(numbers, nan=0.0, posinf=_ENDLESS, neginf=-_ENDLESS))
 
 
-def _lengths(text: Value) -> NDArray[Any]:
+def _lengths(text: Value) -> NDArray[np.generic]:
     return _numbers(pc.binary_length(text))
 
 

@@ -243,7 +243,7 @@ def _initcap(text: str) -> str:
     return re.sub(r"[^\W_]+", lambda m: m[0][:1].upper() + m[0][1:].lower(), text)
 
 
-def _cased(ascii_only: Callable[[Any], Any], whole: Callable[[str], str]) -> Function:
+def _cased(ascii_only: Callable[[object], Any], whole: Callable[[str], str]) -> Function:
     """Make a function that changes case, one letter to several where Unicode says so: ß to SS."""
     others = per_value(whole, pa.string())
 
