@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from lancekit._api._handle import Handle
 from lancekit._arguments.checks import check_items, check_wait
+from lancekit._arguments.record import takes
+from lancekit._arguments.write import MemWalArguments, ShardWriterArguments
 from lancekit._checked import checked_methods
 from lancekit._defaults import CLAIM_TIMEOUT, PUT_TIMEOUT
 from lancekit._legible import shown
@@ -34,55 +36,15 @@ if TYPE_CHECKING:
 class MemWal(Handle):
     """Write-ahead logs: how rows are given to shards, and which shards there are."""
 
-    def initialize_mem_wal(
-        self,
-        *,
-        maintained_indexes: list[str] | None = None,
-        bucket_column: str | None = None,
-        num_buckets: int | None = None,
-        identity_column: str | None = None,
-        unsharded: bool = False,
-        durable_write: bool | None = None,
-        max_wal_buffer_size: int | None = None,
-        max_wal_flush_interval_ms: int | None = None,
-        max_memtable_size: int | None = None,
-        max_memtable_rows: int | None = None,
-        max_memtable_batches: int | None = None,
-        max_unflushed_memtable_bytes: int | None = None,
-        manifest_scan_batch_size: int | None = None,
-        backpressure_log_interval_ms: int | None = None,
-        stats_log_interval_ms: int | None = None,
-        hnsw_params: dict[str, dict[str, int]] | None = None,
-    ) -> None:
+    @takes(MemWalArguments)
+    def initialize_mem_wal(self, arguments: MemWalArguments) -> None:
         """Let the table have write-ahead logs, once; the handle moves.
 
         Rows are given to shards by their bucket, by the value of a column, or all to one; without
         any of these by whoever opens a writer. A primary key is needed for rows to take the place
         of others; its columns are of integers, bool, text or binary.
 
-        Parameters
-        ----------
-        maintained_indexes
-            The names of the indices that generations are to have, all of them if nothing is said.
-            Writers of both libraries make them when they write a generation.
-        bucket_column, num_buckets
-            A column, and into how many buckets its values are divided: 1 to 1024.
-        identity_column
-            A column of whose values each has a shard.
-        unsharded
-            Whether there is one shard.
-        durable_write, max_wal_buffer_size, max_wal_flush_interval_ms
-            Whether writers wait for the log, and how many bytes and milliseconds are gathered for
-            it. These and the following are the defaults of writers.
-        max_memtable_size, max_memtable_rows, max_memtable_batches
-            With how many bytes, rows or batches a generation is written.
-        max_unflushed_memtable_bytes
-            With how many bytes in memory writers wait.
-        manifest_scan_batch_size, backpressure_log_interval_ms, stats_log_interval_ms
-            As in pylance: how it looks for manifests, and how often writers tell of themselves.
-        hnsw_params
-            How graphs of indices of vectors are made, by the names of the indices: ``num_edges``,
-            ``ef_construction``, ``max_level``.
+        The settings of writers are the defaults of those that are opened later.
 
         Raises
         ------
@@ -105,14 +67,14 @@ class MemWal(Handle):
         from lancekit._operations.mem_wal.initialize import Sharding, initialize
         from lancekit._operations.mem_wal.settings import given_settings
 
-        settings = given_settings(locals())
+        settings = given_settings(arguments.given)
         sharding = Sharding(
-            bucket_column=bucket_column,
-            num_buckets=num_buckets,
-            identity_column=identity_column,
-            unsharded=unsharded,
+            bucket_column=arguments.bucket_column,
+            num_buckets=arguments.num_buckets,
+            identity_column=arguments.identity_column,
+            unsharded=arguments.unsharded,
         )
-        maintained = maintained_indexes
+        maintained = arguments.maintained_indexes
         if maintained is not None:
             maintained = check_items("maintained_indexes", maintained, str, "names")
         self._move(lambda read: (initialize(read, sharding, maintained, settings), None))
@@ -193,46 +155,12 @@ class MemWal(Handle):
 
     _router: Router | None = None
 
-    def mem_wal_writer(
-        self,
-        shard_id: str,
-        *,
-        durable_write: bool | None = None,
-        max_wal_buffer_size: int | None = None,
-        max_wal_flush_interval_ms: int | None = None,
-        max_memtable_size: int | None = None,
-        max_memtable_rows: int | None = None,
-        max_memtable_batches: int | None = None,
-        max_unflushed_memtable_bytes: int | None = None,
-        manifest_scan_batch_size: int | None = None,
-        backpressure_log_interval_ms: int | None = None,
-        stats_log_interval_ms: int | None = None,
-        hnsw_params: dict[str, dict[str, int]] | None = None,
-    ) -> ShardWriter:
+    @takes(ShardWriterArguments)
+    def mem_wal_writer(self, arguments: ShardWriterArguments) -> ShardWriter:
         """Open the writer of a shard, whose writer before cannot write any more.
 
         Rows have the columns of the newest version, whichever the handle is at.  What is not said
         here is as the table says (`initialize_mem_wal`), or else as pylance has it.
-
-        Parameters
-        ----------
-        shard_id
-            A UUID as text; of a new shard, any.  Where the table says which rows belong to which
-            shard, `mem_wal_upsert` finds it.
-        durable_write
-            Whether a put waits until its rows are in the log (on a local disk: flushed to it).
-        max_wal_buffer_size
-            Bytes of an entry of the log, unless one put has more.
-        max_wal_flush_interval_ms
-            How long rows wait for the log whose put does not.
-        max_memtable_size, max_memtable_rows, max_memtable_batches
-            Bytes, rows or batches in memory of which a generation is made.
-        max_unflushed_memtable_bytes
-            Bytes in memory with which puts wait.
-        backpressure_log_interval_ms, stats_log_interval_ms
-            How often Python's ``logging`` is told that a put waits, and what was done; 0: never.
-        manifest_scan_batch_size, hnsw_params
-            Taken for pylance's sake, and without effect.
 
         Raises
         ------
@@ -258,9 +186,9 @@ class MemWal(Handle):
         from lancekit._operations.mem_wal.open_writer import open_writer
         from lancekit._operations.mem_wal.settings import given_settings, writer_settings
 
-        given = given_settings(locals())
+        given = given_settings(arguments.given)
         self._check_movable()
-        shard = _shard(shard_id)
+        shard = _shard(arguments.shard_id)
         newest = latest_snapshot(self._line)
         settings = writer_settings(initialized(newest).defaults, given)
         return ShardWriter(newest, shard, *open_writer(newest, shard, settings))

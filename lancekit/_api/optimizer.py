@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from lancekit._api._handle import Handle
 from lancekit._api.index_requests import optimize_request
 from lancekit._api.not_offered import PartOfPylance
 from lancekit._arguments.checks import check_count, check_items, refuse_more
+from lancekit._arguments.record import Arguments, takes
 from lancekit._checked import checked_methods, from_text
 from lancekit._display import Displayed
 from lancekit._format.fragment import Fragment
@@ -58,6 +59,59 @@ __all__ = [
 ]
 
 
+class CompactionArguments(Arguments):
+    """What a compaction takes.
+
+    Parameters
+    ----------
+    target_rows_per_fragment
+        Fragments with fewer rows are put together with small neighbours (1,048,576).
+    max_bytes_per_file
+        When to start a new file, whatever its rows.
+    materialize_deletions, materialize_deletions_threshold
+        Whether to rewrite fragments with deleted rows (``True``), and from which share of
+        their rows on (more than 0.1).
+    defer_index_remap
+        Leave indices as they are, which is quicker, and note where rows are now (``False``):
+        readers follow that, until `optimize_indices` puts it into the indices.  Not for tables
+        with stable row ids.
+    compaction_mode
+        ``"reencode"`` decodes all rows; ``"try_binary_copy"`` copies the pages of all columns
+        that can be copied, however small.  By default those of 1 MiB and more are.
+    max_source_fragments, max_source_rows, max_source_bytes
+        How much to rewrite at most, oldest fragments first.
+    excluded_fragment_ids
+        Fragments to leave alone.
+    max_rows_per_group, batch_size, binary_copy_read_batch_bytes, num_threads
+        Sizes of groups, batches and buffers, and the number of threads: hints that change no
+        result.
+    data_storage_version
+        The format of the new files, that of the dataset by default.
+    drop_index_coverage
+        Rewrite fragments too that an index covers of a kind that is not known, without stable
+        row ids, and take them out of the index (``False``).  Graphs over vectors lose them
+        anyway, with a warning.
+    """
+
+    _: KW_ONLY
+    target_rows_per_fragment: int | None = None
+    max_rows_per_group: int | None = None
+    max_bytes_per_file: int | None = None
+    materialize_deletions: bool | None = None
+    materialize_deletions_threshold: float | None = None
+    defer_index_remap: bool | None = None
+    num_threads: int | None = None
+    batch_size: int | None = None
+    compaction_mode: str | None = None
+    binary_copy_read_batch_bytes: int | None = None
+    max_source_fragments: int | None = None
+    max_source_rows: int | None = None
+    max_source_bytes: int | None = None
+    excluded_fragment_ids: list[int] | None = None
+    data_storage_version: str | None = None
+    drop_index_coverage: bool | None = None
+
+
 @checked_methods
 class DatasetOptimizer(PartOfPylance):
     """Maintenance of a dataset's files; `LanceDataset.optimize`."""
@@ -69,60 +123,14 @@ class DatasetOptimizer(PartOfPylance):
         methods = "compact_files, optimize_indices, enable_auto_cleanup, disable_auto_cleanup"
         return f"DatasetOptimizer({methods})"
 
-    def compact_files(
-        self,
-        *,
-        target_rows_per_fragment: int | None = None,
-        max_rows_per_group: int | None = None,
-        max_bytes_per_file: int | None = None,
-        materialize_deletions: bool | None = None,
-        materialize_deletions_threshold: float | None = None,
-        defer_index_remap: bool | None = None,
-        num_threads: int | None = None,
-        batch_size: int | None = None,
-        compaction_mode: str | None = None,
-        binary_copy_read_batch_bytes: int | None = None,
-        max_source_fragments: int | None = None,
-        max_source_rows: int | None = None,
-        max_source_bytes: int | None = None,
-        excluded_fragment_ids: list[int] | None = None,
-        data_storage_version: str | None = None,
-        drop_index_coverage: bool | None = None,
-    ) -> CompactionMetrics:
+    @takes(CompactionArguments)
+    def compact_files(self, arguments: CompactionArguments) -> CompactionMetrics:
         """Rewrite small adjacent fragments, and those with many deleted rows; the handle moves.
 
         Order, row ids and the versions of rows stay, and indices are kept up.  The old files stay
         too, for older versions.
 
-        Sizes of groups, batches and buffers and the number of threads are hints that change no
-        result.  The table's config may hold defaults as ``lance.compaction.<option>``.
-
-        Parameters
-        ----------
-        target_rows_per_fragment
-            Fragments with fewer rows are put together with small neighbours (1,048,576).
-        max_bytes_per_file
-            When to start a new file, whatever its rows.
-        materialize_deletions, materialize_deletions_threshold
-            Whether to rewrite fragments with deleted rows (``True``), and from which share of
-            their rows on (more than 0.1).
-        defer_index_remap
-            Leave indices as they are, which is quicker, and note where rows are now (``False``):
-            readers follow that, until `optimize_indices` puts it into the indices.  Not for tables
-            with stable row ids.
-        compaction_mode
-            ``"reencode"`` decodes all rows; ``"try_binary_copy"`` copies the pages of all columns
-            that can be copied, however small.  By default those of 1 MiB and more are.
-        max_source_fragments, max_source_rows, max_source_bytes
-            How much to rewrite at most, oldest fragments first.
-        excluded_fragment_ids
-            Fragments to leave alone.
-        data_storage_version
-            The format of the new files, that of the dataset by default.
-        drop_index_coverage
-            Rewrite fragments too that an index covers of a kind that is not known, without stable
-            row ids, and take them out of the index (``False``).  Graphs over vectors lose them
-            anyway, with a warning.
+        The table's config may hold defaults as ``lance.compaction.<option>``.
 
         Returns
         -------
@@ -145,8 +153,7 @@ class DatasetOptimizer(PartOfPylance):
         >>> done.fragments_removed, done.fragments_added, ds.count_rows()
         (3, 1, 6)
         """
-        options = {name: value for name, value in locals().items() if name != "self"}
-        return Compaction.execute(self._dataset, options)
+        return Compaction.execute(self._dataset, arguments.given)
 
     def optimize_indices(
         self,

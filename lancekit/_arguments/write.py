@@ -1,4 +1,4 @@
-"""What writes of rows take: a dataset's, an insert's, a fragment's, a stream's."""
+"""What writes of rows take: a dataset's, an insert's, a fragment's, a stream's, a shard's."""
 
 from __future__ import annotations
 
@@ -341,3 +341,82 @@ class HandleArguments(OpenArguments):
     namespace_client_managed_versioning: bool = refused(
         default=False, why=REFUSED["namespace_client_managed_versioning"]
     )
+
+
+class _OfWriters(Arguments):
+    """How a writer of a shard works.
+
+    Parameters
+    ----------
+    durable_write
+        Whether a put waits until its rows are in the log (on a local disk: flushed to it).
+    max_wal_buffer_size
+        Bytes of an entry of the log, unless one put has more.
+    max_wal_flush_interval_ms
+        How long rows wait for the log whose put does not.
+    max_memtable_size, max_memtable_rows, max_memtable_batches
+        Bytes, rows or batches in memory of which a generation is made.
+    max_unflushed_memtable_bytes
+        Bytes in memory with which puts wait.
+    backpressure_log_interval_ms, stats_log_interval_ms
+        How often Python's ``logging`` is told that a put waits, and what was done; 0: never.
+    manifest_scan_batch_size
+        How pylance looks for manifests; nothing here depends on it.
+    hnsw_params
+        How pylance makes graphs of indices of vectors, by the names of the indices:
+        ``num_edges``, ``ef_construction``, ``max_level``.
+    """
+
+    _: KW_ONLY
+    durable_write: bool | None = None
+    max_wal_buffer_size: int | None = None
+    max_wal_flush_interval_ms: int | None = None
+    max_memtable_size: int | None = None
+    max_memtable_rows: int | None = None
+    max_memtable_batches: int | None = None
+    max_unflushed_memtable_bytes: int | None = None
+    manifest_scan_batch_size: int | None = None
+    backpressure_log_interval_ms: int | None = None
+    stats_log_interval_ms: int | None = None
+    hnsw_params: dict[str, dict[str, int]] | None = None
+
+
+class _OfShards(Arguments):
+    """Which rows belong to which shard, and what generations have.
+
+    Parameters
+    ----------
+    maintained_indexes
+        The names of the indices that generations are to have, all of them if nothing is said.
+        Writers of both libraries make them when they write a generation.
+    bucket_column, num_buckets
+        A column, and into how many buckets its values are divided: 1 to 1024.
+    identity_column
+        A column of whose values each has a shard.
+    unsharded
+        Whether there is one shard.
+    """
+
+    _: KW_ONLY
+    maintained_indexes: list[str] | None = None
+    bucket_column: str | None = None
+    num_buckets: int | None = None
+    identity_column: str | None = None
+    unsharded: bool = False
+
+
+class MemWalArguments(_OfWriters, _OfShards):
+    """What a table with write-ahead logs is initialized with."""
+
+
+class ShardWriterArguments(_OfWriters):
+    """What the writer of a shard is opened with.
+
+    Parameters
+    ----------
+    shard_id
+        A UUID as text; of a new shard, any.  Where the table says which rows belong to which
+        shard, `mem_wal_upsert` finds it.
+    """
+
+    shard_id: str
