@@ -80,6 +80,7 @@ class LanceDataset(
         "base_store_params",
     )
     def __init__(self, arguments: HandleArguments) -> None:
+        """Open a dataset, as `lancekit.dataset` does."""
         self._begin(arguments)
 
     @classmethod

@@ -12,10 +12,12 @@ from dataclasses import KW_ONLY
 from pathlib import Path
 from typing import Any
 
+import griffe
 import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._api.optimizer import CompactionArguments
 from lancekit._arguments.checks import check_count
 from lancekit._arguments.record import Arguments, hint, refused, takes
 from lancekit._arguments.scan import (
@@ -30,6 +32,8 @@ from lancekit._arguments.write import (
     FragmentsArguments,
     HandleArguments,
     InsertArguments,
+    MemWalArguments,
+    ShardWriterArguments,
     StreamArguments,
     WriteArguments,
 )
@@ -37,6 +41,7 @@ from lancekit._checked import checked, checked_methods
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
 from lancekit.fragment import write_fragments
 
+ROOT = Path(__file__).parents[2]
 #: each call that takes a record
 CALLS: dict[str, tuple[Callable[..., Any], type[Arguments]]] = {
     "lk.dataset": (lk.dataset, DatasetArguments),
@@ -45,6 +50,12 @@ CALLS: dict[str, tuple[Callable[..., Any], type[Arguments]]] = {
     "lk.stream_sink": (lk.stream_sink, StreamArguments),
     "lk.fragment.write_fragments": (write_fragments, FragmentsArguments),
     "lk.LanceDataset.insert": (lk.LanceDataset.insert, InsertArguments),
+    "lk.optimize.DatasetOptimizer.compact_files": (
+        lk.optimize.DatasetOptimizer.compact_files,
+        CompactionArguments,
+    ),
+    "lk.LanceDataset.initialize_mem_wal": (lk.LanceDataset.initialize_mem_wal, MemWalArguments),
+    "lk.LanceDataset.mem_wal_writer": (lk.LanceDataset.mem_wal_writer, ShardWriterArguments),
     **{
         f"lk.LanceDataset.{name}": (getattr(lk.LanceDataset, name), ScanArguments)
         for name in ("scanner", "to_table", "to_batches")
@@ -180,10 +191,9 @@ def test_each_parameter_is_shown_by_help(call: str) -> None:
     shown = set(inspect.signature(function).parameters) - {"self"}
     assert shown == names(call)
     text = inspect.getdoc(function.__init__ if isinstance(function, type) else function) or ""
-    if not isinstance(function, type):
-        _, _, after = text.partition("Parameters\n----------\n")
-        told = {name for line in after.splitlines() for name in line.split(", ") if line[:1] != " "}
-        assert names(call) - told == set()
+    _, _, after = text.partition("Parameters\n----------\n")
+    told = {name for line in after.splitlines() for name in line.split(", ") if line[:1] != " "}
+    assert names(call) - told == set()
 
 
 def test_each_parameter_is_shown_by_type_checkers(tmp_path: Path) -> None:
@@ -214,3 +224,33 @@ def test_defaults_of_scans() -> None:
     assert again.to_table(limit=2).num_rows == 2
     with pytest.raises(InvalidTypeError, match="A scan takes no argument 'none'"):
         lk.dataset(ds.uri, default_scan_options={"none": 1}).to_table()
+
+
+@pytest.fixture(scope="module")
+def on_the_site() -> Any:
+    """What the site shows of the package, which it reads as text."""
+    names = griffe.load_extensions(str(ROOT / "docs/_names.py:PublicNames"))
+    return griffe.load("lancekit", search_paths=[ROOT], extensions=names)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_each_parameter_is_shown_on_the_site(name: str, on_the_site: Any) -> None:
+    shown = on_the_site
+    for part in name.removeprefix("lk.").split("."):
+        shown = shown.all_members[part]
+        shown = shown.final_target if shown.is_alias else shown
+    shown = shown.all_members["__init__"] if shown.is_class else shown
+    function, record = CALLS[name]
+    own = inspect.signature(function).parameters.values()
+    assert [(one.name, one.kind.value) for one in shown.parameters if one.name != "self"] == [
+        (one.name, _KINDS[one.kind]) for one in own if one.name != "self"
+    ]
+    sections = griffe.parse_numpy(shown.docstring)
+    (told,) = [one for one in sections if one.kind.value == "parameters"]
+    assert {one.name for one in told.value} == set(record.parameters().parameters)
+
+
+_KINDS = {
+    inspect.Parameter.POSITIONAL_OR_KEYWORD: "positional or keyword",
+    inspect.Parameter.KEYWORD_ONLY: "keyword-only",
+}
