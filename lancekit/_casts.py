@@ -1,4 +1,4 @@
-"""The rule of casts as data: what becomes of a value of one family of types in another.
+"""The rule of casts as data, and the casts of Arrow that change values, each with its check.
 
 ``CAST``, ``TRY_CAST``, ``arrow_cast``, values of ``update`` and ``add_columns``, and
 ``alter_columns`` follow this table.  Rows that are written follow the table of

@@ -1,4 +1,4 @@
-"""What an interrupt leaves behind: in which state the data was when somebody pressed stop.
+"""What an interrupt leaves behind, and the shell of IPython around this process.
 
 An interrupt stays the ``KeyboardInterrupt`` that it is.  On its way out of a public function it
 gets a note, which every traceback shows: what the call had done by then.

@@ -1,4 +1,4 @@
-"""The part of a handle that commits what was worked out elsewhere."""
+"""The part of a handle that commits what was worked out elsewhere, and changes settings."""
 
 from __future__ import annotations
 

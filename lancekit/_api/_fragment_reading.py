@@ -1,4 +1,4 @@
-"""The part of a fragment that reads its rows."""
+"""The parts of a fragment that read its rows, and change it for a commit of one's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of a handle that changes rows."""
+"""The part of a handle that changes rows and columns."""
 
 from __future__ import annotations
 

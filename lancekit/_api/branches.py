@@ -1,4 +1,4 @@
-"""`Branches`: lines of versions beside the main one, and what of one comes into another."""
+"""`Branches` and `BranchComparison`: lines of versions beside the main one, and how two differ."""
 
 from __future__ import annotations
 

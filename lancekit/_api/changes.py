@@ -1,4 +1,4 @@
-"""`ChangeFeed`: what each commit did to the rows, one after the other."""
+"""`ChangeFeed` and `DatasetDelta`: what commits did to rows, one by one or between two versions."""
 
 from __future__ import annotations
 

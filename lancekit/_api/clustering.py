@@ -1,4 +1,4 @@
-"""`KMeans`.  Names follow ``lance.util``."""
+"""`KMeans`, and whether vectors are found by their index.  Names follow ``lance.util``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Constraints`: named conditions of a table, which its commits have to meet."""
+"""`Constraints` and `Duplicates`: what commits have to meet, and rows that share a key."""
 
 from __future__ import annotations
 

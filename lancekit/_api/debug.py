@@ -1,4 +1,4 @@
-"""What a manifest and its transactions hold, member by member, as text; names of ``lance.debug``.
+"""What manifests and transactions hold, as text (``lance.debug``), and the logger of pylance's.
 
 The shape of the text is the reference's, its names are those of lancekit's own records.  It is
 for people: nothing should be read back from it.

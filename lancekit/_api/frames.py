@@ -1,4 +1,4 @@
-"""Results of scans as pandas frames, in which blobs are files, bytes or descriptions."""
+"""Results of scans as frames: of pandas, with blobs as files, bytes or places, and of Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``full_text_query`` of a scan asks for, checked."""
+"""Full-text search: what ``full_text_query`` of a scan may be, and the tokens of a text."""
 
 from __future__ import annotations
 

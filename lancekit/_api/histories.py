@@ -1,4 +1,4 @@
-"""`RowHistory`: every version that made a row, changed it or deleted it."""
+"""`RowHistory` and `ColumnHistory`: each version that changed a row or a column; and blame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`IndicesBuilder`: an index of vectors in steps.  Names follow ``lance.indices``."""
+"""`IndicesBuilder`, `VectorIndexReader`: an index of vectors made in steps, and looked into."""
 
 from __future__ import annotations
 

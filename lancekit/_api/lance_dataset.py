@@ -1,4 +1,4 @@
-"""The public face: a dataset's handle."""
+"""`LanceDataset`, a dataset's handle, and the two functions that give one."""
 
 from __future__ import annotations
 

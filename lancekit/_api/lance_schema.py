@@ -1,4 +1,4 @@
-"""`LanceSchema` and `LanceField`: a schema with the ids of its fields, as pylance names its parts.
+"""`LanceSchema` and `LanceField`, and Arrow schemas as JSON: schemas as pylance has them.
 
 Names follow ``lance.schema``.
 """

@@ -1,4 +1,4 @@
-"""Planners of look-ups by key and of vector searches over a table and its shards."""
+"""Planners of look-ups by key and of vector searches over a table and its shards, and plans."""
 
 from __future__ import annotations
 

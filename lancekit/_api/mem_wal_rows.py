@@ -1,4 +1,4 @@
-"""`MemWalQuarantine`: rows that a merge of write-ahead logs set aside."""
+"""`MemWalQuarantine`, `MemWalSetAside`: rows of write-ahead logs that no read of a table shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`DatasetOptimizer` and `Compaction`: fewer and larger files, in one call or in steps."""
+"""`DatasetOptimizer`, `Compaction`, `LanceStats`: fewer and larger files, and what they hold."""
 
 from __future__ import annotations
 

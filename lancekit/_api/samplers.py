@@ -1,4 +1,4 @@
-"""Batches for training, and each process's share of them.
+"""Batches for training, each process's share of them, and rows chosen at random.
 
 Names follow ``lance.sampler``.  Orders that a seed chooses are those of the reference.
 """

@@ -1,4 +1,4 @@
-"""`LanceScanner` and `ScannerBuilder`: a scan that is set up, and what it can give."""
+"""`LanceScanner`: a scan that is set up, what it gives, and what it would read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The writer of a shard, as users have it."""
+"""The writer of a shard, and how rows are given to shards, as users have them."""
 
 from __future__ import annotations
 

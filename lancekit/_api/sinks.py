@@ -1,4 +1,4 @@
-"""`mem_wal_sink`: batches of a stream into the shards of a table."""
+"""`stream_sink`, `mem_wal_sink`: batches of a stream into a dataset, or into its shards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What writes of rows take: a dataset's, an insert's, a fragment's, a stream's, a shard's."""
+"""What writes of rows take, and what opening a dataset and its shards takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of a fragment: data files and the deletion file, with pylance's attributes."""
+"""The files of a fragment, with pylance's attributes, and the versions of their format."""
 
 from __future__ import annotations
 

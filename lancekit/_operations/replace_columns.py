@@ -1,4 +1,4 @@
-"""Whole columns written anew: one new file for each fragment takes the place of the old values.
+"""Whole columns written anew, in a version or in one fragment for a commit of one's own.
 
 The transaction is a DataReplacement: no row moves, and of the other columns nothing is read or
 written.  See docs/format/operations.md, 6.7.

@@ -1,4 +1,4 @@
-"""Change a table's config and metadata, or add base paths: one commit that touches no row."""
+"""Changes of config, metadata and base paths, and restored versions: no row is touched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New values for some rows of a fragment, in a file of these columns for all of its rows.
+"""New values of columns, for some rows of a fragment or for all, in files beside those it has.
 
 The rows stay where they are.  The fragment's older files no longer count for the columns.
 """

@@ -1,4 +1,4 @@
-"""Rows of some fragments into new ones: deleted rows left out, order and identity kept."""
+"""Rows of some fragments into new ones, decoded or as copied pages; deleted rows are left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of pandas, NumPy and Polars as Arrow data.
+"""Frames of pandas, Polars and NumPy as Arrow data, and Arrow tables as frames of pandas.
 
 The columns of a pandas frame have the reference's names: an index level that has a name is a
 column of that name, behind the frame's own; one that has none, or the name of a column, is

@@ -1,4 +1,4 @@
-"""What a caller may hand over as rows, as one stream of Arrow batches.
+"""What a caller may hand over as rows, as a stream of batches, and how it is read again.
 
 Recognised by what they offer, not by importing their libraries: a dataset is often written by a
 process that has never loaded Polars.

@@ -1,4 +1,4 @@
-"""Which keys stand more than once among any number of rows, in bounded memory.
+"""Which keys stand more than once, among any rows or in those of one write.
 
 Each key becomes a word of 64 bits: a whole number or a time is its own word, all else is hashed. A
 hash that two different keys share is rare; whoever shows a key looks at the keys themselves.

@@ -1,4 +1,4 @@
-"""A merge-insert in this process: the source's keys are held, its rows come piece by piece."""
+"""A merge-insert in this process: rows are written, or columns where the rows are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking up keys in parts of several fragments at once.
+"""Looking up keys in parts of several fragments at once, sorted or hashed.
 
 To look up values in many keys, Arrow first puts the keys into a hash table, each time anew.  So it
 pays to read the keys of small fragments together.

@@ -1,4 +1,4 @@
-"""The rows that a write or a merge gets, and where the work on them runs.
+"""The rows of a write or a merge: where the work on them runs, and kept if they come once.
 
 A `Source` is what an engine makes of the user's data.  Operations ask it to write its rows, or to
 work out a merge; both give metadata, never rows.

@@ -1,4 +1,4 @@
-"""The keys of a merge's source: which of its rows take part, and which of several of one key."""
+"""The keys of a merge's source: one row for each, and what indices of the target are asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of a user's function, kept in a file until the columns that they are for have landed.
+"""`batch_udf`, and its results in a file until the columns that they are for have landed.
 
 Each batch's result is kept under a digest of the call and of the rows that the function got,
 addresses included: the function gets rows that changed since again, and two calls that use one

@@ -1,4 +1,4 @@
-"""The rows of a fragment that a scan asks for, in blocks.
+"""The rows of a fragment that a scan asks for, in blocks, read ahead in threads.
 
 `ScanRequest` is what is asked of every fragment, and can be sent to a worker; `scan_fragment`
 answers it for one.

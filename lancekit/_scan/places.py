@@ -1,4 +1,4 @@
-"""Where the rows of an index's documents are now."""
+"""Where the rows of an index's documents are now, and what is read of rows that a search chose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows by their position in the dataset."""
+"""Rows by their position, id or address: which fragments they are in, and their values."""
 
 from __future__ import annotations
 

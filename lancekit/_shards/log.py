@@ -1,4 +1,4 @@
-"""The log of a shard: entries at positions from 1, each an Arrow stream.
+"""The log of a shard: entries at positions from 1, and their rows in today's schema.
 
 See docs/format/memwal.md, 3.
 """

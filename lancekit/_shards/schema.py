@@ -1,4 +1,4 @@
-"""The schemas of logs and generations, and what the primary key of a table with shards may be.
+"""A shard, the schemas of its logs and generations, and what its primary key may be.
 
 See docs/format/memwal.md, 3 and 4.
 """

@@ -1,4 +1,4 @@
-"""UPDATE, DELETE, INSERT: the operations of a handle, and what they would do."""
+"""UPDATE, DELETE, INSERT, ALTER TABLE and others: the operations of a handle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions and values in the language of filters: what scans, deletes, updates and merges take.
+"""Conditions and values in the language of filters, and which of them a scan is given.
 
 They are built as syntax (`lancekit._scan.expressions.syntax`), which has the types spelled out, and
 nothing that a user wrote but names and constants; it is written as text for messages alone.

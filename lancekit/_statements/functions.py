@@ -1,4 +1,4 @@
-"""What functions and operators mean, and how each engine writes that.
+"""What functions and operators mean, what they may be given, and how engines write them.
 
 A statement means one thing, whoever works it out: here in this process (DuckDB), Spark, or the
 language of filters.  A function stands here if the engines can be brought to agree on it, for every

@@ -1,4 +1,4 @@
-"""Constants of a statement: what stands in its text, and the values of its parameters."""
+"""Constants of a statement, casts, and values that are brought to one type."""
 
 from __future__ import annotations
 

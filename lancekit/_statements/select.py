@@ -1,4 +1,4 @@
-"""A query, worked out where its tables are: here, or on Spark."""
+"""A query, worked out where its tables are, here or on Spark, and what it gives."""
 
 from __future__ import annotations
 

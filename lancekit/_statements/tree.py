@@ -1,4 +1,4 @@
-"""What a statement means, once its names and types are known; each engine's text is made of it."""
+"""What a statement means, once its names and types are known; and these types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store on a local disk."""
+"""A store on a local disk, which other machines do not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where two versions part: the newest version that both come from, over branches and clones."""
+"""Where two versions part: the newest version that both come from, over all of a dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding versions: one folder's line of versions, by listing (docs/format/table.md, 8.2).
+"""Finding versions by listing a folder (docs/format/table.md, 8.2), and naming them anew.
 
 Names alone decide.  The hint that some releases write beside the manifests is never followed, not
 even upwards from the version that it names: releases that write no hint, and a cleanup that keeps

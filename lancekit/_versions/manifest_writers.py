@@ -1,4 +1,4 @@
-"""How one of several writers wins a version number.
+"""How one of several writers wins a version number, and a store of manifests in SQLite.
 
 A store with a conditional put needs nothing else (`conditional_put`).  For one without, somebody
 outside of the store has to decide: a lock, or a small database that remembers which manifest won

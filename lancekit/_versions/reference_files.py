@@ -1,4 +1,4 @@
-"""The files of tags and branches, and what becomes of the others where one is damaged.
+"""The files of tags and branches, damaged ones too, and who reads a line's files.
 
 A damaged one is an error for who asks for it, and for who has to know all of them: what removes
 versions.  Who lists the others gets them, and a warning.

@@ -1,4 +1,4 @@
-"""Rules about config, metadata and base paths."""
+"""Rules about config, metadata and base paths, and about changes of the schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The error that a conflict becomes: who, what, where, and the next line of code."""
+"""The error that a conflict becomes, and versions that are gone before anybody could look."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A change that is not committed yet, with what only its writer knows."""
+"""A change that is not committed yet; and changes that land once, however often they are tried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about rows, fragments and their files."""
+"""Rules about rows, fragments and their files, generations of shards, and inserted keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which decoder reads a page, by its layout, and what it makes of rows."""
+"""Which decoder reads a page, by its layout; and pages of one value."""
 
 from __future__ import annotations
 

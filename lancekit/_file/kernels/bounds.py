@@ -1,4 +1,4 @@
-"""How much memory the bytes of a page may ask for, where its counts do not say.
+"""How much memory the bytes of a page may ask for, and how much a value of a type takes.
 
 Numbers take what their count and width come to.  Of strings nobody knows that beforehand, and a few
 bytes can stand for gigabytes: compressed ones, items of a dictionary that every row repeats, levels

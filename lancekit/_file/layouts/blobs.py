@@ -1,4 +1,4 @@
-"""Writing blobs: values on their own in the file, descriptors in the column.
+"""Blobs: values on their own in the file, described in the column by their place.
 
 See docs/format/data-files.md, 10.
 """

@@ -1,4 +1,4 @@
-"""Which layout a page of versions 2.1 and 2.2 gets.
+"""Which layout a page of versions 2.1 and 2.2 gets; and pages of one value, or of nulls.
 
 All null; constant (2.2); mini-block; full-zip, for values of 256 bytes and more.
 """

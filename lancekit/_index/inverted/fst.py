@@ -1,4 +1,4 @@
-"""Tokens and their numbers, in the form of the crate ``fst``: a map as a finite-state transducer.
+"""Tokens and their numbers, as the crate ``fst`` has them; and tokens that are spelt alike.
 
 A node is read backwards from its address; what lies on the way to a token adds up to its number.
 See docs/format/indices.md, 14.

@@ -1,4 +1,4 @@
-"""Posting lists: in which documents a token is, how often, and where.
+"""Posting lists: which documents a token is in, how often, and where; and how they are packed.
 
 See docs/format/indices.md, 14.
 """

@@ -1,4 +1,4 @@
-"""What stands for the vectors of an index: themselves, or codes of a byte for their numbers.
+"""What stands for the vectors of an index: themselves, or codes; and centroids, by k-means.
 
 See docs/format/indices.md, 13.
 """

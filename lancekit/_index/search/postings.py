@@ -1,4 +1,4 @@
-"""Bitmaps: each value of the column with all rows that have it; nulls are one of the values.
+"""Indices that have the rows of each value: bitmaps, labels of lists, n-grams of texts.
 
 See docs/format/indices.md, 8.
 """

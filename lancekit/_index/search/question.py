@@ -1,4 +1,4 @@
-"""What an index is asked."""
+"""What an index is asked: where values lie, as intervals of numbers in their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zones, ranges of rows of a fragment: what zone maps and Bloom filters have in common.
+"""Zones, ranges of rows of a fragment: Bloom filters, and least and greatest values.
 
 See docs/format/indices.md, 9.
 """

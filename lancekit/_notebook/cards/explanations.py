@@ -1,4 +1,4 @@
-"""The card of what an operation would do."""
+"""The cards of what would be done: operations, merges, scans, builders, queries, planners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The card of an error: what happened, and what to do next."""
+"""The cards of an error and of a conflict: what happened, and what to do next."""
 
 from __future__ import annotations
 

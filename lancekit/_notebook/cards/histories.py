@@ -1,4 +1,4 @@
-"""The cards of histories: of a row, of a column, and of a search for the version with a change."""
+"""The cards of histories of rows and columns, of a bisection, of a diff and of a feed."""
 
 from __future__ import annotations
 

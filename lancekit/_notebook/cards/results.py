@@ -1,4 +1,4 @@
-"""The cards of what an operation did."""
+"""The cards of what an operation did, and of what a query gives."""
 
 from __future__ import annotations
 

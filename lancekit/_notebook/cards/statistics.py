@@ -1,4 +1,4 @@
-"""The cards of statistics, and of a fragment."""
+"""The cards of statistics, of a fragment, and of a column."""
 
 from __future__ import annotations
 

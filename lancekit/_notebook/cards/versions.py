@@ -1,4 +1,4 @@
-"""The cards of a history and of a version."""
+"""The cards of versions: a history, one of them, tags, branches, a transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A page of rows: of the rows as they lie, or of all that were looked at, the right ones.
+"""A page of rows, as they lie or filtered, and what an explorer knows of a dataset.
 
 What is filtered or sorted is always all of a version: one pass over the filter's and the sorting
 column, which keeps the ids of a page's rows, and of a sorted one so many rows as come up to it.

@@ -1,4 +1,4 @@
-"""Cards as HTML: no script, no network, no identifiers; folding by ``<details>``."""
+"""Cards as HTML, without scripts or network, and as text, complete on their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The constraints of a table, tried on what a commit is about to put.
+"""The constraints of a table, tried on what a commit or a log is about to get.
 
 An audit is asked for each attempt of a commit, with the version that the attempt is built on and
 the one that it would put.  What versions that landed in between did is in both.

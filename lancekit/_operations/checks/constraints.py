@@ -1,4 +1,4 @@
-"""Whether a version meets a condition: which rows break it, or what its aggregates are."""
+"""Constraints: where a table keeps them, and whether a version meets a condition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether files that an operation made by hand brings are what it says of them.
+"""Whether files and index segments that an operation made by hand brings are what it says.
 
 One read of a file's end tells its size, rows, columns and types.  The values are not looked at: a
 null in a column that cannot be null is found when it is read.

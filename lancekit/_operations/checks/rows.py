@@ -1,4 +1,4 @@
-"""Whether fragments that an operation made by hand brings keep the rows that there are.
+"""Whether fragments of an operation made by hand keep the rows, and its schema fits.
 
 No row may be there twice, neither its values nor its stable id, and none may lose a column.
 """

@@ -1,4 +1,4 @@
-"""How new files are written for a version, and what becomes of them if it does not land."""
+"""Where new files of a version go, and what becomes of them if it does not land."""
 
 from __future__ import annotations
 

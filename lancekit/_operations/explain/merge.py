@@ -1,4 +1,4 @@
-"""A merge-insert worked out and not written: what would become of which rows."""
+"""Merge-inserts explained, and worked out without writing: which rows would become what."""
 
 from __future__ import annotations
 

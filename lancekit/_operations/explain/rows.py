@@ -1,4 +1,4 @@
-"""What a delete, an update and a write would do: what their plans say."""
+"""What a delete, an update, a write and changes of columns would do: what their plans say."""
 
 from __future__ import annotations
 

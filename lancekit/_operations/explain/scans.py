@@ -1,4 +1,4 @@
-"""What a scan looks at and reads; indices are asked, and no rows are read."""
+"""What a scan looks at and reads, the nodes of plans, and which index would have helped."""
 
 from __future__ import annotations
 

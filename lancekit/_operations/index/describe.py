@@ -1,4 +1,4 @@
-"""What there is to know of indices: from the manifest, and from their files."""
+"""What there is to know of indices: from manifests and files; and what they do not cover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bring indices up to date: rows that are in none yet, and segments that are to be one."""
+"""Bring indices up to date: rows that are in none yet, moved rows, segments that become one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in indices of vectors: their partitions, and what is told of them."""
+"""What is in indices of vectors, and the steps in which one is made."""
 
 from __future__ import annotations
 

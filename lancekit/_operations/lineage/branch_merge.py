@@ -1,4 +1,4 @@
-"""The changes of one branch on another, in one commit, once."""
+"""The changes of one branch, or of one version, on another, in one commit, once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conflicts of columns: what each side did to a column, and the side that was chosen."""
+"""What each side of a merge did to the columns, and where both sides clash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The primary key in a merge: one value, which comes from the side that changed the key."""
+"""The primary key in a merge: one value, and rows that repeat it."""
 
 from __future__ import annotations
 

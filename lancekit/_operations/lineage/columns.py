@@ -1,4 +1,4 @@
-"""Which columns of two versions are the same, and which fragments they have alike."""
+"""Which columns of two versions are the same, by merges, ids or names."""
 
 from __future__ import annotations
 

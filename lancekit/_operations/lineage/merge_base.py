@@ -1,4 +1,4 @@
-"""The version from which the changes of a branch count, and the marks that merges leave.
+"""From which version the changes of a branch count, and the marks that merges leave.
 
 A merge records in the config of its target, in the merging commit, up to which version the target
 contains the source.  So a merge lands once, however often it is tried, and the next merge begins

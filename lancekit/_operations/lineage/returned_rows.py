@@ -1,4 +1,4 @@
-"""Rows that a merge brings back: the target had them and lacks them, so they keep their row ids.
+"""Rows that a merge brings back, and rows whose ids do not tell which they are.
 
 With an id of its own, a row that comes back would be another row for the next merge, which would
 bring it a second time.

@@ -1,4 +1,4 @@
-"""Files that are copied from one place to another, those that belong to them included."""
+"""Files and fragments that come from another place, those that belong to them included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table that reads files of other places gets copies of its own: its sources may go then.
+"""Tables that get copies of all that they read elsewhere: of their own, or as a clone.
 
 Files keep their names, so that what an attempt that died has copied is found again, by its size.
 Rows stay in their fragments, at their places: what refers to them, indices too, goes on.

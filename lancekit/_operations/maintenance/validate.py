@@ -1,4 +1,4 @@
-"""Look whether a version is whole: its manifest, its files, and if asked every value in them."""
+"""Whether a version is whole: its manifest, its files, its sources, and if asked its values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a writer takes a shard: a manifest with the next epoch, a sentinel, then what the log has.
+"""How a writer takes a shard, and whose turn it is to do so.
 
 The order is what makes it safe: the writer before puts its next entry where the sentinel is, and
 learns of the epoch; what it put until then is replayed.

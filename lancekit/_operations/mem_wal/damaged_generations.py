@@ -1,4 +1,4 @@
-"""Generations that cannot be read whole, and those that no manifest lists any more.
+"""Generations and quarantine tables that are damaged, and those that no manifest lists.
 
 See docs/format/memwal.md, 3.
 """

@@ -1,4 +1,4 @@
-"""Generations: what was in a log, as a table of its own (docs/format/memwal.md, 4)."""
+"""Generations: what was in a log, as a table of its own; and memtables, which have it before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries of a log, put one after the other: what is durable, what others have, what is open.
+"""Entries of a log, put one after the other, of many threads in one order.
 
 See docs/format/memwal.md, 9.
 """

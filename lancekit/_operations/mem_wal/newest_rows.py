@@ -1,4 +1,4 @@
-"""The newest row of each key in some generations: what a merge brings into the table."""
+"""The newest row of each key in some generations, and the commit that brings these in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows in quarantine: rows that a merge cannot bring into the table (docs/format/memwal.md, 10).
+"""Rows in quarantine, and what a repair of logs reports (docs/format/memwal.md, 10).
 
 The rows of one merge are a table of one version below `_mem_wal/quarantine`.  Its files are durable
 before the commit that marks the table and merges the generations of the rows.

@@ -1,4 +1,4 @@
-"""Settings of writers of shards: their defaults, those of a table, and those that were given."""
+"""Settings of writers of shards, and what a writer counts."""
 
 from __future__ import annotations
 

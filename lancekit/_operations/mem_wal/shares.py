@@ -1,4 +1,4 @@
-"""Which rows belong to a shard: by the values that the sharding spec makes of them.
+"""Rows of users in the form of a log, and the shard that each belongs to.
 
 See docs/format/memwal.md, 5.
 """

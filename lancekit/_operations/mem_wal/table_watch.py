@@ -1,4 +1,4 @@
-"""Whether the table for which a writer was opened is still there, and still has its logs.
+"""Whether the table and the log that a writer was opened for are still there.
 
 An overwrite, a restore to before the logs began, a drop of the MemWAL index, and whoever deletes or
 replaces a branch or a folder ends the logs without a word to their writers.  A writer looks before

@@ -1,4 +1,4 @@
-"""Which generations of a branch's shards a version has (docs/format/memwal.md, 6)."""
+"""Which generations of shards a version has, and what became of the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a branch's shards its versions lack (docs/format/memwal.md, 8)."""
+"""What of a branch's shards its versions lack, and how many rows that is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Casts of values that are not nested, and what tells that a value would change."""
+"""Casts of values and columns that are not nested, and what tells that a value would change."""
 
 from __future__ import annotations
 

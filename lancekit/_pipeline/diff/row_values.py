@@ -1,4 +1,4 @@
-"""The values of rows, by their addresses, as they are compared."""
+"""The values of rows of two sides, by their addresses: read and compared, here or on Spark."""
 
 from __future__ import annotations
 

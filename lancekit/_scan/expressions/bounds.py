@@ -1,4 +1,4 @@
-"""Which blocks of rows may have a row that a filter wants, by a column's bounds in each block.
+"""Which rows a filter can want: by the bounds of blocks, or because it names them.
 
 Only filters are looked at in which nothing but comparisons of columns with literals, and functions
 of lancekit's own, is joined by ``AND``: these fail for no row, so that it makes no difference which

@@ -1,4 +1,4 @@
-"""Conditions that a table has to meet: of each row, or of what is counted and summed over all.
+"""Conditions of a whole table: of each row, or of aggregates over all.
 
 A condition of rows is a filter.  In one of a table, columns stand inside of ``count``, ``sum``,
 ``min``, ``max`` and ``avg``; around them is the language of filters, in which the value of an

@@ -1,4 +1,4 @@
-"""The text of an expression as tokens."""
+"""The text of an expression as tokens, and chains of comparisons as lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters and computed columns: SQL text, or a pyarrow expression, bound to a schema.
+"""Filters and computed columns: text or syntax, and what it is once bound to a schema.
 
 The language is the one that Lance readers accept: comparisons, ``AND``/``OR``/
 ``NOT`` with SQL's three values, ``IS NULL``, ``IN``, ``BETWEEN``, ``LIKE``, arithmetic, ``CAST``,

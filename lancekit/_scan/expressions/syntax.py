@@ -1,4 +1,4 @@
-"""An expression as it is written: pieces without types, each with its place in the text."""
+"""An expression as it is written, each piece with its place, and errors that point there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows put together anew: as batches of other sizes, or in another order.
+"""Rows put together anew: in other batches or another order, with keys wide enough for all.
 
 Dictionaries whose values one key cannot tell apart stay in arrays of their own.
 """

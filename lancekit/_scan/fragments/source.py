@@ -1,4 +1,4 @@
-"""The fragments of a version, as what reads them needs them: metadata and places, no open file."""
+"""Fragments as what reads them needs them, and the rows that have to be read of them."""
 
 from __future__ import annotations
 

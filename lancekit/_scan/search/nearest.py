@@ -1,4 +1,4 @@
-"""The search itself: all vectors are looked at, then the rows that are nearest are read."""
+"""Search for the rows whose vectors are nearest: all are looked at, or those of an index."""
 
 from __future__ import annotations
 

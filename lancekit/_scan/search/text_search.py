@@ -1,4 +1,4 @@
-"""The search itself: the best rows are found by what is asked, then they are read."""
+"""Search for words: the best rows are found by what is asked, then they are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``df.write.format("lance").mode("append" | "overwrite").save(uri)``: one commit per job.
+"""``format("lance")``: reads of a table in pieces, and writes, one commit for a job.
 
 Tasks write files that nothing refers to; the commit, in a process of Spark's own, lists those of
 the attempts that Spark counts.  What other attempts left is found by cleanup.

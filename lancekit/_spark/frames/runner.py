@@ -1,4 +1,4 @@
-"""The runner on Spark: tasks in groups, one group per Spark task."""
+"""The runner on Spark: tasks in groups, whose results come back or become a DataFrame."""
 
 from __future__ import annotations
 

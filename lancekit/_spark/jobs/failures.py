@@ -1,4 +1,4 @@
-"""What goes wrong in a Spark job, as an error of lancekit's own."""
+"""What goes wrong in a Spark job, as an error of lancekit's own, and versions that differ."""
 
 from __future__ import annotations
 

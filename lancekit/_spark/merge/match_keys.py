@@ -1,4 +1,4 @@
-"""Which source row matches which target row, found with keys that travel, and sent to the writers.
+"""Which source row matches which target row: by keys that travel, or by a join of Spark's.
 
 The target's fragments are probed by this process, or by tasks that each get the source's keys and
 a piece of the target: ranges of rows, so that a large fragment is shared by several tasks.

@@ -1,4 +1,4 @@
-"""Finding a Java runtime for Spark, and one from a Python package where the machine has none."""
+"""Finding a Java runtime for Spark, and an archive of classes by which it starts sooner."""
 
 from __future__ import annotations
 

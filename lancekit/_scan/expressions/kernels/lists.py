@@ -1,4 +1,4 @@
-"""Functions of lists."""
+"""Functions of lists and of numbers."""
 
 from __future__ import annotations
 

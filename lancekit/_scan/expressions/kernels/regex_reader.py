@@ -1,4 +1,4 @@
-"""Reading a regular expression from left to right: escapes, and classes of characters."""
+"""Reading a regular expression from left to right: escapes, and sets of characters."""
 
 from __future__ import annotations
 
