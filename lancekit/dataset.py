@@ -1,4 +1,4 @@
-"""A door: pylance's `dataset`, whose functions are those of `lancekit._api.open`.
+"""A door: pylance's `dataset`, whose functions are those of `lancekit._api.lance_dataset`.
 
 It is opened before anybody asks (see the package), so what is behind it comes when it is asked for.
 """

@@ -1,4 +1,4 @@
-"""A door: pylance's `log`, which is `lancekit._api.pylance_log`."""
+"""A door: pylance's `log`, which is in `lancekit._api.debug`."""
 
 from lancekit._api.debug import (
     ENV_NAME_PYLANCE_LOGGING_LEVEL,

@@ -1,4 +1,4 @@
-"""A door: pylance's `sampler`, which is `lancekit._api.samplers` and `lancekit._api.samples`."""
+"""A door: pylance's `sampler`, which is `lancekit._api.samplers`."""
 
 from lancekit._api.samplers import (
     FragmentSampler,

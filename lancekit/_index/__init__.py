@@ -1,1 +1,1 @@
-"""Scalar indices: what each kind is, how their files are written (`build`) and asked (`search`)."""
+"""Indices: of scalars, vectors (`ivf`) and texts (`inverted`); written (`build`) and asked."""

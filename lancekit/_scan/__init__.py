@@ -1,1 +1,1 @@
-"""Reads: the filter language, projection, the scanner, take."""
+"""Reads: the filter language, fragments, scans, takes, and searches."""

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
+from contextlib import suppress
 from fnmatch import fnmatch
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -56,6 +58,34 @@ def test_the_guide_for_contributors_names_what_is_there():
         code = (ROOT / path).read_text()
         for name in re.findall(r"`(\w+)`", names):
             assert re.search(rf"(?m)^\s*(?:def|class) {name}\b", code), (name, path)
+
+
+def test_the_page_on_the_rooms_names_what_is_there():
+    text = (ROOT / "docs/architecture.md").read_text()
+    paths = set(re.findall(r"`(_\w+(?:/\w+)+)(?:/|\.py)?`", text))
+    package = ROOT / "lancekit"
+    assert len(paths) > 50
+    assert [
+        path
+        for path in sorted(paths)
+        if not (package / path).is_dir() and not (package / f"{path}.py").is_file()
+    ] == []
+
+
+def test_docstrings_name_what_is_there():
+    gone = []
+    for path in sorted((ROOT / "lancekit").rglob("*.py")):
+        for name in re.findall(r"`(lancekit\._\w+(?:\.\w+)*)", path.read_text(encoding="utf-8")):
+            found = lancekit
+            for part in name.split(".")[1:]:
+                with suppress(ImportError):
+                    import_module(f"{found.__name__}.{part}")
+                found = getattr(found, part, None)
+                if not isinstance(found, ModuleType):
+                    break
+            if found is None:
+                gone.append(f"{path.relative_to(ROOT)}: {name}")
+    assert gone == []
 
 
 def test_make_lists_its_targets():

@@ -1,1 +1,1 @@
-"""What scalar indices know of a question: one module for each kind that is asked."""
+"""What scalar indices know of a question; `asked` names what each kind is asked by."""

@@ -1,1 +1,1 @@
-"""What operations share: retries, results, staged files, places."""
+"""What operations share: retries, results, and new files until they are committed."""
