@@ -22,6 +22,8 @@ except ImportError:
     _compute = None
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyarrow.compute import *  # noqa: F403
 
 #: kernels that have another name in Python, and those that `pyarrow.compute` defines anew
@@ -29,14 +31,14 @@ _WRITTEN = {"and_": "and", "or_": "or"}
 _IN_PYTHON = {"index", "random"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name.startswith("_"):  # Python asks modules for more names than they have
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = _of_arrow(name)
     return found
 
 
-def _of_arrow(name: str) -> Any:
+def _of_arrow(name: str) -> object:
     if hasattr(_compute, "get_function") and name not in _IN_PYTHON:
         if name[0].isupper() and hasattr(_compute, name):
             return getattr(_compute, name)
@@ -51,14 +53,14 @@ def _of_arrow(name: str) -> Any:
     return getattr(pyarrow.compute, name)
 
 
-def _wrapped(function: Any) -> Any:
+def _wrapped(function: Any) -> Callable[..., object]:
     """Return a kernel that takes its options by place or by name, behind its values."""
     options_class = getattr(_compute, function._doc.options_class or "", None)
     arity = None if function.arity is Ellipsis else function.arity
 
     def call(
-        *args: Any, options: Any = None, memory_pool: object = None, **settings: object
-    ) -> Any:
+        *args: object, options: object = None, memory_pool: object = None, **settings: object
+    ) -> object:
         values, rest = args[:arity], args[len(args) if arity is None else arity :]
         if options_class is not None and (rest or settings):
             options = options_class(*rest, **settings)
@@ -70,12 +72,12 @@ def _wrapped(function: Any) -> Any:
     return call
 
 
-def _cast(values: object, target_type: object = None, safe: bool | None = None) -> Any:
+def _cast(values: object, target_type: object = None, safe: bool | None = None) -> object:
     make = _compute.CastOptions.unsafe if safe is False else _compute.CastOptions.safe
     return _compute.call_function("cast", [values], make(target_type))
 
 
-def _fill_null(values: Any, fill_value: object) -> Any:
+def _fill_null(values: pa.Array | pa.ChunkedArray | pa.Scalar, fill_value: object) -> object:
     if not isinstance(fill_value, pa.Scalar | pa.Array | pa.ChunkedArray):
         fill_value = scalar_of(fill_value, values.type)
     elif fill_value.type != values.type:
@@ -83,7 +85,7 @@ def _fill_null(values: Any, fill_value: object) -> Any:
     return _compute.call_function("coalesce", [values, fill_value])
 
 
-def _take(rows: object, indices: object) -> Any:
+def _take(rows: object, indices: object) -> object:
     return _compute.call_function("take", [rows, indices], _compute.TakeOptions())
 
 

@@ -29,12 +29,14 @@ Values are copied only where Arrow is wrong.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
-from typing import Any, TypeVar, overload
+from typing import Any, TypeAlias, TypeVar, overload
+from typing import cast as cast_type
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyarrow import types as pt
 
 from lancekit import _arrow_compute as pc
@@ -42,6 +44,9 @@ from lancekit._arrow_values import arrow_of, booleans_of
 
 _Rows = TypeVar("_Rows", bound=pa.Array | pa.ChunkedArray | pa.RecordBatch | pa.Table)
 _Tabular = TypeVar("_Tabular", bound=pa.RecordBatch | pa.Table)
+_Values = TypeVar("_Values", pa.Array, pa.ChunkedArray, pa.Scalar, pa.Array | pa.Scalar)
+_Out = TypeVar("_Out")
+_Decimals: TypeAlias = pa.Decimal32Type | pa.Decimal64Type | pa.Decimal128Type | pa.Decimal256Type
 
 _HALF = pa.float16().id
 _NULL = pa.null().id
@@ -62,14 +67,18 @@ _COLUMNS = (pa.Array, pa.ChunkedArray)
 _JOINING_ERRORS = (pa.ArrowInvalid, pa.ArrowIndexError)
 
 
-def take(rows: _Rows, indices: Any) -> _Rows:
+def take(
+    rows: _Rows, indices: pa.Array | pa.ChunkedArray | NDArray[np.generic] | Sequence[int] | range
+) -> _Rows:
     """Return the rows at some places, by numbers of Arrow's or NumPy's; a null for a null."""
     places = arrow_of(indices) if isinstance(indices, np.ndarray) else indices
     taken: _Rows = _joined(lambda sound: pc.take(sound, places), _sliced_soundly(rows))
     return taken
 
 
-def filter(rows: _Rows, mask: object) -> _Rows:  # noqa: A001  # Arrow's name
+def filter(  # noqa: A001  # Arrow's name
+    rows: _Rows, mask: pa.Array | pa.ChunkedArray | NDArray[np.bool_]
+) -> _Rows:
     """Return the rows for which a mask is true, by booleans of Arrow's or NumPy's."""
     if isinstance(mask, np.ndarray):
         mask = booleans_of(mask)
@@ -83,7 +92,9 @@ def filter(rows: _Rows, mask: object) -> _Rows:  # noqa: A001  # Arrow's name
     return kept
 
 
-def _filtered_by_chunk(rows: Any, flags: pa.Array) -> Any:
+def _filtered_by_chunk(
+    rows: pa.ChunkedArray | pa.Table, flags: pa.Array
+) -> pa.ChunkedArray | pa.Table:
     """Filter chunks that begin at offset 0: where a mask has other chunks, Arrow slices them."""
     if isinstance(rows, pa.Table):
         columns = [filter(column, flags) for column in rows.columns]
@@ -110,8 +121,9 @@ def null_count(values: pa.Array | pa.ChunkedArray) -> int:
     """Return how many values are null."""
     if values.type.id != _DICTIONARY:
         return values.null_count
-    chunks: Any = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
-    return sum(without_null_values(chunk).null_count for chunk in chunks)
+    chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+    coded = cast_type("list[pa.DictionaryArray]", chunks)
+    return sum(without_null_values(chunk).null_count for chunk in coded)
 
 
 def without_null_values(values: pa.DictionaryArray) -> pa.DictionaryArray:
@@ -155,12 +167,12 @@ def sort_by(rows: _Tabular, sorting: str | list[tuple[str, str]]) -> _Tabular:
     return ordered
 
 
-def ascii_lower(texts: object) -> Any:
+def ascii_lower(texts: _Values) -> _Values:
     """Return texts with ASCII letters in lower case: an array, chunks of one, or a scalar."""
     return pc.ascii_lower(_from_byte_0(texts))
 
 
-def ascii_upper(texts: object) -> Any:
+def ascii_upper(texts: _Values) -> _Values:
     """Return texts with ASCII letters in upper case: an array, chunks of one, or a scalar."""
     return pc.ascii_upper(_from_byte_0(texts))
 
@@ -178,22 +190,27 @@ def cast(rows: _Rows, kind: pa.DataType | pa.Schema) -> _Rows:
     return done
 
 
-def cast_decimals(values: Any, kind: pa.DataType) -> Any:
+def cast_decimals(values: _Values, kind: pa.DataType) -> _Values:
     """Return decimals, an array or a scalar, of another type; no value may change."""
-    own: Any = values.type
-    new: Any = kind
+    own, new = cast_type("_Decimals", values.type), cast_type("_Decimals", kind)
     whole, most = own.precision - own.scale, new.precision - new.scale
     if new.scale > own.scale and most < whole:
         if own.bit_width < 128:  # Arrow has no abs for these
             return cast_decimals(pc.cast(values, pa.decimal128(own.precision, own.scale)), kind)
         end = pa.scalar(Decimal(1).scaleb(max(most, -own.scale)), own)
-        beyond: Any = pc.greater_equal(pc.abs(values), end)
+        beyond = pc.greater_equal(pc.abs(values), end)
         if (beyond if isinstance(beyond, pa.Scalar) else pc.any(beyond)).as_py():
             raise pa.ArrowInvalid(f"a value of type {own} has too many digits for {kind}")
     return pc.cast(values, kind)
 
 
-def sortable(values: pa.Array | pa.ChunkedArray) -> Any:
+@overload
+def sortable(values: pa.Array) -> pa.Array: ...
+@overload
+def sortable(values: pa.ChunkedArray) -> pa.ChunkedArray: ...
+@overload
+def sortable(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray: ...
+def sortable(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """Return values that Arrow orders: floats for half floats, plain values for dictionaries."""
     if isinstance(values.type, pa.DictionaryType):
         return pc.cast(values, values.type.value_type)
@@ -205,7 +222,10 @@ def rank(values: pa.Array, tiebreaker: str) -> pa.Array:
     return pc.rank(sortable(values), tiebreaker=tiebreaker)
 
 
-def sort_indices(rows: Any, sort_keys: Any = ()) -> pa.Array:
+def sort_indices(
+    rows: pa.Array | pa.ChunkedArray | pa.RecordBatch | pa.Table,
+    sort_keys: Sequence[tuple[str, str]] = (),
+) -> pa.Array:
     """Return the places of values, or of rows by the columns of ``sort_keys``, in order."""
     if isinstance(rows, _COLUMNS):
         return pc.sort_indices(sortable(rows))
@@ -232,7 +252,7 @@ def list_parents(lists: pa.Array) -> pa.Array:
 # ---- casts
 
 
-def _cast_rows(rows: pa.Table | pa.RecordBatch, schema: pa.Schema) -> Any:
+def _cast_rows(rows: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table | pa.RecordBatch:
     if rows.schema.names != schema.names:
         return rows.cast(schema)  # which says what differs
     pairs = zip(rows.columns, schema.types, strict=True)
@@ -248,7 +268,7 @@ def _cast_array(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if own.equals(kind, check_metadata=True):
         return array
     if pt.is_decimal(own) and pt.is_decimal(kind):
-        return cast_decimals(array, kind)  # type: ignore[no-any-return]
+        return cast_decimals(array, kind)
     if not _is_cast_wrongly(own) or own.id != kind.id or own.num_fields != kind.num_fields:
         return pc.cast(array, kind)
     if isinstance(array, pa.StructArray):
@@ -300,7 +320,7 @@ def _is_cast_wrongly(kind: pa.DataType) -> bool:
 # ---- what the kernels are given instead
 
 
-def _joined(kernel: Callable[[Any], object], rows: object) -> Any:
+def _joined(kernel: Callable[[Any], _Out], rows: object) -> _Out:
     """Call a kernel that joins chunks; if Arrow refuses them, call it again on mended ones."""
     try:
         return kernel(rows)
@@ -308,7 +328,7 @@ def _joined(kernel: Callable[[Any], object], rows: object) -> Any:
         return kernel([_mended(part) for part in rows] if isinstance(rows, list) else _mended(rows))
 
 
-def _from_byte_0(texts: object) -> Any:
+def _from_byte_0(texts: _Values) -> _Values:
     """Return texts whose first one begins at byte 0, unless an offset says where it is."""
     if isinstance(texts, pa.ChunkedArray):
         return pa.chunked_array(map(_from_byte_0, texts.chunks), texts.type)
@@ -317,7 +337,7 @@ def _from_byte_0(texts: object) -> Any:
     if texts.type.id not in _TEXTS:
         return texts  # which the kernel refuses
     validity, borders, data = texts.buffers()
-    width: Any = np.int64 if texts.type.id == _LARGE_STRING else np.int32
+    width: type[np.signedinteger] = np.int64 if texts.type.id == _LARGE_STRING else np.int32
     offsets = np.frombuffer(borders or b"", width, len(texts) + 1)
     if not offsets[0]:
         return texts

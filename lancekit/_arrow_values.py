@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer
 
 #: the type that Arrow gives a value whose type nobody tells
 _NATURAL = {
@@ -74,7 +77,7 @@ def booleans_of(flags: NDArray[np.bool_]) -> pa.BooleanArray:
 def numbers_of(array: pa.Array) -> NDArray[Any]:
     """Return an Arrow array of integers or floats without nulls as a view."""
     dtype = array.type.to_pandas_dtype()
-    values: NDArray[Any] = np.frombuffer(array.buffers()[1] or b"", dtype)
+    values: NDArray[np.generic] = np.frombuffer(array.buffers()[1] or b"", dtype)
     return values[array.offset : array.offset + len(array)]
 
 
@@ -87,14 +90,14 @@ def flags_of(booleans: pa.Array) -> NDArray[np.bool_]:
 
 
 def _array(
-    count: int, kind: pa.DataType, held: Sequence[Any], null: Sequence[bool] = ()
+    count: int, kind: pa.DataType, held: Sequence[Buffer | None], null: Sequence[bool] = ()
 ) -> pa.Array:
     valid = np.packbits(np.logical_not(null), bitorder="little") if any(null) else None
     buffers = [None if part is None else pa.py_buffer(part) for part in (valid, *held)]
     return pa.Array.from_buffers(kind, count, buffers)
 
 
-def _buffers(values: Sequence[Any], kind: pa.DataType) -> list[object] | None:
+def _buffers(values: Sequence[Any], kind: pa.DataType) -> list[Buffer] | None:
     """Return what an array holds, if each value is one of the type as it is."""
     given = {type(value) for value in values}
     if given == {str} and kind == pa.string():

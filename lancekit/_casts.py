@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -53,7 +53,7 @@ class CastRule:
     alter: bool = False
 
 
-_FAMILIES: tuple[tuple[str, Callable[[Any], bool]], ...] = (
+_FAMILIES: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
     ("null", pt.is_null),
     ("boolean", pt.is_boolean),
     ("integer", pt.is_integer),
@@ -165,7 +165,8 @@ def rule_of(source: pa.DataType, target: pa.DataType) -> CastRule | None:
 # `rounded` and `nearest` also do what Arrow does wrongly with decimals: it rounds those of 256 bits
 # to other numbers, and multiplies by 0.01 where it should divide by 100 to make a double.
 
-Value: TypeAlias = Any  # an array or a scalar
+Value = TypeVar("Value", pa.Array, pa.Scalar, pa.Array | pa.Scalar)
+Numbers = TypeVar("Numbers", pa.Array, pa.ChunkedArray, pa.Scalar, pa.Array | pa.Scalar)
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY = 86_400
@@ -229,7 +230,7 @@ def _check_first_day(value: Value) -> None:
     _refuse(value, pc.less(pc.cast(value, pa.int64()), end), pa.time64("ns"))
 
 
-def _refuse(value: Value, beyond: Value, kind: pa.DataType) -> None:
+def _refuse(value: Any, beyond: pa.BooleanArray | pa.BooleanScalar, kind: pa.DataType) -> None:
     bad: Any = None
     if isinstance(beyond, pa.Scalar):
         bad = value if beyond.as_py() else None
@@ -239,14 +240,14 @@ def _refuse(value: Value, beyond: Value, kind: pa.DataType) -> None:
         raise pa.ArrowInvalid(f"Casting {bad.value} from {value.type} to {kind} is out of range")
 
 
-def nearest(value: Value, kind: pa.DataType) -> Value:
+def nearest(value: Numbers, kind: pa.DataType) -> Numbers:
     """Cast numbers to the nearest float of a width; what is beyond all of them is infinite."""
     if not pt.is_floating(kind):
         raise TypeError(f"{kind} is no type of floats")
     return pc.cast(_doubles(value) if pt.is_decimal(value.type) else value, kind, safe=False)
 
 
-def _doubles(value: Value) -> Value:
+def _doubles(value: Any) -> Any:
     """Return decimals as the nearest doubles, where their digits make a whole number below 2**53.
 
     >>> _doubles(pa.scalar(Decimal("127.99"))).as_py()

@@ -431,6 +431,9 @@ class ListScalar(Scalar):
     @property
     def values(self) -> Array | None: ...
 
+class StructScalar(Scalar):
+    def __getitem__(self, key: int | str) -> Scalar: ...
+
 class MapScalar(ListScalar):
     def __iter__(self) -> Iterator[tuple[Any, Any]]: ...
 

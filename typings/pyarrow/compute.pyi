@@ -12,11 +12,14 @@ from pyarrow import (
     BooleanScalar,
     ChunkedArray,
     DataType,
+    DictionaryArray,
     RecordBatch,
     Scalar,
     StructArray,
+    StructScalar,
     Table,
     _Indices,
+    _NullSelection,
 )
 
 _Plain: TypeAlias = (
@@ -36,6 +39,11 @@ _Taken = TypeVar("_Taken", bound=Array | ChunkedArray | RecordBatch | Table)
 
 class _Folded(Protocol):
     def __call__(self, values: Array | ChunkedArray | Scalar, /, **options: Any) -> Scalar: ...
+
+class _Ends(Protocol):
+    def __call__(
+        self, values: Array | ChunkedArray | Scalar, /, **options: Any
+    ) -> StructScalar: ...
 
 class _Unary(Protocol):
     @overload
@@ -89,6 +97,12 @@ class _Comparison(Protocol):
 class _Several(Protocol):
     def __call__(self, *values: Array | ChunkedArray | _One, **options: Any) -> Any: ...
 
+class _Coding(Protocol):
+    @overload
+    def __call__(self, values: Array, /, **options: Any) -> DictionaryArray: ...
+    @overload
+    def __call__(self, values: ChunkedArray, /, **options: Any) -> ChunkedArray: ...
+
 class Expression: ...
 
 abs: _Unary
@@ -115,6 +129,7 @@ count_distinct: _Folded
 day: _Unary
 day_of_week: _Unary
 day_of_year: _Unary
+dictionary_encode: _Coding
 divide: _Binary
 divide_checked: _Binary
 ends_with: _Test
@@ -151,7 +166,7 @@ microsecond: _Unary
 millisecond: _Unary
 min_element_wise: _Several
 min: _Folded
-min_max: _Folded
+min_max: _Ends
 minute: _Unary
 month: _Unary
 multiply: _Binary
@@ -218,6 +233,13 @@ def if_else(cond: Scalar | bool, left: _One, right: _One, /) -> Scalar: ...
 def if_else(
     cond: ChunkedArray, left: ChunkedArray | Array | _One, right: ChunkedArray | Array | _One, /
 ) -> ChunkedArray: ...
+def drop_null(input: _Taken, /) -> _Taken: ...
+def filter(
+    input: _Taken,
+    selection_filter: Array | ChunkedArray,
+    /,
+    null_selection_behavior: _NullSelection = "drop",
+) -> _Taken: ...
 def index(
     data: Array | ChunkedArray, value: Any, start: int | None = None, end: int | None = None
 ) -> Scalar: ...

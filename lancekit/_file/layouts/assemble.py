@@ -224,7 +224,7 @@ def joined(parts: Sequence[pa.Array]) -> pa.Array:
         # all values together are too many; those in use may not be
         coded = cast("Sequence[pa.DictionaryArray]", parts)
         used = ak.concat_arrays([ak.take(part.dictionary, part.indices) for part in coded])
-        return pc.cast(pc.dictionary_encode(used), kind)  # type: ignore[no-any-return]
+        return pc.cast(pc.dictionary_encode(used), kind)
     except pa.ArrowInvalid as error:
         raise Unsupported(f"an array of {kind} with so many values ({error})") from error
 
