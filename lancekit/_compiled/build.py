@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -72,7 +71,7 @@ def _code(kernel: Kernel, variant: Variant) -> str:
 
     parameters: list[str] = []
     arguments: list[str] = []
-    types: list[Any] = []
+    types: list[object] = []
     for number, text in enumerate(variant.parameters):
         if text == NUMBER:
             parameters.append(f"n{number}")
@@ -84,7 +83,7 @@ def _code(kernel: Kernel, variant: Variant) -> str:
             values = numba.from_dtype(np.dtype(text.lstrip(WRITTEN)))
             types += (numba.types.CPointer(values), numba.int64)
     inner = numba.njit(forceinline=True, error_model="numpy", boundscheck=False)(kernel.function)
-    names: dict[str, Any] = {"carray": numba.carray, "kernel": inner}
+    names: dict[str, object] = {"carray": numba.carray, "kernel": inner}
     source = f"def entry({', '.join(parameters)}): return kernel({', '.join(arguments)})"
     exec(source, names)  # noqa: S102  # of the declaration alone
     entry = numba.cfunc(numba.int64(*types), error_model="numpy")(names["entry"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,21 @@ EACH = "T"
 WRITTEN = "="
 
 
+class Values(Protocol):
+    """An array as the function of a kernel sees it: whole numbers, in one dimension."""
+
+    size: int
+    itemsize: int
+    #: where it is one of those that the kernel is made for
+    dtype: np.dtype[np.unsignedinteger]
+
+    def __getitem__(self, at: np.uint64 | Literal[0, 1, 2], /) -> int:
+        """Return a value."""
+
+    def __setitem__(self, at: np.uint64 | Literal[0, 1, 2], value: int | np.integer, /) -> None:
+        """Write a value."""
+
+
 @dataclass(frozen=True, slots=True)
 class Variant:
     """A kernel for one choice of types: the symbol of its machine code, and its parameters."""
@@ -31,7 +46,7 @@ class Variant:
     parameters: tuple[str, ...]
 
     @property
-    def types(self) -> list[Any]:
+    def types(self) -> list[type[ctypes.c_int64 | ctypes.c_void_p]]:
         """The C types of what it is called with: an array is its address and its length."""
         return [
             kind
@@ -101,7 +116,7 @@ class Kernel:
             if wanted is None:
                 flat.append(int(argument))
                 continue
-            array: NDArray[Any] = argument  # type: ignore[assignment]
+            array: NDArray[np.generic] = argument  # type: ignore[assignment]
             if array.dtype != wanted:
                 raise TypeError(f"{self.function.__name__} takes {wanted}, not {array.dtype}")
             flags = array.flags

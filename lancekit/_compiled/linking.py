@@ -13,7 +13,7 @@ import os
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lancekit._machine import links_quickly
 
@@ -37,7 +37,7 @@ class Code:
     """Machine code that is linked into this process: where each symbol is, and what holds it."""
 
     address: Callable[[str], int]
-    held: Any
+    held: object
 
 
 class _NotKnownError(Exception):

@@ -14,7 +14,7 @@ from lancekit._file.container.legacy_tables import LEGACY
 from lancekit._file.kernels.compression import SCHEMES
 from lancekit._file.kernels.faults import located
 from lancekit._file.reader import FileReader
-from lancekit._format.pb import encodings_v20_pb2
+from lancekit._format.pb import encodings_v20_pb2, encodings_v21_pb2
 from lancekit._legible import clean
 
 #: the numbers of a version where footers have others than manifests
@@ -190,7 +190,9 @@ _NAMES = {
 _LAYOUTS = {"mini_block": "mini-block", "full_zip": "full-zip", "constant": "constant"}
 
 
-def _describe(encoding: Any, buffers: int = 0) -> str:
+def _describe(
+    encoding: encodings_v20_pb2.ArrayEncoding | encodings_v21_pb2.PageLayout, buffers: int = 0
+) -> str:
     """Return what the message of a page of so many buffers says, from the outside in.
 
     Examples
@@ -218,7 +220,7 @@ def _describe(encoding: Any, buffers: int = 0) -> str:
     return f"{_LAYOUTS[name]} of {values}"
 
 
-def _values(encoding: Any) -> str:
+def _values(encoding: encodings_v21_pb2.CompressiveEncoding) -> str:
     name = encoding.WhichOneof("compression") or "unknown values"
     match name:
         case "general":
@@ -232,7 +234,7 @@ def _values(encoding: Any) -> str:
     return _NAMES.get(name, name)
 
 
-def _array(encoding: Any) -> str:
+def _array(encoding: encodings_v20_pb2.ArrayEncoding) -> str:
     name = encoding.WhichOneof("array_encoding") or "unknown values"
     inner: Any = getattr(encoding, name, None)
     match name:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,9 @@ from lancekit._storage.base import Sink
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
 from lancekit.options import DEFAULT_GOAL, check_goal
 from lancekit.progress import step
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer
 
 #: Arrow bytes of a column that make a page.
 PAGE_BYTES = 8 << 20
@@ -293,14 +296,14 @@ class FileWriter:
             self._checksums.add_page(column.owner.id, encoded.buffers)
         column.pages.add(encoded, places, sizes)
 
-    def _write_blobs(self, data: object) -> int:
+    def _write_blobs(self, data: Buffer) -> int:
         """Write values that are in no page; return where they start."""
         place = self._write_aligned(data)
         if self._checksums is not None:
             self._checksums.add_region(place, data)
         return place
 
-    def _write_aligned(self, data: object) -> int:
+    def _write_aligned(self, data: Buffer) -> int:
         """Write one buffer; return where it starts."""
         if missing := -self._position % ALIGNMENT:
             self._write(bytes(missing))
@@ -308,7 +311,7 @@ class FileWriter:
         self._write(data)
         return place
 
-    def _write(self, data: Any) -> None:
+    def _write(self, data: Buffer) -> None:
         view = memoryview(data)
         if view.nbytes:
             self._sink.write(view.cast("B"))
@@ -421,11 +424,13 @@ def _alike(
     words, chunk = first.buffers
     return [
         Encoded(rows, first.message, (words, each)) if is_plain else None
-        for is_plain, each in zip(plain.tolist(), _chunks_like(chunk, table), strict=True)
+        for is_plain, each in zip(
+            plain.tolist(), _chunks_like(cast("Bytes", chunk), table), strict=True
+        )
     ]
 
 
-def _chunks_like(chunk: Any, table: Bytes) -> Bytes:
+def _chunks_like(chunk: Bytes, table: Bytes) -> Bytes:
     """Return chunks with the header of one, and the values of a line each."""
     size = table.shape[1]
     header = chunk.size - -(-size // 8) * 8

@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from pyarrow import types as pt
 
 #: kinds of lists, and how a type is made with another field of items
-_LISTS: tuple[tuple[Callable[[Any], bool], Callable[[Any, pa.Field], pa.DataType]], ...] = (
+_LISTS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.Field], pa.DataType]], ...] = (
     (pt.is_list, lambda _, field: pa.list_(field)),
     (pt.is_large_list, lambda _, field: pa.large_list(field)),
     (pt.is_fixed_size_list, lambda kind, field: pa.list_(field, kind.list_size)),
@@ -68,7 +68,7 @@ def with_other_items(lists: pa.Array, kind: pa.DataType, items: pa.Array) -> pa.
     return pa.Array.from_buffers(kind, len(lists), buffers, -1, lists.offset, [items])
 
 
-def viewed(buffer: pa.Buffer | None, kind: Any = np.uint8) -> NDArray[Any]:
+def viewed(buffer: pa.Buffer | None, kind: DTypeLike = np.uint8) -> NDArray[Any]:
     """Return a buffer as numbers of a NumPy type, not copied; one that is not there holds none."""
     return np.frombuffer(b"" if buffer is None else buffer, kind)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from pyarrow import types as pt
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import numbers_of
-from lancekit._compiled.kernel import kernel
+from lancekit._compiled.kernel import Values, kernel
 from lancekit._format.arrow_parts import unit_and_zone, viewed
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
 
@@ -315,7 +315,7 @@ def hash_words(words: Words) -> Words:
 
 
 @kernel("u1 i8 =u8", saves=100)
-def xxh64(data: Any, offsets: Any, out: Any) -> int:
+def xxh64(data: Values, offsets: Values, out: Values) -> int:
     """Do what `hash_binary` does, value by value."""
     for value in range(out.size):
         at, stop = offsets[np.uint64(value)], offsets[np.uint64(value + 1)]

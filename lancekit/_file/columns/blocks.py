@@ -14,7 +14,7 @@ import gc
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,7 @@ from lancekit._file.columns.threads import is_costly
 from lancekit._file.container.prefetch import PrefetchedSource
 from lancekit._file.kernels.memory import Room, owned, set_aside
 from lancekit._file.kernels.row_selection import Rows
-from lancekit._format.pb import encodings_v20_pb2
+from lancekit._format.pb import encodings_v20_pb2, encodings_v21_pb2
 from lancekit.errors import LancekitError
 
 #: Encoded bytes of a block, and its rows at most and, however large they are, at least.
@@ -45,8 +45,8 @@ Decode = Callable[[Rows], pa.Array]
 class BlockBounds(NamedTuple):
     """The least and the greatest value of a block, ``None`` if all are null, and how many are."""
 
-    least: Any
-    greatest: Any
+    least: float | None
+    greatest: float | None
     nulls: int
 
 
@@ -120,7 +120,7 @@ class Blocks:
 
     def select(self, part: Part) -> pa.Array:
         """Return the rows of a part that are remembered."""
-        return _select(part.array, part.rows, part.block * self.step)
+        return _select(cast("pa.Array", part.array), part.rows, part.block * self.step)
 
     def fill(self, part: Part, decode: Decode) -> pa.Array:
         """Decode the rows of a part, and keep the block that they are in."""
@@ -201,12 +201,12 @@ def _has_bounds(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind))
 
 
-def _bounds(array: Any) -> BlockBounds:
+def _bounds(array: pa.Array) -> BlockBounds:
     """Return the least and the greatest value, as comparisons go by them."""
     of_floats = pa.types.is_floating(array.type)
     if of_floats and pc.any(pc.is_nan(array)).as_py():
         return _UNBOUNDED
-    found: Any = pc.min_max(array)
+    found = pc.min_max(array)
     least, greatest = found["min"].as_py(), found["max"].as_py()
     if of_floats and least == 0:  # which of the two zeros it is does not matter to all comparisons
         least = -0.0
@@ -215,7 +215,9 @@ def _bounds(array: Any) -> BlockBounds:
     return BlockBounds(least, greatest, ak.null_count(array))
 
 
-def _is_worth(encoding: Any, remote: bool) -> bool:
+def _is_worth(
+    encoding: encodings_v20_pb2.ArrayEncoding | encodings_v21_pb2.PageLayout, remote: bool
+) -> bool:
     """Return whether more is done to values than to look where they lie."""
     if isinstance(encoding, encodings_v20_pb2.ArrayEncoding):
         return remote
@@ -231,10 +233,7 @@ def _name(kind: pa.DataType) -> str | bytes:
     return serialised
 
 
-def _select(array: Any, rows: Rows, first: int) -> pa.Array:
-    found: pa.Array
+def _select(array: pa.Array, rows: Rows, first: int) -> pa.Array:
     if isinstance(rows, range):
-        found = array[rows.start - first : rows.stop - first]
-    else:
-        found = ak.take(array, rows - first)
-    return found
+        return array[rows.start - first : rows.stop - first]
+    return ak.take(array, rows - first)

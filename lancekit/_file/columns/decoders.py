@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ from lancekit._lazy import cached_property
 
 if TYPE_CHECKING:
     from lancekit._file.layouts.v20_decode import ArrayPage
+    from lancekit._format.pb import encodings_v20_pb2
 
 # ---- constant pages: all rows null, or all valid rows equal (docs/format/data-files.md, 9)
 
@@ -154,15 +155,15 @@ def decoder_of(pages: Sequence[StoredPage], path: Path) -> Callable[[Rows], pa.A
     kind, group = path.kinds[0], path.group
     decoder: PageDecoder
     if len(pages) == 1:
-        decoder = _decoder(pages[0].page, pages[0].encoding, kind)
+        decoder = _decoder(pages[0].page, cast("pb.PageLayout", pages[0].encoding), kind)
     else:
-        encodings: list[Any] = [stored.encoding for stored in pages]
+        encodings = [cast("pb.PageLayout", stored.encoding) for stored in pages]
         layouts = [(p.page, e.mini_block) for p, e in zip(pages, encodings, strict=True)]
         decoder = MiniBlockPages(layouts, kind)
     return lambda rows: nest(decoder.leaf(grouped(rows, group)), path, len(rows))
 
 
-def _decoder(page: Page, encoding: Any, kind: pa.DataType) -> PageDecoder:
+def _decoder(page: Page, encoding: pb.PageLayout, kind: pa.DataType) -> PageDecoder:
     name = encoding.WhichOneof("layout") or "unknown"
     if name == "blob":
         from lancekit._file.layouts.blobs import BlobPage
@@ -187,5 +188,5 @@ def array_page(stored: StoredPage, kind: pa.DataType) -> ArrayPage:
     """Return the decoder of one page of a 2.0 file."""
     from lancekit._file.layouts.v20_decode import ArrayPage
 
-    encoding: Any = stored.encoding
+    encoding = cast("encodings_v20_pb2.ArrayEncoding", stored.encoding)
     return ArrayPage(stored.page, encoding, kind)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -22,6 +23,9 @@ from lancekit._file.layouts.choose import encode_pages
 from lancekit._format.field_marks import asks_for_encoding, holds_blobs, is_blob_v2
 from lancekit._format.pb import encodings_v20_pb2, file2_pb2
 from lancekit._format.schema import LanceField
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer
 
 #: Logical types of strings, and of dictionaries of them.
 _TEXT = ("string", "large_string")
@@ -72,7 +76,7 @@ def columns_of(
     known: Format,
     goal: str,
     max_page_bytes: int,
-    place: Callable[[object], int],
+    place: Callable[[Buffer], int],
 ) -> Iterator[WrittenColumn]:
     """Yield the columns of a top-level field; `place` writes bytes that are in no page."""
     old = known.name == "2.0"
@@ -127,7 +131,7 @@ def _encoder_21(leaf: Leaf, known: Format, goal: str) -> Callable[[pa.Array], It
 
 
 def _blob_encoder(
-    leaf: Leaf, known: Format, place: Callable[[object], int]
+    leaf: Leaf, known: Format, place: Callable[[Buffer], int]
 ) -> Callable[[pa.Array], Iterable[Encoded]]:
     if known.name == "2.0":
         return partial(blobs.encode_blobs_20, place=place)

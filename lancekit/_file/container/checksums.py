@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from xxhash import xxh3_64, xxh3_64_hexdigest
@@ -24,6 +24,9 @@ from lancekit._file.kernels.faults import Damaged, located
 from lancekit._format.pb import schema_pb2
 from lancekit._storage.base import RandomAccess
 
+if TYPE_CHECKING:
+    from collections.abc import Buffer
+
 KEY = "lancekit:checksums"
 _ALGORITHM = "xxh3_64"
 
@@ -31,7 +34,7 @@ _ALGORITHM = "xxh3_64"
 _MARK = b'{"algorithm":"'
 
 
-def _of_buffers(buffers: Iterable[Any]) -> str:
+def _of_buffers(buffers: Iterable[Buffer]) -> str:
     state = xxh3_64()
     for buffer in buffers:
         view = memoryview(buffer)
@@ -54,11 +57,11 @@ class ChecksumWriter:
     _pages: dict[int, list[str]] = field(default_factory=dict)
     _regions: list[tuple[int, int, str]] = field(default_factory=list)
 
-    def add_page(self, field_id: int, buffers: Iterable[object]) -> None:
+    def add_page(self, field_id: int, buffers: Iterable[Buffer]) -> None:
         """Note the next page of the column that a field owns."""
         self._pages.setdefault(field_id, []).append(_of_buffers(buffers))
 
-    def add_region(self, position: int, data: Any) -> None:
+    def add_region(self, position: int, data: Buffer) -> None:
         """Note bytes that are in no page: those of blobs."""
         self._regions.append((position, memoryview(data).nbytes, _of_buffers([data])))
 
@@ -119,7 +122,7 @@ class Checksums:
         pages, regions = (tuple(map(tuple, found[name])) for name in ("pages", "regions"))
         return cls(tuple(found["columns"]), pages, regions, _pages_seen=set() if once else None)
 
-    def check_column(self, column: int, metadata: object) -> None:
+    def check_column(self, column: int, metadata: Buffer) -> None:
         """Raise ``Damaged`` if a column's serialised metadata are not what was written."""
         if self.columns[column] != _of_buffers([metadata]):
             raise Damaged("the column's metadata do not fit their checksum")

@@ -9,11 +9,12 @@ import functools
 import struct
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.message import Message
 
 from lancekit._cache import remembered
 from lancekit._file.container.checksums import Checksums
@@ -204,7 +205,7 @@ def _in_common(encoding: encodings_v21_pb2.PageLayout) -> bytes | None:
     return common.SerializeToString(deterministic=True)
 
 
-def _unwrap(stored: bytes, type_url: str, into: Any) -> None:
+def _unwrap(stored: bytes, type_url: str, into: Message) -> None:
     """Parse a directly stored encoding of the expected type."""
     encoding = file2_pb2.Encoding.FromString(stored)
     where = encoding.WhichOneof("location")

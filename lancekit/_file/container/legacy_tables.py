@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lancekit._file.kernels.faults import Unsupported, require
 from lancekit._format.pb import schema_pb2, table_pb2
 from lancekit._format.unknown_fields import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer
 
 #: the version, as manifests name it
 LEGACY = (0, 2)
@@ -30,7 +33,7 @@ class LegacyTables(NamedTuple):
     columns: tuple[tuple[int, int], ...]
 
 
-def legacy_tables(read: Callable[[int, int], Any], size: int, name: str) -> LegacyTables:
+def legacy_tables(read: Callable[[int, int], Buffer], size: int, name: str) -> LegacyTables:
     """Read what a legacy file says of itself.
 
     What takes the place of a column's metadata is the part of the page table that is about one
@@ -75,7 +78,9 @@ def legacy_tables(read: Callable[[int, int], Any], size: int, name: str) -> Lega
     )
 
 
-def legacy_metadata(read: Callable[[int, int], Any], size: int, name: str) -> schema_pb2.Metadata:
+def legacy_metadata(
+    read: Callable[[int, int], Buffer], size: int, name: str
+) -> schema_pb2.Metadata:
     """Read the message that says where all else is, and how many rows each batch has."""
     (at, *_) = LEGACY_FOOTER.unpack(read(size - LEGACY_FOOTER.size, LEGACY_FOOTER.size))
     metadata = parse(schema_pb2.Metadata, read(*_message(read, at)), f"Metadata of {name}")
@@ -85,7 +90,7 @@ def legacy_metadata(read: Callable[[int, int], Any], size: int, name: str) -> sc
     return metadata
 
 
-def _message(read: Callable[[int, int], Any], at: int) -> tuple[int, int]:
+def _message(read: Callable[[int, int], Buffer], at: int) -> tuple[int, int]:
     """Return where a message lies that has its length in front of it."""
     (length,) = _LENGTH.unpack(read(at, _LENGTH.size))
     return at + _LENGTH.size, length

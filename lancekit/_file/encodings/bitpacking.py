@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +83,9 @@ def decode_blocks(
     return Fixed(size, gather(values, np.arange(len(counts)) * BLOCK * size, counts * size), total)
 
 
-def _unpacked(data: Bytes, dtype: Any, starts: Ints, widths: Ints, counts: Ints) -> Fixed | None:
+def _unpacked(
+    data: Bytes, dtype: np.dtype, starts: Ints, widths: Ints, counts: Ints
+) -> Fixed | None:
     """Unpack blocks with the kernel; ``None`` if that cannot be."""
     size, total = dtype.itemsize, int(counts.sum())
     call = unpack.ready(total)
@@ -94,7 +96,7 @@ def _unpacked(data: Bytes, dtype: Any, starts: Ints, widths: Ints, counts: Ints)
     return None if done < 0 else Fixed(size, values[: total * size], total)
 
 
-def _unpack_by_width(bodies: ChunkBuffers, widths: Ints, out: NDArray[Any]) -> None:
+def _unpack_by_width(bodies: ChunkBuffers, widths: Ints, out: NDArray[np.generic]) -> None:
     used = np.flatnonzero(np.bincount(widths)).tolist()
     borders = [0, *(np.flatnonzero(np.diff(widths)) + 1).tolist(), len(widths)]
     if len(borders) <= _RUNS * len(used):
@@ -150,7 +152,9 @@ def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> F
     return Fixed(size, values.reshape(-1).view(np.uint8)[: count * size], count)
 
 
-def _block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> tuple[int, NDArray[Any]]:
+def _block(
+    encoding: pb.CompressiveEncoding, data: Bytes, count: int
+) -> tuple[int, NDArray[np.unsignedinteger]]:
     """Return the width of the values of one block, and the words that hold them."""
     dtype = word_type(int(encoding.inline_bitpacking.uncompressed_bits_per_value))
     size = dtype.itemsize
@@ -246,7 +250,7 @@ def out_of_line_message(bits_per_value: int, width: int) -> pb.CompressiveEncodi
     return pb.CompressiveEncoding(out_of_line_bitpacking=packed)
 
 
-def widths_of(values: NDArray[Any]) -> Ints:
+def widths_of(values: NDArray[np.unsignedinteger]) -> Ints:
     """Return the bits that the largest value of every block of 1024 needs."""
     full = len(values) // BLOCK
     largest = values[: full * BLOCK].reshape(full, BLOCK).max(axis=1).astype(np.uint64)
@@ -266,7 +270,7 @@ def packed_size(widths: Ints, itemsize: int) -> int:
     return int(widths.sum()) * BLOCK // 8 + itemsize * len(widths)
 
 
-def encode(values: NDArray[Any], widths: Ints) -> EncodedValues:
+def encode(values: NDArray[np.unsignedinteger], widths: Ints) -> EncodedValues:
     """Pack unsigned integers, every block of 1024 to its width or a little more."""
     from lancekit._file.encodings.request import EncodedValues, Part, chunk_counts
 
@@ -321,7 +325,7 @@ def _unpack(pieces: ChunkBuffers, width: int, out: NDArray[np.generic]) -> None:
     unpack_blocks(pieces.table(out.dtype, width * lanes), width, out)
 
 
-def _blocks(packed: Bytes, dtype: Any, width: int) -> NDArray[Any]:
+def _blocks(packed: Bytes, dtype: np.dtype, width: int) -> NDArray[np.unsignedinteger]:
     words = width * BLOCK // (dtype.itemsize * 8)
     return view(packed, dtype).reshape(packed.nbytes // (words * dtype.itemsize), words)
 

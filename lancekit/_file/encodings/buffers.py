@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from lancekit._file.kernels.faults import Unsupported, require
 from lancekit._file.kernels.memory import Bytes, Ints, gather, starts_of, view
@@ -51,7 +51,7 @@ class ChunkBuffers:
         require((lengths <= self.lengths).all(), TOO_SHORT)
         return gather(self.data, self.starts, lengths)
 
-    def table(self, dtype: Any, count: int) -> NDArray[Any]:
+    def table(self, dtype: DTypeLike, count: int) -> NDArray[Any]:
         """Return the first ``count`` words of every piece as a row each; no copy if it can be."""
         size = np.dtype(dtype).itemsize
         require((count * size <= self.lengths).all(), TOO_SHORT)
@@ -63,7 +63,7 @@ class ChunkBuffers:
                 return np.ndarray(shape, dtype, self.data, first, (step, size))
         return view(self.head(np.full(len(self.starts), count * size)), dtype).reshape(-1, count)
 
-    def words(self, dtype: Any, at: Ints) -> NDArray[Any]:
+    def words(self, dtype: DTypeLike, at: Ints) -> NDArray[Any]:
         """Return the word of ``dtype`` at byte position ``at`` of every piece."""
         size = np.dtype(dtype).itemsize
         require((at + size <= self.lengths).all(), TOO_SHORT)
@@ -75,7 +75,7 @@ class ChunkBuffers:
         unaligned: NDArray[np.generic] = np.ascontiguousarray(parts).view(dtype).ravel()
         return unaligned
 
-    def some(self, which: Any) -> ChunkBuffers:
+    def some(self, which: Ints | NDArray[np.bool_] | slice) -> ChunkBuffers:
         """Return the pieces of some chunks."""
         return ChunkBuffers(self.data, self.starts[which], self.lengths[which])
 
@@ -87,7 +87,7 @@ def kind_of(encoding: pb.CompressiveEncoding) -> str:
     return str(name)
 
 
-def word_type(bits_per_value: int) -> Any:
+def word_type(bits_per_value: int) -> np.dtype[np.unsignedinteger]:
     """Return the unsigned integer type of 8, 16, 32 or 64 bits."""
     if bits_per_value not in {8, 16, 32, 64}:
         raise Unsupported(f"bit packing of {bits_per_value}-bit values")

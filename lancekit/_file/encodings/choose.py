@@ -12,7 +12,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -140,7 +139,7 @@ def _fixed(values: pa.Array, valid: Bytes | None, request: EncodingRequest) -> E
     best = _WORTH * data.nbytes
     packed = ran = None
     if width in {1, 2, 4, 8}:
-        words: NDArray[Any] = data.view(f"<u{width}")
+        words: NDArray[np.unsignedinteger] = data.view(f"<u{width}")
         if valid is not None:
             words = words * bits.unpack(valid, len(values))  # null slots may hold anything
         widths = bitpacking.widths_of(words)
@@ -190,7 +189,7 @@ def _bits_of(values: pa.Array, width: int) -> pa.Array:
     return pa.Array.from_buffers(kind, len(values), [validity, data], offset=values.offset)
 
 
-def _starts_of_runs(words: NDArray[np.generic], most: float) -> Any:
+def _starts_of_runs(words: NDArray[np.unsignedinteger], most: float) -> Ints | None:
     """Return where runs begin; ``None`` if there are more than ``most``."""
     step = max(1, (len(words) - 1) // _NEIGHBOURS)
     left, right = words[:-1:step], words[1::step]
@@ -291,7 +290,7 @@ def _indexed(
 ) -> EncodedValues:
     """Encode an array of indices whose items are not null."""
     width = byte_width(coded.indices.type) or 0
-    words: NDArray[Any] = fixed_bytes(coded.indices).view(f"<u{width}")
+    words: NDArray[np.unsignedinteger] = fixed_bytes(coded.indices).view(f"<u{width}")
     if valid is not None:
         words = words * bits.unpack(valid, len(words))  # null slots may hold anything
     if request.max_values >= min(BLOCK, len(words)):

@@ -11,18 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from lancekit._file.encodings import fsst, general, variable
 from lancekit._file.encodings.request import CHUNK, EncodedValues, EncodingRequest, chunk_size
 from lancekit._file.kernels import bits
 from lancekit._file.kernels.arrow_buffers import string_buffers
 from lancekit._file.kernels.compression import compressor
-from lancekit._file.kernels.memory import Bytes, starts_of
+from lancekit._file.kernels.memory import Bytes, Offsets, starts_of
 from lancekit._format.pb import encodings_v21_pb2 as pb
 from lancekit.options import DEFAULT_GOAL
 
@@ -68,7 +66,7 @@ class Way:
         """The bytes of a chunk below which compressing them is not worth the time."""
         return min(self.chunk // 4, general.MIN_COMPRESSED)
 
-    def left(self, pieces: list[tuple[NDArray[Any], Bytes]]) -> float:
+    def left(self, pieces: list[tuple[Offsets, Bytes]]) -> float:
         """Return the share of some strings' bytes that it leaves."""
         if self.scheme == "fsst":  # by one table for all
             lengths = np.concatenate([np.diff(offsets) for offsets, _ in pieces])
@@ -127,7 +125,7 @@ def long_strings(values: pa.Array, request: EncodingRequest) -> EncodedValues | 
 
 def _way(
     kind: pa.DataType,
-    offsets: NDArray[np.generic],
+    offsets: Offsets,
     data: Bytes,
     request: EncodingRequest,
     *,
@@ -154,7 +152,7 @@ def _way(
     return None
 
 
-def _pieces(offsets: NDArray[Any], data: Bytes, limit: int) -> Iterator[tuple[NDArray[Any], Bytes]]:
+def _pieces(offsets: Offsets, data: Bytes, limit: int) -> Iterator[tuple[Offsets, Bytes]]:
     """Yield chunks of a page's strings: the offsets of each, from 0 on, and its bytes."""
     rows = len(offsets) - 1
     each = max(1, min(rows, int(limit / variable.mean_size(offsets))))
@@ -169,7 +167,7 @@ def single_strings(
     valid: Bytes | None,
     options: Mapping[str, str],
     goal: str = DEFAULT_GOAL,
-) -> tuple[NDArray[np.generic], Bytes, pb.CompressiveEncoding]:
+) -> tuple[Offsets, Bytes, pb.CompressiveEncoding]:
     """Encode strings one by one, for full-zip pages.
 
     Returns

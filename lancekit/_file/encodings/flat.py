@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +71,7 @@ def take(width: int, piece: ChunkBuffers, counts: Ints, rows: Ints) -> Bytes:
         taken: Bytes = words[piece.starts[chunk] // width + place].view(np.uint8)
         return taken
     # one element for each byte that a value could begin at
-    slots: NDArray[Any] = np.ndarray(piece.data.size - width + 1, f"V{width}", piece.data, 0, 1)
+    slots: NDArray[np.void] = np.ndarray(piece.data.size - width + 1, f"V{width}", piece.data, 0, 1)
     lists: Bytes = slots[piece.starts[chunk] + place * width].view(np.uint8)
     return lists
 

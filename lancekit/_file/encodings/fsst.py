@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from lancekit._file.encodings import variable
 from lancekit._file.encodings.buffers import ChunkBuffers, kind_of
 from lancekit._file.kernels.faults import Unsupported
 from lancekit._file.kernels.fsst_decode import symbol_table
-from lancekit._file.kernels.memory import Bytes, Ints
+from lancekit._file.kernels.memory import Bytes, Ints, Offsets
 from lancekit._file.kernels.values import DecodedValues
 from lancekit._format.pb import encodings_v21_pb2 as pb
 
@@ -46,7 +44,7 @@ def decode_chunk(
     return symbol_table(encoding.fsst.symbol_table).decode(codes)
 
 
-def encode(offsets: NDArray[Any], data: Bytes, request: EncodingRequest) -> EncodedValues:
+def encode(offsets: Offsets, data: Bytes, request: EncodingRequest) -> EncodedValues:
     """Encode strings in chunks, by symbols learned from them."""
     from lancekit._file.encodings.request import CHUNK
 
@@ -56,15 +54,13 @@ def encode(offsets: NDArray[Any], data: Bytes, request: EncodingRequest) -> Enco
     return replace(stored, encoding=_message(table, stored.encoding))
 
 
-def encode_each(
-    offsets: NDArray[Any], data: Bytes
-) -> tuple[NDArray[Any], Bytes, pb.CompressiveEncoding]:
+def encode_each(offsets: Offsets, data: Bytes) -> tuple[Offsets, Bytes, pb.CompressiveEncoding]:
     """Encode strings one by one: where the codes of each begin, these, and what they are."""
     borders, codes, table = _coded(offsets, data)
     return borders, codes, _message(table, variable.message(offsets.itemsize * 8))
 
 
-def _coded(offsets: NDArray[Any], data: Bytes) -> tuple[NDArray[Any], Bytes, bytes]:
+def _coded(offsets: Offsets, data: Bytes) -> tuple[Offsets, Bytes, bytes]:
     from lancekit._file.kernels.fsst_encode import train
 
     encoder = train(data, offsets)

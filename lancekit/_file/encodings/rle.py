@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lancekit._compiled.kernel import kernel
+from lancekit._compiled.kernel import Values, kernel
 from lancekit._file.encodings import flat
-from lancekit._file.encodings.buffers import ChunkBuffers, cut, located, narrowed, require_flat
+from lancekit._file.encodings.buffers import (
+    Buffer,
+    ChunkBuffers,
+    cut,
+    located,
+    narrowed,
+    require_flat,
+)
 from lancekit._file.kernels.faults import Unsupported, require
 from lancekit._file.kernels.memory import Bytes, Ints, scratch, starts_of
 from lancekit._file.kernels.values import DecodedValues, Fixed
@@ -92,7 +99,7 @@ def decode_chunk(
     return cut(_expanded_one(encoding, values, lengths, count, clip=True), rows)
 
 
-def starts_of_runs(values: NDArray[Any]) -> Ints:
+def starts_of_runs(values: NDArray[np.generic]) -> Ints:
     """Return where a value differs from the one before it; the first one does."""
     changes = np.empty(len(values), bool)
     changes[0] = True
@@ -100,7 +107,7 @@ def starts_of_runs(values: NDArray[Any]) -> Ints:
     return np.flatnonzero(changes)
 
 
-def encode(values: NDArray[Any], starts: Ints, chunk: int) -> EncodedValues:
+def encode(values: NDArray[np.unsignedinteger], starts: Ints, chunk: int) -> EncodedValues:
     """Encode runs: their values in one buffer, their lengths, of one byte each, in another.
 
     Runs end with their chunk; those of more than `LONGEST_RUN` values are several.
@@ -152,7 +159,7 @@ def _in_bytes(lengths: Ints) -> tuple[Ints, Bytes]:
     return stops, stored
 
 
-def _two(buffers: Sequence[object]) -> Sequence[Any]:
+def _two(buffers: Sequence[Buffer]) -> Sequence[Buffer]:
     require(len(buffers) == 2, f"a chunk has {len(buffers)} value buffers, not 2")
     return buffers
 
@@ -227,7 +234,9 @@ _LONG = 64
 
 
 @kernel("T u1 i8 i8 int =T", over="u1 u2 u4 u8", saves=2)
-def repeat(values: Any, lengths: Any, runs: Any, counts: Any, clip: int, out: Any) -> int:
+def repeat(
+    values: Values, lengths: Values, runs: Values, counts: Values, clip: int, out: Values
+) -> int:
     """Repeat values, of which each chunk has so many; it holds so many when they are repeated.
 
     With ``clip`` its runs may reach beyond that.  There is room for eight more than all values.
@@ -269,5 +278,5 @@ def repeated(
         return None
     if (call := repeat.ready(total)) is None:
         return None
-    out: NDArray[Any] = scratch((total + 8) * values.dtype.itemsize).view(values.dtype)
+    out: NDArray[np.generic] = scratch((total + 8) * values.dtype.itemsize).view(values.dtype)
     return out[:total] if call(values, lengths, runs, counts, clip, out) >= 0 else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lancekit._file.encodings import flat
 from lancekit._file.encodings.buffers import TOO_SHORT, ChunkBuffers, located, only, require_flat
 from lancekit._file.kernels.faults import Unsupported, require
-from lancekit._file.kernels.memory import Bytes, Ints, gather, starts_of, view
+from lancekit._file.kernels.memory import Bytes, Ints, Offsets, gather, starts_of, view
 from lancekit._file.kernels.values import DecodedValues, Variable
 from lancekit._format.pb import encodings_v21_pb2 as pb
 
@@ -117,7 +117,7 @@ def decode_chunk(
 
 
 def encode(
-    offsets: NDArray[Any], data: Bytes, limit: int, most: int, request: EncodingRequest
+    offsets: Offsets, data: Bytes, limit: int, most: int, request: EncodingRequest
 ) -> EncodedValues:
     """Encode offsets relative to their chunk, then bytes; no chunk above ``most`` if possible."""
     from lancekit._file.encodings.request import EncodedValues, Part, chunk_counts, chunk_size
@@ -152,7 +152,7 @@ def encode(
     return EncodedValues(encoding=message(width * 8), counts=counts, buffers=[parts])
 
 
-def encode_block(offsets: NDArray[np.generic], data: Bytes) -> bytes:
+def encode_block(offsets: Offsets, data: Bytes) -> bytes:
     """Encode strings as one buffer that tells itself what it is."""
     width = offsets.dtype.itemsize
     head = np.array([width * 8, width * (len(offsets) + 2)], offsets.dtype)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from google.protobuf.message import Message
 from numpy.typing import NDArray
 
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import flags_of
 from lancekit._file.kernels import bits
-from lancekit._file.kernels.memory import Bytes
+from lancekit._file.kernels.memory import Bytes, Offsets
 from lancekit._file.kernels.values import storage_type
 from lancekit._format.arrow_parts import child_of, fixed_items, items_of, viewed
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +27,8 @@ class Encoded:
     """A page ready to be written: its buffers and the message that describes them."""
 
     rows: int
-    message: Any
-    buffers: tuple[Any, ...] = ()
+    message: Message
+    buffers: tuple[Buffer, ...] = ()
 
 
 #: Types by their ids: looking one up costs less than asking for it.
@@ -77,16 +81,16 @@ def null_flags(array: pa.Array) -> NDArray[np.bool_] | None:
     return flags
 
 
-def list_offsets(array: pa.Array) -> NDArray[Any]:
+def list_offsets(array: pa.Array) -> Offsets:
     """Return the offsets of lists into their values, one more than lists."""
-    dtype = np.int64 if pa.types.is_large_list(array.type) else np.int32
+    dtype: type[np.signedinteger] = np.int64 if pa.types.is_large_list(array.type) else np.int32
     stored = array.buffers()[1]
     if stored is None or stored.size == 0:
         return np.zeros(1, dtype)
     return np.frombuffer(stored, dtype)[array.offset : array.offset + len(array) + 1]
 
 
-def list_items(array: pa.Array, lengths: NDArray[Any]) -> pa.Array:
+def list_items(array: pa.Array, lengths: NDArray[np.integer]) -> pa.Array:
     """Return the items of lists, without those of lists whose length is given as 0."""
     offsets = list_offsets(array)
     first, last = int(offsets[0]), int(offsets[-1])
@@ -115,14 +119,14 @@ def _ending_clean(bitmap: Bytes, count: int) -> Bytes:
     return bitmap
 
 
-def string_buffers(array: pa.Array) -> tuple[NDArray[Any], Bytes]:
+def string_buffers(array: pa.Array) -> tuple[Offsets, Bytes]:
     """Return offsets that start at 0, one more than values, and the bytes they delimit.
 
     Null values are empty.
     """
     _, offset_buffer, data = array.buffers()
     wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
-    offsets: NDArray[Any] = viewed(offset_buffer, np.int64 if wide else np.int32)
+    offsets: Offsets = viewed(offset_buffer, np.int64 if wide else np.int32)
     offsets = offsets[array.offset : array.offset + len(array) + 1]
     content = viewed(data)
     content = content[int(offsets[0]) : int(offsets[-1])]
@@ -134,7 +138,7 @@ def string_buffers(array: pa.Array) -> tuple[NDArray[Any], Bytes]:
     return offsets, content
 
 
-def _nulls_hold_bytes(array: pa.Array, offsets: NDArray[Any]) -> bool:
+def _nulls_hold_bytes(array: pa.Array, offsets: Offsets) -> bool:
     null = flags_of(pc.is_null(array))
     return bool(((offsets[1:] > offsets[:-1]) & null).any())
 

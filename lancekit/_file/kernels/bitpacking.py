@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lancekit._compiled.kernel import kernel
+from lancekit._compiled.kernel import Values, kernel
 from lancekit._file.kernels.memory import Ints, scratch
 
 BLOCK = 1024
@@ -29,7 +29,7 @@ _LANES = np.dtype("V128")
 
 
 @kernel("T i8 i8 i8 =T", over="u1 u2 u4 u8", saves=1)
-def unpack(packed: Any, starts: Any, widths: Any, counts: Any, out: Any) -> int:
+def unpack(packed: Values, starts: Values, widths: Values, counts: Values, out: Values) -> int:
     """Unpack so many values of the block at each of the starts, in words, to its width.
 
     A width of -1 is for values that are not packed.  There is room for 1024 more than all values.
@@ -77,7 +77,7 @@ def unpack(packed: Any, starts: Any, widths: Any, counts: Any, out: Any) -> int:
 
 
 @kernel("T int =T", over="u1 u2 u4 u8", saves=1)
-def pack(values: Any, width: int, out: Any) -> int:
+def pack(values: Values, width: int, out: Values) -> int:
     """Pack blocks of 1024 values, all below ``2 ** width``; one block's words follow another's."""
     bits = 8 * values.itemsize
     lanes = 1024 // bits
@@ -124,11 +124,11 @@ class _Plan(NamedTuple):
     """
 
     source: Ints
-    left: NDArray[Any]
+    left: NDArray[np.unsignedinteger]
     middle: bool
     first: Ints
-    down: NDArray[Any]
-    up: NDArray[Any]
+    down: NDArray[np.unsignedinteger]
+    up: NDArray[np.unsignedinteger]
 
     @property
     def made(self) -> int:
@@ -155,7 +155,7 @@ def _plan(bits: int, width: int) -> _Plan:
         shift[over] = bits - width
         word[over] = width + np.arange(len(first))
 
-    def lanewise(numbers: Ints) -> NDArray[np.generic]:
+    def lanewise(numbers: Ints) -> NDArray[np.unsignedinteger]:
         return np.repeat(numbers.astype(dtype), lanes)
 
     one = dtype.type(1)
@@ -171,7 +171,7 @@ def _plan(bits: int, width: int) -> _Plan:
 
 def unpack_blocks(
     packed: NDArray[np.generic], width: int, into: NDArray[np.generic] | None = None
-) -> NDArray[Any]:
+) -> NDArray[np.generic]:
     """Unpack blocks of shape (blocks, ``width`` * lanes) to values of shape (blocks, 1024).
 
     The word type is the unpacked type; ``width`` is not 0.  Only the words of a block need to be
@@ -220,13 +220,13 @@ def unpack_blocks(
     return out
 
 
-def _table(rows: int, columns: int, dtype: Any) -> NDArray[Any]:
+def _table(rows: int, columns: int, dtype: np.dtype) -> NDArray[Any]:
     """Return an uninitialised table that starts on a multiple of 64 bytes."""
     table: NDArray[np.generic] = scratch(rows * columns * dtype.itemsize).view(dtype)
     return table.reshape(rows, columns)
 
 
-def pack_blocks(values: NDArray[Any], width: int) -> NDArray[np.generic]:
+def pack_blocks(values: NDArray[np.unsignedinteger], width: int) -> NDArray[np.unsignedinteger]:
     """Pack values of shape (blocks, 1024), all below ``2 ** width``; mirrors `unpack_blocks`."""
     dtype = values.dtype
     bits = dtype.itemsize * 8
@@ -259,7 +259,7 @@ def pack_blocks(values: NDArray[Any], width: int) -> NDArray[np.generic]:
     return out.reshape(blocks, width * lanes)
 
 
-def place_of(positions: Ints, width: Any, bits: int) -> tuple[Ints, Ints]:
+def place_of(positions: Ints, width: Ints | int, bits: int) -> tuple[Ints, Ints]:
     """Return the word, within its block, and the shift at which values start.
 
     Parameters
@@ -276,7 +276,7 @@ def place_of(positions: Ints, width: Any, bits: int) -> tuple[Ints, Ints]:
     return word * lanes + positions % lanes, shift
 
 
-def value_at(words: NDArray[Any], place: int, width: int) -> int:
+def value_at(words: NDArray[np.generic], place: int, width: int) -> int:
     """Return the value at a place of a block, whose words are given; ``width`` is not 0."""
     bits = words.dtype.itemsize * 8
     word, shift = divmod(int(_rows_of(bits)[place]) * width, bits)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,7 +9,7 @@ from lancekit._file.kernels.faults import require
 from lancekit._file.kernels.memory import Bytes, Ints, gather
 
 
-def pack(flags: NDArray[Any]) -> Bytes:
+def pack(flags: NDArray[np.bool_ | np.integer]) -> Bytes:
     """Return one bit for each flag."""
     return np.packbits(flags, bitorder="little")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,9 @@ from lancekit._file.kernels.bounds import claim
 from lancekit._file.kernels.faults import Damaged, Unsupported, require
 from lancekit._file.kernels.memory import Bytes, Ints, as_bytes, gather, starts_of
 from lancekit._format.pb import encodings_v21_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer
 
 #: scheme -> (Arrow's codec, bytes of the uncompressed size before the data)
 _CODECS = {"lz4": ("lz4_raw", 4), "zstd": ("zstd", 8)}
@@ -37,7 +40,7 @@ _STEP = 1 << 20
 _WHAT = "compressed bytes"
 
 
-def decompress(scheme: str, data: object, most: int | None = None) -> Bytes:
+def decompress(scheme: str, data: Buffer, most: int | None = None) -> Bytes:
     """Return the bytes of one unit compressed with ``lz4`` or ``zstd``, or not at all.
 
     With ``most`` they are known to be no more than that; else no more than the page may take.
@@ -48,7 +51,7 @@ def decompress(scheme: str, data: object, most: int | None = None) -> Bytes:
         raise Damaged(str(error)) from error
 
 
-def _decompress(scheme: str, data: Any, most: int | None = None) -> Bytes:
+def _decompress(scheme: str, data: Buffer, most: int | None = None) -> Bytes:
     if scheme == "none":
         return as_bytes(data)
     known = _CODECS.get(scheme)
@@ -67,7 +70,7 @@ def _decompress(scheme: str, data: Any, most: int | None = None) -> Bytes:
     return as_bytes(pa.Codec(codec).decompress(view[prefix:], decompressed_size=size))
 
 
-def _stated_size(scheme: str, unit: Any, prefix: int) -> int | None:
+def _stated_size(scheme: str, unit: Buffer, prefix: int) -> int | None:
     """Return the size that a unit says it has; ``None`` for a bare frame of Zstd."""
     view = memoryview(unit)
     if scheme == "zstd" and view[:4] == ZSTD_MAGIC:

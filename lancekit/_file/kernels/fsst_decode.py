@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit import _arrow_kernels as ak
-from lancekit._compiled.kernel import kernel
+from lancekit._compiled.kernel import Values, kernel
 from lancekit._file.kernels.bounds import allowed, claim
 from lancekit._file.kernels.faults import require
 from lancekit._file.kernels.memory import Bytes, Ints, scratch
@@ -50,7 +49,7 @@ _MOST = 1 << 28
 
 
 @kernel("u1 u1", saves=0)
-def most_bytes(codes: Any, lengths: Any) -> int:
+def most_bytes(codes: Values, lengths: Values) -> int:
     """Return the bytes that codes stand for at most: as if none were a literal."""
     size = 0
     for at in range(codes.size):
@@ -60,7 +59,13 @@ def most_bytes(codes: Any, lengths: Any) -> int:
 
 @kernel("u1 T u1 u1 =i4 =u1 =i4", over="i4 i8", saves=6)
 def decode_codes(
-    codes: Any, offsets: Any, lengths: Any, symbols: Any, marks: Any, out: Any, places: Any
+    codes: Values,
+    offsets: Values,
+    lengths: Values,
+    symbols: Values,
+    marks: Values,
+    out: Values,
+    places: Values,
 ) -> int:
     """Decode the codes between offsets; return how many bytes that gives.
 
@@ -217,7 +222,8 @@ class SymbolTable:
             # literal bytes may be anything
             require(not unknown.size or np.isin(unknown, literals).all(), "a code has no symbol")
         # a code stands for 8 bytes at most
-        places = np.zeros(len(offsets), np.int32 if data.size < 1 << 28 else np.int64)
+        kind: type[np.signedinteger] = np.int32 if data.size < 1 << 28 else np.int64
+        places = np.zeros(len(offsets), kind)
         if data.size == 0:
             return Variable(places, data)
         decode = self._in_pairs if data.size >= _MANY else self._singly
@@ -255,7 +261,7 @@ class SymbolTable:
         size = data.size
         if size % 2:
             data = np.append(data, np.uint8(_ESCAPE))  # stands for nothing
-        index: NDArray[Any] = data.view("<u2")
+        index: NDArray[np.unsignedinteger] = data.view("<u2")
         if literals.size:
             index = index.astype(np.uint32)
             index[literals[literals % 2 == 0] >> 1] |= 1 << 16
@@ -291,7 +297,8 @@ def decode_by_page(codes: Variable, tables: Sequence[bytes], counts: Ints) -> Va
         first += count
     sizes = [int(part.offsets[-1]) - int(part.offsets[0]) for part in parts]
     total = sum(sizes)
-    offsets = np.zeros(first + 1, np.int32 if total < 1 << 31 else np.int64)
+    kind: type[np.signedinteger] = np.int32 if total < 1 << 31 else np.int64
+    offsets = np.zeros(first + 1, kind)
     at = place = 0
     data = []
     for part, size in zip(parts, sizes, strict=True):
@@ -303,7 +310,9 @@ def decode_by_page(codes: Variable, tables: Sequence[bytes], counts: Ints) -> Va
     return Variable(offsets, _join(data, total) if data else np.empty(0, np.uint8))
 
 
-def _taken(entries: pa.Array, index: NDArray[Any]) -> tuple[Bytes, NDArray[np.int32]]:
+def _taken(
+    entries: pa.Array, index: NDArray[np.unsignedinteger]
+) -> tuple[Bytes, NDArray[np.int32]]:
     """Join entries; return the bytes, and where each entry begins."""
     _, borders, data = ak.take(entries, index).buffers()
     joined = viewed(data)

@@ -11,13 +11,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lancekit._compiled.kernel import kernel
-from lancekit._file.kernels.memory import Bytes, Ints, starts_of
+from lancekit._compiled.kernel import Values, kernel
+from lancekit._file.kernels.memory import Bytes, Ints, Offsets, starts_of
 
 _ESCAPE = 255
 _LONGEST = 8
@@ -50,10 +50,15 @@ _PAIRS = 2000
 _LOW = np.array([(1 << 8 * n) - 1 for n in range(_LONGEST)] + [2**64 - 1], np.uint64)
 
 
-def _slot(words: Any) -> Any:
+@overload
+def _slot(words: np.uint64) -> np.int64: ...
+@overload
+def _slot(words: NDArray[np.uint64]) -> Ints: ...
+def _slot(words: np.uint64 | NDArray[np.uint64]) -> np.int64 | Ints:
     """Return the slot of symbols that begin with the lowest three bytes."""
     mixed = (words & np.uint64(0xFFFFFF)) * _PRIME >> np.uint64(15)
-    return (mixed & np.uint64((1 << _SLOT_BITS) - 1)).astype(np.int64)
+    slots: np.int64 | Ints = (mixed & np.uint64((1 << _SLOT_BITS) - 1)).astype(np.int64)
+    return slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +76,17 @@ class _Codes:
 
 @kernel("u1 i8 u8 u8 u2 u2 u8 =u2 =i8 =u1 =i8", saves=20)
 def step_through(
-    padded: Any,
-    offsets: Any,
-    long: Any,
-    mask: Any,
-    long_step: Any,
-    short: Any,
-    low: Any,
-    steps: Any,
-    places: Any,
-    codes: Any,
-    borders: Any,
+    padded: Values,
+    offsets: Values,
+    long: Values,
+    mask: Values,
+    long_step: Values,
+    short: Values,
+    low: Values,
+    steps: Values,
+    places: Values,
+    codes: Values,
+    borders: Values,
 ) -> int:
     """Find the codes of strings, of which ``padded`` has 8 bytes behind the last.
 
@@ -93,6 +98,7 @@ def step_through(
     if size + 8 > padded.size or size > (codes.size // 2 if written else steps.size):
         return -1
     found = 0
+    at: int | np.int64
     for value in range(offsets.size - 1):
         at, stop = offsets[np.uint64(value)], offsets[np.uint64(value + 1)]
         if at < 0 or stop < at or stop > size:
@@ -168,7 +174,7 @@ class SymbolEncoder:
         stored = struct.pack("<Q", header) + symbols + bytes(map(len, self._symbols))
         return stored.ljust(_TABLE_BYTES, b"\0")
 
-    def encode(self, data: Bytes, offsets: NDArray[Any]) -> tuple[Bytes, Ints]:
+    def encode(self, data: Bytes, offsets: Offsets) -> tuple[Bytes, Ints]:
         """Encode the strings between ``offsets``, which cover ``data`` from its start to its end.
 
         Returns
@@ -196,7 +202,7 @@ class SymbolEncoder:
         counts[filled] = np.diff(before, append=total)
         return both[keep], starts_of(counts)
 
-    def _codes(self, data: Bytes, offsets: NDArray[np.generic]) -> _Codes:
+    def _codes(self, data: Bytes, offsets: Offsets) -> _Codes:
         if (call := step_through.ready(len(data))) is None:
             return self._codes_in_lanes(data, offsets)
         steps, places = np.empty(len(data), np.uint16), np.empty(len(data), np.int64)
@@ -207,14 +213,14 @@ class SymbolEncoder:
         firsts = borders[:-1][borders[1:] > borders[:-1]]
         return _Codes(steps[:found], places[:found], firsts)
 
-    def _tables(self, data: Bytes, offsets: NDArray[np.generic]) -> tuple[NDArray[np.generic], ...]:
+    def _tables(self, data: Bytes, offsets: Offsets) -> tuple[NDArray[np.generic], ...]:
         """Return what the kernel reads."""
         padded = np.zeros(len(data) + _LONGEST, np.uint8)
         padded[: len(data)] = data
         borders = offsets.astype(np.int64, copy=False)
         return (padded, borders, self._long, self._mask, self._long_step, self._short, _LOW)
 
-    def _codes_in_lanes(self, data: Bytes, offsets: NDArray[Any]) -> _Codes:
+    def _codes_in_lanes(self, data: Bytes, offsets: Offsets) -> _Codes:
         size = len(data)
         padded = np.zeros(size + _MARGIN + _LONGEST, np.uint8)
         padded[:size] = data
@@ -245,7 +251,7 @@ class SymbolEncoder:
         return _Codes(steps[places], places, np.searchsorted(places, begins))
 
 
-def _bytes_left(offsets: NDArray[Any], size: int) -> Bytes:
+def _bytes_left(offsets: Offsets, size: int) -> Bytes:
     """Return how many bytes a symbol may cover from every place on: 8, or up to the next border."""
     left = np.full(size + _MARGIN, _LONGEST, np.uint8)
     lanes = np.arange(_LANE, size + 1, _LANE)
@@ -258,7 +264,7 @@ def _bytes_left(offsets: NDArray[Any], size: int) -> Bytes:
     return left
 
 
-def train(data: Bytes, offsets: NDArray[np.generic]) -> SymbolEncoder:
+def train(data: Bytes, offsets: Offsets) -> SymbolEncoder:
     """Choose symbols for strings, from a sample spread over them.
 
     Every round encodes the sample and makes symbols of the codes, and pairs of codes, that cover
@@ -272,7 +278,7 @@ def train(data: Bytes, offsets: NDArray[np.generic]) -> SymbolEncoder:
     return SymbolEncoder(symbols)
 
 
-def _sample(data: Bytes, offsets: NDArray[np.generic]) -> tuple[Bytes, Ints]:
+def _sample(data: Bytes, offsets: Offsets) -> tuple[Bytes, Ints]:
     size = int(offsets[-1])
     if size <= _SAMPLE:
         return data, np.asarray(offsets, np.int64)

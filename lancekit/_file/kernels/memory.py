@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from lancekit import _arrow_kernels as ak
 from lancekit._file.kernels.faults import require
 from lancekit._storage.base import RandomAccess
 
+if TYPE_CHECKING:
+    from collections.abc import Buffer
+
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
+#: of strings or lists: int32 or int64
+Offsets = NDArray[np.signedinteger]
 
 #: Bytes of a buffer that Arrow's pool is asked for at most.
 _POOLED = 1 << 20
@@ -58,7 +63,7 @@ def set_aside() -> Iterator[list[Room]]:
         _noted.reset(token)
 
 
-def as_bytes(data: Any) -> Bytes:
+def as_bytes(data: Buffer) -> Bytes:
     """Return a byte view of a buffer that starts on a multiple of 8, copied only if it must be.
 
     Decoders view it as 64-bit words, and Arrow's consumers in other languages rely on alignment.
@@ -71,18 +76,18 @@ def as_bytes(data: Any) -> Bytes:
     return out
 
 
-def view(data: Bytes, dtype: Any) -> NDArray[Any]:
+def view(data: Bytes, dtype: DTypeLike) -> NDArray[Any]:
     """View whole elements of ``dtype``; odd bytes at the end are left out."""
     size = np.dtype(dtype).itemsize
     return data[: data.size // size * size].view(dtype)
 
 
-def owned(array: Any, rooms: Sequence[Room] = ()) -> pa.Array:
+def owned(array: pa.Array, rooms: Sequence[Room] = ()) -> pa.Array:
     """Return an array in memory of its own: no view of a file, or of a larger block.
 
     It is copied, unless it fills ``rooms`` that were set aside for it.
     """
-    if pa.types.is_dictionary(array.type):
+    if isinstance(array, pa.DictionaryArray):
         return pa.DictionaryArray.from_arrays(
             owned(array.indices, rooms),
             owned(array.dictionary, rooms),
@@ -90,8 +95,7 @@ def owned(array: Any, rooms: Sequence[Room] = ()) -> pa.Array:
             safe=False,
         )
     if all(_fills(buffer, rooms) for buffer in array.buffers() if buffer is not None):
-        mine: pa.Array = array
-        return mine
+        return array
     # Of a single array it would make no copy.  The default pool takes several times as long for
     # fresh memory of this size, and gives it back late.
     return ak.concat_arrays([array, array[:0]], memory_pool=pa.system_memory_pool())
@@ -106,7 +110,7 @@ def _fills(buffer: pa.Buffer, rooms: Sequence[Room]) -> bool:
     )
 
 
-def starts_of(lengths: NDArray[Any]) -> Ints:
+def starts_of(lengths: NDArray[np.generic]) -> Ints:
     """Return the running total with a leading zero: starts, and the end of the last."""
     out = np.empty(len(lengths) + 1, np.int64)
     out[0] = 0

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit import _arrow_kernels as ak
-from lancekit._compiled.kernel import kernel
+from lancekit._compiled.kernel import Values, kernel
 from lancekit._file.kernels import bits
 from lancekit._file.kernels.bounds import nulls
 from lancekit._file.kernels.faults import Damaged, require
-from lancekit._file.kernels.memory import Bytes, Ints, as_bytes
+from lancekit._file.kernels.memory import Bytes, Ints, Offsets, as_bytes
 from lancekit._format.arrow_parts import viewed
 
 
@@ -45,7 +44,7 @@ class Bits:
 class Variable:
     """Byte strings between ``offsets`` (int32 or int64, one more than values)."""
 
-    offsets: NDArray[Any]
+    offsets: Offsets
     data: Bytes
 
     def __post_init__(self) -> None:
@@ -216,7 +215,7 @@ def _variable_to_arrow(raw: Variable, kind: pa.DataType, validity: pa.Buffer | N
     return array
 
 
-def words_of(raw: DecodedValues, *widths: int) -> NDArray[Any]:
+def words_of(raw: DecodedValues, *widths: int) -> NDArray[np.unsignedinteger]:
     """Return values as unsigned integers; `Damaged` unless they have one of ``widths`` bytes."""
     if not isinstance(raw, Fixed) or raw.width not in widths:
         raise Damaged(f"{_describe(raw)} where integers belong")
@@ -249,7 +248,7 @@ def _describe(raw: DecodedValues) -> str:
 
 
 @kernel("u1 T", over="i4 i8", saves=1.1)
-def are_characters(data: Any, offsets: Any) -> int:
+def are_characters(data: Values, offsets: Values) -> int:
     """Return 0 if strings are UTF-8, seen as one in which none of them begins in a character.
 
     What a byte has to be follows from the three before it, so that many are looked at at once.
@@ -295,7 +294,7 @@ def are_characters(data: Any, offsets: Any) -> int:
     return -1 if bad else 0
 
 
-def is_text(array: pa.Array, offsets: NDArray[Any], data: Bytes) -> bool:
+def is_text(array: pa.Array, offsets: Offsets, data: Bytes) -> bool:
     """Return whether strings, between ``offsets`` of ``data``, are UTF-8; binary always is well.
 
     Most text is ASCII, of which that is seen ten times as fast.  Other text is looked at as one

@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import accumulate, islice, pairwise
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import flags_of, numbers_of
 from lancekit._file.kernels import bits
 from lancekit._file.kernels.faults import Damaged, Unsupported, require
-from lancekit._file.kernels.memory import Ints, starts_of
+from lancekit._file.kernels.memory import Ints, Offsets, starts_of
 from lancekit._file.kernels.values import Variable, to_arrow, with_validity
 from lancekit._file.layouts.field_tree import Leaf, Node, Path, is_list
 from lancekit._file.layouts.repdef import Items, Layers, Lists, Shape, unravel
@@ -106,15 +107,15 @@ def aligned(columns: Sequence[Sequence[pa.Array]]) -> Iterator[list[pa.Array]]:
     require(len(totals) == 1, "the children of a struct differ in length")
     borders = sorted({border for column in lengths for border in accumulate(column)})
     cursors = [iter(chunks) for chunks in columns]
-    rest: list[Any] = [None] * len(columns)
+    rest: list[pa.Array | None] = [None] * len(columns)
     for start, stop in pairwise([0, *(border for border in borders if border)]):
         parts = []
         for place, cursor in enumerate(cursors):
-            array = rest[place]
-            while array is None or len(array) == 0:
-                array = next(cursor)
-            parts.append(array.slice(0, stop - start))
-            rest[place] = array.slice(stop - start)
+            left = rest[place]
+            while left is None or len(left) == 0:
+                left = next(cursor)
+            parts.append(left.slice(0, stop - start))
+            rest[place] = left.slice(stop - start)
         yield parts
 
 
@@ -126,7 +127,7 @@ def struct_of(kind: pa.DataType, children: Sequence[pa.Array], like: pa.Array | 
     return pa.StructArray.from_arrays(list(children), fields=fields, mask=mask)
 
 
-def shape_of(lists: pa.Array) -> tuple[Any, pa.Array]:
+def shape_of(lists: pa.Array) -> tuple[Offsets, pa.Array]:
     """Return offsets from 0, and the items between them, of a possibly sliced array of lists."""
     offsets = numbers_of(cast("pa.ListArray", lists).offsets)
     first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
@@ -137,7 +138,7 @@ def shape_of(lists: pa.Array) -> tuple[Any, pa.Array]:
 
 
 def lists_over(
-    kind: pa.DataType, lengths: Ints, null: object, items: list[pa.Array]
+    kind: pa.DataType, lengths: Ints, null: NDArray[np.bool_], items: list[pa.Array]
 ) -> list[pa.Array]:
     """Return lists of ``kind`` over items that come in chunks.
 
@@ -158,22 +159,22 @@ def lists_over(
 
 
 def texts_over(
-    kind: pa.DataType, lengths: Ints, null: object, content: list[pa.Array]
+    kind: pa.DataType, lengths: Ints, null: NDArray[np.bool_], content: list[pa.Array]
 ) -> list[pa.Array]:
     """Return strings of ``kind`` over bytes that come in chunks, cut as lists are."""
     large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
     lists = lists_over((pa.large_list if large else pa.list_)(pa.uint8()), lengths, null, content)
-    return [_text(kind, chunk) for chunk in lists]
+    return [_text(kind, cast("pa.ListArray", chunk)) for chunk in lists]
 
 
-def _text(kind: pa.DataType, lists: Any) -> pa.Array:
+def _text(kind: pa.DataType, lists: pa.ListArray) -> pa.Array:
     values = Variable(numbers_of(lists.offsets), numbers_of(lists.values))
     validity = bits.pack(flags_of(pc.is_valid(lists))) if lists.null_count else None
     return to_arrow(values, kind, validity)
 
 
 def _cut_lists(
-    kind: pa.DataType, lengths: Ints, null: Any, items: list[pa.Array], cuts: Ints
+    kind: pa.DataType, lengths: Ints, null: NDArray[np.bool_], items: list[pa.Array], cuts: Ints
 ) -> list[pa.Array]:
     """Return lists of ``kind``, a chunk between any two of ``cuts``."""
     borders = starts_of(np.array([len(chunk) for chunk in items], np.int64))
@@ -311,7 +312,7 @@ def wrap(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return lists_like(kind, offsets, wrap(items, item), array)
 
 
-def lists_like(kind: pa.DataType, offsets: Any, items: pa.Array, like: pa.Array) -> pa.Array:
+def lists_like(kind: pa.DataType, offsets: Offsets, items: pa.Array, like: pa.Array) -> pa.Array:
     """Return lists of ``kind`` that are null where ``like`` is."""
     buffer = None
     if like.null_count:

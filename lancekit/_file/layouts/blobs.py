@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -94,7 +94,9 @@ def encode_blobs(array: pa.Array, depth: int, *, large: bool, place: Place) -> I
     )
     plain = Shredded(rows=page.rows, layers=(pb.ALL_VALID_ITEM,), values=page.values)
     inner = mini_block(plain, values, large=large)
-    message = pb.PageLayout(blob=pb.BlobLayout(inner_layout=inner.message, layers=page.layers))
+    message = pb.PageLayout(
+        blob=pb.BlobLayout(inner_layout=cast("pb.PageLayout", inner.message), layers=page.layers)
+    )
     yield Encoded(page.rows, message, inner.buffers)
 
 
@@ -131,7 +133,7 @@ def _descriptors(values: pa.Array, place: Place) -> pa.StructArray:
     return pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
 
 
-def _numbers(values: pa.Array) -> Any:
+def _numbers(values: pa.Array) -> Ints:
     return values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
@@ -201,13 +203,13 @@ def resolve(source: RandomAccess, descriptors: pa.Array, kind: pa.DataType) -> p
     return values if valid.all() else with_validity(values, bits.pack(valid))
 
 
-def _parts(descriptors: pa.Array) -> tuple[Any, object]:
+def _parts(descriptors: pa.Array) -> tuple[Ints, Ints]:
     parts = [numbers_of(child_of(descriptors, place)).astype(np.int64) for place in range(2)]
     require(all((part >= 0).all() for part in parts), "an impossible blob")
     return parts[0], parts[1]
 
 
-def _bytes(source: RandomAccess, positions: Any, sizes: Any) -> pa.Array:
+def _bytes(source: RandomAccess, positions: Ints, sizes: Ints) -> pa.Array:
     """Read the bytes of blobs."""
     wanted = np.flatnonzero(sizes)
     end = source.size()

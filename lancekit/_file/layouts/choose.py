@@ -6,7 +6,7 @@ All null; constant (2.2); mini-block; full-zip, for values of 256 bytes and more
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,9 @@ from lancekit._format.field_marks import option
 from lancekit._format.pb import encodings_v21_pb2 as pb
 from lancekit.errors import UnsupportedTypeError
 from lancekit.options import DEFAULT_GOAL, DEFAULT_PAGE_MEMORY
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer
 
 #: Values this long go to full-zip pages.
 _LARGE = 256
@@ -212,7 +215,7 @@ def _equal_page(page: Shredded) -> Encoded | None:
     scalar = _scalar_of(values)
     if scalar is None:
         return None
-    buffers: tuple[Any, ...] = ()
+    buffers: tuple[Buffer, ...] = ()
     layout = pb.ConstantLayout(layers=page.layers)
     if len(scalar) == 1 and len(scalar[0]) <= _MAX_INLINE:
         layout.inline_value = scalar[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -452,7 +451,7 @@ def _prefixed(data: Bytes, place: Ints, stops: Ints, bits_per_length: int) -> tu
     require(bits_per_length in {32, 64}, "lengths of an impossible width")
     width = bits_per_length // 8
     require((width <= stops - place).all(), "a packed struct is too short")
-    stored: NDArray[Any] = np.ascontiguousarray(data[place[:, None] + np.arange(width)])
+    stored: Bytes = np.ascontiguousarray(data[place[:, None] + np.arange(width)])
     sizes = stored.view(f"<u{width}").ravel().astype(np.int64)
     begin = place + width
     require(((sizes >= 0) & (sizes <= stops - begin)).all(), "a packed struct is too short")

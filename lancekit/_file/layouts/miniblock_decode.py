@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -136,7 +136,7 @@ class MiniBlockPages:
             require(self._counts == lengths, "the page's items are not its rows")
 
     @cached_property
-    def _words(self) -> tuple[NDArray[Any], Ints]:
+    def _words(self) -> tuple[NDArray[np.unsignedinteger], Ints]:
         """A word for each chunk, and the number of them for each page."""
         return self._metadata(0, "<u4" if self._layout.has_large_chunk else "<u2")
 
@@ -201,7 +201,7 @@ class MiniBlockPages:
         )
         return starts_of(starts), np.cumsum(ends)
 
-    def _metadata(self, buffer: int, dtype: str) -> tuple[NDArray[Any], Ints]:
+    def _metadata(self, buffer: int, dtype: str) -> tuple[NDArray[np.unsignedinteger], Ints]:
         """Return one small buffer of all pages as numbers, and how many of each page."""
         pages = self._pages
         if len(pages) == 1:

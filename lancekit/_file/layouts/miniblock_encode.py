@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from lancekit._file.layouts.repdef_build import (
     repetition_index,
 )
 from lancekit._format.pb import encodings_v21_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer
 
 #: Bytes of a chunk whose size is a 16-bit number.
 _SMALL_CHUNK = 1 << 15
@@ -51,7 +54,7 @@ def mini_block(page: Shredded, values: EncodedValues, *, large: bool) -> Encoded
         encoding, parts = pack_levels(page.definition, borders, large=large)
         layout.def_compression.CopyFrom(encoding)
         levels.append(parts)
-    stored: tuple[Any, ...] = _join_chunks(
+    stored: tuple[Buffer, ...] = _join_chunks(
         values.counts, np.diff(borders), levels, values.buffers, large=large
     )
     if values.dictionary is not None:

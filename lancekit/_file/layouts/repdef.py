@@ -18,15 +18,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lancekit._compiled.kernel import kernel
+from lancekit._compiled.kernel import Values, kernel
 from lancekit._file.kernels import bits
 from lancekit._file.kernels.faults import Damaged, Unsupported, require
-from lancekit._file.kernels.memory import Bytes, Ints, starts_of
+from lancekit._file.kernels.memory import Bytes, Ints, Offsets, starts_of
 from lancekit._file.kernels.row_selection import Rows
 from lancekit._format.pb import encodings_v21_pb2 as pb
 
@@ -120,7 +120,7 @@ class Items:
 class Lists:
     """A list layer: offsets, one more than lists, and a bitmap if some are null."""
 
-    offsets: NDArray[Any]
+    offsets: Offsets
     validity: Bytes | None
 
     @property
@@ -361,27 +361,27 @@ class _Entries(NamedTuple):
 
 @kernel("u2 u2 int int int =i8 =u1 =u2 =u2 =u2 =i8", saves=10)
 def split_entries(
-    repetition: Any,
-    definition: Any,
+    repetition: Values,
+    definition: Values,
     visible: int,
     last: int,
     largest: int,
-    offsets: Any,
-    valid: Any,
-    rest: Any,
-    at: Any,
-    shown: Any,
-    counts: Any,
+    offsets: Values,
+    valid: Values,
+    rest: Values,
+    at: Values,
+    shown: Values,
+    counts: Values,
 ) -> int:
     """Do what `_Entries.split` does in one pass; ``counts`` are of starts, lists and items."""
-    starts: Any = 0
-    lists: Any = 0
-    items: Any = 0
-    wrong: Any = 0
+    starts: int | np.int64 = 0
+    lists: int | np.int64 = 0
+    items: int | np.int64 = 0
+    wrong: int | np.int64 = 0
     # a branch that is taken at random costs more than writing what the next entry writes again
     for entry in range(repetition.size):
         number = repetition[np.uint64(entry)]
-        level: Any = 0
+        level: int | np.int64 = 0
         if definition.size:
             level = np.int64(definition[np.uint64(entry)])
             at[np.uint64(starts)] = level

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit import _arrow_kernels as ak
-from lancekit._compiled.kernel import kernel
+from lancekit._compiled.kernel import Values, kernel
 from lancekit._file.encodings import bitpacking, flat, rle
 from lancekit._file.encodings.request import Part
 from lancekit._file.kernels import bits
@@ -314,14 +314,14 @@ class _Entries:
 
 @kernel("i8 i8 u1 u1 int =u1 =u1 =i8", saves=8)
 def expand(
-    lengths: Any,
-    slots: Any,
-    codes: Any,
-    before: Any,
+    lengths: Values,
+    slots: Values,
+    codes: Values,
+    before: Values,
     number: int,
-    repetition: Any,
-    new_codes: Any,
-    places: Any,
+    repetition: Values,
+    new_codes: Values,
+    places: Values,
 ) -> int:
     """Give entries those of their items, with levels; return how many of the new ones go on.
 
@@ -338,7 +338,7 @@ def expand(
             slot += 1
         if at + size > new_codes.size:
             return -1
-        level: Any = number
+        level: int | np.int64 = number
         if before.size:
             level = max(level, np.int64(before[np.uint64(entry)]))
         repetition[np.uint64(at)] = level

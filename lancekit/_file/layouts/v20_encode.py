@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
@@ -36,7 +35,7 @@ def encode_page(array: pa.Array, most: int = DEFAULT_PAGE_MEMORY) -> Encoded:
 
     ``most`` is what strings may expand to, if that is not 64 times the bytes of the page.
     """
-    buffers: list[Any] = []
+    buffers: list[NDArray[np.generic]] = []
     return Encoded(len(array), _any(array, buffers, most), tuple(buffers))
 
 
@@ -47,7 +46,7 @@ def encode_structs(array: pa.Array) -> Encoded:
 
 def encode_lists(lengths: pa.Array) -> Encoded:
     """Encode the lengths of lists, null and 0 for null lists; the next column has their items."""
-    buffers: list[Any] = []
+    buffers: list[NDArray[np.generic]] = []
     null = null_flags(lengths)
     ends = starts_of(fixed_bytes(lengths).view(np.int64))[1:].view(np.uint64)
     items = int(ends[-1]) if len(ends) else 0
@@ -58,7 +57,7 @@ def encode_lists(lengths: pa.Array) -> Encoded:
     return Encoded(len(lengths), pb.ArrayEncoding(list=lists), tuple(buffers))
 
 
-def _any(array: pa.Array, buffers: list[object], most: int) -> pb.ArrayEncoding:
+def _any(array: pa.Array, buffers: list[NDArray[np.generic]], most: int) -> pb.ArrayEncoding:
     if isinstance(array, pa.DictionaryArray):
         return _user_dictionary(array, buffers)
     if isinstance(array, pa.StructArray):
@@ -68,7 +67,9 @@ def _any(array: pa.Array, buffers: list[object], most: int) -> pb.ArrayEncoding:
     return _few_strings(array, buffers, most) or _strings(array, buffers)
 
 
-def _flat(bits_per_value: int, data: object, buffers: list[Any]) -> pb.ArrayEncoding:
+def _flat(
+    bits_per_value: int, data: NDArray[np.generic], buffers: list[NDArray[np.generic]]
+) -> pb.ArrayEncoding:
     buffers.append(data)
     place = pb.Buffer(buffer_index=len(buffers) - 1)
     return pb.ArrayEncoding(flat=pb.Flat(bits_per_value=bits_per_value, buffer=place))
@@ -78,7 +79,7 @@ def _no_nulls(values: pb.ArrayEncoding) -> pb.ArrayEncoding:
     return pb.ArrayEncoding(nullable=pb.Nullable(no_nulls=pb.Nullable.NoNulls(values=values)))
 
 
-def _nullable(array: pa.Array, buffers: list[Any]) -> pb.ArrayEncoding:
+def _nullable(array: pa.Array, buffers: list[NDArray[np.generic]]) -> pb.ArrayEncoding:
     if array.null_count == len(array):
         return pb.ArrayEncoding(nullable=pb.Nullable(all_nulls=pb.Nullable.AllNulls()))
     validity = validity_bits(array)
@@ -89,7 +90,7 @@ def _nullable(array: pa.Array, buffers: list[Any]) -> pb.ArrayEncoding:
     return pb.ArrayEncoding(nullable=pb.Nullable(some_nulls=some))
 
 
-def _values(array: pa.Array, buffers: list[Any]) -> pb.ArrayEncoding:
+def _values(array: pa.Array, buffers: list[NDArray[np.generic]]) -> pb.ArrayEncoding:
     if isinstance(array, pa.FixedSizeListArray):
         items = _nullable(fixed_items(array), buffers)
         lists = pb.FixedSizeList(dimension=array.type.list_size, items=items)
@@ -98,7 +99,7 @@ def _values(array: pa.Array, buffers: list[Any]) -> pb.ArrayEncoding:
     return _flat(1 if width is None else width * 8, fixed_bytes(array), buffers)
 
 
-def _packed(array: pa.StructArray, buffers: list[object]) -> pb.ArrayEncoding:
+def _packed(array: pa.StructArray, buffers: list[NDArray[np.generic]]) -> pb.ArrayEncoding:
     """Encode the rows of a packed struct; no field of it has nulls.
 
     The fields share one buffer: each names the first of the page.
@@ -106,7 +107,7 @@ def _packed(array: pa.StructArray, buffers: list[object]) -> pb.ArrayEncoding:
     place = pb.Buffer(buffer_index=len(buffers))
     inner, columns = [], []
     for index in range(array.type.num_fields):
-        parts: list[Any] = []
+        parts: list[NDArray[np.generic]] = []
         encoding = _no_nulls(_values(array.field(index), parts))
         inner.append(encoding)
         columns.append(parts[0].reshape(len(array), -1))
@@ -114,7 +115,9 @@ def _packed(array: pa.StructArray, buffers: list[object]) -> pb.ArrayEncoding:
     return pb.ArrayEncoding(packed_struct=pb.PackedStruct(inner=inner, buffer=place))
 
 
-def _few_strings(array: pa.Array, buffers: list[object], most: int) -> pb.ArrayEncoding | None:
+def _few_strings(
+    array: pa.Array, buffers: list[NDArray[np.generic]], most: int
+) -> pb.ArrayEncoding | None:
     """Encode few distinct strings as codes from 1 on; 0 is null."""
     if not pa.types.is_string(array.type) or len(array) < _DICTIONARY_ROWS:
         return None
@@ -130,7 +133,9 @@ def _few_strings(array: pa.Array, buffers: list[object], most: int) -> pb.ArrayE
     return _dictionary(codes.astype(np.uint8), items, buffers)
 
 
-def _user_dictionary(array: pa.DictionaryArray, buffers: list[object]) -> pb.ArrayEncoding:
+def _user_dictionary(
+    array: pa.DictionaryArray, buffers: list[NDArray[np.generic]]
+) -> pb.ArrayEncoding:
     """Encode an Arrow dictionary; nulls are an item more."""
     indices, items = array.indices, array.dictionary
     dtype = np.dtype(array.type.index_type.to_pandas_dtype())
@@ -149,7 +154,9 @@ def _user_dictionary(array: pa.DictionaryArray, buffers: list[object]) -> pb.Arr
     return _dictionary(codes, items, buffers)
 
 
-def _dictionary(codes: Any, items: pa.Array, buffers: list[object]) -> pb.ArrayEncoding:
+def _dictionary(
+    codes: NDArray[np.generic], items: pa.Array, buffers: list[NDArray[np.generic]]
+) -> pb.ArrayEncoding:
     indices = _no_nulls(_flat(codes.itemsize * 8, codes, buffers))
     encoding = _strings(items, buffers) if is_variable(items.type) else _nullable(items, buffers)
     return pb.ArrayEncoding(
@@ -157,7 +164,7 @@ def _dictionary(codes: Any, items: pa.Array, buffers: list[object]) -> pb.ArrayE
     )
 
 
-def _strings(array: pa.Array, buffers: list[object]) -> pb.ArrayEncoding:
+def _strings(array: pa.Array, buffers: list[NDArray[np.generic]]) -> pb.ArrayEncoding:
     offsets, data = string_buffers(array)
     ends = offsets[1:].astype(np.uint64)
     adjustment = int(offsets[-1]) + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ from pyarrow import types as pt
 
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
-from lancekit._compiled.kernel import kernel
+from lancekit._compiled.kernel import Values, kernel
 from lancekit._format.arrow_parts import viewed
 from lancekit._format.column_names import column_not_found
 from lancekit._format.mem_wal.details import ShardingField, ShardingSpec
@@ -36,7 +36,7 @@ def _hash_texts(values: pa.Array) -> _Words:
     return hash_texts(values.cast(pa.large_binary()))
 
 
-def _numbers(values: pa.Array, kind: pa.DataType) -> NDArray[Any]:
+def _numbers(values: pa.Array, kind: pa.DataType) -> NDArray[np.generic]:
     return values.view(kind).to_numpy(zero_copy_only=False)
 
 
@@ -116,7 +116,7 @@ def _bucket_count(field: ShardingField) -> int:
     return int(given)
 
 
-_Evaluate: TypeAlias = Callable[[ShardingField, Any], pa.Array]
+_Evaluate: TypeAlias = Callable[[ShardingField, pa.Array], pa.Array]
 #: how a value is made of a source column; the reference's older words are known, not followed
 _TRANSFORMS: Mapping[str, _Evaluate] = {
     "bucket": _bucket,
@@ -220,7 +220,7 @@ _LOW, _SIGN = np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFF00)
 
 
 @kernel("u1 i8 =u4", saves=100)
-def murmur(data: Any, offsets: Any, out: Any) -> int:
+def murmur(data: Values, offsets: Values, out: Values) -> int:
     """Do what `_hash_block` does, text by text."""
     for value in range(out.size):
         at, stop = offsets[np.uint64(value)], offsets[np.uint64(value + 1)]
@@ -260,7 +260,7 @@ def _mixed(state: _Words, words: _Words) -> _Words:
     return state * np.uint32(5) + np.uint32(0xE6546B64)
 
 
-def _finished(state: _Words, lengths: Any) -> _Words:
+def _finished(state: _Words, lengths: np.uint32 | _Words) -> _Words:
     state = state ^ lengths
     state = (state ^ (state >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     state = (state ^ (state >> np.uint32(13))) * np.uint32(0xC2B2AE35)
@@ -382,7 +382,7 @@ def _parts(column: pa.Array) -> list[pa.Array]:
 def _filled(column: pa.Array) -> pa.Array:
     """Put any value in the place of nulls."""
     kind = column.type
-    value: Any = b"" if pt.is_binary(kind) or pt.is_large_binary(kind) else 0
+    value: bytes | str | int = b"" if pt.is_binary(kind) or pt.is_large_binary(kind) else 0
     value = "" if pt.is_string(kind) or pt.is_large_string(kind) else value
     return column.fill_null(pa.scalar(value, pa.int64()).cast(kind) if value == 0 else value)
 
