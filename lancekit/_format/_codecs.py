@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import pyarrow as pa
+from google.protobuf.message import Message
 from pyroaring import BitMap
 
 from lancekit._checked import is_whole
@@ -24,6 +25,9 @@ from lancekit._legible import shown
 from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError, type_name
 
 P = TypeVar("P", bound="Part")
+K = TypeVar("K")
+T = TypeVar("T")
+M = TypeVar("M", bound="Message")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +37,8 @@ class Codec:
     `accept` takes the value and the words that name it in an error.
     """
 
-    get: Callable[[Any, str], Any]
-    put: Callable[[Any, str, Any], None]
+    get: Callable[[Message, str], object]
+    put: Callable[[Message, str, Any], None]
     accept: Callable[[object, str], object]
 
 
@@ -48,7 +52,7 @@ def carried_by(codec: Codec, name: str = "") -> dict[str, object]:
     return {"codec": codec, "name": name}
 
 
-def _list_carried(kind: Any) -> tuple[tuple[str, str, Codec], ...]:
+def _list_carried(kind: type[Part]) -> tuple[tuple[str, str, Codec], ...]:
     return tuple(
         (f.name, f.metadata["name"] or f.name, f.metadata["codec"])
         for f in fields(kind)
@@ -74,18 +78,18 @@ class Part:
                 object.__setattr__(self, name, value)
 
 
-def values_of(kind: type[Part], message: Any) -> dict[str, Any]:
+def values_of(kind: type[Part], message: Message) -> dict[str, Any]:
     """Return the arguments that make the dataclass of a message."""
     values = {name: codec.get(message, there) for name, there, codec in _carried(kind)}
     return {**values, "unknown": take_unknown(message)}
 
 
-def decode(kind: type[P], message: object) -> P:
+def decode(kind: type[P], message: Message) -> P:
     """Return the dataclass of a message."""
     return kind(**values_of(kind, message))
 
 
-def encode(part: Part, message: Any) -> None:
+def encode(part: Part, message: Message) -> None:
     """Fill a message."""
     message.SetInParent()  # an operation without content is still an operation
     for name, there, codec in _carried(type(part)):
@@ -104,8 +108,8 @@ def wrong_type(value: object, what: str, expected: str) -> InvalidTypeError:
     )
 
 
-def _one(kind: type, expected: str) -> Callable[[Any, str], Any]:
-    def accept(value: object, what: str) -> object:
+def _one(kind: type[T], expected: str) -> Callable[[object, str], T]:
+    def accept(value: object, what: str) -> T:
         if not isinstance(value, kind):
             raise wrong_type(value, what, expected)
         return value
@@ -113,7 +117,7 @@ def _one(kind: type, expected: str) -> Callable[[Any, str], Any]:
     return accept
 
 
-def _integer(bits: int, signed: bool = False) -> Callable[[Any, str], int]:
+def _integer(bits: int, signed: bool = False) -> Callable[[object, str], int]:
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1)) if signed else (0, 2**bits)
 
     def accept(value: Any, what: str) -> int:
@@ -129,12 +133,12 @@ def _integer(bits: int, signed: bool = False) -> Callable[[Any, str], int]:
     return accept
 
 
-def _optional(accept: Callable[[object, str], object]) -> Callable[[Any, str], object]:
+def _optional(accept: Callable[[object, str], T]) -> Callable[[object, str], T | None]:
     return lambda value, what: None if value is None else accept(value, what)
 
 
-def _every(accept: Callable[[object, str], Any]) -> Callable[[Any, str], tuple[Any, ...]]:
-    def accept_all(values: Any, what: str) -> tuple[object, ...]:
+def _every(accept: Callable[[object, str], T]) -> Callable[[object, str], tuple[T, ...]]:
+    def accept_all(values: Any, what: str) -> tuple[T, ...]:
         # first what it mostly is: whether it is a mapping, all classes of mappings are asked
         usual = isinstance(values, list | tuple)
         if not usual and (
@@ -153,9 +157,9 @@ def _same(one: object, other: object) -> bool:
 
 
 def _mapping(
-    key: Callable[[Any, str], Any], value: Callable[[Any, str], object]
-) -> Callable[[object, str], dict[object, Any]]:
-    def accept(items: object, what: str) -> dict[object, object]:
+    key: Callable[[object, str], K], value: Callable[[object, str], T]
+) -> Callable[[object, str], dict[K, T]]:
+    def accept(items: object, what: str) -> dict[K, T]:
         if items is None:
             return {}
         if not isinstance(items, Mapping):
@@ -171,7 +175,7 @@ def _schema(value: object, what: str) -> LanceSchema:
     if isinstance(value, pa.Schema):
         return LanceSchema.from_arrow(value)
     value = getattr(value, "__lance_schema__", value)  # what users have wraps it
-    return _one(LanceSchema, "a schema")(value, what)  # type: ignore[no-any-return]  # checked
+    return _one(LanceSchema, "a schema")(value, what)
 
 
 def _uuid(value: Any, what: str) -> UUID:
@@ -209,7 +213,7 @@ _data = _one(bytes, "bytes")
 # ---- single values
 
 
-def _get_optional(message: Any, name: str) -> object:
+def _get_optional(message: Message, name: str) -> object:
     return getattr(message, name) if message.HasField(name) else None
 
 
@@ -320,9 +324,9 @@ TEXTS = Codec(_get_many, _put_many, _every(_text))
 
 
 def messages(
-    kind: type,
-    from_pb: Callable[[Any], Any],
-    to_pb: Callable[[Any], Any],
+    kind: type[T],
+    from_pb: Callable[[M], T],
+    to_pb: Callable[[T], M],
     expected: str,
     numbers: tuple[str, ...] = (),
 ) -> Codec:
@@ -332,11 +336,11 @@ def messages(
     """
     accept, number = _one(kind, expected), _integer(64)
 
-    def accept_one(value: object, what: str) -> object:
-        accept(value, what)
+    def accept_one(value: object, what: str) -> T:
+        accepted = accept(value, what)
         for name in numbers:
             number(getattr(value, name), f"{name} of {what}")
-        return value
+        return accepted
 
     return Codec(
         lambda message, name: Items(map(from_pb, getattr(message, name))),
@@ -346,7 +350,7 @@ def messages(
 
 
 def one_message(
-    kind: type, from_pb: Callable[[Any], object], to_pb: Callable[[Any], Any], expected: str
+    kind: type[T], from_pb: Callable[[M], T], to_pb: Callable[[T], M], expected: str
 ) -> Codec:
     """Return the codec of one message that converts itself."""
     return Codec(
@@ -377,7 +381,7 @@ def _put_map(message: object, name: str, values: Mapping[object, object]) -> Non
     getattr(message, name).update(values)
 
 
-def _get_map(message: object, name: str) -> dict[object, Any]:
+def _get_map(message: object, name: str) -> dict[object, object]:
     return dict(getattr(message, name))
 
 

@@ -221,7 +221,7 @@ class _RowSequence:
 
     key: ClassVar[str]
     #: what pylance says in JSON of a sequence that is a column of a data file
-    in_column: ClassVar[Any]
+    in_column: ClassVar[object]
     data: bytes
 
     def asdict(self) -> dict[str, list[int]]:
@@ -256,7 +256,7 @@ class RowIdMeta(_RowSequence):
     """The stable ids of a fragment's rows, as they are stored."""
 
     key: ClassVar[str] = "Inline"
-    in_column: ClassVar[Any] = "Column"
+    in_column: ClassVar[object] = "Column"
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +264,7 @@ class RowDatasetVersionMeta(_RowSequence):
     """In which version each row was made, or last changed, as it is stored."""
 
     key: ClassVar[str] = "inline"
-    in_column: ClassVar[Any] = {"column": {}}
+    in_column: ClassVar[object] = {"column": {}}
 
 
 def data_file_from_pb(message: pb.DataFile) -> DataFile:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from array import array
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +35,7 @@ def to_offsets(rows: BitMap) -> npt.NDArray[np.uint32]:
     return np.frombuffer(rows.to_array(), np.uint32)
 
 
-def to_bitmap(offsets: npt.NDArray[np.integer[Any]]) -> BitMap:
+def to_bitmap(offsets: npt.NDArray[np.integer]) -> BitMap:
     """Return a bitmap of row offsets; ten times faster than iterating."""
     return BitMap(array("I", offsets.astype(np.uint32).tobytes()))
 
@@ -59,7 +58,11 @@ def encode_deletions(deleted: BitMap, kind: DeletionKind) -> bytes:
 
 
 def decode_deletions(
-    data: object, kind: DeletionKind, where: str, physical_rows: int, num_deleted_rows: int = 0
+    data: bytes | pa.Buffer,
+    kind: DeletionKind,
+    where: str,
+    physical_rows: int,
+    num_deleted_rows: int = 0,
 ) -> BitMap:
     """Return the deleted offsets.
 
@@ -101,7 +104,7 @@ def decode_deletions(
     return deleted
 
 
-def _decode(data: Any, kind: DeletionKind, rows: int) -> BitMap:
+def _decode(data: bytes | pa.Buffer, kind: DeletionKind, rows: int) -> BitMap:
     if kind is DeletionKind.BITMAP:
         return BitMap.deserialize(bytes(data))
     table = _read(data, min(rows, _MOST_LISTED) * _OFFSET_BYTES + _PADDING)
@@ -111,11 +114,11 @@ def _decode(data: Any, kind: DeletionKind, rows: int) -> BitMap:
     if ak.null_count(table.column(0)):
         raise ValueError("a row offset is missing")
     offsets = ak.combine_chunks(table.column(0))  # `to_numpy` would import pandas
-    data = viewed(offsets.buffers()[1], np.uint32)
-    return to_bitmap(data[offsets.offset : offsets.offset + len(offsets)])
+    numbers = viewed(offsets.buffers()[1], np.uint32)
+    return to_bitmap(numbers[offsets.offset : offsets.offset + len(offsets)])
 
 
-def _read(data: Any, most: int) -> pa.Table:
+def _read(data: bytes | pa.Buffer, most: int) -> pa.Table:
     """Read the stream that a file is made of; no buffer of it may have more bytes than ``most``."""
     # some writers begin the stream at a multiple of 64
     head = bytes(data[_IPC_MAGIC:_IPC_HEAD])

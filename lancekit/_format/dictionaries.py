@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from lancekit._format.logical_types import arrow_type
+from lancekit._format.pb import schema_pb2 as pb
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 
 _STRINGS = frozenset({"string", "large_string", "binary", "large_binary"})
@@ -27,7 +27,7 @@ class StoredValues:
 
 
 def read_dictionaries(
-    fields: Iterable[Any], whole: Callable[[], memoryview], where: str
+    fields: Iterable[pb.Field], whole: Callable[[], memoryview], where: str
 ) -> dict[int, StoredValues]:
     """Return the values of all dictionaries of a manifest, by the ids of their fields.
 
@@ -60,7 +60,7 @@ def read_dictionaries(
 
 
 def put_dictionaries(
-    out: bytearray, fields: Iterable[Any], values: Mapping[int, StoredValues]
+    out: bytearray, fields: Iterable[pb.Field], values: Mapping[int, StoredValues]
 ) -> None:
     """Write the values of all dictionaries, and into the messages of the fields where they are.
 
@@ -95,7 +95,7 @@ def _value_type(logical: str) -> str | None:
     return rest.rsplit(":", 2)[0] if head == "dict" else None
 
 
-def _read(kind: str, place: Any, whole: memoryview) -> StoredValues:
+def _read(kind: str, place: pb.Dictionary, whole: memoryview) -> StoredValues:
     offset, length = int(place.offset), int(place.length)
     if kind not in _STRINGS:
         width = arrow_type(kind).bit_width // 8

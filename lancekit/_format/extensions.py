@@ -73,11 +73,13 @@ def _extension_metadata(kind: pa.BaseExtensionType) -> dict[bytes, bytes]:
 # ---- to the stored form
 
 
-def _list_of(make: Callable[[pa.Field], pa.DataType]) -> Callable[[Any], pa.DataType]:
+def _list_of(
+    make: Callable[[pa.Field], pa.DataType],
+) -> Callable[[pa.ListType | pa.LargeListType], pa.DataType]:
     return lambda kind: make(stored_field(kind.value_field))
 
 
-_NESTED: tuple[tuple[Callable[[Any], bool], Callable[[Any], pa.DataType]], ...] = (
+_NESTED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataType]], ...] = (
     (pt.is_struct, lambda t: pa.struct([stored_field(f) for f in t])),
     (pt.is_list, _list_of(pa.list_)),
     (pt.is_large_list, _list_of(pa.large_list)),

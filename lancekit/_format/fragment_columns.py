@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,7 @@ class FragmentFacts:
     deleted: Numbers
     has_deletions: Flags
 
-    def take(self, which: NDArray[Any]) -> FragmentFacts:
+    def take(self, which: NDArray[np.generic]) -> FragmentFacts:
         """Return the entries at positions, or where a mask is set."""
         return FragmentFacts(
             self.ids[which], self.physical_rows[which], self.deleted[which],

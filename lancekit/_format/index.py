@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from google.protobuf.message import Message
 from pyroaring import BitMap
 
 from lancekit._format import _codecs as c
@@ -127,7 +128,7 @@ def with_block_size(details: bytes, documents: int) -> bytes:
     return found.SerializeToString()
 
 
-def _get_details(message: Any, name: str) -> IndexDetails | None:
+def _get_details(message: Message, name: str) -> IndexDetails | None:
     if not message.HasField(name):
         return None
     details = getattr(message, name)
@@ -153,7 +154,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICK = timedelta(milliseconds=1)
 
 
-def _get_time(message: Any, name: str) -> datetime | None:
+def _get_time(message: Message, name: str) -> datetime | None:
     if not message.HasField(name):
         return None
     stored: int = getattr(message, name)
@@ -229,7 +230,7 @@ class IndexMetadata(Part):
         details = self._vector_details()
         return None if details is None else _METRICS.get(details.metric_type)
 
-    def _vector_details(self) -> Any:
+    def _vector_details(self) -> pb.VectorIndexDetails | None:
         if self.index_details is None or not self.index_details.value:
             return None
         if not self.type_url.endswith(".VectorIndexDetails"):
@@ -266,7 +267,7 @@ class IndexMetadata(Part):
         return {}
 
 
-def _vector_parameters(message: Any) -> dict[str, object]:
+def _vector_parameters(message: pb.VectorIndexDetails) -> dict[str, object]:
     found: dict[str, Any] = {"metric_type": message.MetricType.Name(message.metric_type)}
     if message.target_partition_size:
         found["target_partition_size"] = message.target_partition_size
@@ -289,7 +290,7 @@ def _vector_parameters(message: Any) -> dict[str, object]:
     return found
 
 
-def _by_name(message: Any) -> dict[str, object]:
+def _by_name(message: Message) -> dict[str, object]:
     return {part.name: getattr(message, part.name) for part in message.DESCRIPTOR.fields}
 
 
@@ -308,7 +309,7 @@ _TEXT_DEFAULTS = pb.InvertedIndexDetails(
 )
 
 
-def _text_parameters(message: Any) -> dict[str, object]:
+def _text_parameters(message: pb.InvertedIndexDetails) -> dict[str, object]:
     if not message.ByteSize():
         message = _TEXT_DEFAULTS
     try:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import chain
-from typing import Any
+
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from lancekit._format import flags
 from lancekit._format.dictionaries import StoredValues, put_dictionaries, read_dictionaries
@@ -48,7 +49,7 @@ class BasePath:
     id: int = 0
 
     def __post_init__(self) -> None:
-        given: Any = self.id
+        given: object = self.id
         if given is None:  # pylance's word for an id that is given out when it is added
             object.__setattr__(self, "id", 0)
         elif not isinstance(given, int) or not 0 <= given < 2**32:
@@ -267,7 +268,7 @@ def parse_manifest(data: memoryview, where: str, whole: Callable[[], memoryview]
     )
 
 
-def _timestamp(stored: Any, where: str) -> int:
+def _timestamp(stored: Timestamp, where: str) -> int:
     """Return nanoseconds since the epoch; years that no calendar has are damage."""
     if not (_FIRST_SECOND <= stored.seconds < _LAST_SECOND and 0 <= stored.nanos < 10**9):
         raise CorruptFileError(

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import cast
 from uuid import UUID
 
 import numpy as np
+from google.protobuf.message import Message
 
 from lancekit._format import _codecs as c
 from lancekit._format._codecs import Codec, Part, wire
@@ -34,7 +35,7 @@ from lancekit.errors import InvalidArgumentError
 # ---- how the parts that several operations hold are read, written and accepted
 
 
-def _get_key_filter(message: Any, name: str) -> KeyFilter | None:
+def _get_key_filter(message: Message, name: str) -> KeyFilter | None:
     if not message.HasField(name):
         return None
     stored = getattr(message, name)
@@ -83,9 +84,9 @@ class UpdateMode(StrEnum):
 _MODES = tuple(UpdateMode)
 
 
-def _accept_mode(value: Any, what: str) -> UpdateMode:
+def _accept_mode(value: object, what: str) -> UpdateMode:
     try:
-        return UpdateMode(value or UpdateMode.REWRITE_ROWS)
+        return UpdateMode(cast("str", value or UpdateMode.REWRITE_ROWS))
     except ValueError:
         raise InvalidArgumentError(
             f"{what} is {shown(value)}; it has to be one of {', '.join(_MODES)}.", value=value

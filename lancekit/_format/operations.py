@@ -338,7 +338,7 @@ Operation = (
     | UnknownOperation
 )
 
-OPERATIONS: tuple[type[Any], ...] = (
+OPERATIONS: tuple[type[Operation], ...] = (
     Append,
     Delete,
     Overwrite,

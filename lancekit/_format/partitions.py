@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,7 @@ from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 
 Numbers = npt.NDArray[np.int64]
 
-_TYPES: dict[pb.Tensor.DataType, np.dtype[Any]] = {
+_TYPES: dict[pb.Tensor.DataType, np.dtype[np.floating | np.uint8]] = {
     pb.Tensor.FLOAT16: np.dtype("<f2"),
     pb.Tensor.FLOAT32: np.dtype("<f4"),
     pb.Tensor.FLOAT64: np.dtype("<f8"),
@@ -41,7 +40,7 @@ class Partitions:
         What the clustering left: the sum of the distances.
     """
 
-    centroids: npt.NDArray[Any] | None
+    centroids: npt.NDArray[np.floating | np.uint8] | None
     offsets: Numbers
     lengths: Numbers
     loss: float | None = None
@@ -74,7 +73,7 @@ def parse_partitions(data: bytes, where: str) -> Partitions:
     return Partitions(centroids, offsets.astype(np.int64), lengths.astype(np.int64), loss)
 
 
-def parse_tensor(message: bytes | pb.Tensor, where: str) -> npt.NDArray[np.generic]:
+def parse_tensor(message: bytes | pb.Tensor, where: str) -> npt.NDArray[np.floating | np.uint8]:
     """Decode numbers in rows and columns, such as a codebook.
 
     Raises
@@ -92,7 +91,7 @@ def parse_tensor(message: bytes | pb.Tensor, where: str) -> npt.NDArray[np.gener
     shape = tuple(message.shape)
     if prod(shape) * kind.itemsize != len(message.data):
         raise CorruptFileError(f"{where} has {len(message.data)} bytes for numbers {shape}.")
-    numbers: npt.NDArray[Any] = np.frombuffer(message.data, kind).reshape(shape)
+    numbers: npt.NDArray[np.floating | np.uint8] = np.frombuffer(message.data, kind).reshape(shape)
     return numbers
 
 

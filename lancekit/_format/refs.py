@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
+
 from lancekit._format.names import BRANCHES, MAIN, TAGS
 from lancekit._legible import shown
 from lancekit.errors import CorruptFileError, InvalidArgumentError
@@ -33,7 +35,7 @@ class Tag:
 
     def to_json(self) -> bytes:
         """Return the file's bytes."""
-        record: dict[str, Any] = {"branch": self.branch, "version": self.version}
+        record: dict[str, object] = {"branch": self.branch, "version": self.version}
         if self.created_at:
             record["createdAt"] = _rfc3339(self.created_at)
         if self.updated_at:
@@ -43,7 +45,7 @@ class Tag:
         return _encoded(record)
 
     @classmethod
-    def from_json(cls, data: object, where: str) -> Tag:
+    def from_json(cls, data: bytes | pa.Buffer, where: str) -> Tag:
         """Parse the file's bytes; ``CorruptFileError`` if a required key is missing."""
         with _checked(where):
             record = _load(data, required=("version", "manifestSize"))
@@ -89,7 +91,7 @@ class Branch:
         return _encoded(record)
 
     @classmethod
-    def from_json(cls, data: object, where: str) -> Branch:
+    def from_json(cls, data: bytes | pa.Buffer, where: str) -> Branch:
         """Parse the file's bytes; ``CorruptFileError`` if a required key is missing."""
         with _checked(where):
             record = _load(data, required=("parentVersion", "createAt", "manifestSize"))
@@ -177,7 +179,7 @@ def _encoded(record: Mapping[str, object]) -> bytes:
     return data
 
 
-def _load(data: Any, required: tuple[str, ...]) -> dict[str, Any]:
+def _load(data: bytes | pa.Buffer, required: tuple[str, ...]) -> dict[str, Any]:
     record = dict(json.loads(bytes(data)))
     missing = [key for key in required if key not in record]
     if missing:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-Numbers = TypeVar("Numbers", bound=npt.NDArray[Any])
+Numbers = TypeVar("Numbers", bound=npt.NDArray[np.integer])
 
 _OFFSET_BITS = 32
 

@@ -293,7 +293,9 @@ def _row_id_segments(data: bytes, where: str) -> list[_Segment]:
     return [segment for segment in segments if segment.count]
 
 
-def _segments(kind: str | None, messages: Sequence[Any], where: str) -> Iterator[_Segment]:
+def _segments(
+    kind: str | None, messages: Sequence[pb.U64Segment], where: str
+) -> Iterator[_Segment]:
     """Yield what segments of one kind hold, many ranges as one."""
     if kind != "range" or len(messages) < _MANY:
         yield from (_segment(message, where) for message in messages)
@@ -330,7 +332,7 @@ def _segment(message: pb.U64Segment, where: str) -> _Segment:
         ) from error
 
 
-def _range(segment: Any) -> _Segment:
+def _range(segment: pb.U64Segment.Range) -> _Segment:
     return _span(segment.start, segment.end, np.empty(0, np.uint64))
 
 
@@ -340,14 +342,14 @@ def _span(start: int, end: int, holes: U64Array) -> _Segment:
     return _Span(start, end, holes)
 
 
-def _with_holes(segment: Any) -> _Segment:
+def _with_holes(segment: pb.U64Segment.RangeWithHoles) -> _Segment:
     holes = np.unique(_array(segment.holes))
     if len(holes) and not segment.start <= int(holes[0]) <= int(holes[-1]) < segment.end:
         raise ValueError(f"holes outside of the range from {segment.start} to {segment.end}")
     return _span(segment.start, segment.end, holes)
 
 
-def _with_bitmap(segment: Any) -> _Segment:
+def _with_bitmap(segment: pb.U64Segment.RangeWithBitmap) -> _Segment:
     # least significant bit first, against the format's own comment: both references do so
     slots = segment.end - segment.start
     if not 0 <= slots <= 8 * len(segment.bitmap):
@@ -357,11 +359,11 @@ def _with_bitmap(segment: Any) -> _Segment:
     return _Values(present + np.uint64(segment.start))
 
 
-def _values(segment: object) -> _Segment:
+def _values(segment: pb.EncodedU64Array) -> _Segment:
     return _Values(_array(segment))
 
 
-def _array(encoded: Any) -> U64Array:
+def _array(encoded: pb.EncodedU64Array) -> U64Array:
     kind = encoded.WhichOneof("array")
     if kind is None:
         return np.empty(0, np.uint64)
@@ -374,7 +376,7 @@ def _array(encoded: Any) -> U64Array:
     return offsets + np.uint64(small.base)
 
 
-_SEGMENTS: dict[str, Callable[[object], _Segment]] = {
+_SEGMENTS: dict[str, Callable[[Any], _Segment]] = {
     "range": _range,
     "range_with_holes": _with_holes,
     "range_with_bitmap": _with_bitmap,

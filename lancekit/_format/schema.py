@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pyarrow as pa
 
@@ -75,7 +74,7 @@ class LanceField:
         """Return the Arrow field, with its metadata."""
         return self._arrow
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         # what is made of a field is made again where it is sent to
         return {name: value for name, value in vars(self).items() if name not in _MADE}
 
@@ -338,7 +337,7 @@ def _field_to_pb(f: LanceField) -> pb.Field:
 
 
 def schema_from_pb(
-    fields: Iterable[Any], metadata: Mapping[str, bytes] | None = None
+    fields: Iterable[pb.Field], metadata: Mapping[str, bytes] | None = None
 ) -> LanceSchema:
     """Rebuild a schema from the flattened `Field` list.
 

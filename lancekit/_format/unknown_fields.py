@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from lancekit.errors import CorruptFileError
 
+if TYPE_CHECKING:
+    from collections.abc import Buffer
+
 M = TypeVar("M", bound=Message)
 
 
-def parse(kind: type[M], data: Any, what: str) -> M:
+def parse(kind: type[M], data: Buffer, what: str) -> M:
     """Parse one message; ``CorruptFileError`` naming ``what`` if the bytes are not one."""
     message = kind()
     try:

@@ -8,8 +8,9 @@ import struct
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
+
+import pyarrow as pa
 
 from lancekit._format import _codecs as c
 from lancekit._format._codecs import Part, decode, encode, wire
@@ -104,12 +105,12 @@ class ShardManifest(Part):
         return max((table.generation for table in self.sstables), default=0)
 
     @property
-    def values(self) -> Mapping[str, Any]:
+    def values(self) -> Mapping[str, bytes]:
         """The values of the fields of the sharding spec, as bytes, by the ids of the fields."""
         return {one.field_id: one.value for one in self.field_values}
 
 
-def parse_shard_manifest(data: Any, where: str) -> ShardManifest:
+def parse_shard_manifest(data: bytes | pa.Buffer, where: str) -> ShardManifest:
     """Parse a manifest.
 
     Raises
