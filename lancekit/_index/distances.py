@@ -7,33 +7,34 @@ Float16 is computed as float32; what is told is a float32, as in the reference.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-Vectors = npt.NDArray[Any]
+Vectors = npt.NDArray[np.floating | np.uint8]
 Distances = npt.NDArray[np.float32]
+Number = TypeVar("Number", bound=np.generic)
 
 #: bytes of vectors that are compared at a time; for more, new memory would be asked for each time
 _NEAR_BYTES = 1 << 17
 
 
-def _l2(rows: Vectors, query: Vectors) -> Any:
+def _l2(rows: Vectors, query: Vectors) -> object:
     apart = rows - query
     return np.einsum("ij,ij->i", apart, apart)
 
 
-def _dot(rows: Vectors, query: Vectors) -> Any:
+def _dot(rows: Vectors, query: Vectors) -> object:
     return 1 - np.einsum("ij,j->i", rows, query)
 
 
-def _cosine(rows: Vectors, query: Vectors) -> Any:
+def _cosine(rows: Vectors, query: Vectors) -> object:
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows)) * np.sqrt(np.einsum("j,j", query, query))
     return 1 - np.einsum("ij,j->i", rows, query) / lengths
 
 
-def _hamming(rows: Vectors, query: Vectors) -> Any:
+def _hamming(rows: npt.NDArray[Any], query: npt.NDArray[Any]) -> object:
     differ = rows ^ query
     if differ.shape[1] % 8 == 0:
         differ = differ.view(np.uint64)  # bits are counted eight bytes at a time
@@ -133,17 +134,18 @@ def products(rows: Vectors, query: Vectors) -> Vectors:
 
 def squares(rows: Vectors) -> Vectors:
     """Return the product of each row and itself: float64 of such, else float32."""
-    kind = np.dtype(np.float64 if rows.dtype == np.float64 else np.float32)
+    wide: type[np.floating] = np.float64 if rows.dtype == np.float64 else np.float32
+    kind = np.dtype(wide)
     with np.errstate(over="ignore"):
         return _of_rows(rows, kind, kind, lambda part: np.einsum("ij,ij->i", part, part))
 
 
 def _of_rows(
     rows: Vectors,
-    kind: np.dtype[Any],
-    made: np.dtype[np.generic],
+    kind: np.dtype,
+    made: np.dtype[Number],
     work: Callable[[Vectors], object],
-) -> Vectors:
+) -> npt.NDArray[Number]:
     """Return what is worked out of rows of a type, a few of them at a time."""
     out = np.empty(len(rows), made)
     step = max(_NEAR_BYTES // max(rows.shape[1] * kind.itemsize, 1), 1)

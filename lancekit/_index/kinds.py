@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyarrow import types
 
 from lancekit._format.index import IndexMetadata
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +100,7 @@ def _is_hashed(kind: pa.DataType) -> bool:
     return any(is_one(kind) for is_one in (*_TEXT, *_BYTES, *_NUMBERS, *_TIMES))
 
 
-def _is_list(kind: pa.DataType) -> bool:
+def _is_list(kind: pa.DataType) -> TypeIs[pa.ListType | pa.LargeListType]:
     return (types.is_list(kind) or types.is_large_list(kind)) and _is_plain(kind.value_type)
 
 
@@ -105,7 +108,7 @@ def _is_text(kind: pa.DataType) -> bool:
     return any(is_one(kind) for is_one in _TEXT)
 
 
-def _is_searched(kind: Any) -> bool:
+def _is_searched(kind: pa.DataType) -> bool:
     return _is_text(kind.value_type if _is_list(kind) else kind)
 
 

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -224,7 +224,7 @@ class _Reader:
 
     blobs: pa.Array
     form: SetForm
-    data: Any = field(init=False)
+    data: npt.NDArray[np.uint8] = field(init=False)
 
     def read(self) -> RowSets | None:
         """Return all sets; ``None`` if they are in another form."""
@@ -240,7 +240,9 @@ class _Reader:
 
     def _number(self, at: Places, width: int = 4) -> Places:
         count = max(len(self.data) - width + 1, 0)
-        view: Any = np.ndarray((count,), f"<u{width}", self.data, strides=(1,))
+        view: npt.NDArray[np.unsignedinteger] = np.ndarray(
+            (count,), f"<u{width}", self.data, strides=(1,)
+        )
         found: Places = view[at].astype(np.int64)
         return found
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Protocol, Self, TypeVar, cast
 
+import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
@@ -208,6 +209,6 @@ def open_index_file(
     return IndexFileReader(reader, store, path)
 
 
-def held_bytes(*arrays: npt.NDArray[Any]) -> int:
+def held_bytes(*arrays: npt.NDArray[np.generic]) -> int:
     """Return about how much memory some arrays take."""
     return sum(a.nbytes + _OBJECT_BYTES * len(a) * a.dtype.hasobject for a in arrays)

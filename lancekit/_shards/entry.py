@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
@@ -244,7 +243,7 @@ def _is_nearly(found: bytes, wanted: bytes) -> bool:
     return len(found) == len(wanted) and sum(a != b for a, b in zip(found, wanted, strict=True)) < 2
 
 
-def _number(said: Any, key: bytes, where: str) -> int | None:
+def _number(said: Mapping[bytes, bytes], key: bytes, where: str) -> int | None:
     text = said.get(key)
     if text is None:
         return None

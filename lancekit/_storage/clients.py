@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import lru_cache
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from obstore.exceptions import (
@@ -60,7 +60,7 @@ CLIENT_OPTIONS = frozenset(
         "user_agent",
     }
 )
-RETRY_OPTIONS: Mapping[str, tuple[str, Any]] = {
+RETRY_OPTIONS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "client_max_retries": ("max_retries", int),
     "client_retry_timeout": ("retry_timeout", lambda seconds: timedelta(seconds=float(seconds))),
 }

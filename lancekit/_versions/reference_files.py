@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 from urllib.parse import unquote
+
+import pyarrow as pa
 
 from lancekit._format import names
 from lancekit._format.names import MAIN
@@ -145,7 +147,7 @@ def _files(root: Store, folder: str) -> Files:
     return {unquote(file.removesuffix(".json")): f"{folder}/{file}" for file in files}
 
 
-def _bytes(root: Store, path: str) -> Any:
+def _bytes(root: Store, path: str) -> pa.Buffer:
     folder, _, file = path.rpartition("/")
     with suppress(FileNotFoundError):
         return root.read(path, REFERENCE_BYTES)

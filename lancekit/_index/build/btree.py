@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +48,7 @@ class SortedRows:
         return cls.build(IndexedColumn(first.kind, values, rows), first.page_rows)
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, object]:
         """What users may ask of such an index."""
         return {"zone_size": self.page_rows}
 

@@ -55,7 +55,7 @@ def _probability(name: str, value: object) -> float:
     return float(value)
 
 
-def _as_it_is(_name: str, value: object) -> Any:
+def _as_it_is(_name: str, value: object) -> object:
     return value
 
 
@@ -96,7 +96,7 @@ class Builder:
     build: Callable[..., Content]
     read: Callable[[OpenSegment], Content]
     merged: Callable[[Any], Content]
-    parameters: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = field(default_factory=dict)
+    parameters: Mapping[str, tuple[str, Callable[[str, Any], object]]] = field(default_factory=dict)
     alike: Callable[[Any, Any], bool] = _always
     more: Callable[[Any, IndexedColumn], Content] | None = None
     model: Callable[..., Content | None] | None = None

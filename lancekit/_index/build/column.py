@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,7 @@ class Content(Protocol):
     """What a segment holds, in memory."""
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, object]:
         """What users may ask of such an index."""
 
     def moved(self, row_map: RowMap) -> Content:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -117,7 +116,7 @@ class ValueRows:
         return cls(parts[0].kind, Postings.merged([part.postings for part in parts]))
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, object]:
         """What users may ask of such an index: nothing."""
         return {}
 
@@ -161,7 +160,7 @@ class Labels:
         return cls(parts[0].kind, postings, np.unique(np.concatenate([p.without for p in parts])))
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, object]:
         """What users may ask of such an index: nothing."""
         return {}
 
@@ -236,7 +235,7 @@ class TokenRows:
         return cls(Postings.merged([part.postings for part in parts]))
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, object]:
         """What users may ask of such an index: nothing."""
         return {}
 

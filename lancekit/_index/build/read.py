@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -116,7 +116,10 @@ def missing_files(segment: Segment) -> CorruptFileError:
     )
 
 
-def _number(found: OpenSegment, name: str, key: str, default: Any) -> Any:
+Number = TypeVar("Number", int, float)
+
+
+def _number(found: OpenSegment, name: str, key: str, default: Number) -> Number:
     text = found.metadata(name).get(key, str(default))
     try:
         return type(default)(text)

@@ -98,7 +98,7 @@ def plain_numbers(values: pa.Array) -> npt.NDArray[Any]:
     kind = values.type
     if types.is_boolean(kind):
         return bits.unpack(fixed_bytes(values), len(values))
-    numbers: npt.NDArray[Any] = np.ascontiguousarray(fixed_bytes(values)).view(_number(kind))
+    numbers: npt.NDArray[np.generic] = np.ascontiguousarray(fixed_bytes(values)).view(_number(kind))
     return numbers
 
 
@@ -107,7 +107,7 @@ def _number(kind: pa.DataType) -> str:
     return f"<{family}{byte_width(kind)}"
 
 
-def stored(numbers: npt.NDArray[Any], kind: pa.DataType, nulls: Flags) -> pa.Array:
+def stored(numbers: npt.NDArray[np.generic], kind: pa.DataType, nulls: Flags) -> pa.Array:
     """Return an array of what `plain_numbers` gives, some of it null."""
     if types.is_boolean(kind):
         return pa.array(numbers.astype(bool), mask=nulls)

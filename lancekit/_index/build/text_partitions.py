@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -225,7 +225,7 @@ def _tokens(number: int, words: pa.Array, form: str) -> NewFile:
     if form == FST:
         offsets, data = string_buffers(ascending)
         held = fst_bytes(data, offsets.astype(np.int64), order.astype(np.uint64))
-        columns: list[Any] = [[held], [len(words)], [len(data)]]
+        columns: list[object] = [[held], [len(words)], [len(data)]]
     else:
         columns = [ascending, order]
     return _file(_TOKENS_FILE.format(number), _TOKENS[form], columns)
@@ -327,7 +327,7 @@ def _blocks(held: WholePartition) -> tuple[Places, Places, Places]:
     return sizes, starts, np.flatnonzero(within % PACKED == 0)
 
 
-def _spread(groups: tuple[Bytes, Places], counts: Any) -> tuple[Bytes, Places]:
+def _spread(groups: tuple[Bytes, Places], counts: Places) -> tuple[Bytes, Places]:
     """Return what packed groups take of each block, which has so many of them."""
     data, ends = groups
     return data, np.diff(np.append(0, ends)[np.append(0, np.cumsum(counts))])
@@ -343,7 +343,7 @@ def _binary(data: Bytes, ends: Places) -> pa.Array:
     return pa.Array.from_buffers(pa.large_binary(), len(ends), buffers)
 
 
-def _list(values: pa.Array, counts: Places, item: Any) -> pa.Array:
+def _list(values: pa.Array, counts: Places, item: pa.DataType | pa.Field) -> pa.Array:
     offsets = np.append(0, np.cumsum(counts)).astype(np.int32)
     buffers = [None, pa.py_buffer(offsets)]
     return pa.Array.from_buffers(pa.list_(item), len(counts), buffers, children=[values])

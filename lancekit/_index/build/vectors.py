@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from lancekit._index.ivf.segment import VectorSegment
 from lancekit._index.ivf.training import trained_centroids, trained_codes
 from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
 
-Vectors = npt.NDArray[Any]
+Vectors = npt.NDArray[np.floating | np.uint8]
 
 #: rows of a partition, if nobody says how many partitions there are to be
 PARTITION_ROWS = {"IVF_FLAT": 4096, "IVF_PQ": 8192, "IVF_SQ": 8192}
@@ -325,7 +325,7 @@ def _opened(found: OpenSegment) -> VectorSegment:
 def _planned(found: OpenSegment) -> VectorRows:
     """Return an index that has no vectors yet, and so no files."""
     settings = parse_vector_details(found.details, f"Details of {found.segment.index.name!r}")
-    kind: Any = found.column
+    kind = found.column
     none = IndexedColumn(kind, pa.array([], kind), np.empty(0, np.uint64))
     return replace(VectorRows.build(none, settings), details=found.details)
 
@@ -354,7 +354,7 @@ def comparable(metric: str, column: IndexedColumn) -> tuple[Vectors, np.dtype[np
 
 def _vectors(column: IndexedColumn) -> tuple[Vectors, Words]:
     """Return vectors that are not null, shape (rows, dimensions), and their rows."""
-    values: Any = column.values
+    values = cast("pa.FixedSizeListArray", column.values)
     rows = column.rows
     if ak.null_count(values):
         there = values.is_valid()

@@ -28,7 +28,7 @@ from lancekit._index.row_sets import encoded_set
 
 ZONE_ROWS = 8192
 BLOOM_ITEMS, BLOOM_PROBABILITY = 8192, 0.00057
-Numbers = npt.NDArray[Any]
+Numbers = npt.NDArray[np.integer | np.floating]
 
 
 def _required(name: str, kind: pa.DataType) -> pa.Field:
@@ -67,7 +67,7 @@ class ZoneMap:
         return cls(*_joined(parts), parts[0].zone_rows)
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, object]:
         """What users may ask of such an index."""
         return {"rows_per_zone": self.zone_rows}
 
@@ -123,7 +123,7 @@ class BloomZones:
         return cls(*_joined(parts), parts[0].zone_rows, parts[0].probability)
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, object]:
         """What users may ask of such an index."""
         return {"number_of_items": self.zone_rows, "probability": self.probability}
 
@@ -233,7 +233,7 @@ def _bounds_of_floats(
 
 def _bounds_by_arrow(values: pa.Array, starts: Places) -> tuple[pa.Array, pa.Array]:
     zones = np.append(starts, len(values)).tolist()
-    found: list[Any] = [pc.min_max(values.slice(a, b - a)) for a, b in pairwise(zones)]
+    found = [pc.min_max(values.slice(a, b - a)) for a, b in pairwise(zones)]
     least, greatest = ([each[name].as_py() for each in found] for name in ("min", "max"))
     return pa.array(least, values.type), pa.array(greatest, values.type)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import dropwhile
 from operator import not_
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 from unicodedata import normalize
 
 import numpy as np
@@ -104,7 +104,7 @@ class Analyzer:
         kinds: list[npt.NDArray[np.int32]] = [np.empty(0, np.int32)]
         counts: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
         for words, each in words_of(self._split, texts_of(values)):
-            known: Any = words.dictionary_encode()
+            known = words.dictionary_encode()
             mine = np.array([codes[word] for word in known.dictionary.to_pylist()], np.int32)
             kinds.append(mine[known.indices.to_numpy()])
             counts.append(each)
@@ -248,7 +248,7 @@ def _simple_words(texts: pa.Array) -> _Words:
         plain = [_SEPARATORS.sub(" ", text) for text in ak.filter(texts, others).to_pylist()]
         texts = pc.replace_with_mask(texts, others, pa.array(plain, pa.large_string()))
     offsets = _offsets(texts)
-    raw: Any = texts.buffers()[2]
+    raw = texts.buffers()[2]
     data = np.frombuffer(raw, np.uint8) if raw is not None else np.empty(0, np.uint8)
     data, offsets = data[offsets[0] : offsets[-1]], offsets - offsets[0]
     inside = _OF_WORDS[data]
@@ -272,7 +272,7 @@ def _offsets(texts: pa.Array) -> npt.NDArray[np.int64]:
     """Return where each of some large strings begins, and where the last one ends."""
     if not len(texts):
         return np.zeros(1, np.int64)
-    raw: Any = texts.buffers()[1]
+    raw = cast("pa.Buffer", texts.buffers()[1])
     return np.frombuffer(raw, np.int64)[texts.offset : texts.offset + len(texts) + 1]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -179,7 +179,9 @@ class StoredPartition:
         return int(lengths[number])
 
     def _read(self, number: int) -> Postings:
-        blocks: Any = self.postings_file.read("_posting", range(number, number + 1))
+        blocks = cast(
+            "pa.ListArray", self.postings_file.read("_posting", range(number, number + 1))
+        )
         data, ends = _bytes_of(blocks.values, blocks.offsets.to_numpy())
         found = self._guarded(lambda: decode_postings(data, ends, self._length(number), self.form))
         if len(found.docs) and int(found.docs.max()) >= self.documents_file.num_rows:
@@ -190,7 +192,7 @@ class StoredPartition:
         file, row = self.postings_file, range(number, number + 1)
         if "_compressed_position" in file.names:
             stream = file.read("_compressed_position", row)[0].as_py()
-            held: Any = file.read("_position_block_offset", row)
+            held = cast("pa.ListArray", file.read("_position_block_offset", row))
             starts = held.flatten().to_numpy()
             data = np.frombuffer(stream, np.uint8)
             return decode_positions(data, starts.astype(np.int64), counts, self.form.block)
@@ -201,8 +203,8 @@ class StoredPartition:
             )
         if len(counts) and counts.max() >= PACKED:
             raise UnsupportedFeatureError(f"{file.where} holds positions in blocks.")
-        held = file.read("_position", row)
-        each = held.flatten().flatten()
+        nested = cast("pa.ListArray", file.read("_position", row))
+        each = cast("pa.ListArray", nested.flatten()).flatten()
         data, _ = _bytes_of(each, np.array([0, len(each)]))
         words = data.view("<u4")
         heads = np.cumsum(counts + 1) - (counts + 1)  # each document's begin with their number
@@ -222,11 +224,13 @@ class StoredPartition:
         return CorruptFileError(f"{self.postings_file.where} has {what}.")
 
 
-def _bytes_of(values: Any, ends: Places) -> tuple[npt.NDArray[np.uint8], Places]:
+def _bytes_of(values: pa.Array, ends: Places) -> tuple[npt.NDArray[np.uint8], Places]:
     """Return the bytes of some binary values, one after the other, and where each ends."""
     chosen = values[int(ends[0]) : int(ends[-1])]
     _, offsets, data = chosen.buffers()
-    bounds = np.frombuffer(offsets, np.int64)[chosen.offset : chosen.offset + len(chosen) + 1]
+    bounds = np.frombuffer(cast("pa.Buffer", offsets), np.int64)[
+        chosen.offset : chosen.offset + len(chosen) + 1
+    ]
     whole = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
     return whole[bounds[0] : bounds[-1]], bounds[1:] - bounds[0]
 

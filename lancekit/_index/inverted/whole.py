@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lancekit._file.kernels.arrow_buffers import list_offsets
 from lancekit._index.inverted.partition import StoredPartition
@@ -153,7 +154,7 @@ def _tokens(partition: StoredPartition, count: int) -> list[str]:
     return found
 
 
-def _postings(lists: Any, sizes: Places, form: PostingForm) -> tuple[Numbers, Numbers]:
+def _postings(lists: pa.Array, sizes: Places, form: PostingForm) -> tuple[Numbers, Numbers]:
     """Return the documents of all tokens, one token after the other, and their counts."""
     data, bounds = _flat(lists)
     full, rest = sizes // form.block, sizes % form.block
@@ -221,12 +222,14 @@ def _positions(
     if "_compressed_position" not in file.names:  # as release 4 has them
         each = [np.empty(0, np.uint32), *(partition.positions(token) for token in tokens)]
         return np.concatenate(each)
-    stored: Any = file.read("_compressed_position")
-    offsets: Any = file.read("_position_block_offset")
+    stored = file.read("_compressed_position")
+    offsets = cast("pa.ListArray", file.read("_position_block_offset"))
     if not len(stored):
         return np.empty(0, np.uint32)
     _, bounds, raw = stored.buffers()
-    edges = np.frombuffer(bounds, np.int64)[stored.offset : stored.offset + len(stored) + 1]
+    edges = np.frombuffer(cast("pa.Buffer", bounds), np.int64)[
+        stored.offset : stored.offset + len(stored) + 1
+    ]
     data = np.frombuffer(raw, np.uint8) if raw is not None else np.empty(0, np.uint8)
     sizes = np.diff(ends, prepend=0)
     blocks = -(-sizes // block)
@@ -243,14 +246,16 @@ def _positions(
     return _summed(deltas, counts.astype(np.int64))
 
 
-def _flat(lists: Any) -> tuple[Bytes, Places]:
+def _flat(lists: pa.Array) -> tuple[Bytes, Places]:
     """Return the bytes of all blocks, and where each ends."""
     held = list_offsets(lists)
     if held[0] == held[-1]:
         return np.empty(0, np.uint8), np.zeros(1, np.int64)
-    values = lists.values[int(held[0]) : int(held[-1])]
+    values = cast("pa.ListArray", lists).values[int(held[0]) : int(held[-1])]
     _, offsets, raw = values.buffers()
-    bounds = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
+    bounds = np.frombuffer(cast("pa.Buffer", offsets), np.int64)[
+        values.offset : values.offset + len(values) + 1
+    ]
     return np.frombuffer(raw or b"", np.uint8), bounds
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from lancekit._index.distances import Distances, distances, estimated, products,
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.progress import step
 
-Vectors = npt.NDArray[Any]
+Vectors = npt.NDArray[np.floating | np.uint8]
 
 #: what a code of a part of a vector may take
 PRODUCT_BITS = (8, 4)
@@ -128,7 +128,7 @@ class _Whole:
     """The vectors themselves; for cosines they are of length 1."""
 
     metric: str
-    settings: Mapping[str, Any]
+    settings: Mapping[str, object]
     column: str = "flat"
     are_exact: bool = True
     by_parts: bool = False
@@ -155,7 +155,7 @@ class _Scaled:
     """Each number as one of 256 steps between two bounds; a query is compared step by step."""
 
     metric: str
-    settings: Mapping[str, Any]
+    settings: Mapping[str, object]
     start: float
     end: float
     column: str = "__sq_code"
@@ -178,7 +178,8 @@ class _Scaled:
 
     def encoded(self, vectors: Vectors, _centroids: Vectors) -> Vectors:
         steps = np.floor((vectors - self.start) / (self.end - self.start) * (_CODES - 1))
-        return np.clip(steps, 0, _CODES - 1).astype(np.uint8)
+        codes: npt.NDArray[np.uint8] = np.clip(steps, 0, _CODES - 1).astype(np.uint8)
+        return codes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -195,7 +196,7 @@ class _Products:
     """
 
     metric: str
-    settings: Mapping[str, Any]
+    settings: Mapping[str, object]
     words: Vectors
     lengths: Vectors
     codebook: bytes
@@ -204,7 +205,8 @@ class _Products:
     by_parts: bool = True
 
     def ready(self, stored: Vectors) -> Ready:
-        codes = stored.reshape(-1, len(stored))  # the rows of a partition lie part by part
+        # the rows of a partition lie part by part
+        codes: npt.NDArray[Any] = stored.reshape(-1, len(stored))
         if self.words.shape[1] == _IN_HALF_A_BYTE:
             codes = np.stack([codes & 15, codes >> 4], axis=1).reshape(len(self.words), -1)
         return Ready(codes)
@@ -228,11 +230,11 @@ class _Products:
         for part, words in enumerate(self.words):
             codes[:, part] = nearest_of(parts[:, part], words, "l2")[0]
         if self.words.shape[1] == _IN_HALF_A_BYTE:
-            return codes[:, ::2] | codes[:, 1::2] << 4
+            return cast("Vectors", codes[:, ::2] | codes[:, 1::2] << 4)
         return codes
 
 
-def _looked_up(table: Vectors, codes: Vectors) -> Vectors:
+def _looked_up(table: Vectors, codes: npt.NDArray[Any]) -> Vectors:
     out = np.zeros(codes.shape[1], table.dtype)
     for numbers, mine in zip(table, codes, strict=True):
         out += numbers.take(mine)
@@ -451,6 +453,6 @@ def nearest_of(
     return owners, far
 
 
-def _bits_of(vectors: Vectors) -> Vectors:
+def _bits_of(vectors: npt.NDArray[Any]) -> Vectors:
     """Return the bits of bytes as numbers: the square of their distance is how many differ."""
     return np.unpackbits(vectors, axis=1).astype(np.float32)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit._format.partitions import Partitions, parse_partitions
-from lancekit._index.distances import distances
+from lancekit._index.distances import Vectors, distances
 from lancekit._index.ivf.codes import Codes, Compared, Ready, codes_of, unit
 from lancekit._index.segment import IndexFileReader, held_bytes
 from lancekit.errors import CorruptFileError
@@ -50,7 +50,7 @@ class VectorSegment:
 
     label: str
     metric: str
-    centroids: npt.NDArray[Any]
+    centroids: Vectors
     loss: float
     rows: Partitions
     codes: Codes
@@ -82,9 +82,10 @@ class VectorSegment:
         )
         return cls(kind, metric, known.centroids, known.loss or 0.0, rows, codes, vectors)
 
-    def as_asked(self, query: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    def as_asked(self, query: npt.NDArray[np.generic]) -> Vectors:
         """Return a query as it is compared: for cosines of length 1."""
-        return unit(query) if self.metric == "cosine" else query
+        asked = cast("Vectors", query)
+        return unit(asked) if self.metric == "cosine" else asked
 
     def by_distance(self, query: npt.NDArray[np.generic]) -> npt.NDArray[np.intp]:
         """Return the partitions, the nearest first."""
@@ -93,7 +94,7 @@ class VectorSegment:
         return np.argsort(far, kind="stable")
 
     def search(
-        self, query: npt.NDArray[Any], partitions: npt.NDArray[np.intp]
+        self, query: npt.NDArray[np.generic], partitions: npt.NDArray[np.intp]
     ) -> Iterator[Neighbours]:
         """Yield all rows of partitions with their distances, one partition after the other."""
         asked = self.as_asked(query)
@@ -104,13 +105,13 @@ class VectorSegment:
                     held.ids, self.codes.compared(held.ready, asked, self.centroids[one])
                 )
 
-    def partition(self, number: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.generic]]:
+    def partition(self, number: int) -> tuple[npt.NDArray[np.uint64], Vectors]:
         """Return the rows of a partition and what is stored of the vector of each."""
         ids, stored = self._read(self._range(number))
         # of codes of products the partition has the first number of all its rows first
         return ids, stored.reshape(stored.shape[::-1]).T if self.codes.by_parts else stored
 
-    def all_rows(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.generic]]:
+    def all_rows(self) -> tuple[npt.NDArray[np.uint64], Vectors]:
         """Return all rows and what is stored of their vectors, one partition after the other."""
         filled = self.rows.lengths > 0
         starts, lengths = self.rows.offsets[filled], self.rows.lengths[filled]
@@ -133,14 +134,14 @@ class VectorSegment:
         start = int(self.rows.offsets[number])
         return range(start, start + int(self.rows.lengths[number]))
 
-    def _read(self, where: range) -> tuple[npt.NDArray[np.uint64], npt.NDArray[Any]]:
+    def _read(self, where: range) -> tuple[npt.NDArray[np.uint64], Vectors]:
         """Return rows as they lie in the file, with what is stored there."""
         ids = self.file.read("_rowid", where).to_numpy(zero_copy_only=False)
         stored = _rows(self.file.read(self.codes.column, where), self.file.where)
         return ids.astype(np.uint64, copy=False), stored
 
 
-def _rows(stored: pa.Array, where: str) -> npt.NDArray[np.generic]:
+def _rows(stored: pa.Array, where: str) -> Vectors:
     if not isinstance(stored, pa.FixedSizeListArray):
         raise CorruptFileError(f"{where} has {stored.type} for vectors.")
     size = stored.type.list_size

@@ -5,7 +5,6 @@ from __future__ import annotations
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +23,7 @@ from lancekit._index.ivf.codes import (
 from lancekit._machine import decoding_threads
 from lancekit.progress import stoppable
 
-Vectors = npt.NDArray[Any]
+Vectors = npt.NDArray[np.floating | np.uint8]
 
 #: rounds of k-means at most
 ROUNDS = 50

@@ -6,7 +6,6 @@ See docs/format/indices.md, 7.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -205,7 +204,9 @@ class _Stretches:
         )
 
 
-def _ranges(starts: npt.NDArray[Any], counts: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def _ranges(
+    starts: npt.NDArray[np.integer], counts: npt.NDArray[np.integer]
+) -> npt.NDArray[np.int64]:
     """Return ranges of numbers, one after the other."""
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     found: npt.NDArray[np.int64] = np.repeat(starts, counts) + within

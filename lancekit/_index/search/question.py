@@ -162,7 +162,7 @@ def _overlaps(one: Reach, other: Reach) -> Iterable[Interval]:
             beside += 1
 
 
-def _array(ends: list[Any], kind: np.dtype[Any]) -> Ranks:
+def _array(ends: list[Any], kind: np.dtype) -> Ranks:
     array = np.empty(len(ends), kind)
     array[:] = ends
     return array

@@ -185,7 +185,7 @@ def _hashes(reach: Reach, kind: pa.DataType) -> npt.NDArray[np.uint64] | None:
     return np.array([xxhash.xxh64_intdigest(value) for value in stored], np.uint64)
 
 
-def _stored(ranks: list[Any], kind: pa.DataType) -> list[bytes]:
+def _stored(ranks: list[int], kind: pa.DataType) -> list[bytes]:
     """Return the bytes of fixed width that ranks are those of."""
     width = kind.bit_width // 8
     if pa.types.is_floating(kind):
