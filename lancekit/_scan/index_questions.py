@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial, reduce
 from math import ceil, floor
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from pyarrow import types as pt
 
 from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import array_of, flags_of, numbers_of, scalar_of
+from lancekit._format.arrow_parts import decimal_size, unit_and_zone
 from lancekit._index.search.question import (
     INFINITIES,
     Flags,
@@ -402,28 +403,30 @@ def _floats(_kind: pa.DataType, values: pa.Array) -> list[Interval]:
     return [zeros if rank in zeros else (rank, rank) for rank in ranks]
 
 
-def _decimals(kind: Any, values: pa.Array) -> list[Interval]:
-    found = [Fraction(value) * 10**kind.scale for value in values.to_pylist()]
+def _decimals(kind: pa.DataType, values: pa.Array) -> list[Interval]:
+    found = [Fraction(value) * 10 ** decimal_size(kind)[1] for value in values.to_pylist()]
     return [(floor(value), ceil(value)) for value in found]
 
 
-def _timestamps(kind: Any, values: Any) -> list[Interval] | None:
+def _timestamps(kind: pa.DataType, values: pa.Array) -> list[Interval] | None:
     """Return what is near: a value of another unit may lie between two of the column's."""
-    if (kind.tz is None) != (values.type.tz is None):
+    (unit, zone), (their_unit, their_zone) = unit_and_zone(kind), unit_and_zone(values.type)
+    if (zone is None) != (their_zone is None):
         return None
-    mine, theirs = _SECOND[kind.unit], _SECOND[values.type.unit]
+    mine, theirs = _SECOND[unit], _SECOND[their_unit]
     near = 0 if mine == theirs else max(mine // theirs, 1)
     found = [value * mine // theirs for value in numbers_of(values.view(pa.int64())).tolist()]
-    return [
-        tuple(min(max(end, -_RANKS), _RANKS - 1) for end in (v - near, v + near)) for v in found
-    ]
+    low, high = -_RANKS, _RANKS - 1
+    return [(min(max(v - near, low), high), min(max(v + near, low), high)) for v in found]
 
 
 #: ranks are of 64 bits
 _RANKS = 1 << 63
 _SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_IsKind: TypeAlias = Callable[[pa.DataType], bool]
+_Ranked: TypeAlias = Callable[[pa.DataType, pa.Array], list[Interval] | None]
 #: by the type of the column and that of the value
-_INTERVALS: tuple[tuple[Callable[[Any], bool], Callable[[Any], bool], Any], ...] = (
+_INTERVALS: tuple[tuple[_IsKind, _IsKind, _Ranked], ...] = (
     (pt.is_integer, pt.is_integer, _integers),
     (pt.is_integer, pt.is_floating, _near_integers),
     (pt.is_floating, pt.is_integer, _floats),

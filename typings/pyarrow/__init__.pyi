@@ -431,6 +431,9 @@ class ListScalar(Scalar):
     @property
     def values(self) -> Array | None: ...
 
+class BinaryScalar(Scalar):
+    def as_buffer(self) -> Buffer | None: ...
+
 class StructScalar(Scalar):
     def __getitem__(self, key: int | str) -> Scalar: ...
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import NoReturn, TypeAlias
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -344,7 +344,7 @@ _FEW = 16
 class _Members:
     """What is in a list: literals, which have places in the text, and values that are computed."""
 
-    values: list[Any] = field(default_factory=list)
+    values: list[object] = field(default_factory=list)
     places: Iterable[int] = ()
     folded: list[pa.Array] = field(default_factory=list)
 
@@ -436,5 +436,5 @@ def _sets(
     return [pa.array(scalars, kind) for kind, scalars in by_type.items()]
 
 
-def _never(_argument: object) -> Any:
+def _never(_argument: object) -> NoReturn:
     raise AssertionError("what stands in a list reads no column")

@@ -342,11 +342,14 @@ class _Sum:
         count = len(array) - ak.null_count(array)
         if count:
             part = _sum(array)
-            exact = isinstance(part, Decimal)
-            self._sum = _WIDE.add(self._sum, part) if exact else self._sum + part
+            if isinstance(part, Decimal):
+                self._sum = _WIDE.add(self._sum, part)
+            else:
+                self._sum += part
+
             self._count += count
 
-    def value(self) -> Any:
+    def value(self) -> float | Decimal | None:
         return self._sum if self._count else None
 
 
@@ -374,7 +377,7 @@ class _Extreme:
         if len(array):
             # Arrow finds the ends of no durations
             plain = array.view(pa.int64()) if pt.is_duration(array.type) else array
-            ends: Any = pc.min_max(plain)
+            ends = pc.min_max(plain)
             found = pa.array([ends["max" if self._last else "min"]], plain.type)
             self._found = found if plain is array else found.view(array.type)
 
@@ -422,14 +425,17 @@ def _alike(array: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_nan(array), float("nan"), pc.add(array, 0.0))  # -0.0 is 0.0
 
 
-def _sum(array: pa.Array) -> Any:
+def _sum(array: pa.Array) -> float | Decimal:
     """Return a sum as a number of Python's: that of integers may be larger than any of theirs."""
     kind = array.type
+    found: float | Decimal
     if not pt.is_integer(kind):
         widest = pa.decimal256(76, kind.scale) if pt.is_decimal(kind) else pa.float64()
-        return pc.sum(array.cast(widest)).as_py()
+        found = pc.sum(array.cast(widest)).as_py()
+        return found
     if kind.bit_width < 64:
-        return pc.sum(array.cast(pa.int64())).as_py()  # of less than 2 ** 31 values
+        found = pc.sum(array.cast(pa.int64())).as_py()  # of less than 2 ** 31 values
+        return found
     values = ak.drop_null(array).to_numpy()
     return (int((values >> 32).sum()) << 32) + int((values & _LOW).sum())
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lancekit._scan.expressions.literals import number
 from lancekit._scan.expressions.syntax import Listed, Syntax, failure
@@ -184,7 +184,7 @@ def _compared(tree: Syntax, comparison: str, kind: str) -> Syntax | None:
 
 
 def _list(kind: str, column: Syntax, members: list[Syntax]) -> Syntax:
-    values, places = list[Any](), list[int]()
+    values, places = list[object](), list[int]()
     for member in members:
         if member.kind == kind:
             values += member.value.values

@@ -132,11 +132,11 @@ def _integer(value: object, kind: pa.DataType) -> pa.Scalar:
     return scalar_of(value, kind)
 
 
-def _floating(value: Any, kind: pa.DataType) -> pa.Scalar:
+def _floating(value: int | Decimal, kind: pa.DataType) -> pa.Scalar:
     return pc.cast(scalar_of(_double(value), pa.float64()), kind)
 
 
-def _decimal(value: Any, kind: pa.DataType) -> pa.Scalar:
+def _decimal(value: int | Decimal, kind: pa.DataType) -> pa.Scalar:
     """Keep a decimal's own scale, so that 1.105 is not cut to fit a column of two places."""
     exact = scalar_of(Decimal(value))
     if decimal_size(exact.type)[1] <= decimal_size(kind)[1] and not pt.is_decimal256(kind):
@@ -308,7 +308,7 @@ def _as_given(values: Sequence[object], kind: pa.DataType) -> pa.Array:
     return array_of(values, kind)
 
 
-def _as_doubles(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+def _as_doubles(values: Sequence[int | Decimal], kind: pa.DataType) -> pa.Array:
     return pc.cast(pa.array(list(map(float, values)), pa.float64()), kind)
 
 
@@ -316,7 +316,7 @@ def _as_bigint(values: Sequence[object], _kind: pa.DataType) -> pa.Array:
     return array_of(values, pa.int64())
 
 
-def _as_decimals(values: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
+def _as_decimals(values: Sequence[int | Decimal], kind: pa.DataType) -> pa.Array | None:
     exact = list(map(Decimal, values))
     if max(-int(value.as_tuple().exponent) for value in exact) > decimal_size(kind)[1]:
         return None

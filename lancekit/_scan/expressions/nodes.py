@@ -144,7 +144,7 @@ class Apply(Expr):
         What it takes of each row.
     """
 
-    function: Callable[..., Any]
+    function: Callable[..., object]
     args: tuple[Expr, ...]
 
     @property
@@ -153,7 +153,7 @@ class Apply(Expr):
         return self.args
 
 
-def applied(function: Callable[..., Any], fields: Iterable[pa.Field]) -> Apply:
+def applied(function: Callable[..., object], fields: Iterable[pa.Field]) -> Apply:
     """Return the condition that a function tells of columns, in their order."""
     return Apply(pa.bool_(), function, tuple(FieldRef(one.type, one.name) for one in fields))
 

@@ -75,7 +75,7 @@ class TypeName(NamedTuple):
 class Listed(NamedTuple):
     """The literals of a list: their values, and where in the text each begins."""
 
-    values: list[Any]
+    values: list[object]
     places: Iterable[int]
 
 

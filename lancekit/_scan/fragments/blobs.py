@@ -9,7 +9,7 @@ decides how its values are read, not the schema.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
@@ -29,6 +29,9 @@ from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.options import options
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from lancekit._scan.fragments.source import FragmentSource
 
 #: how a scan may show blobs, in the reference's words
@@ -65,10 +68,9 @@ def blob_view(schema: LanceSchema, handling: str | None = None) -> LanceSchema:
     return schema if fields == schema.fields else replace(schema, fields=fields)
 
 
-def _changed(field: LanceField, change: Any) -> LanceField:
+def _changed(field: LanceField, change: Callable[[LanceField], LanceField]) -> LanceField:
     if holds_blobs(field.metadata):
-        changed: LanceField = change(field)
-        return changed
+        return change(field)
     if not field.children:
         return field
     return replace(field, children=tuple(_changed(child, change) for child in field.children))
@@ -231,7 +233,7 @@ def _logical(
     )
 
 
-def _where(wanted: Any, values: pa.Array) -> pa.Array:
+def _where(wanted: NDArray[np.bool_], values: pa.Array) -> pa.Array:
     return pa.array(values.to_numpy(zero_copy_only=False), values.type, mask=~wanted)
 
 
@@ -334,7 +336,7 @@ def _place(row: dict[str, Any], source: FragmentSource, file: FileLocation) -> B
     )
 
 
-def _managed_name(row: dict[str, Any], file: FileLocation) -> str:
+def _managed_name(row: dict[str, object], file: FileLocation) -> str:
     """Return the path of a managed blob's object below its base."""
     name = str(row["blob_uri"])
     if not is_name(name):
@@ -358,7 +360,7 @@ def _outside(uri: str, source: FragmentSource) -> FileLocation:
     return FileLocation(store, unquote(name) if "://" in uri else name)
 
 
-def _external(row: dict[str, Any], source: FragmentSource) -> str:
+def _external(row: dict[str, object], source: FragmentSource) -> str:
     """Return where an external blob is: below a base path, or at a URI of its own."""
     uri = str(row["blob_uri"])
     return f"{_base_path(row, source).rstrip('/')}/{uri}" if row["blob_id"] else uri

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import Any
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit import _arrow_kernels as ak
+from lancekit._format.arrow_parts import item_field
 from lancekit._index.distances import METRICS_OF, Distances, distances
 from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.fragment_rows import ScanRequest
@@ -207,7 +208,7 @@ class NearestSearch:
 
 # ---- columns of vectors, and of lists of vectors, as NumPy arrays
 
-Vectors = npt.NDArray[Any]
+Vectors = npt.NDArray[np.generic]
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +230,9 @@ class VectorType:
         InvalidArgumentError
             It holds vectors of values that are not compared.
         """
-        kind: Any = field.type
+        kind = field.type
         in_lists = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-        vector: Any = kind.value_type if in_lists else kind
+        vector = item_field(kind).type if in_lists else kind
         if not pa.types.is_fixed_size_list(vector):
             raise InvalidTypeError(
                 f"The column {field.name!r} must be a vector column; it holds {kind}, no vectors.",
@@ -266,7 +267,8 @@ def _measured(metric: str, rows: pa.Array, query: Vectors) -> Distances:
     if isinstance(rows, pa.FixedSizeListArray):
         found = _sum([distances(metric, _values(rows), vector) for vector in query])
     else:
-        found = _sum([_nearest_in_lists(metric, rows, vector) for vector in query])
+        lists = cast("pa.ListArray | pa.LargeListArray", rows)
+        found = _sum([_nearest_in_lists(metric, lists, vector) for vector in query])
     if ak.null_count(rows):
         found[rows.is_null().to_numpy(zero_copy_only=False)] = np.nan
     return found
@@ -276,7 +278,9 @@ def _sum(parts: Sequence[Distances]) -> Distances:
     return reduce(np.add, parts)
 
 
-def _nearest_in_lists(metric: str, rows: Any, query: Vectors) -> Distances:
+def _nearest_in_lists(
+    metric: str, rows: pa.ListArray | pa.LargeListArray, query: Vectors
+) -> Distances:
     ends = rows.offsets.to_numpy()
     inner = rows.values.slice(ends[0], ends[-1] - ends[0])
     each = _measured(metric, inner, query[np.newaxis])
@@ -301,5 +305,4 @@ def _bare(values: pa.Array) -> Vectors:
     """Return what numbers are, or stand behind nulls, without a copy."""
     buffers = [None, values.buffers()[1]]
     bare = pa.Array.from_buffers(values.type, len(values), buffers, offset=values.offset)
-    numbers: Vectors = bare.to_numpy()
-    return numbers
+    return bare.to_numpy()

@@ -378,6 +378,7 @@ def _check_rows(granularity: object) -> None:
 
 
 def _list(name: str, value: object) -> list[Any]:
+
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
         raise _wrong(name, value, "a list")
     return list(value)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 import pyarrow as pa
@@ -39,8 +39,7 @@ def _round(value: Value, kind: pa.DataType) -> Value:
     scale = decimal_size(kind)[1]
     if pt.is_floating(value.type):
         double = nearest(value, pa.float64())  # the others have no room for the digits
-        near: Value = pc.cast(pc.round(double, scale, round_mode="half_towards_infinity"), kind)
-        return near
+        return pc.cast(pc.round(double, scale, round_mode="half_towards_infinity"), kind)
     found: Value = ak.cast_decimals(rounded(value, scale, "half_towards_infinity"), kind)
     return found
 
@@ -62,8 +61,7 @@ def _cut_off(value: Value, kind: pa.DataType) -> Value:
 def _local(value: Value, kind: pa.DataType) -> Value:
     """Read a timestamp without a zone as local time of a type's zone, as the reference does."""
     zone = unit_and_zone(kind)[1] or "UTC"
-    zoned: Value = pc.assume_timezone(value, zone, ambiguous="earliest", nonexistent="earliest")
-    return zoned
+    return pc.assume_timezone(value, zone, ambiguous="earliest", nonexistent="earliest")
 
 
 def _keep(value: Value, kind: pa.DataType) -> Value:
@@ -357,16 +355,15 @@ def _float_text(value: Value) -> Value:
 
 def _decimal_text(value: Value) -> Value:
     """Write all digits: Arrow writes small numbers with an exponent."""
-    text: Any = pc.cast(value, pa.string())
     if isinstance(value, pa.Scalar):
         plain = None if value.as_py() is None else format(value.as_py(), "f")
         return scalar_of(plain, pa.string())
-    short: Any = pc.fill_null(pc.match_substring(text, "E"), False)
+    text = pc.cast(value, pa.string())
+    short = pc.fill_null(pc.match_substring(text, "E"), False)
     if not pc.any(short).as_py():
-        return text  # type: ignore[no-any-return]
+        return text
     digits = [format(one, "f") for one in ak.filter(value, short).to_pylist()]
-    whole: Value = pc.replace_with_mask(text, short, pa.array(digits, pa.string()))
-    return whole
+    return pc.replace_with_mask(text, short, pa.array(digits, pa.string()))
 
 
 def _list_text(value: Value, items: Callable[[pa.Array], pa.Array]) -> Value:

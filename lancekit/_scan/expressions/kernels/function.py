@@ -84,7 +84,7 @@ def with_constant(kernel: Callable[..., Value]) -> Callable[..., Value]:
     return call
 
 
-def _groups(columns: Sequence[pa.Array]) -> tuple[NDArray[Any], NDArray[np.generic]]:
+def _groups(columns: Sequence[pa.Array]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the first row of each distinct set of values, and for each row which set it has."""
     code = np.zeros(len(columns[0]), np.int64)
     for column in columns:
@@ -122,7 +122,7 @@ def per_value(function: Callable[..., object], kind: pa.DataType) -> Callable[..
     return call
 
 
-def _call(function: Callable[..., object], values: Any) -> Any:
+def _call(function: Callable[..., object], values: Sequence[object]) -> object:
     return None if any(value is None for value in values) else function(*values)
 
 

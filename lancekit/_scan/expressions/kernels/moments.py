@@ -6,7 +6,7 @@ exactly: it never decides the unit of a column.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias, cast
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -17,7 +17,7 @@ from lancekit._casts import cut
 from lancekit._format.arrow_parts import unit_and_zone
 
 #: as in `operators`, which imports this module
-_Value: TypeAlias = Any
+_Value: TypeAlias = pa.Array | pa.Scalar
 
 #: units of time, the coarser first, and how many nanoseconds each has
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -49,7 +49,8 @@ def _in_zone(value: _Value, zone: str) -> _Value:
 def _in_unit(value: _Value, unit: str) -> _Value:
     """Convert a timestamp to a unit that is not finer: digits are cut off, nothing overflows."""
     kind = pa.timestamp(unit, unit_and_zone(value.type)[1])
-    return cut(value, kind)
+    found: _Value = cut(value, kind)
+    return found
 
 
 def in_common_unit(left: _Value, right: _Value) -> tuple[_Value, _Value]:
@@ -110,20 +111,20 @@ def _nanoseconds(value: _Value) -> _Value:
     """Return the nanoseconds since 1970 as decimals, which hold those of every timestamp."""
     counts = pc.cast(pc.cast(value, pa.int64()), pa.decimal128(19))
     factor = scalar_of(_NANOSECONDS[unit_and_zone(value.type)[0]], pa.int32())
-    nanoseconds: _Value = pc.multiply(counts, pc.cast(factor, pa.decimal128(10)))
-    return nanoseconds
+    return pc.multiply(counts, pc.cast(factor, pa.decimal128(10)))
 
 
-def members_in_unit(value: _Value, members: pa.Array) -> tuple[_Value, _Value]:
+def members_in_unit(value: _Value, members: pa.Array) -> tuple[_Value, pa.Array]:
     """Bring constants to the type of the timestamps that are looked up among them.
 
     A constant that no value of the unit equals is left out.
     """
-    value, found = in_common_zone(value, members)
+    value, both = in_common_zone(value, members)
+    found = cast("pa.Array", both)
     if not pt.is_timestamp(value.type) or value.type == found.type:
         return value, found
     try:
-        return value, pc.cast(_from_date(found, value.type), value.type)
+        return value, pc.cast(cast("pa.Array", _from_date(found, value.type)), value.type)
     except pa.ArrowInvalid:
         fitted = [_fitted(found[at], value.type) for at in range(len(members))]
     return value, pa.array([one for one in fitted if one.type == value.type], value.type)

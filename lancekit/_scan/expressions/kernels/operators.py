@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
 from pyarrow import types as pt
 
 from lancekit import _arrow_compute as pc
@@ -30,7 +31,7 @@ from lancekit._scan.expressions.kernels.moments import (
 #: a column, or what is the same in all its rows
 Value: TypeAlias = pa.Array | pa.Scalar
 
-_FAMILIES: tuple[tuple[str, tuple[Callable[[Any], bool], ...]], ...] = (
+_FAMILIES: tuple[tuple[str, tuple[Callable[[pa.DataType], bool], ...]], ...] = (
     ("number", (pt.is_integer, pt.is_floating, pt.is_decimal)),
     ("text", (pt.is_string, pt.is_large_string)),
     ("bytes", (pt.is_binary, pt.is_large_binary, pt.is_fixed_size_binary)),
@@ -119,7 +120,7 @@ def as_array(value: Value, count: int) -> pa.Array:
     return value
 
 
-def _same(left: pa.Array, right: pa.Array) -> Any:
+def _same(left: pa.Array, right: pa.Array) -> NDArray[np.bool_]:
     """Tell where two arrays have the same values, nulls among them, as a NumPy array."""
     found = as_array(pc.invert(_distinct(left, right)), len(left))
     return found.to_numpy(zero_copy_only=False).astype(bool)
@@ -282,7 +283,7 @@ def multiply(left: Value, right: Value) -> Value:
     return wide(pc.multiply_checked, left, right)
 
 
-def _numpy(value: Value) -> Any:
+def _numpy(value: Value) -> ArrayLike:
     if isinstance(value, pa.Scalar):
         return np.nan if value.as_py() is None else value.as_py()
     return value.to_numpy(zero_copy_only=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
-from typing import Any
+from typing import cast
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -71,8 +71,7 @@ def _without(value: Value, kind: pa.DataType) -> Value:
     digits = DIGITS[unit_of(kind)]
     kept = rf"(\.\d{{{digits}}})\d+" if digits else r"()\.\d+"
     trimmed = pc.utf8_trim_whitespace(value)
-    text: Value = pc.replace_substring_regex(trimmed, pattern=kept, replacement=r"\1")
-    return text
+    return pc.replace_substring_regex(trimmed, pattern=kept, replacement=r"\1")
 
 
 def _timestamp(value: Value, kind: pa.DataType) -> Value:
@@ -109,8 +108,7 @@ def _time(value: Value, kind: pa.DataType) -> Value:
     text = pc.cast(_without(value, kind), pa.string())
     moment = pc.binary_join_element_wise("1970-01-01", text, " ")
     moment = pc.if_else(pc.match_substring(text, ":"), moment, text)  # hours alone are none
-    time: Value = pc.cast(pc.cast(moment, pa.timestamp(unit_of(kind))), kind)
-    return time
+    return pc.cast(pc.cast(moment, pa.timestamp(unit_of(kind))), kind)
 
 
 # ---- decimals
@@ -129,8 +127,8 @@ def _decimal(value: Value, kind: pa.DataType) -> Value:
     that are too short for that.
     """
     if isinstance(value, pa.Scalar):
-        only: Any = _decimal(pa.array([value.as_py()], value.type), kind)
-        return only[0]  # type: ignore[no-any-return]
+        only = _decimal(pa.array([value.as_py()], value.type), kind)
+        return cast("pa.Array", only)[0]
     text = pc.utf8_trim_whitespace(value)
     scale = decimal_size(kind)[1]
     longest = pc.max(pc.binary_length(text)).as_py() or 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -68,7 +67,7 @@ def _members(fragment: str, *, ignore_case: bool = False) -> NDArray[np.bool_]:
     return np.asarray(found.to_numpy(zero_copy_only=False), bool)
 
 
-def written(found: NDArray[Any]) -> str:
+def written(found: NDArray[np.bool_]) -> str:
     """Return the fragment of a set of characters that was counted out."""
     numbers, _ = _characters()
     borders = np.flatnonzero(np.diff(np.concatenate([[False], found, [False]]).astype(np.int8)))

@@ -5,8 +5,6 @@ Each takes the arguments of its function and returns bytes, for all rows togethe
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -21,7 +19,7 @@ _WIDEST, _WRITTEN = 4, 64
 _ENDLESS = 1e18
 
 
-def _numbers(value: Value) -> NDArray[Any]:
+def _numbers(value: Value) -> NDArray[np.float64]:
     """Return numbers as doubles, which none of them is too large for; 0 for null and NaN."""
     if isinstance(value, pa.Scalar):
         return _finite(np.array([float(value.as_py() or 0)]))
@@ -29,11 +27,11 @@ def _numbers(value: Value) -> NDArray[Any]:
     return _finite(whole.to_numpy(zero_copy_only=False))
 
 
-def _finite(numbers: NDArray[np.generic]) -> NDArray[np.generic]:
+def _finite(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.nan_to_num(numbers, nan=0.0, posinf=_ENDLESS, neginf=-_ENDLESS))
 
 
-def _lengths(text: Value) -> NDArray[np.generic]:
+def _lengths(text: Value) -> NDArray[np.float64]:
     return _numbers(pc.binary_length(text))
 
 

@@ -102,8 +102,7 @@ def _date_trunc(part: Value, value: Value) -> Value:
 
 
 def _floor(value: Value, unit: str) -> Value:
-    floor: Value = pc.floor_temporal(value, unit=unit)
-    return floor
+    return pc.floor_temporal(value, unit=unit)
 
 
 def _floor_in_zone(value: Value, unit: str, zone: str) -> Value:
@@ -116,13 +115,9 @@ def _floor_in_zone(value: Value, unit: str, zone: str) -> Value:
         return pc.cast(_floor(instant, unit), value.type)
     local = pc.local_timestamp(value)
     if unit == "hour":
-        start: Value = pc.subtract(value, pc.subtract(local, _floor(local, unit)))
-        return start
+        return pc.subtract(value, pc.subtract(local, _floor(local, unit)))
     # a day begins at the first of its moments, which is not midnight where clocks skip it
-    first: Value = pc.assume_timezone(
-        _floor(local, unit), zone, ambiguous="earliest", nonexistent="latest"
-    )
-    return first
+    return pc.assume_timezone(_floor(local, unit), zone, ambiguous="earliest", nonexistent="latest")
 
 
 # ---- to and from text and numbers

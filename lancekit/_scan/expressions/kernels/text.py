@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -67,7 +66,7 @@ def contains(texts: pa.Array, wanted: str) -> pa.Array:
     return pc.if_else(texts.is_valid(), whole, scalar_of(None, pa.bool_()))
 
 
-def _places(data: NDArray[np.uint8], needle: bytes) -> NDArray[Any] | None:
+def _places(data: NDArray[np.uint8], needle: bytes) -> NDArray[np.int64] | None:
     """Return where bytes occur; ``None`` if their beginning is not rare."""
     last = len(data) - len(needle) + 1
     if last <= 0:
@@ -243,18 +242,18 @@ def _initcap(text: str) -> str:
     return re.sub(r"[^\W_]+", lambda m: m[0][:1].upper() + m[0][1:].lower(), text)
 
 
-def _cased(ascii_only: Callable[[object], Any], whole: Callable[[str], str]) -> Function:
+def _cased(ascii_only: Callable[[pa.Array], pa.Array], whole: Callable[[str], str]) -> Function:
     """Make a function that changes case, one letter to several where Unicode says so: ß to SS."""
     others = per_value(whole, pa.string())
 
     def call(value: Value) -> Value:
         if isinstance(value, pa.Scalar):
             return others(value)
-        found: pa.Array = ascii_only(value)
+        found = ascii_only(value)
         rest = pc.fill_null(pc.invert(pc.string_is_ascii(value)), False)
         if not pc.any(rest).as_py():
             return found
-        changed: Any = others(ak.filter(value, rest))
+        changed = others(ak.filter(value, rest))
         return pc.replace_with_mask(found, rest, changed.cast(value.type))
 
     return unary(call, "text")
@@ -292,12 +291,12 @@ def _concat_ws(separator: Value, *values: Value) -> Value:
 # ---- bytes
 
 
-def _as_bytes(value: Any) -> bytes:
+def _as_bytes(value: str | bytes) -> bytes:
     return value.encode() if isinstance(value, str) else value
 
 
 def _digest(name: str) -> Function:
-    def call(value: object) -> bytes:
+    def call(value: str | bytes) -> bytes:
         import hashlib
 
         return hashlib.new(name, _as_bytes(value)).digest()
@@ -305,7 +304,7 @@ def _digest(name: str) -> Function:
     return unary(per_value(call, pa.binary()), "")
 
 
-def _md5(value: object) -> str:
+def _md5(value: str | bytes) -> str:
     import hashlib
 
     return hashlib.md5(_as_bytes(value), usedforsecurity=False).hexdigest()
