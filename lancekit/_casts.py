@@ -294,7 +294,7 @@ def rounded(value: Value, scale: int, mode: str) -> Value:
     return found[0] if isinstance(value, pa.Scalar) else found
 
 
-def changed_by_float(values: pa.Array, floats: pa.Array) -> object:
+def changed_by_float(values: pa.Array, floats: pa.Array) -> pa.Array:
     """Tell which numbers are other numbers than the floats that were made of them."""
     source = values.type
     back = pc.cast(floats, source, safe=False)

@@ -46,6 +46,13 @@ class Runner(Protocol):
         """Return the results in the order of the tasks; the first failure is raised."""
 
 
+class MapTasks(Protocol):
+    """The `map` of a runner."""
+
+    def __call__(self, work: Callable[[Task], Result], tasks: Sequence[Task], /) -> list[Result]:
+        """Return the results in the order of the tasks; the first failure is raised."""
+
+
 class LocalRunner:
     """Threads of this process: decoding and Arrow kernels release the interpreter lock.
 
@@ -120,7 +127,7 @@ def _stop_if_failed(tracker: Tracker, future: Future[object]) -> None:
         tracker.stop()
 
 
-def _failure(future: Future[Any]) -> BaseException | None:
+def _failure(future: Future[Result]) -> BaseException | None:
     """Return what a task has failed with, unless it was stopped because of another one."""
     failed = None if future.cancelled() or not future.done() else future.exception()
     return None if isinstance(failed, Stopped) else failed
@@ -139,7 +146,7 @@ class Engine(Protocol):
     def is_active(self) -> bool:
         """Return whether a session is there already."""
 
-    def ready(self, session: Any) -> None:
+    def ready(self, session: object) -> None:
         """Make what lancekit adds to Spark known to a session."""
 
     def runner(self, store: Store | None = None) -> Runner:
@@ -148,16 +155,16 @@ class Engine(Protocol):
         Results that are too large for Spark go through files in a store.
         """
 
-    def source(self, data: Any, schema: object) -> Any:
+    def source(self, data: object, schema: object) -> Any:
         """Return a Spark DataFrame, or anything that holds rows, as a source."""
 
-    def frame(self, scan: Any, condition: object = None) -> Any:
+    def frame(self, scan: object, condition: object = None) -> Any:
         """Return a scan as a Spark DataFrame, filtered by a condition of Spark's."""
 
-    def rows(self, work: Callable[[Task], Any], tasks: Sequence[Task], schema: Any) -> Any:
+    def rows(self, work: Callable[[Task], object], tasks: Sequence[Task], schema: object) -> Any:
         """Return the tables that a function makes of tasks, as a Spark DataFrame."""
 
-    def query(self, sql: str, name: str, table: Any) -> Any:
+    def query(self, sql: str, name: str, table: object) -> Any:
         """Return what Spark's SQL makes of a DataFrame, which the text knows by a name."""
 
     def statement(
@@ -165,7 +172,7 @@ class Engine(Protocol):
     ) -> tuple[Any, Callable[[object], Any]]:
         """Return what Spark makes of a text with tables in braces, and what collects rows of it."""
 
-    def name(self, table: Any, name: str) -> None:
+    def name(self, table: object, name: str) -> None:
         """Make a DataFrame a temporary view of its session."""
 
 
@@ -218,7 +225,7 @@ def runner_of(choice: Choice, store: Store | None = None) -> Runner:
     return spark_engine().runner(store) if choice.engine == "spark" else LocalRunner()
 
 
-def choose_source(data: Any, *, is_frame: bool) -> Choice:
+def choose_source(data: object, *, is_frame: bool) -> Choice:
     """Say where rows of the user's are worked on: tables and frames know how many they are."""
     size = _known_rows(data)
     if size is not None:

@@ -7,7 +7,6 @@ block at a time, so that a million of them take two milliseconds.  All others ar
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -140,8 +139,7 @@ def _words(values: pa.Array) -> Words:
     kind = "u" if pa.types.is_unsigned_integer(values.type) else "i"
     numbers = np.frombuffer(b"" if data is None else data, f"{kind}{width}")
     numbers = numbers[values.offset : values.offset + len(values)]
-    words: Words = (numbers if width == 8 else numbers.astype(np.int64)).view(np.uint64)
-    return words
+    return (numbers if width == 8 else numbers.astype(np.int64)).view(np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +151,7 @@ class _Table:
     owners: Owners
 
     def slots(self, words: Words) -> Indices:
-        slots: Indices = ((words * self.spread) >> self.shift).view(np.int64)
-        return slots
+        return ((words * self.spread) >> self.shift).view(np.int64)
 
 
 class _Slots:
@@ -232,15 +229,15 @@ def _bits(count: int) -> int:
 
 @kernel("u8 u8 int i4 u8 =i8 =i8 =i8 =i8", saves=2)
 def find_words(
-    words: Any,
-    spread: Any,
+    words: Words,
+    spread: Words,
     shift: int,
-    owners: Any,
-    known: Any,
-    places: Any,
-    positions: Any,
-    left: Any,
-    count: Any,
+    owners: Owners,
+    known: Words,
+    places: Indices,
+    positions: Indices,
+    left: Indices,
+    count: Indices,
 ) -> int:
     """Find words in a table: those that are known, and those whose slot another has."""
     found = others = 0

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,9 @@ from lancekit.errors import InvalidTypeError, UnsupportedTypeError
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
+    from numpy.typing import NDArray
+    from pandas.api.extensions import ExtensionArray
 
 _LEFT_OUT = (
     "The frame's index, whole numbers without a name, is not written. To keep it as a column, name "
@@ -35,7 +38,9 @@ _LEFT_OUT = (
 )
 
 
-def frame_columns(frame: Any, known: Collection[str], *, only: bool) -> Iterator[tuple[str, Any]]:
+def frame_columns(
+    frame: pd.DataFrame, known: Collection[str], *, only: bool
+) -> Iterator[tuple[str, pd.Series]]:
     """Yield the names of a frame's columns, and each as a series.
 
     Parameters
@@ -63,7 +68,7 @@ def frame_columns(frame: Any, known: Collection[str], *, only: bool) -> Iterator
             yield name, level.to_series()
 
 
-def _levels(index: Any, taken: set[str]) -> Iterator[tuple[str, Any]]:
+def _levels(index: pd.Index, taken: set[str]) -> Iterator[tuple[str, pd.Index]]:
     for at in range(index.nlevels):
         level = index.get_level_values(at) if index.nlevels > 1 else index
         name = None if level.name is None else str(level.name)
@@ -73,7 +78,7 @@ def _levels(index: Any, taken: set[str]) -> Iterator[tuple[str, Any]]:
         yield name, level
 
 
-def _is_kept(index: Any, level: Any) -> bool:
+def _is_kept(index: pd.Index, level: pd.Index) -> bool:
     """Tell whether an index level is a column of its own accord."""
     if level.name is not None or index.nlevels > 1 or level.dtype.kind not in "iu":
         return True
@@ -82,7 +87,7 @@ def _is_kept(index: Any, level: Any) -> bool:
     return False
 
 
-def _counts_rows(level: Any) -> bool:
+def _counts_rows(level: pd.Index) -> bool:
     return bool(np.array_equal(level.to_numpy(), np.arange(len(level))))
 
 
@@ -119,7 +124,7 @@ def series_array(series: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
 # ---- NumPy arrays as Arrow arrays: matrices become vectors, records become structs
 
 
-def numpy_array(values: np.ndarray[Any, Any]) -> pa.Array:
+def numpy_array(values: NDArray[np.generic]) -> pa.Array:
     """Return an array of any number of dimensions, but of no Python objects, as a column.
 
     Examples
@@ -153,7 +158,8 @@ def numpy_array(values: np.ndarray[Any, Any]) -> pa.Array:
     if values.ndim > 1:
         return _vectors(values)
     if kind.names:
-        parts = [numpy_array(values[name].copy()) for name in kind.names]  # masks stay
+        records = cast("NDArray[np.void]", values)
+        parts = [numpy_array(records[name].copy()) for name in kind.names]  # masks stay
         return pa.StructArray.from_arrays(parts, names=list(kind.names))
     if kind.kind == "f" and kind.itemsize > 8:
         raise InvalidTypeError(
@@ -164,7 +170,7 @@ def numpy_array(values: np.ndarray[Any, Any]) -> pa.Array:
     return pa.array(values)
 
 
-def _vectors(values: np.ndarray[Any, Any]) -> pa.Array:
+def _vectors(values: NDArray[np.generic]) -> pa.Array:
     """Return a matrix, or an array of more dimensions, as nested lists of a fixed size."""
     if 0 in values.shape[1:]:
         raise InvalidTypeError(
@@ -185,7 +191,7 @@ def _vectors(values: np.ndarray[Any, Any]) -> pa.Array:
 # ---- frames of Polars, which has types that Arrow has not
 
 
-def polars_reader(frame: Any) -> pa.RecordBatchReader:
+def polars_reader(frame: pl.DataFrame) -> pa.RecordBatchReader:
     """Return the rows of a frame.
 
     Raises
@@ -215,7 +221,7 @@ def polars_reader(frame: Any) -> pa.RecordBatchReader:
         ) from error
 
 
-def _is_foreign(series: Any) -> bool:
+def _is_foreign(series: pl.Series) -> bool:
     try:
         series.to_arrow()
     except pa.ArrowException:
@@ -253,10 +259,10 @@ def _index_columns(schema: pa.Schema) -> set[str]:
     return {name for name in told if isinstance(name, str)}
 
 
-def _exact_columns(table: pa.Table, options: Mapping[str, Any]) -> dict[int, Any]:
+def _exact_columns(table: pa.Table, options: Mapping[str, Any]) -> dict[int, ExtensionArray]:
     """Return the columns that doubles would change, by their places in the table."""
     mapped = options.get("types_mapper") or (lambda _kind: None)
-    found: dict[int, Any] = {}
+    found: dict[int, ExtensionArray] = {}
     for place, column in enumerate(map(_converted, table.columns)):
         if not _may_be_rounded(column.type) or mapped(column.type) is not None:
             continue
@@ -304,8 +310,8 @@ def _is_rounded(column: pa.ChunkedArray) -> bool:
 
 
 def _is_large(numbers: pa.Array) -> bool:
-    ends: Any = pc.min_max(numbers).as_py()
-    return ends["min"] is not None and (ends["max"] > _EXACT or ends["min"] < -_EXACT)
+    ends = pc.min_max(numbers).as_py()
+    return bool(ends["min"] is not None and (ends["max"] > _EXACT or ends["min"] < -_EXACT))
 
 
 def _leaves(values: pa.Array) -> Iterator[pa.Array]:

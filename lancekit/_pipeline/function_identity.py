@@ -102,7 +102,7 @@ def _parts(function: object) -> Iterator[tuple[str, object]]:
             yield from ((f"the attribute {name}", value) for name, value in state.items())
 
 
-def _state(value: object) -> dict[str, Any] | None:
+def _state(value: object) -> dict[str, object] | None:
     """Return the attributes of an object that pickle would keep as they are."""
     kind = type(value)
     plain = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__
@@ -153,7 +153,7 @@ class _Unknown:
 
 @dataclass(slots=True)
 class _Sink:
-    digest: Any
+    digest: hashlib.blake2b
 
     def write(self, data: bytes) -> int:  # or a buffer, of a large array
         self.digest.update(data)
@@ -454,7 +454,7 @@ def _is_own_name(top: str) -> bool:
     if top in sys.modules:
         return _is_own_module(top)
     spec = importlib.util.find_spec(top)
-    places: Any = [spec and spec.origin, *((spec and spec.submodule_search_locations) or ())]
+    places = [spec and spec.origin, *((spec and spec.submodule_search_locations) or ())]
     return _is_own(top, next((f"{place}/" for place in places if place), None))
 
 

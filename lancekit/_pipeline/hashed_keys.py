@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +43,9 @@ _BITS = {
 
 
 @kernel("u1 i8 i8 =u8", saves=50)
-def add_stretches(data: Any, starts: Any, sizes: Any, block: Any) -> int:
+def add_stretches(
+    data: npt.NDArray[np.uint8], starts: Indices, sizes: Indices, block: Hashes
+) -> int:
     """Do what `_add_bytes` does, row by row."""
     for row in range(block.size):
         at, left = starts[np.uint64(row)], sizes[np.uint64(row)]

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,10 @@ from lancekit._pipeline.frames import frame_columns, numpy_array, polars_reader,
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismatchError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from lancekit._scan.scan import Scan
+
 
 _ACCEPTED = (
     "a pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner; a LanceDataset, a "
@@ -36,7 +39,7 @@ _ACCEPTED = (
 )
 
 
-def is_spark_dataframe(data: object) -> bool:
+def is_spark_dataframe(data: object) -> TypeGuard[Any]:
     """Tell whether this is a Spark DataFrame, classic or Connect, without importing PySpark.
 
     Examples
@@ -86,7 +89,7 @@ class _Asked:
         return Guide(kind, given=given, nan_is_null=nan_is_null)
 
 
-def _from_pandas(frame: object, asked: _Asked) -> pa.RecordBatchReader:
+def _from_pandas(frame: pd.DataFrame, asked: _Asked) -> pa.RecordBatchReader:
     try:
         columns = dict(frame_columns(frame, asked.names, only=asked.schema is not None))
     except ValueError as error:
@@ -150,7 +153,7 @@ def _of_one_schema(
 
 
 def _from_sequence(data: Sequence[Any], asked: _Asked) -> pa.RecordBatchReader:
-    if data and all(issubclass(cls, Mapping) for cls in set[Any](map(type, data))):
+    if data and all(issubclass(cls, Mapping) for cls in set[type](map(type, data))):
         names = dict.fromkeys(chain.from_iterable(data))
         if asked.schema is not None:
             names |= dict.fromkeys(asked.schema.names)
@@ -268,7 +271,7 @@ class ScannedRows:
 
 
 def as_reader(
-    data: Any, schema: pa.Schema | None = None, like: pa.Schema | None = None
+    data: object, schema: pa.Schema | None = None, like: pa.Schema | None = None
 ) -> pa.RecordBatchReader:
     """Turn rows of any accepted kind into one stream of record batches.
 
@@ -306,9 +309,9 @@ def as_reader(
         return data.reader()
     schema = checked_schema(schema)
     reader = _reader(data, _Asked(schema, like))
-    if not reader.schema.names and getattr(data, "num_rows", None):
+    if not reader.schema.names and (rows := getattr(data, "num_rows", None)):
         raise SchemaMismatchError(
-            f"{data.num_rows} rows have no columns, so they hold nothing to write.",
+            f"{rows} rows have no columns, so they hold nothing to write.",
             hint="Select the columns that are meant.",
         )
     stored = _in_stored_form(reader)
@@ -439,7 +442,7 @@ def in_memory(data: object) -> bool:
     return is_replayable(data) and not isinstance(data, tuple(scanned))
 
 
-def owned(data: object, schema: pa.Schema | None = None, like: pa.Schema | None = None) -> Any:
+def owned(data: object, schema: pa.Schema | None = None, like: pa.Schema | None = None) -> object:
     """Return rows that stay as they are when the caller changes theirs.
 
     Arrow reads NumPy's arrays, and so those of pandas, where they are; what is kept beyond a call

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -145,7 +145,7 @@ class KeyCounter:
 
 
 def _ascending(parts: Sequence[Hashes]) -> Hashes:
-    words: Any = np.concatenate([np.empty(0, np.uint64), *parts])
+    words = np.concatenate([np.empty(0, np.uint64), *parts])
     if not (words[1:] > words[:-1]).all():
         words.sort()
     return np.asarray(words)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from lancekit._format.fragment import Fragment
 from lancekit._format.row_ids_encode import with_row_ids
 from lancekit._format.schema import LanceSchema
 from lancekit._pipeline.column_patch import Patch, Patched, all_patched, try_patch
+from lancekit._pipeline.engine import MapTasks
 from lancekit._pipeline.merge_condition import rows_at_a_time, where_condition
 from lancekit._pipeline.merge_plan import (
     EXAMPLES,
@@ -45,7 +45,7 @@ def merge_locally(
     source: pa.Table,
     keys: SourceKeys,
     job: MergeJob,
-    map_tasks: Callable[..., list[object]],
+    map_tasks: MapTasks,
     match: MatchPlan,
 ) -> MergeWork:
     """Work out a merge.
@@ -240,7 +240,7 @@ def rewrite_locally(
     source: pa.Table,
     keys: SourceKeys,
     job: MergeJob,
-    map_tasks: Callable[..., list[Any]],
+    map_tasks: MapTasks,
     match: MatchPlan,
 ) -> MergeWork:
     """Work out a merge that updates columns; arguments as in `merge_locally`."""

@@ -6,9 +6,9 @@ either way.  What is here is what both ways need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from lancekit._format.paths import pick
 from lancekit._pipeline.casts.plan import CastPlan
 from lancekit._pipeline.column_patch import Patched, added_files
 from lancekit._pipeline.delete_rows import DeletedRows, find_rows
+from lancekit._pipeline.engine import MapTasks
 from lancekit._pipeline.merge_condition import PairCondition
 from lancekit._pipeline.merge_strategy import MatchPlan
 from lancekit._pipeline.probe import Matches, probe, show_keys
@@ -241,7 +242,7 @@ def writes_rows(clauses: MergeClauses) -> bool:
 
 
 def find_matches(
-    job: MergeJob, keys: SourceKeys, map_tasks: Callable[..., list[object]], match: MatchPlan
+    job: MergeJob, keys: SourceKeys, map_tasks: MapTasks, match: MatchPlan
 ) -> list[Matches]:
     """Find the rows of the target that have keys of the source, in this process.
 
@@ -325,7 +326,7 @@ def mark_fragments(
     matched: Mapping[int, BitMap],
     gone: Mapping[int, BitMap],
     deleted: Mapping[int, BitMap],
-    map_tasks: Callable[..., list[Any]],
+    map_tasks: MapTasks,
 ) -> tuple[tuple[DeletedRows, ...], int, tuple[int, ...]]:
     """Return the rows that go of each fragment, how many had no match, and some of the deleted.
 
@@ -354,7 +355,7 @@ def mark_fragments(
         for s in job.target
         if s.fragment.id in gone or (deletes and s.fragment.id not in rows.skipped)
     ]
-    found: list[tuple[DeletedRows, int, list[int]]] = map_tasks(_mark_removed, tasks)
+    found = map_tasks(_mark_removed, tasks)
     examples = [address for _, _, some in found for address in some]
     marked = tuple(m for m, _, _ in found if m.rows)
     return marked, sum(rows for _, rows, _ in found), tuple(examples[:EXAMPLES])

@@ -9,9 +9,9 @@ that are still candidates.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import arrow_of
 from lancekit._format.deletions import to_offsets
 from lancekit._lazy import cached_property
+from lancekit._pipeline.engine import MapTasks
 from lancekit._pipeline.find_values import NOWHERE, Found, Indices, Lookup, numbered
 from lancekit._scan.fragments.joint_reader import open_together, rows_together, together
 from lancekit._scan.fragments.reader import FragmentReader, Offsets, as_offsets
@@ -165,7 +166,7 @@ def first_matches(matches: Sequence[Matches]) -> list[Matches]:
     ]
 
 
-def probe(read: Read, keys: KeyTable, map_tasks: Callable[..., list[Any]]) -> list[Matches]:
+def probe(read: Read, keys: KeyTable, map_tasks: MapTasks) -> list[Matches]:
     """Find the live rows whose key is in the source, of all fragments that have such rows.
 
     Small fragments are read together: to begin with one takes longer than to look through a

@@ -6,10 +6,10 @@ pays to read the keys of small fragments together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
+from lancekit._pipeline.engine import MapTasks
 from lancekit._pipeline.find_values import Found, Indices
 from lancekit._pipeline.hashed_keys import Hashes, comparable, hash_rows, known_rows
 from lancekit._pipeline.probe import KeyTable, Matches, probe
@@ -229,7 +230,7 @@ class _Task:
 
 
 def probe_compactly(
-    target: Sequence[FragmentSource], keys: Keys, map_tasks: Callable[..., list[Any]]
+    target: Sequence[FragmentSource], keys: Keys, map_tasks: MapTasks
 ) -> list[Matches]:
     """Do what `probe` does, in threads of this process, with little memory beside the keys.
 

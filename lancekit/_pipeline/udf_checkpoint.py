@@ -243,7 +243,7 @@ def _as_bytes(table: pa.Table) -> memoryview:
 class BatchUDF:
     """A function over record batches for `LanceDataset.add_columns`."""
 
-    func: Callable[[pa.RecordBatch], Any]
+    func: Callable[[pa.RecordBatch], object]
     output_schema: pa.Schema | None = None
     checkpoint_file: str | None = None
     version: str | None = None
@@ -258,7 +258,7 @@ def batch_udf(
     output_schema: pa.Schema | None = None,
     checkpoint_file: str | os.PathLike[str] | None = None,
     version: str | None = None,
-) -> Callable[[Callable[[pa.RecordBatch], Any]], BatchUDF]:
+) -> Callable[[Callable[[pa.RecordBatch], object]], BatchUDF]:
     """Mark a function as one that makes columns of record batches.
 
     Parameters

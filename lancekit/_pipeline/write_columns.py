@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -295,7 +295,7 @@ def returned_rows(
 class Made:
     """Columns that a user's function makes of record batches."""
 
-    function: Callable[[pa.RecordBatch], Any]
+    function: Callable[[pa.RecordBatch], object]
     columns: tuple[str, ...]
     schema: pa.Schema
     calls: Calls

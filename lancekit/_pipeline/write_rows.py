@@ -9,14 +9,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import chain, cycle, repeat
-from typing import Any
 
 import pyarrow as pa
 
 from lancekit import _arrow_kernels as ak
 from lancekit._defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit._file.kernels.arrow_buffers import Encoded
-from lancekit._file.writer import FileSummary, FileWriter
+from lancekit._file.writer import PAGE_BYTES, FileSummary, FileWriter
 from lancekit._format.data_file import check_written
 from lancekit._format.field_marks import is_blob_v2, texts
 from lancekit._format.fragment import DataFile, Fragment
@@ -214,14 +213,16 @@ def _opened(
     """Open a file; it is gone if the block raises."""
     sink = place.store.create(place.name(name))
     try:
-        settings: dict[str, Any] = {
-            "checksums": task.checksums,
-            "optimize_for": task.optimize_for,
-            "encoded": encoded,
-        }
-        if task.max_page_bytes is not None:
-            settings["max_page_bytes"] = task.max_page_bytes
-        yield sink, FileWriter(sink, task.schema, version=task.storage_version, **settings)
+        writer = FileWriter(
+            sink,
+            task.schema,
+            version=task.storage_version,
+            max_page_bytes=PAGE_BYTES if task.max_page_bytes is None else task.max_page_bytes,
+            checksums=task.checksums,
+            optimize_for=task.optimize_for,
+            encoded=encoded,
+        )
+        yield sink, writer
     except BaseException:
         sink.abort()
         raise

@@ -6,10 +6,11 @@ Their parts are cast by ``inner``, which is `rules.cast_array`: a part may be ne
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyarrow import types as pt
 
 from lancekit import _arrow_compute as pc
@@ -74,7 +75,7 @@ def cast_lists(inner: Cast, values: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _take_apart(
     inner: Cast, values: pa.Array, element: pa.Field
-) -> tuple[object, pa.Array, pa.Array | None]:
+) -> tuple[NDArray[np.int64], pa.Array, pa.Array | None]:
     """Return the length of each list, all elements as the new type, and which lists are null."""
     lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy().astype(np.int64)
     missing = values.is_null() if ak.null_count(values) else None
@@ -89,13 +90,13 @@ def _take_apart(
     return lengths, elements, missing
 
 
-def _starts(lengths: Any, kind: pa.DataType) -> pa.Array:
+def _starts(lengths: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
     return plain_cast(pa.array(np.concatenate([[0], np.cumsum(lengths)])), kind)
 
 
 def _fixed_lists(
     elements: pa.Array,
-    lengths: Any,
+    lengths: NDArray[np.int64],
     missing: pa.Array | None,
     values: pa.Array,
     target: pa.FixedSizeListType,

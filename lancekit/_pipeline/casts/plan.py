@@ -67,7 +67,9 @@ def _cast_hint(field: pa.Field, source: pa.DataType, whose: str) -> str:
     return f"Cast {field.name!r} to {target} first: column.cast({_spelled(field, whose)})."
 
 
-def _untyped(source: Any, target: Any, path: str) -> Iterator[tuple[str, pa.DataType]]:
+def _untyped(
+    source: pa.DataType, target: pa.DataType, path: str
+) -> Iterator[tuple[str, pa.DataType]]:
     """Yield the parts of a column that had no value so far, by their paths and their new types."""
     if pt.is_struct(source) and pt.is_struct(target):
         given = {field.name: field.type for field in source}
@@ -78,7 +80,7 @@ def _untyped(source: Any, target: Any, path: str) -> Iterator[tuple[str, pa.Data
         yield path, _stored(source)
 
 
-def _is_untyped(kind: Any) -> bool:
+def _is_untyped(kind: pa.DataType) -> bool:
     """Return True for null, and for lists whose items are null: types of rows without values."""
     return _is_untyped(item_field(kind).type) if family_of(kind) == "list" else pt.is_null(kind)
 
@@ -351,13 +353,13 @@ def _item(field: pa.Field) -> pa.Field:
     return _stored_field(field).with_name("item").with_nullable(True)
 
 
-def _stored_list(make: Callable[..., pa.DataType]) -> Callable[[Any], pa.DataType]:
-    return lambda kind: make(_stored_field(kind.value_field))
+def _stored_list(make: Callable[..., pa.DataType]) -> Callable[[pa.DataType], pa.DataType]:
+    return lambda kind: make(_stored_field(item_field(kind)))
 
 
 # What is stored for a type that has no place of its own in a data file; parts of nested types
 # are brought along.
-_STORED: tuple[tuple[Callable[[Any], bool], Callable[[Any], pa.DataType]], ...] = (
+_STORED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataType]], ...] = (
     (pt.is_string_view, lambda _: pa.string()),
     (pt.is_binary_view, lambda _: pa.binary()),
     (pt.is_decimal32, lambda t: pa.decimal128(t.precision, t.scale)),
@@ -439,7 +441,7 @@ _NAMES = {
 }
 
 
-def spelled(kind: Any, otherwise: str) -> str:
+def spelled(kind: pa.DataType, otherwise: str) -> str:
     """Return the code for a type, or `otherwise` for a type that has no short one.
 
     Examples

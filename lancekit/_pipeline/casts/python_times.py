@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from lancekit import _arrow_compute as pc
 from lancekit._format.arrow_parts import unit_and_zone
@@ -22,6 +23,7 @@ from lancekit.errors import InvalidTypeError
 _UNITS = {"W", "D", "h", "m", "s", "ms", "us", "ns"}
 #: those that are whole days, but not always as many
 _OF_DATES = {"Y", "M"}
+_Time: TypeAlias = np.datetime64 | np.timedelta64
 
 
 def date_array(values: Sequence[object]) -> pa.Array:
@@ -29,7 +31,7 @@ def date_array(values: Sequence[object]) -> pa.Array:
     return pa.array(values, pa.date32())
 
 
-def time_array(values: Sequence[Any]) -> pa.Array:
+def time_array(values: Sequence[dt.time | None]) -> pa.Array:
     """Return times of day as ``time64``; one in a time zone is refused."""
     for at, value in enumerate(values):
         if value is not None and value.tzinfo is not None:
@@ -63,11 +65,11 @@ def _have_unit(values: Sequence[object], unit: str) -> bool:
     )
 
 
-def _filled(values: Sequence[object], blank: object) -> list[Any]:
+def _filled(values: Sequence[object], blank: object) -> list[object]:
     return [blank if value is None else value for value in values]
 
 
-def _unit(value: Any) -> str:
+def _unit(value: _Time) -> str:
     unit, count = np.datetime_data(value.dtype)
     return unit if count == 1 else f"{count}{unit}"
 
@@ -92,13 +94,13 @@ def _moment(value: Any) -> tuple[object, int]:
     return value, getattr(value, "nanosecond", 0)
 
 
-def _span(value: object) -> tuple[Any, int]:
+def _span(value: object) -> tuple[object, int]:
     if isinstance(value, np.timedelta64):
         return _of_numpy(value, "m8[us]", _UNITS)
     return value, getattr(value, "nanoseconds", 0)
 
 
-def _of_numpy(value: Any, micros: str, units: set[str]) -> tuple[object, int]:
+def _of_numpy(value: _Time, micros: str, units: set[str]) -> tuple[object, int]:
     if np.isnat(value):
         return None, 0
     if _unit(value) not in units:
@@ -136,7 +138,7 @@ def _zone(moments: Sequence[Any], values: Sequence[object]) -> str | None:
 
 
 def _put_together(
-    wholes: Sequence[object], rests: Sequence[int] | None, kind: Callable[[Any], pa.DataType]
+    wholes: Sequence[object], rests: Sequence[int] | None, kind: Callable[[str], pa.DataType]
 ) -> pa.Array:
     micros = pa.array(wholes, kind("us"))
     if rests is None:
@@ -167,7 +169,7 @@ for _units in _NUMPY_UNITS.values():
 _MOST = {"D": 1 << 31}
 
 
-def in_arrow_units(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def in_arrow_units(values: NDArray[np.generic]) -> NDArray[np.generic]:
     """Return ``datetime64`` or ``timedelta64`` values in a unit that Arrow has, unchanged.
 
     Examples
@@ -183,7 +185,7 @@ def in_arrow_units(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         The first value that is beyond the range of the unit.
     """
     kind = values.dtype.kind
-    unit, count = np.datetime_data(values.dtype)
+    unit, count = np.datetime_data(cast("NDArray[_Time]", values).dtype)
     if unit not in _NUMPY_UNITS[kind]:
         what = "moments" if kind == "M" else "spans"
         raise InvalidTypeError(
@@ -192,7 +194,7 @@ def in_arrow_units(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         )
     new, each = _NUMPY_UNITS[kind][unit]
     most = _MOST.get(new, 1 << 63) // (each * count) - 1
-    plain = np.ma.getdata(values)
+    plain = cast("NDArray[_Time]", np.ma.getdata(values))
     numbers = plain.astype(np.int64)
     beyond = np.argwhere(((numbers > most) | (numbers < -most)) & ~np.isnat(plain))
     if len(beyond):

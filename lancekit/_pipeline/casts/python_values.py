@@ -12,17 +12,18 @@ from __future__ import annotations
 import array
 import datetime as dt
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
 from itertools import chain
 from types import NoneType
-from typing import Any
+from typing import Any, TypeGuard, cast
 from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyarrow import types as pt
 
 from lancekit import _arrow_compute as pc
@@ -58,7 +59,8 @@ class Guide:
 
 
 _ANYTHING = Guide()
-_Maker = Callable[[Sequence[object], Guide], pa.Array]
+#: of the values of one family, and of None
+_Maker = Callable[[Sequence[Any], Guide], pa.Array]
 
 
 def python_array(values: Sequence[object], guide: Guide = _ANYTHING) -> pa.Array:
@@ -123,7 +125,7 @@ def _without_missing(values: Sequence[object], guide: Guide) -> tuple[Sequence[o
 
 
 def _family(value: object) -> str | None:
-    cls: Any = type(value)
+    cls: object = type(value)
     return _family_of(cls)
 
 
@@ -171,7 +173,7 @@ def _extended(
     return pa.ExtensionArray.from_storage(kind, cast_array(stored, kind.storage_type))
 
 
-def _is(kind: pa.DataType | None, *tests: Callable[[Any], bool]) -> bool:
+def _is(kind: pa.DataType | None, *tests: Callable[[pa.DataType], bool]) -> bool:
     return kind is not None and any(test(kind) for test in tests)
 
 
@@ -256,14 +258,14 @@ def _decimals(values: Sequence[object], _guide: Guide) -> pa.Array:
     return pa.array(values)
 
 
-def _uuids(values: Sequence[Any], guide: Guide) -> pa.Array:
+def _uuids(values: Sequence[UUID | None], guide: Guide) -> pa.Array:
     stored = pa.array([None if v is None else v.bytes for v in values], pa.binary(16))
     if _is(guide.type, pt.is_fixed_size_binary, pt.is_binary):
         return stored
     return pa.ExtensionArray.from_storage(pa.uuid(), stored)
 
 
-def _scalars(values: Sequence[Any], _guide: Guide) -> pa.Array:
+def _scalars(values: Sequence[pa.Scalar | None], _guide: Guide) -> pa.Array:
     kinds = dict.fromkeys(value.type for value in values if value is not None)
     if len(kinds) > 1:
         raise TypeError(f"there are Arrow scalars of {' and '.join(map(str, kinds))}")
@@ -293,11 +295,11 @@ def _below(make: Callable[[], pa.Array], lengths: Sequence[int]) -> pa.Array:
         raise LossError(row, loss.value, loss.reason) from loss
 
 
-def _lists(values: Sequence[Any], guide: Guide) -> pa.Array:
+def _lists(values: Sequence[Collection[object] | None], guide: Guide) -> pa.Array:
     kind = guide.type
     if _is(kind, pt.is_map):
         return _maps(values, guide)
-    if _is(kind, pt.is_struct) and _classes(values) == {tuple}:
+    if kind is not None and pt.is_struct(kind) and _classes(values) == {tuple}:
         return _structs([_by_place(value, kind) for value in values], guide)
     lists = [value for value in values if value is not None]
     lengths = [0 if value is None else len(value) for value in values]
@@ -313,7 +315,9 @@ def _lists(values: Sequence[Any], guide: Guide) -> pa.Array:
     return make.from_arrays(starts, elements, mask=_missing(values))
 
 
-def _are_alike(lists: Sequence[Any]) -> bool:
+def _are_alike(
+    lists: Sequence[Any],
+) -> TypeGuard[Sequence[NDArray[np.generic]]]:
     """Tell whether all are arrays of NumPy's with values of one type, which Arrow takes whole."""
     return (
         all(isinstance(value, np.ndarray) and value.ndim == 1 for value in lists)
@@ -323,17 +327,18 @@ def _are_alike(lists: Sequence[Any]) -> bool:
     )
 
 
-def _by_place(value: Any, kind: Any) -> dict[str, object] | None:
+def _by_place(value: Collection[object] | None, kind: pa.StructType) -> dict[str, object] | None:
     names = [field.name for field in kind]
     return None if value is None else dict(zip(names, value, strict=True))
 
 
 def _structs(values: Sequence[Any], guide: Guide) -> pa.Array:
-    kind: Any = guide.type
+    kind = guide.type
     if _is(kind, pt.is_map):
         return _maps(values, guide)
     names = dict.fromkeys(chain.from_iterable(value for value in values if value is not None))
-    types = {field.name: field.type for field in kind} if _is(kind, pt.is_struct) else {}
+    fields = kind if kind is not None and pt.is_struct(kind) else ()
+    types = {field.name: field.type for field in fields}
     if guide.given:
         names |= dict.fromkeys(types)
     if odd := next((name for name in names if not isinstance(name, str)), None):
@@ -350,7 +355,7 @@ def _structs(values: Sequence[Any], guide: Guide) -> pa.Array:
 
 
 def _maps(values: Sequence[object], guide: Guide) -> pa.Array:
-    kind: Any = guide.type
+    kind = cast("pa.MapType", guide.type)
     entries = [[] if value is None else list(_entries(value)) for value in values]
     lengths = list(map(len, entries))
     whole = list(chain.from_iterable(entries))
@@ -428,7 +433,7 @@ _MIXED: Mapping[frozenset[object], str] = {
 
 
 @lru_cache(maxsize=1024)
-def _family_of(cls: Any) -> str | None:
+def _family_of(cls: type) -> str | None:
     """Return the kind of value that a class holds, ``None`` if no column holds such.
 
     Examples

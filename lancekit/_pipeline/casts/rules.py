@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, cast
+from typing import TypeAlias, cast
 
 import pyarrow as pa
 from pyarrow import types as pt
 
+from lancekit._format.arrow_parts import item_field
 from lancekit._pipeline.casts.nested import (
     cast_lists,
     cast_maps,
@@ -37,6 +38,9 @@ from lancekit._pipeline.casts.values import (
 
 __all__ = ["BLOB_STRUCT", "RULES", "LossError", "Rule", "cast_array", "find_rule"]
 
+_IsKind: TypeAlias = Callable[[pa.DataType], bool]
+_Accepts: TypeAlias = Callable[[pa.DataType, pa.DataType], bool]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
@@ -45,8 +49,8 @@ class Rule:
     source: str
     target: str
     condition: str
-    accepts: Callable[[Any, Any], bool]
-    cast: Callable[[pa.Array, Any], pa.Array]
+    accepts: Callable[[pa.DataType, pa.DataType], bool]
+    cast: Callable[[pa.Array, pa.DataType], pa.Array]
 
 
 def find_rule(source: pa.DataType, target: pa.DataType) -> Rule | None:
@@ -92,18 +96,16 @@ def _same_children(one: pa.DataType, other: pa.DataType) -> bool:
 # ---- the table
 
 
-def _between(*tests: Callable[[Any], bool]) -> Callable[[Any, object], bool]:
+def _between(*tests: _IsKind) -> _Accepts:
     """Accept casts between any two types of one family."""
     return lambda source, target: _is(*tests)(source) and _is(*tests)(target)
 
 
-def _is(*tests: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _is(*tests: _IsKind) -> _IsKind:
     return lambda kind: any(test(kind) for test in tests)
 
 
-def _from_to(
-    source: Callable[[Any], bool], target: Callable[[Any], bool]
-) -> Callable[[Any, Any], bool]:
+def _from_to(source: _IsKind, target: _IsKind) -> _Accepts:
     return lambda s, t: source(s) and target(t)
 
 
@@ -295,7 +297,7 @@ RULES: tuple[Rule, ...] = (
         accepts=lambda s, t: (
             _is(*_LISTS)(s)
             and _is(pt.is_list, pt.is_large_list)(t)
-            and _castable(s.value_type, t.value_type)
+            and _castable(item_field(s).type, item_field(t).type)
         ),
         cast=partial(cast_lists, cast_array),
     ),
@@ -304,7 +306,9 @@ RULES: tuple[Rule, ...] = (
         target="fixed_size_list",
         condition="when every list has that many elements, and as for the elements",
         accepts=lambda s, t: (
-            _is(*_LISTS)(s) and pt.is_fixed_size_list(t) and _castable(s.value_type, t.value_type)
+            _is(*_LISTS)(s)
+            and pt.is_fixed_size_list(t)
+            and _castable(item_field(s).type, item_field(t).type)
         ),
         cast=partial(cast_lists, cast_array),
     ),

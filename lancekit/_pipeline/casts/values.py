@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -32,15 +32,15 @@ class LossError(Exception):
         self.crowded = crowded
 
 
-def first(condition: Any) -> int | None:
+def first(condition: pa.Array) -> int | None:
     """Return the position of the first true value; null counts as false."""
     position = pc.index(pc.fill_null(condition, False), True).as_py()
     return position if position >= 0 else None
 
 
-def value_at(values: pa.Array, index: int) -> Any:
+def value_at(values: pa.Array, index: int) -> object:
     """Return a value for an error; a moment beyond Python's as the count of its unit."""
-    value: Any = values[index]
+    value = values[index]
     try:
         return value.as_py()
     except (OverflowError, ValueError):

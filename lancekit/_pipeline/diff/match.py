@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -143,7 +142,9 @@ def _common(old: npt.NDArray[np.generic], new: npt.NDArray[np.generic]) -> tuple
 
 
 @kernel("T T =i8 =i8", over="i4 i8 u4 u8", saves=15)
-def meet(old: Any, new: Any, left: Any, right: Any) -> int:
+def meet(
+    old: npt.NDArray[np.integer], new: npt.NDArray[np.integer], left: Places, right: Places
+) -> int:
     """Write where numbers stand that both sides have; return how many these are."""
     at = place = count = 0
     while at < old.size and place < new.size:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -79,7 +79,7 @@ def row_values(
 
 def ascending_numbers(
     pair: ColumnPair, side: Side, rows: Addresses, *, new: bool
-) -> npt.NDArray[Any] | None:
+) -> npt.NDArray[np.generic] | None:
     """Return whole numbers of rows if each is greater than the one before it, and none is null."""
     if pair.is_cast or not pa.types.is_integer(pair.kind):
         return None

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyarrow import types as pt
 
 from lancekit import _arrow_compute as pc
@@ -128,7 +129,7 @@ def plain(values: pa.Array) -> pa.Array:
     return values.cast(values.type.value_type) if pt.is_dictionary(values.type) else values
 
 
-def as_numbers(values: pa.Array | pa.ChunkedArray) -> Any:
+def as_numbers(values: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
     """Return numbers or times, none of them null, as floating-point numbers: ranges need no more.
 
     Examples
@@ -143,7 +144,7 @@ def as_numbers(values: pa.Array | pa.ChunkedArray) -> Any:
     return np.asarray(nearest(values, pa.float64()))
 
 
-def even_edges(low: float, high: float, bins: int) -> Any:
+def even_edges(low: float, high: float, bins: int) -> NDArray[np.float64]:
     """Return the ends of ranges of one width: as many as asked, or as numbers between them allow.
 
     Examples
@@ -196,7 +197,7 @@ class Counts:
             self.table = table if table is not None and len(table) <= self._most else None
         return values
 
-    def top(self, most: int) -> tuple[tuple[Any, int], ...] | None:
+    def top(self, most: int) -> tuple[tuple[object, int], ...] | None:
         """Return the most frequent values, of equally frequent ones those that came first.
 
         ``None`` if they were not counted.
@@ -252,7 +253,7 @@ def histogram(
     if not (bins and has_ranges(kind)):
         return (), 0
 
-    def parts() -> Iterator[tuple[Any, Any]]:
+    def parts() -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64]]]:
         if counts.table is not None:
             if len(counts.table):
                 yield as_numbers(counts.table["value"]), counts.table["count"].to_numpy()
@@ -280,13 +281,13 @@ def histogram(
     return tuple(map(Bin, ends[:-1], ends[1:], rows.tolist())), others
 
 
-def _edges(low: float, high: float, bins: int, *, whole: bool) -> Any:
+def _edges(low: float, high: float, bins: int, *, whole: bool) -> NDArray[np.float64]:
     if whole and high - low < bins and max(-low, high) < _EXACT:
         return np.append(np.arange(low, high + 1), high)
     return even_edges(low, high, bins)
 
 
-def _whole(kind: pa.DataType, edge: float) -> Any:
+def _whole(kind: pa.DataType, edge: float) -> object:
     """Return the first value that is not below an end: with it the range has the same values."""
     width = pa.int32() if kind.bit_width == 32 else pa.int64()
     if not is_time(kind):

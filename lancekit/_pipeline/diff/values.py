@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from secrets import randbits
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +45,7 @@ class Digests:
     def __len__(self) -> int:
         return len(self.first)
 
-    def at(self, rows: npt.NDArray[Any]) -> Digests:
+    def at(self, rows: npt.NDArray[np.integer | np.bool_]) -> Digests:
         """Return those of some rows."""
         return Digests(self.first[rows], self.second[rows])
 
