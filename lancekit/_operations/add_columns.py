@@ -266,7 +266,7 @@ def _merged(old: LanceField | None, new: LanceField, path: str) -> LanceField:
     return replace(old, children=tuple(children.values()))
 
 
-def _computed(current: Snapshot, given: Mapping[Any, Any]) -> Addition:
+def _computed(current: Snapshot, given: Mapping[str, str]) -> Addition:
     if not all(isinstance(part, str) for pair in given.items() for part in pair):
         raise InvalidTypeError(
             f"The new columns are {shown(dict(given))}.",
@@ -343,7 +343,7 @@ def function_results(current: Snapshot, new: NewColumns) -> tuple[Sequence[str],
     InvalidArgumentError
         It does not say what it returns, and there is no row to try it on.
     """
-    function: Callable[[pa.RecordBatch], Any] = new.transforms
+    function: Callable[[pa.RecordBatch], object] = new.transforms
     if not callable(function):
         raise InvalidTypeError(
             f"The new columns are {shown(function)}.",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
 
 from lancekit._commit.clock import Clock
 from lancekit._commit.manifest.build import build_manifest
@@ -191,7 +190,7 @@ def merged_appends(transactions: Sequence[Transaction]) -> Transaction:
     """
     if not transactions:
         raise InvalidArgumentError("No transactions to commit.")
-    appends: list[Any] = []
+    appends: list[ops.Append] = []
     for transaction in transactions:
         if not isinstance(transaction.operation, ops.Append):
             raise InvalidArgumentError(

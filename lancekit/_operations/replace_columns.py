@@ -10,7 +10,6 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -131,7 +130,7 @@ def replace_columns(
 
 def plan_replacement(current: Snapshot, new: NewColumns) -> Replacement:
     """Work out which columns are written, and how their values are made."""
-    given: Any = new.transforms
+    given = new.transforms
     if isinstance(given, Mapping):
         return _assigned(current, check_updates(given))
     if is_stream(given):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -344,7 +344,7 @@ def stored_constraints(config: Mapping[str, str]) -> dict[str, Constraint]:
 
 def _decoded(name: str, text: str) -> Constraint:
     try:
-        values: Any = json.loads(text)
+        values: object = json.loads(text)
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):

@@ -116,7 +116,7 @@ def check_operation(
         LocalRunner().map(check_file, tasks)
 
 
-def _fragments_of(operation: Any, _: Snapshot | None) -> _Brought:
+def _fragments_of(operation: ops.Append | ops.Overwrite, _: Snapshot | None) -> _Brought:
     return _Brought(operation.fragments, schema=getattr(operation, "new_schema", None))
 
 

@@ -68,7 +68,7 @@ _TWO_WEEKS = timedelta(days=14)
 
 
 def cleanup_request(
-    older_than: Any,
+    older_than: object,
     retain_versions: object,
     delete_unverified: bool,
     error_if_tagged: bool,

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import Any, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -62,11 +62,11 @@ class IndexRequest:
     column: str
     kind: IndexKind
     name: str | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, object] = field(default_factory=dict)
     replace: bool = True
     train: bool = True
     uuid: UUID | None = None
-    progress: Callable[[IndexProgress], Any] | None = None
+    progress: Callable[[IndexProgress], object] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -400,8 +400,10 @@ class _Groups:
             for uuid in self.written - kept:
                 delete_segment(snapshot.store, uuid)
 
-    def _mapped(self, work: Any, tasks: Sequence[object]) -> list[IndexMetadata]:
-        found: list[IndexMetadata] = self.runner.map(work, tasks)
+    def _mapped(
+        self, work: Callable[[Item], IndexMetadata], tasks: Sequence[Item]
+    ) -> list[IndexMetadata]:
+        found = self.runner.map(work, tasks)
         self.written.update(index.uuid for index in found)
         return found
 
@@ -439,7 +441,7 @@ def _row_bytes(snapshot: Snapshot, column: IndexedField) -> float:
     return max(size / max(snapshot.manifest.num_rows, 1), 1)
 
 
-def _width(kind: Any) -> float | None:
+def _width(kind: pa.DataType) -> float | None:
     if pa.types.is_fixed_size_list(kind):
         width = _width(kind.value_type)
         return None if width is None else width * kind.list_size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from typing import cast
 from uuid import UUID
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit import _arrow_kernels as ak
+from lancekit._format.arrow_parts import flattened
 from lancekit._format.index import IndexMetadata, VectorSettings, vector_details
 from lancekit._format.paths import find_field
 from lancekit._index.build.files import NewFile, write_file
@@ -199,7 +200,7 @@ def _load_texts(segment: Segment) -> None:
 # Models are found in a sample; vectors become partitions and codes, in files of their own; these
 # are put in order; then the index is made of them.
 
-Vectors = npt.NDArray[Any]
+Vectors = npt.NDArray[np.generic]
 
 #: the columns of what stands for vectors: rows, partitions, codes
 ROW, PARTITION, CODE = "_rowid", "__ivf_part_id", "__pq_code"
@@ -243,7 +244,7 @@ def train_words(
 
 def _compared(
     snapshot: Snapshot, column: IndexedField, fragment_ids: Collection[int], metric: str
-) -> tuple[Vectors, np.dtype[Any]]:
+) -> tuple[Vectors, np.dtype[np.generic]]:
     return comparable(metric, read_rows(snapshot, column, VECTORS, fragment_ids))
 
 
@@ -257,9 +258,9 @@ def transformed(
 ) -> Iterator[pa.Table]:
     """Yield what stands for the vectors of each of some fragments."""
     column = indexed_field(snapshot, path, VECTORS)
-    given: dict[str, Any] = {"settings": settings, "centroids": centroids, "words": words}
     for id_ in fragment_ids:
-        found = VectorRows.build(read_rows(snapshot, column, VECTORS, [id_]), **given)
+        rows = read_rows(snapshot, column, VECTORS, [id_])
+        found = VectorRows.build(rows, settings, centroids=centroids, words=words)
         codes = pa.array(np.ascontiguousarray(found.stored).ravel())
         yield pa.table(
             {
@@ -292,7 +293,7 @@ def in_order(parts: Sequence[pa.Table], partitions: int) -> pa.Table:
 
 def _check_models(table: pa.Table, partitions: int, width: int | None = None) -> None:
     most = table.column(PARTITION)[-1].as_py() if len(table) else 0
-    kind: Any = table.schema.field(CODE).type
+    kind = cast("pa.FixedSizeListType", table.schema.field(CODE).type)
     if most >= partitions or width not in (None, kind.list_size):
         raise InvalidArgumentError("The files were made with other models.", hint="Pass these.")
 
@@ -320,7 +321,7 @@ def load_vectors(
     check_name(snapshot, column, name, replace=True)
     table, width = in_order(parts, len(centroids)), settings.parts * settings.bits // 8
     _check_models(table, len(centroids), width)
-    codes: Any = ak.combine_chunks(table.column(CODE))
+    codes = ak.combine_chunks(table.column(CODE))
     content = VectorRows(
         settings=settings,
         codes=product_codes(settings.metric, words),
@@ -328,7 +329,7 @@ def load_vectors(
         loss=0.0,
         rows=table.column(ROW).to_numpy(),
         owners=table.column(PARTITION).to_numpy().astype(np.int64),
-        stored=codes.flatten().to_numpy().reshape(-1, width),
+        stored=flattened(codes).to_numpy().reshape(-1, width),
         details=vector_details(settings),
     )
     ids = [int(id_) for id_ in snapshot.manifest.fragments.ids]

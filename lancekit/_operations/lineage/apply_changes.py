@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -442,7 +441,7 @@ def _widths(plan: ThreeWay, rows: pa.Table, places: Addresses) -> npt.NDArray[np
     return widths
 
 
-def _read(rows: Any, wanted: pa.Schema) -> pa.Table:
+def _read(rows: object, wanted: pa.Schema) -> pa.Table:
     """Return rows as a table; Python's may have the hidden column that tells them, too."""
     if isinstance(rows, list) and not rows:
         return wanted.empty_table()

@@ -93,7 +93,7 @@ class BranchMergePlan(CountsOfCells):
             self._land(lambda ours: merge_branch(self._source, ours, self._how, RetryPolicy())),
         )
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), "_land": _elsewhere}
 
     def resolved(self, conflicts: Resolve) -> BranchMergePlan:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from lancekit._choice import check_choice
 from lancekit._commit.rules.pending import BatchMarker
@@ -65,7 +65,9 @@ class Changed:
         return self.source or self.base
 
 
-def check_how(doing: str, on: Any, by: Any, conflicts: Any, files: Any = "link") -> How:
+def check_how(
+    doing: str, on: Iterable[str] | None, by: By, conflicts: Resolve, files: Files = "link"
+) -> How:
     """Return how to put changes together, as users say it.
 
     Raises

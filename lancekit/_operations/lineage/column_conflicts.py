@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TypeVar
 
 from lancekit._format.schema import LanceField, LanceSchema
 from lancekit._legible import clean
@@ -14,6 +14,7 @@ from lancekit.errors import InvalidArgumentError
 
 #: returns the side whose column counts, by its name; "fail" where no side was chosen
 Choose = Callable[[str], str]
+Value = TypeVar("Value")
 #: the names of conflicts that are not in one column
 SCHEMA, KEY = "the schema", "the primary key"
 
@@ -86,8 +87,8 @@ class Settlement:
         return side
 
     def one_of(
-        self, column: str, what: str, bases: Sequence[object], theirs: object, ours: object
-    ) -> Any:
+        self, column: str, what: str, bases: Sequence[object], theirs: Value, ours: Value
+    ) -> Value:
         """Return the value that one side changed, or the chosen one of two changed values."""
         side = new_side(bases, theirs, ours)
         if side is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -372,7 +372,7 @@ class Conflicts(Displayed):
         )
 
     def _told(
-        self, part: Part, sides: Mapping[str, Any] | None = None
+        self, part: Part, sides: Mapping[str, pa.StructArray] | None = None
     ) -> Iterator[tuple[str, pa.Array | pa.ChunkedArray]]:
         """Yield what tells the rows: their keys on the side that has them, or their ids.
 
@@ -416,7 +416,7 @@ Resolve: TypeAlias = Named | Callable[[Conflicts], object]
 
 def _structs(
     side: Snapshot, columns: tuple[ColumnPair, ...], rows: Addresses, *, new: bool
-) -> object:
+) -> pa.StructArray:
     """Return rows as structs, null where a side does not have them."""
     there = rows != NOWHERE
     found = rows[there]
@@ -425,7 +425,7 @@ def _structs(
         for pair in columns
     ]
     if not len(found):
-        return pa.nulls(len(rows), pa.struct(fields))
+        return cast("pa.StructArray", pa.nulls(len(rows), pa.struct(fields)))
     values = row_values(columns, read_rows(side, found), found, new=new)
     structs = pa.StructArray.from_arrays(values, fields=fields)
     places = np.cumsum(there) - 1

@@ -57,7 +57,7 @@ class Entry:
     """What a version did to a row; `before` is the older one that can be read, if any."""
 
     kind: Kind
-    key: dict[str, Any]
+    key: dict[str, object]
     version: Snapshot
     before: Snapshot | None
     cells: Cells
@@ -315,8 +315,7 @@ class _Walk:
         """Return a hidden column of rows."""
         if not len(rows):
             return rows
-        found: Addresses = read_rows(snapshot, rows).read([name], rows)[name].to_numpy()
-        return found
+        return read_rows(snapshot, rows).read([name], rows)[name].to_numpy()
 
     def _told(self, pace: Pace, step: Step, rows: Addresses) -> Iterator[Entry]:
         ends = pace.new, pace.old
@@ -332,7 +331,7 @@ class _Walk:
 
     def _keys(
         self, snapshot: Snapshot, rows: Addresses, names: Mapping[str, str]
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, object]]:
         """Return what tells rows to a person, by the names that the newest version has."""
         read = [*names.values()] if self._keyed else ["_rowid"]
         table = read_rows(snapshot, rows).read(read, rows)
@@ -348,7 +347,7 @@ class _Walk:
         columns = [
             field.name for field in seen(snapshot).fields if field.name not in {*names.values()}
         ]
-        values: list[dict[str, Any]] = [{}] * len(rows)  # a table without columns has no rows
+        values: list[dict[str, object]] = [{}] * len(rows)  # a table without columns has no rows
         if columns:
             values = python_rows(read_rows(snapshot, rows).read(columns, rows))
         for key, row in zip(keys, values, strict=True):

@@ -8,7 +8,6 @@ in common.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -360,7 +359,9 @@ def _own_values(
     return own_values(values, pair.parts, new=new)
 
 
-def _both(one: Addresses, other: Addresses) -> tuple[Any, Any, Any]:
+def _both(
+    one: Addresses, other: Addresses
+) -> tuple[Addresses, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     return np.intersect1d(one, other, assume_unique=True, return_indices=True)
 
 

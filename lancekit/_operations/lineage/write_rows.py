@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -258,8 +258,7 @@ class _Rows:
     def _guarded(self, table: pa.Table) -> list[pa.RecordBatch]:
         if self.guard.guard and table.num_rows:
             self.hashes.append(guard_hashes(table, self.guard))
-        found: list[pa.RecordBatch] = table.to_batches()
-        return found
+        return table.to_batches()
 
     def _table(self, values: Sequence[pa.Array]) -> pa.Table:
         kinds = self.schema.types
@@ -286,7 +285,9 @@ def _named(
         yield from zip((pair.name for pair in columns), values, strict=True)
 
 
-def _chosen(theirs: Any, ours: Any, taken: npt.NDArray[np.bool_], pair: ColumnPair) -> pa.Array:
+def _chosen(
+    theirs: pa.Array | None, ours: pa.Array | None, taken: npt.NDArray[np.bool_], pair: ColumnPair
+) -> pa.Array:
     """Return the values of theirs where they are taken, else those of ours."""
     if theirs is None or ours is None:
         return cast(pa.Array, ours if theirs is None else theirs)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
 from lancekit._defaults import MAX_BYTES_PER_FILE
@@ -25,6 +25,7 @@ from lancekit.errors import InvalidArgumentError, NotOfferedError
 
 #: the table's config may hold defaults under these names
 _CONFIG = "lance.compaction."
+Value = TypeVar("Value")
 
 
 def _count(name: str, value: Any, least: int = 0) -> int:
@@ -100,8 +101,8 @@ _ONLY_PYLANCE: Mapping[str, object] = {
 }
 
 
-def _option(check: Callable[[str, object], object], **default: Any) -> Any:
-    return field(metadata={"check": check}, **default)
+def _option(check: Callable[[str, object], object], *, default: Value) -> Value:
+    return field(metadata={"check": check}, default=default)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +132,7 @@ class CompactionOptions:
 
     @classmethod
     def parse(
-        cls, given: Mapping[str, Any], config: Mapping[str, str] | None = None
+        cls, given: Mapping[str, object], config: Mapping[str, str] | None = None
     ) -> CompactionOptions:
         """Check options; the table's config has the defaults of those that are not given.
 
@@ -150,13 +151,13 @@ class CompactionOptions:
                     hint="Options: " + ", ".join(checks) + ".",
                     argument=name,
                 )
-        values = {
+        values: dict[str, object] = {
             name: config[_CONFIG + name] for name in checks if config and _CONFIG + name in config
         }
         values.update({name: value for name, value in given.items() if value is not None})
         return cls(**{name: checks[name](name, value) for name, value in values.items()})
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return a dictionary for JSON, which pylance understands too."""
         own = {f.name: getattr(self, f.name) for f in fields(self)}
         excluded = sorted(self.excluded_fragment_ids)

@@ -7,7 +7,7 @@ the rows that stay.  See docs/format/memwal.md, 10.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -215,20 +215,17 @@ def _check_known(rows: pa.Table, keys: pa.Array, known: pa.Array, schema: LanceS
 def _key_at(rows: pa.Table, place: int, schema: LanceSchema) -> dict[str, object]:
     names = [field.name for field in primary_key(schema)]
     (key,) = rows.select(names).slice(place, 1).to_pylist()
-    found: dict[str, Any] = key
-    return found
+    return key
 
 
 def _among(values: pa.Array, known: pa.Array) -> Mask:
-    found: Mask = pc.is_in(values, value_set=known).to_numpy(zero_copy_only=False)
-    return found
+    return pc.is_in(values, value_set=known).to_numpy(zero_copy_only=False)
 
 
 def _marks(rows: pa.Table) -> Mask:
     if TOMBSTONE not in rows.column_names:
         return np.zeros(rows.num_rows, bool)
-    marks: Mask = pc.fill_null(rows.column(TOMBSTONE), False).to_numpy()
-    return marks
+    return pc.fill_null(rows.column(TOMBSTONE), False).to_numpy()
 
 
 def _last_of_each_key(rows: pa.Table, schema: LanceSchema) -> Mask:

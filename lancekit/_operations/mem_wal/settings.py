@@ -19,7 +19,7 @@ _GRAPH: Mapping[str, int] = {"num_edges": 20, "ef_construction": 150, "max_level
 _GRAPHS, _GRAPHS_ARGUMENT = "hnsw.", "hnsw_params"
 
 
-def _at_least(least: int, default: int) -> Any:
+def _at_least(least: int, default: int) -> int:
     return field(default=default, metadata={"least": least})
 
 

@@ -173,7 +173,7 @@ def chosen_shards(snapshot: Snapshot, ids: object = None, *, lost: bool = False)
     return [by_id[one] for one in dict.fromkeys(wanted)]
 
 
-def _id_of(shard: Any) -> UUID:
+def _id_of(shard: UUID | str) -> UUID:
     try:
         return shard if isinstance(shard, UUID) else UUID(shard)
     except (ValueError, TypeError, AttributeError) as error:

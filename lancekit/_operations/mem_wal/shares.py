@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -247,16 +246,20 @@ class ShardRows:
         ]
 
     def _opened(
-        self, data: Any, schema: pa.Schema | None
+        self, data: object, schema: pa.Schema | None
     ) -> tuple[CastPlan, Iterable[pa.RecordBatch]]:
         known = self._plan
-        plain = schema is None and isinstance(data, pa.RecordBatch | pa.Table)
-        if plain and known is not None and data.schema.equals(known.source, check_metadata=True):
-            return known, [data] if isinstance(data, pa.RecordBatch) else data.to_batches()
+        plain = data if schema is None and isinstance(data, pa.RecordBatch | pa.Table) else None
+        if (
+            plain is not None
+            and known is not None
+            and plain.schema.equals(known.source, check_metadata=True)
+        ):
+            return known, [plain] if isinstance(plain, pa.RecordBatch) else plain.to_batches()
         reader = opened_rows(data, schema, self._rows)
         plan = plan_cast(reader.schema, self._rows)
         # what has extension types is read as what they are stored as, each time
-        if plain and data.schema.equals(reader.schema):
+        if plain is not None and plain.schema.equals(reader.schema):
             self._plan = plan
         return plan, reader
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -48,7 +48,7 @@ class _Row:
     """A row that was moved aside: its number, its key, its file and the table then."""
 
     number: int
-    key: Any
+    key: object
     file: AsideFile
     note: Note
 
@@ -101,12 +101,12 @@ class _Known:
         self._seeds = Seeds.drawn()
 
     @cached_property
-    def keys(self) -> list[Any]:
+    def keys(self) -> list[object]:
         """The key of each row that was moved aside; ``None`` without a primary key."""
         return _keys(self.aside.rows, self.schema)
 
     @cached_property
-    def last(self) -> dict[Any, int]:
+    def last(self) -> dict[object, int]:
         """The last row of each key that a repair moved aside."""
         noted = [file.aside.note is not None for file in self.aside.files]
         return {key: n for n, key in enumerate(self.keys) if noted[self.aside.file[n]]}
@@ -162,7 +162,7 @@ class _Known:
     # ---- generations
 
     @cached_property
-    def generations(self) -> list[tuple[int, set[Any]]]:
+    def generations(self) -> list[tuple[int, set[object]]]:
         """The numbers and keys of the generations that the version has not merged."""
         shard, found = self.aside.shard, []
         manifest = latest(shard)
@@ -228,11 +228,10 @@ class _Known:
         return dict(zip(_keys(own, self.schema), halves, strict=True))
 
 
-def _keys(rows: pa.Table, schema: LanceSchema) -> list[Any]:
+def _keys(rows: pa.Table, schema: LanceSchema) -> list[object]:
     if not schema.primary_key:
         return [None] * rows.num_rows
-    keys: list[Any] = keys_in(rows, schema).to_pylist()
-    return keys
+    return keys_in(rows, schema).to_pylist()
 
 
 # ---- the rules, of which the first that says something counts

@@ -66,8 +66,7 @@ class Newest:
 
     @cached_property
     def _by_code(self) -> Addresses:
-        found: Addresses = self.addresses[self.keys.first_rows]
-        return found
+        return self.addresses[self.keys.first_rows]
 
     @property
     def bytes_held(self) -> int:

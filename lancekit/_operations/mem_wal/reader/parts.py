@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from uuid import UUID
 
 import numpy as np
@@ -201,7 +201,7 @@ class Part:
                 lookup = FileReader.open(self.table.store.open(f"{KEYS}/{LOOKUP}"))
                 ends = lookup.read(lookup.columns)
                 return self._end(ends.column("min")[0]), self._end(ends.column("max")[-1])
-        found: Any = pc.min_max(self.keys.columns[0])
+        found = pc.min_max(self.keys.columns[0])
         return self._end(found["min"]), self._end(found["max"])
 
     def _end(self, key: pa.Scalar) -> pa.Array:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -113,7 +112,7 @@ class GivenRows:
 
     by: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
-    places: dict[tuple[Any, ...], int] | None = None
+    places: dict[tuple[object, ...], int] | None = None
     values: pa.Table | None = None
 
     def name(self, judged: JudgedRows) -> Mask:
@@ -325,8 +324,7 @@ def put_back_aside(line: Line, shard: Shard, given: GivenRows, *, unsure: bool) 
 
 def _chosen(judged: JudgedRows, given: GivenRows, unsure: bool) -> Mask:
     states = judged.are(NEWEST) | judged.are(UNSURE) if unsure else judged.are(NEWEST)
-    chosen: Mask = given.name(judged) & states
-    return chosen
+    return given.name(judged) & states
 
 
 @contextmanager
