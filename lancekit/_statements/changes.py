@@ -15,6 +15,7 @@ from lancekit._api.lance_dataset import LanceDataset
 from lancekit._casts import nearest
 from lancekit._format.paths import show_path
 from lancekit._operations.common.results import DeleteResult, MergeResult, UpdateResult
+from lancekit._operations.explain.merge import MergePlan
 from lancekit._scan.expressions.predicate import Unbound
 from lancekit._statements.computed import (
     TRUE,
@@ -46,7 +47,7 @@ def target_of(tree: exp.Expression, scope: Scope) -> tuple[LanceDataset, Seen]:
     return handle, Seen(tree.alias or tree.name, leaf, columns)
 
 
-def update(tree: exp.Expression, scope: Scope, *, preview: bool) -> Any:
+def update(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
     """Run an UPDATE, or explain it."""
     scope.text.only(tree, "this", "expressions", "where")
     handle, seen = target_of(tree.this, scope)
@@ -68,14 +69,14 @@ def update(tree: exp.Expression, scope: Scope, *, preview: bool) -> Any:
     for value in values.values():
         check_value(value, scope.text)
     done = _computed(handle, seen, values, where, tree, scope, preview=preview)
-    if preview:
+    if isinstance(done, MergePlan):
         return done
     return UpdateResult(
         num_rows_updated=done.num_updated_rows, columns=tuple(values), **_how_it_went(done)
     )
 
 
-def delete(tree: exp.Expression, scope: Scope, *, preview: bool) -> Any:
+def delete(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
     """Run a DELETE, or explain it."""
     scope.text.only(tree, "this", "where")
     handle, seen = target_of(tree.this, scope)
@@ -85,7 +86,7 @@ def delete(tree: exp.Expression, scope: Scope, *, preview: bool) -> Any:
     if found is not None:
         return (handle.explain if preview else handle).delete(found[0])
     done = _computed(handle, seen, None, where, tree, scope, preview=preview)
-    if preview:
+    if isinstance(done, MergePlan):
         return done
     return DeleteResult(num_deleted_rows=done.num_deleted_rows, **_how_it_went(done))
 
@@ -114,7 +115,7 @@ def _computed(
     scope: Scope,
     *,
     preview: bool,
-) -> Any:
+) -> MergeResult | MergePlan:
     conditions = conjuncts(where)
     for one in conditions:
         check_condition(one, scope.text)
@@ -198,20 +199,20 @@ def typed(
     found = dict[str, Expr]()
     for name, value in values.items():
         (column,) = (one for one in seen.columns if one.name == name)
-        own: Any = column.kind
+        own = column.kind
         found[name] = value
         if family(value.kind) == family(own) == "other" or value.kind == own:
             continue
         fitted = fitting(value, column, tree, scope)
-        kind: Any = fitted.kind
-        if family(kind) == family(own) == "decimal" and kind.scale > own.scale:
+        kind = fitted.kind
+        if pt.is_decimal128(kind) and pt.is_decimal128(own) and kind.scale > own.scale:
             message = f"{kind} has more digits than column {name!r} of type {own}:"
             raise scope.text.fail(tree, message, "Write a CAST.", column=name)
         found[name] = widened(fitted, own)
     return found
 
 
-def insert(tree: exp.Expression, scope: Scope, *, preview: bool) -> Any:
+def insert(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
     """Run an INSERT, which gives the new version, or explain it."""
     scope.text.only(tree, "this", "expression", "by_name", "with_", "overwrite")
     if tree.args.get("overwrite"):
@@ -293,7 +294,7 @@ def _retype(query: Select, columns: Sequence[Column]) -> None:
 
 # ---- ALTER TABLE, RESTORE, OPTIMIZE, DESCRIBE HISTORY: the operations of a handle
 
-Done = tuple[str, tuple[Any, ...]]
+Done = tuple[str, tuple[object, ...]]
 
 
 def alter(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
@@ -312,7 +313,7 @@ def alter(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
     return found if preview else handle.get_version()
 
 
-def _added(actions: list[Any], _seen: Seen, scope: Scope) -> Done:
+def _added(actions: list[exp.Expression], _seen: Seen, scope: Scope) -> Done:
     columns = actions[0].expressions if isinstance(actions[0], exp.Schema) else actions
     fields = list[pa.Field]()
     for one in columns:
@@ -324,27 +325,27 @@ def _added(actions: list[Any], _seen: Seen, scope: Scope) -> Done:
     return "add_columns", (pa.schema(fields),)
 
 
-def _dropped(actions: list[Any], seen: Seen, scope: Scope) -> Done:
+def _dropped(actions: list[exp.Expression], seen: Seen, scope: Scope) -> Done:
     (one,) = actions
     scope.text.only(one, "kind", "tables")
     if one.args.get("kind") not in ("COLUMN", "COLUMNS"):
         raise scope.text.fail(one, "ALTER TABLE drops columns:")
-    columns = list[object]()
+    columns = list[exp.Expression]()
     for part in one.args["tables"]:
         columns += part.expressions if isinstance(part, exp.Schema) else [part]
     return "drop_columns", ([_path(column, seen, scope) for column in columns],)
 
 
-def _renamed(actions: list[Any], seen: Seen, scope: Scope) -> Done:
+def _renamed(actions: list[exp.Expression], seen: Seen, scope: Scope) -> Done:
     (one,) = actions
     scope.text.only(one, "this", "to")
     return "alter_columns", ({"path": _path(one.this, seen, scope), "name": one.args["to"].name},)
 
 
-def _altered(actions: list[Any], seen: Seen, scope: Scope) -> Done:
+def _altered(actions: list[exp.Expression], seen: Seen, scope: Scope) -> Done:
     (one,) = actions
     scope.text.only(one, "this", "dtype", "allow_null", "drop")
-    change: dict[str, Any] = {"path": _path(one.this, seen, scope)}
+    change: dict[str, object] = {"path": _path(one.this, seen, scope)}
     if one.args.get("dtype") is not None:
         kind = type_of(one.args["dtype"])
         if kind is None:
@@ -359,7 +360,7 @@ def _path(tree: exp.Expression, seen: Seen, scope: Scope) -> str:
     return show_path([own_column(tree, seen, scope).name])
 
 
-_ACTIONS: Mapping[type, Callable[[list[object], Seen, Scope], Done]] = {
+_ACTIONS: Mapping[type, Callable[[list[exp.Expression], Seen, Scope], Done]] = {
     exp.ColumnDef: _added,
     exp.Schema: _added,
     exp.Drop: _dropped,
@@ -368,7 +369,7 @@ _ACTIONS: Mapping[type, Callable[[list[object], Seen, Scope], Done]] = {
 }
 
 
-def restore(tree: exp.Expression, scope: Scope, *, preview: bool) -> Any:
+def restore(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
     """Make an older version the newest one, which gives that, or explain it."""
     table = tree.this
     version = table.args.get("version")
@@ -394,7 +395,7 @@ def _at(handle: LanceDataset, table: object, scope: Scope) -> LanceDataset:
     return handle.checkout_version(pinned.version)
 
 
-def optimize(tree: exp.Expression, scope: Scope, *, preview: bool) -> Any:
+def optimize(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
     """Put small fragments together and rows into their indices, or explain the former."""
     handle = handle_of(tree.this, scope)
     if preview:

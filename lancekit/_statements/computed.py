@@ -20,7 +20,7 @@ from lancekit._arguments.scan import ScanArguments
 from lancekit._format.column_names import ROW_ADDRESS
 from lancekit._operations.common.results import MergeResult
 from lancekit._operations.common.retry import RetryPolicy
-from lancekit._operations.explain.merge import preview_merge
+from lancekit._operations.explain.merge import MergePlan, preview_merge
 from lancekit._operations.merge_insert import merge_computed
 from lancekit._pipeline.merge_plan import MergeClauses
 from lancekit._pipeline.source import Source, open_source
@@ -86,7 +86,7 @@ def all_of(*conditions: Expr | None) -> Expr:
     return found[0] if len(found) == 1 else Expr("and", found, pa.bool_()) if found else TRUE
 
 
-def run_changes(changes: Changes, scope: Scope, *, preview: bool) -> object:
+def run_changes(changes: Changes, scope: Scope, *, preview: bool) -> MergeResult | MergePlan:
     """Make changes, or preview them: a `MergeResult`, or a `MergePlan`."""
     handle, deleting = changes.handle, _deleting(changes)
     query = _select(changes, deleting, scope)
@@ -300,7 +300,7 @@ class _Answers:
     """The answers of queries, each of which is asked once."""
 
     scope: Scope
-    known: dict[int, tuple[Any, pa.Table]] = field(default_factory=dict)
+    known: dict[int, tuple[Query, pa.Table]] = field(default_factory=dict)
 
     def settled(self, expr: Expr) -> Expr:
         args = tuple(map(self.settled, expr.args))
@@ -319,7 +319,7 @@ class _Answers:
             raise self.scope.text.fail(expr, message)
         return values[0] if values else Expr("literal", (), expr.kind)
 
-    def _rows(self, query: Any) -> pa.Table:
+    def _rows(self, query: Query) -> pa.Table:
         if id(query) not in self.known:
             rows = run_query(query, self.scope.text.sql).to_table()
             self.known[id(query)] = query, rows  # which lives as long as its number

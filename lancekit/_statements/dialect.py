@@ -43,13 +43,13 @@ class Optimize(exp.Expression):  # type: ignore[misc]  # as above
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
-def branch_of(table: Any) -> str | None:
+def branch_of(table: exp.Expression) -> str | None:
     """Return the branch that stands behind a table's name and ``@``."""
     found: str | None = table.meta.get(_BRANCH)
     return found
 
 
-def is_path(table: Any) -> bool:
+def is_path(table: exp.Expression) -> bool:
     """Tell whether a table was given as a path in quotes."""
     return bool(table.meta.get(_PATH))
 
@@ -71,7 +71,7 @@ class _Statements(Spark):  # type: ignore[misc]  # as above
 
     class Parser(Spark.Parser):  # type: ignore[misc]  # as above
         STRICT_CAST = True
-        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        FUNCTIONS: ClassVar[dict[str, object]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, object]] = {
             name: Spark.Parser.FUNCTION_PARSERS[name] for name in ("CAST", "EXTRACT")
         }
@@ -80,7 +80,7 @@ class _Statements(Spark):  # type: ignore[misc]  # as above
             "CASE": Spark.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]
         }
 
-        def _parse_statement(self) -> Any:
+        def _parse_statement(self) -> exp.Expression | None:
             if self._match_text_seq("RESTORE"):
                 self._match(TokenType.TABLE)
                 table = self._parse_table_parts()
@@ -129,7 +129,7 @@ def spelled_tree(tree: exp.Expression) -> str:
     return text
 
 
-def parse_statements(text: str) -> list[Any]:
+def parse_statements(text: str) -> list[exp.Expression]:
     """Parse the statements of a text, which semicolons divide.
 
     Raises

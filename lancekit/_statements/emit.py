@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lancekit._format.arrow_parts import decimal_size
 from lancekit._statements.functions import (
     AGGREGATES,
     FUNCTIONS,
@@ -241,8 +242,8 @@ class _Writer:
             text = text.replace("{scale}", f"CAST('1e{int(digits)}' AS DOUBLE)")
         return filled(text, args)
 
-    def _type(self, kind: Any) -> str:
-        return self.dialect.types.get(kind) or f"DECIMAL({kind.precision}, {kind.scale})"
+    def _type(self, kind: pa.DataType) -> str:
+        return self.dialect.types.get(kind) or "DECIMAL({}, {})".format(*decimal_size(kind))
 
     def _column(self, expr: Expr) -> str:
         number, at = expr.value

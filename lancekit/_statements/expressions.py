@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -19,9 +19,11 @@ from lancekit._statements.dialect import spelled_tree
 from lancekit._statements.functions import AGGREGATES, OPERATORS, TRUNCATED, apply, call
 from lancekit._statements.literals import cast, constant, is_constant, meet, negated, number, target
 from lancekit._statements.scope import Scope, start_of
-from lancekit._statements.tree import Expr, family
+from lancekit._statements.tree import Expr, Query, family
 
 BOOL = pa.bool_()
+#: what compiles a kind of node
+Rule: TypeAlias = Callable[[exp.Expression, Scope], Expr]
 
 #: what a user may expect to be supported: its keywords, and what to write in its place
 _REFUSED: Mapping[type, tuple[str, str]] = {
@@ -116,15 +118,16 @@ def _dot(tree: exp.Expression, scope: Scope) -> Expr:
     return _field(compile_expression(tree.this, scope), tree.expression, scope)
 
 
-def _field(whole: Expr, part: Any, scope: Scope) -> Expr:
-    kind: Any = whole.kind
+def _field(whole: Expr, part: exp.Expression, scope: Scope) -> Expr:
+    kind = whole.kind
+    fields = {one.name: one.type for one in kind} if pt.is_struct(kind) else {}
     names = [one.name for one in kind] if pt.is_struct(kind) else []
     found = [name for name in names if name == part.name] or [
         name for name in names if name.lower() == part.name.lower()
     ]
     if len(found) != 1 or len({name.lower() for name in names}) < len(names):
         raise scope.text.fail(part, f"{kind} has no field {part.name!r}:")
-    return Expr("field", (whole,), kind.field(found[0]).type, found[0])
+    return Expr("field", (whole,), fields[found[0]], found[0])
 
 
 def _negative(tree: exp.Expression, scope: Scope) -> Expr:
@@ -145,7 +148,7 @@ def _operator(name: str, args: Sequence[Expr], tree: exp.Expression, scope: Scop
     return apply(name, OPERATORS[name], args, tree, scope)
 
 
-def _two(name: str) -> Callable[[Any, Scope], Expr]:
+def _two(name: str) -> Rule:
     return lambda tree, scope: _operator(
         name,
         [compile_expression(tree.this, scope), compile_expression(tree.expression, scope)],
@@ -154,11 +157,11 @@ def _two(name: str) -> Callable[[Any, Scope], Expr]:
     )
 
 
-def _opposite(rule: Callable[[object, Scope], Expr]) -> Callable[[Any, Scope], Expr]:
+def _opposite(rule: Rule) -> Rule:
     return lambda tree, scope: Expr("not", (rule(tree, scope),), BOOL)
 
 
-def _joined(name: str) -> Callable[[Any, Scope], Expr]:
+def _joined(name: str) -> Rule:
     # a chain of a thousand conditions is as deep a tree: flat, it needs no recursion
     return lambda tree, scope: Expr(
         name, tuple(condition(part, scope, name.upper()) for part in tree.flatten()), BOOL
@@ -204,7 +207,7 @@ def _listed(tree: exp.Expression, scope: Scope) -> list[Expr]:
     return [one for one in found if one is not None]
 
 
-def _among_query(value: Expr, query: Any, tree: exp.Expression, scope: Scope) -> Expr:
+def _among_query(value: Expr, query: Query, tree: exp.Expression, scope: Scope) -> Expr:
     kind = query.outputs[0].expr.kind
     column = Expr("column", (), kind)  # in the place of the query's
     one, other = meet([value, column], "IN", tree, scope)
@@ -355,7 +358,7 @@ _MORE: Mapping[type, tuple[str, ...]] = {
     exp.DPipe: ("safe",),
     exp.Window: ("partition_by", "order", "over"),
 }
-_RULES: Mapping[type, Callable[[Any, Scope], Expr]] = {
+_RULES: Mapping[type, Rule] = {
     exp.Literal: _literal,
     exp.HexString: _hex,
     exp.Boolean: lambda tree, _: Expr("literal", (), BOOL, bool(tree.this)),

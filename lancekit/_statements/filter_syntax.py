@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 
+from lancekit._format.arrow_parts import decimal_size
 from lancekit._scan.expressions.lexer import with_lists
 from lancekit._scan.expressions.literals import negated, number
 from lancekit._scan.expressions.parser import parse
@@ -128,14 +129,14 @@ def _filled(form: Syntax, args: Mapping[tuple[str], Syntax]) -> Syntax:
 
 
 def _cast_to(expr: Expr) -> TypeName:
-    kind: Any = expr.kind
+    kind = expr.kind
     pair = family(expr.args[0].kind), family(kind)
     if pair in _UNLIKE or (kind not in _TYPES and pair[1] != "decimal"):
         raise NotFilterError(expr)
     if pair[1] != "decimal":
         return _TYPES[kind]
-    text = f"decimal({kind.precision}, {kind.scale})"
-    return TypeName("decimal", (str(kind.precision), str(kind.scale)), text)
+    precision, scale = decimal_size(kind)
+    return TypeName("decimal", (str(precision), str(scale)), f"decimal({precision}, {scale})")
 
 
 #: casts that filters do in their own way

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from functools import reduce
-from typing import Any
 
 import pyarrow as pa
 from pyarrow import types as pt
 from sqlglot import exp
 
+from lancekit._format.arrow_parts import decimal_size
 from lancekit._statements.scope import Scope
 from lancekit._statements.tree import BIGINT, DOUBLE, INSTANT, TEXT, TIMESTAMP, Expr, common, family
 
@@ -75,12 +75,12 @@ def constant(value: object, place: int = 0) -> Expr | None:
     return Expr("literal", (), kind, value, place)
 
 
-def negated(value: Any) -> Any:
+def negated(value: int | Decimal) -> int | Decimal:
     """Return a number with the other sign, all its digits, and the sign of a zero."""
     return value.copy_negate() if isinstance(value, Decimal) else -value
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     """Return a value of NumPy or pandas as one of Python if that has it: it has no nanoseconds."""
     if hasattr(value, "item") and not isinstance(value, str | bytes):
         return value.item()
@@ -127,10 +127,11 @@ def _as(value: object, kind: pa.DataType) -> object:
     return None
 
 
-def _decimal(value: Decimal, kind: Any) -> Decimal | None:
+def _decimal(value: Decimal, kind: pa.DataType) -> Decimal | None:
     digits = value.as_tuple()
     scale = max(-int(digits.exponent), 0)
-    fits = scale <= kind.scale and value.adjusted() < kind.precision - kind.scale
+    precision, most = decimal_size(kind)
+    fits = scale <= most and value.adjusted() < precision - most
     return value if fits or value.is_zero() else None
 
 
@@ -174,7 +175,7 @@ _NOT_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 
 # ---- casts that mean the same on both engines
 
-_TYPES: Mapping[Any, pa.DataType] = {
+_TYPES: Mapping[exp.DataType.Type, pa.DataType] = {
     exp.DataType.Type.BOOLEAN: pa.bool_(),
     exp.DataType.Type.TINYINT: pa.int8(),
     exp.DataType.Type.SMALLINT: pa.int16(),

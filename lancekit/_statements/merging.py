@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from sqlglot import exp
 
@@ -45,7 +45,7 @@ _SHOWN = 10
 _ONE_ROW = "Leave one row for each key: USING (SELECT ...), with GROUP BY or row_number()."
 
 
-def merge(tree: exp.Expression, scope: Scope, *, preview: bool) -> Any:
+def merge(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
     """Run a MERGE, or preview it.
 
     Raises
@@ -130,7 +130,7 @@ class _Clauses:
     source: Seen
     keys: Mapping[str, Expr]
 
-    def clause(self, when: Any) -> _Clause:
+    def clause(self, when: exp.Expression) -> _Clause:
         then, side = when.args["then"], _side(when)
         seen = {"matched": [self.target, self.source], "new": [self.source]}
         scope = Scope(self.scope.text, seen=seen.get(side, [self.target]))
@@ -151,7 +151,7 @@ class _Clauses:
         there_is = "INSERT" if side == "new" else "UPDATE or DELETE"
         raise scope.text.fail(then, f"{_NAMES[side]} goes with {there_is}:")
 
-    def _updated(self, then: Any, side: _Side, scope: Scope) -> dict[str, Expr]:
+    def _updated(self, then: exp.Expression, side: _Side, scope: Scope) -> dict[str, Expr]:
         found = dict[str, Expr]()
         for one in then.expressions:
             if isinstance(one, exp.Star):
@@ -173,7 +173,7 @@ class _Clauses:
                 )
         return found
 
-    def _inserted(self, then: Any, scope: Scope) -> dict[str, Expr]:
+    def _inserted(self, then: exp.Expression, scope: Scope) -> dict[str, Expr]:
         if isinstance(then.this, exp.Star):
             found = self._starred(then)
         else:
@@ -212,7 +212,7 @@ class _Clauses:
         return column.name, replace(fitted, place=value.place)
 
 
-def _side(when: Any) -> _Side:
+def _side(when: exp.Expression) -> _Side:
     if when.args.get("matched"):
         return "matched"
     return "source" if when.args.get("source") else "new"
@@ -354,7 +354,7 @@ def _as_merge_insert(found: _Merge) -> Run | None:
         return None
     rest = tuple(clause.when for clause in new if clause.when is not None)
 
-    def run(*, preview: bool) -> Any:
+    def run(*, preview: bool) -> object:
         select = push_down(
             Select(
                 outputs=tuple(Output(name, expr) for name, expr in outputs.items()),

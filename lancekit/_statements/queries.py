@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
@@ -57,9 +56,9 @@ def compile_query(tree: exp.Expression, scope: Scope) -> Query:
     raise scope.text.fail(tree, f"{type(tree).__name__} is no query of these statements:")
 
 
-def _with(tree: exp.Expression, scope: Scope) -> Mapping[str, Any]:
+def _with(tree: exp.Expression, scope: Scope) -> Mapping[str, tuple[exp.Expression, Scope]]:
     """Return the common tables that a query sees: trees, which are compiled where they are used."""
-    found: dict[str, Any] = dict(scope.common)
+    found = dict(scope.common)
     clause = tree.args.get("with_")
     if clause is not None:
         scope.text.only(clause, "expressions")
@@ -385,7 +384,7 @@ def _join(tree: exp.Expression, scope: Scope) -> Join:
 
 
 def _using(
-    names: Sequence[Any], kind: JoinKind, before: Sequence[Seen], seen: Seen, scope: Scope
+    names: list[exp.Expression], kind: JoinKind, before: Sequence[Seen], seen: Seen, scope: Scope
 ) -> Expr:
     left = Scope(scope.text, seen=list(before), merged=dict(scope.merged))
     right = Scope(scope.text, seen=[seen])

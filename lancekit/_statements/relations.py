@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -21,6 +21,8 @@ from lancekit._statements.tree import Expr
 from lancekit.errors import InvalidTypeError
 
 if TYPE_CHECKING:
+    import os
+
     from lancekit._operations.mem_wal.reader.sources import ReadSet
 
 _NO_DATASET = "Rows become one by lk.write_dataset(rows, place)."
@@ -112,7 +114,7 @@ def _plain(tree: exp.Expression, scope: Scope) -> Any:
     raise scope.text.fail(tree, "this is no version:", _HINT)
 
 
-def _source(tree: exp.Expression, scope: Scope) -> Any:
+def _source(tree: exp.Expression, scope: Scope) -> object:
     names = scope.text.names
     if is_path(tree):
         return dataset(tree.name)
@@ -131,7 +133,7 @@ def _source(tree: exp.Expression, scope: Scope) -> Any:
     return found if not _is_place(found) else dataset(found)
 
 
-def _is_place(value: object) -> bool:
+def _is_place(value: object) -> TypeGuard[str | os.PathLike[str]]:
     return isinstance(value, str) or hasattr(value, "__fspath__")
 
 

@@ -70,11 +70,10 @@ def sql(
     return run_statements(text, names, preview=preview, include_mem_wal=include_mem_wal)
 
 
-def notebook_names() -> Mapping[str, Any]:
+def notebook_names() -> Mapping[str, object]:
     """Return the variables of the notebook that this runs in, if it does."""
     shell = active_shell()
-    names: Mapping[str, Any] = {} if shell is None else shell.user_ns
-    return names
+    return {} if shell is None else shell.user_ns
 
 
 @checked

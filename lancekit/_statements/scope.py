@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from sqlglot.errors import ParseError
@@ -61,8 +61,8 @@ class Text:
 
     sql: str
     names: Names
-    query: Callable[[Any, Scope], Query]
-    relations: Any = field(default_factory=lambda: count(0))
+    query: Callable[[exp.Expression, Scope], Query]
+    relations: Iterator[int] = field(default_factory=lambda: count(0))
     at: int | str | None = None
     with_shards: WithShards = False
     read_sets: dict[str, ReadSet] = field(default_factory=dict)
@@ -137,7 +137,7 @@ class Scope:
     text: Text
     parent: Scope | None = None
     seen: list[Seen] = field(default_factory=list)
-    common: Mapping[str, Any] = field(default_factory=dict)
+    common: Mapping[str, tuple[exp.Expression, Scope]] = field(default_factory=dict)
     #: columns that USING made of two, by their names
     merged: dict[str, Expr] = field(default_factory=dict)
     #: outputs by their names, which stand for themselves where there is no such column
@@ -146,7 +146,7 @@ class Scope:
     aggregates: bool = False
     windows: bool = False
 
-    def column(self, tree: exp.Expression) -> tuple[Expr, list[Any]]:
+    def column(self, tree: exp.Expression) -> tuple[Expr, list[exp.Expression]]:
         """Return the column that a name means, and the parts of the name behind it."""
         parts = list(tree.parts)
         scope: Scope | None = self
@@ -156,7 +156,9 @@ class Scope:
             scope = scope.parent
         raise self._unknown(parts)
 
-    def _own(self, tree: exp.Expression, parts: Sequence[Any]) -> tuple[Expr, list[object]] | None:
+    def _own(
+        self, tree: exp.Expression, parts: Sequence[exp.Expression]
+    ) -> tuple[Expr, list[exp.Expression]] | None:
         place = start_of(tree)
         first = parts[0].name
         if len(parts) > 1:
@@ -194,14 +196,14 @@ class Scope:
     def _aliases(self) -> list[str]:
         return [one.alias for one in self.seen]
 
-    def _in(self, table: Seen, part: Any) -> Expr:
+    def _in(self, table: Seen, part: exp.Expression) -> Expr:
         names = [column.name for column in table.columns]
         found = matching(part.name, names)
         if len(found) != 1:
             raise self._missing(part, part.name, found or names, f"{table.alias!r} has no column")
         return table.expr(table.columns[names.index(found[0])], start_of(part))
 
-    def _unknown(self, parts: Sequence[Any]) -> PredicateError:
+    def _unknown(self, parts: Sequence[exp.Expression]) -> PredicateError:
         scope: Scope | None = self
         names = list[str]()
         while scope is not None:

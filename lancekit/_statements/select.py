@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
@@ -204,7 +204,7 @@ def _run_locally(query: Written, schema: pa.Schema) -> pa.Table:
 def _watched(stream: Stream, failed: list[BaseException]) -> Stream:
     """Return a stream that keeps the error of a scan, of which DuckDB would keep the text."""
 
-    def batches() -> Any:
+    def batches() -> Iterator[pa.RecordBatch]:
         try:
             yield from stream.batches()
         except (LancekitError, KeyboardInterrupt) as error:
@@ -253,12 +253,12 @@ def _is_fixed(kind: pa.DataType) -> bool:
     return pa.types.is_primitive(kind)
 
 
-def _kernel(name: str) -> Any:
+def _kernel(name: str) -> Callable[[pa.Array | pa.ChunkedArray], pa.Array]:
     function = FUNCTIONS[name]
 
-    def run(values: Any) -> Any:
+    def run(values: pa.Array | pa.ChunkedArray) -> pa.Array:
         whole = ak.combine_chunks(values) if isinstance(values, pa.ChunkedArray) else values
-        return pc.cast(function.run(name, whole), pa.string())
+        return pc.cast(cast("pa.Array", function.run(name, whole)), pa.string())
 
     return run
 
@@ -329,8 +329,8 @@ class SqlResult(Displayed):
     reads: tuple[Part, ...] = ()
     table: pa.Table | None = None
     frame: Any = None
-    _kept: tuple[Any, ...] = ()
-    _collect: Callable[[Any], pa.Table] = _nothing
+    _kept: tuple[object, ...] = ()
+    _collect: Callable[[object], pa.Table] = _nothing
     _first: dict[int, pa.Table] = field(default_factory=dict)
 
     @property

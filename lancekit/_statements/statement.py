@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from sqlglot import exp
 
@@ -54,7 +53,7 @@ def run_statement(
     limit: int | None = None,
     at: int | str | None = None,
     with_shards: WithShards = False,
-) -> Any:
+) -> object:
     """Run a statement, or tell what it would do; return its result.
 
     ``limit`` and ``at`` as in `run_statements`; ``with_shards`` says which tables are read together

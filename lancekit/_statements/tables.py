@@ -81,10 +81,10 @@ def register(name: str, uri: str | os.PathLike[str] | LanceDataset | None) -> No
 class Names:
     """What the names of a statement mean: those given with it, others at hand, registered ones."""
 
-    given: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, object] = field(default_factory=dict)
     at_hand: Mapping[str, object] = field(default_factory=dict)
 
-    def find(self, name: str) -> Any:
+    def find(self, name: str) -> object:
         """Return what a name means, as it is written or if only its case differs; else ``None``."""
         for place in (self.given, self.at_hand, _registered):
             alike = [own for own in place if own.lower() == name.lower()]
@@ -127,7 +127,7 @@ class Table:
     read_set: ReadSet | None = None
 
     @classmethod
-    def of(cls, name: str, source: Any, moved_to: int | None = None) -> Table:
+    def of(cls, name: str, source: object, moved_to: int | None = None) -> Table:
         """Return rows of any kind that `write_dataset` takes, as a table.
 
         Raises
@@ -200,7 +200,7 @@ class Table:
         columns: Sequence[str],
         filter: Unbound | None,  # noqa: A002  # as in scans
         limit: int | None,
-    ) -> tuple[Any, Any]:
+    ) -> tuple[Any, object]:
         """Return the same as a Spark DataFrame, and what has to be kept as long as it is used."""
         names = list(columns)
         if self.handle is not None:

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 from pyarrow import types as pt
 
+from lancekit._format.arrow_parts import decimal_size
 from lancekit._scan.expressions.predicate import Unbound
 from lancekit._statements.tables import Table
 
@@ -157,9 +158,9 @@ def family(kind: pa.DataType) -> str:
     return "decimal" if pt.is_decimal128(kind) else _FAMILIES.get(kind, "other")
 
 
-def decimal_of(kind: Any) -> pa.DataType:
+def decimal_of(kind: pa.DataType) -> pa.DataType:
     """Return the widest decimal type with the digits behind the point of a decimal type."""
-    return pa.decimal128(38, kind.scale)
+    return pa.decimal128(38, decimal_size(kind)[1])
 
 
 def common(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
