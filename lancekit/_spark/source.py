@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import pyarrow as pa
 
@@ -95,7 +95,7 @@ class SparkSource:
         self._keys: dict[tuple[object, ...], SourceKeys] = {}
 
     @classmethod
-    def open(cls, data: Any, schema: pa.Schema | None) -> SparkSource:
+    def open(cls, data: object, schema: pa.Schema | None) -> SparkSource:
         """Return a Spark DataFrame, or any rows that `as_reader` takes, as a source.
 
         A schema for a DataFrame is what the tasks cast its rows to first.
@@ -411,7 +411,7 @@ def _sent(session: SparkSession, rows: pa.Table, wire: pa.Schema) -> DataFrame:
     # by place, for Spark takes `a` and `A` for one
     named = by_place("c", wire)
     # PySpark takes no structs of an Arrow table without rows
-    data: Any = rows.rename_columns(named.names) if rows.num_rows else []
+    data = rows.rename_columns(named.names) if rows.num_rows else list[object]()
     return session.createDataFrame(data, spark_schema(named))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lancekit._commit.rules.pending import BatchMarker
 from lancekit._operations.common.retry import RetryPolicy
@@ -27,6 +27,9 @@ from lancekit.errors import (
     InvalidTypeError,
 )
 from lancekit.options import Options, options
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _KEY = "lancekit.stream."
 _QUERY_ID = "sql.streaming.queryId"
@@ -56,7 +59,7 @@ class StreamSink:
     #: the options of the process that made the sink: over Connect another one calls it
     values: Options = field(default_factory=options.current)
     #: over Connect, the session whose query calls: the batches are in copies of it
-    home: Any = field(default=None, repr=False, compare=False)
+    home: SparkSession | None = field(default=None, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _arrive, ({f.name: getattr(self, f.name) for f in fields(self) if f.name != "home"},)
@@ -166,7 +169,7 @@ def _arrive(values: dict[str, Any]) -> StreamSink:
     return StreamSink(**values, home=SparkSession.getActiveSession())
 
 
-def _callers(frame: Any, home: Any) -> frozenset[str]:
+def _callers(frame: DataFrame, home: SparkSession | None) -> frozenset[str]:
     """Return the identities of the streaming queries of which one calls, as far as Spark tells.
 
     On a classic session that is the one; over Connect they are all that run in the session.

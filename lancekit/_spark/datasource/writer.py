@@ -11,7 +11,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -89,7 +89,7 @@ class LanceWriter(Sent, DataSourceArrowWriter):  # type: ignore[misc]  # pyspark
             return _Written(failure=failure)
 
     @briefly
-    def commit(self, messages: Sequence[Any]) -> None:
+    def commit(self, messages: Sequence[_Written | None]) -> None:
         """Commit the files of all partitions as one version.
 
         Raises

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 from pyarrow import types as pt
 
+from lancekit._format.arrow_parts import decimal_size
 from lancekit._pipeline.casts.rules import LossError, cast_array
 from lancekit.errors import SchemaMismatchError, UnsupportedTypeError
 
@@ -33,10 +34,11 @@ def _same(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _decimal(kind: Any) -> pa.DataType:
-    if kind.precision > _MOST_DIGITS or not 0 <= kind.scale <= kind.precision:
+def _decimal(kind: pa.DataType) -> pa.DataType:
+    precision, scale = decimal_size(kind)
+    if precision > _MOST_DIGITS or not 0 <= scale <= precision:
         raise TypeError(kind)
-    return pa.decimal128(kind.precision, kind.scale)
+    return pa.decimal128(precision, scale)
 
 
 def _element(kind: pa.DataType) -> pa.Field:
@@ -45,7 +47,7 @@ def _element(kind: pa.DataType) -> pa.Field:
 
 
 #: the first row that fits a type makes its wire form
-_WIRE: tuple[tuple[Callable[[Any], bool], Callable[[Any], pa.DataType]], ...] = (
+_WIRE: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataType]], ...] = (
     (pt.is_uint8, lambda _: pa.int16()),
     (pt.is_uint16, lambda _: pa.int32()),
     (pt.is_uint32, lambda _: pa.int64()),
@@ -94,9 +96,10 @@ def _wire_type(kind: pa.DataType) -> pa.DataType:
     raise TypeError(kind)
 
 
-def _counts_nanoseconds(kind: Any) -> bool:
-    temporal = pt.is_timestamp(kind) or pt.is_time64(kind) or pt.is_duration(kind)
-    return bool(temporal and kind.unit == "ns")
+def _counts_nanoseconds(kind: pa.DataType) -> bool:
+    return (
+        pt.is_timestamp(kind) or pt.is_time64(kind) or pt.is_duration(kind)
+    ) and kind.unit == "ns"
 
 
 #: types with parts, and how to make them of other parts
@@ -276,7 +279,7 @@ def _spark_struct(fields: Iterable[pa.Field]) -> StructType:
     return StructType([StructField(f.name, _spark_type(f.type), f.nullable) for f in fields])
 
 
-def _spark_type(kind: Any) -> DataType:
+def _spark_type(kind: pa.DataType) -> DataType:
     from pyspark.sql import types
 
     if pt.is_decimal(kind):
@@ -287,8 +290,7 @@ def _spark_type(kind: Any) -> DataType:
         return _spark_struct(kind)
     if pt.is_map(kind):
         return types.MapType(_spark_type(kind.key_type), _spark_type(kind.item_type))
-    spark_type: DataType = getattr(types, _PLAIN[kind])()
-    return spark_type
+    return getattr(types, _PLAIN[kind])()
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -312,7 +314,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return pa.schema([(field.name, _arrow_type(field.dataType, field.name)) for field in schema])
 
 
-def _arrow_type(kind: Any, column: str) -> pa.DataType:
+def _arrow_type(kind: DataType, column: str) -> pa.DataType:
     name = type(kind).__name__
     if name == "DecimalType":
         return pa.decimal128(kind.precision, kind.scale)

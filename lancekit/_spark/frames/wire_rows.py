@@ -144,8 +144,7 @@ def key_wire(schema: pa.Schema) -> pa.Schema:
 def pack_keys(columns: Sequence[pa.Array], wire: pa.Schema) -> list[pa.Array]:
     """Bring key columns to the form that `key_wire` gave."""
     batch = pa.RecordBatch.from_arrays([_to_bits(column) for column in columns], names=wire.names)
-    sent: list[pa.Array] = to_spark_batch(batch, wire).columns
-    return sent
+    return to_spark_batch(batch, wire).columns
 
 
 def unpack_keys(table: pa.Table, schema: pa.Schema) -> pa.Table:

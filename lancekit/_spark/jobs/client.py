@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
     from pyspark.sql import SparkSession
+    from pyspark.sql.connect.shell.progress import StageInfo
 
 #: of those that run at once; each task that writes makes a file at least
 TASKS_THAT_WRITE = 2
@@ -121,7 +123,7 @@ class _Connect:
     def watch(self, name: str) -> Iterator[State]:
         state: list[tuple[int, int | None]] = [(0, None)]
 
-        def follow(*, stages: Any = None, **_: object) -> None:
+        def follow(*, stages: Iterable[StageInfo] | None = None, **_: object) -> None:
             # It hears of all that the session runs, each in the thread that runs it.
             if stages and name in self._session.getTags():
                 listed = list(stages)
@@ -158,7 +160,7 @@ def _beyond_this_machine(master: str) -> str | None:
     return None if master.startswith("local") else master
 
 
-def _tasks(tracker: Any, tag: str) -> tuple[int, int | None]:
+def _tasks(tracker: JavaObject, tag: str) -> tuple[int, int | None]:
     """Return how many tasks of a tag's jobs are done, and how many there are in all."""
     done = total = 0
     for job in tracker.getJobIdsForTag(tag):
@@ -184,7 +186,7 @@ def is_connect(session: object) -> bool:
     return ".connect." in type(session).__module__
 
 
-def remote_of(session: Any) -> str:
+def remote_of(session: SparkSession) -> str:
     """Return where the server of a Connect session is, without what lets one in.
 
     That is ``local`` for one that PySpark or lancekit started in this process.

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -187,7 +187,7 @@ def _drained(answers: deque[_Answer]) -> Iterator[_Answer]:
 
 
 def _answer(rows: pa.Table, at: int) -> _Answer:
-    value: Any = rows["value"][at]
+    value = cast("pa.BinaryScalar", rows["value"][at])
     return _Answer(
         value.as_buffer(), *(rows[name][at].as_py() for name in ("file", "size", "digest"))
     )

@@ -6,7 +6,7 @@ import pickle
 import platform
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from inspect import isgeneratorfunction
 from pathlib import Path
@@ -16,7 +16,7 @@ from lancekit import errors
 from lancekit._version import __version__
 from lancekit.errors import EngineError, LancekitError, SessionError
 
-Called = TypeVar("Called", bound=Callable[..., Any])
+Called = TypeVar("Called", bound=Callable[..., object])
 
 #: how the error of a job begins
 FAILED = "A Spark job failed: "
@@ -80,16 +80,16 @@ def briefly(method: Called) -> Called:
     """
 
     @wraps(method)
-    def call(*arguments: object, **named: object) -> Any:
+    def call(*arguments: object, **named: object) -> object:
         try:
             return method(*arguments, **named)
         except LancekitError as error:
             raise error.with_traceback(None) from None
 
     @wraps(method)
-    def generate(*arguments: object, **named: object) -> Any:
+    def generate(*arguments: object, **named: object) -> Iterator[object]:
         try:
-            yield from method(*arguments, **named)
+            yield from cast("Iterator[object]", method(*arguments, **named))
         except LancekitError as error:
             raise error.with_traceback(None) from None
 

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -208,7 +208,7 @@ class RowRouting:
         The sum of the partition's keys.
     """
 
-    rows: npt.NDArray[np.integer[Any]]
+    rows: npt.NDArray[np.integer]
     addresses: Indices
     skipped: Indices
     key_sum: int
@@ -252,12 +252,12 @@ def orders(
 
 def _pairs(
     matches: list[Matches], count: int, starts: Indices
-) -> Iterator[tuple[npt.NDArray[np.integer[Any]], Indices]]:
+) -> Iterator[tuple[npt.NDArray[np.integer], Indices]]:
     """Yield the pairs of each partition, by row; rows count from the partition's first.
 
     What is made of all ``count`` rows together is an address for each, if no row has two.
     """
-    small: type[np.integer[Any]] = np.int32 if count < 1 << 31 else np.int64
+    small: type[np.integer] = np.int32 if count < 1 << 31 else np.int64
     pairs, known = sum(len(match.offsets) for match in matches), np.zeros(count, bool)
     for match in matches:
         known[match.source_rows] = True

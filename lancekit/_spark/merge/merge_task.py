@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,7 @@ class RowSet:
     by_fragment: dict[int, BitMap] = field(default_factory=dict)
     added: int = 0
 
-    def add(self, addresses: npt.NDArray[np.integer[Any]]) -> None:
+    def add(self, addresses: npt.NDArray[np.integer]) -> None:
         """Add rows by their addresses, in any order."""
         self.added += len(addresses)
         for id_, offsets in row_address.by_fragment(np.sort(addresses)):

@@ -13,7 +13,7 @@ import socket
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from lancekit._extras import install_hint
@@ -21,7 +21,9 @@ from lancekit._spark.jobs.client import LOCAL_VARIABLE
 from lancekit.errors import InvalidArgumentError, SessionError
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 DEFAULT_PORT = 15002
 REACH_SECONDS = 5
@@ -106,7 +108,7 @@ def check_packages() -> None:
         )
 
 
-def join_local_server(context: Any, token: str) -> SparkSession:
+def join_local_server(context: SparkContext, token: str) -> SparkSession:
     """Return a session on the server that a Spark context of this process has started."""
     service = "org.apache.spark.sql.connect.service.SparkConnectService$"
     port = getattr(getattr(context._jvm, service), "MODULE$").localPort()
@@ -155,7 +157,7 @@ def join_server(remote: str) -> SparkSession:
     return session
 
 
-def _builder() -> Any:
+def _builder() -> ConnectSession.Builder:
     """Return PySpark's builder of Connect sessions, with which gRPC is loaded.
 
     In each process that is forked off gRPC would start its threads again, and die of it in one of
@@ -171,7 +173,7 @@ def _builder() -> Any:
     return ConnectSession.builder
 
 
-def release(session: Any, *, alive: bool) -> None:
+def release(session: SparkSession, *, alive: bool) -> None:
     """Stop a Connect session, and the server if that runs in this process.
 
     Parameters

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lancekit._legible import warn
 from lancekit._own_files import new_file, new_folder, sweep
@@ -37,6 +37,7 @@ from lancekit._spark.session.settings import SETTINGS, default_master, local_set
 from lancekit.errors import SessionError
 
 if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
     from pyspark.sql import SparkSession
 
 # ---- the Java process behind a session: started without a word, and really ended
@@ -100,7 +101,7 @@ def _set_variables(values: Mapping[str, str | None]) -> None:
             os.environ[name] = value
 
 
-def _start_jvm(settings: Mapping[str, str], log_file: Path) -> Any:
+def _start_jvm(settings: Mapping[str, str], log_file: Path) -> JavaGateway:
     """Start the Java process and return PySpark's gateway to it."""
     from pyspark import SparkConf
     from pyspark.errors import PySparkException
@@ -162,8 +163,8 @@ def _end_jvm(wait: float = _END_SECONDS) -> None:
 class Owned:
     """The session that lancekit started, and what it runs on."""
 
-    session: Any
-    process: Any = None
+    session: SparkSession
+    process: subprocess.Popen[bytes] | None = None
     """The Java process; none for a session on a server elsewhere."""
     java: Java | None = None
     log_file: Path | None = None
@@ -317,7 +318,7 @@ def owned_session() -> Owned | None:
         return None
 
 
-def _running(session: Any) -> bool:
+def _running(session: SparkSession) -> bool:
     """Return whether a session has not been stopped."""
     if is_connect(session):
         return not session.is_stopped
