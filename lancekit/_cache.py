@@ -114,7 +114,7 @@ class _Cache:
         self._missed: OrderedDict[Hashable, tuple[int, int]] = OrderedDict()
         self._clock = 0
 
-    def get(self, kind: str, key: Hashable) -> Any:
+    def get(self, kind: str, key: Hashable) -> object:
         """Return a value, ``None`` if it is not there."""
         with self.lock:
             entries = self._entries[kind == VALUES]
@@ -127,10 +127,10 @@ class _Cache:
             entries.move_to_end(key)
             return found[2]
 
-    def find(self, kind: str, wanted: Sequence[Wanted], size: int, limit: int) -> list[Any]:
+    def find(self, kind: str, wanted: Sequence[Wanted], size: int, limit: int) -> list[object]:
         """Return each value; of one that is not there, whether it was wanted not long ago."""
         last = _last_read.get()
-        found: list[Any] = []
+        found: list[object] = []
         with self.lock:
             use, entries = self._use(kind), self._entries[kind == VALUES]
             for key, uses, whole in wanted:
@@ -153,7 +153,7 @@ class _Cache:
                 self._missed.popitem(last=False)
         return found
 
-    def put(self, kind: str, key: Hashable, value: object, size: int, limit: int) -> Any:
+    def put(self, kind: str, key: Hashable, value: object, size: int, limit: int) -> object:
         """Keep a value, unless one is there already; returns the one that is kept."""
         size += _ENTRY_BYTES
         with self.lock:

@@ -22,7 +22,9 @@ class Call:
         Its arguments.
     """
 
-    def __init__(self, method: Callable[..., Any], *arguments: object, **keywords: object) -> None:
+    def __init__(
+        self, method: Callable[..., object], *arguments: object, **keywords: object
+    ) -> None:
         self._method, self._arguments, self._keywords = method, arguments, keywords
         self._is_over = False
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import timedelta
 from functools import update_wrapper
 from types import FunctionType
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ from lancekit import _interrupts as interrupts
 from lancekit._legible import clean, shown
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError, type_name
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
 
 
@@ -82,14 +82,14 @@ def _texts(value: object) -> bool:
     )
 
 
-def _of(*kinds: type) -> Callable[[Any], bool]:
+def _of(*kinds: type) -> Callable[[object], bool]:
     return lambda value: isinstance(value, kinds)
 
 
 _PLACE = (_is_place, "a path")
 
 #: for each type that an annotation names: which values are of it, and what to pass
-_KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+_KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "None": (lambda value: value is None, "None"),
     "int": (is_whole, "a whole number"),
     "str": (_of(str), "text"),
@@ -143,6 +143,16 @@ Tests = list[tuple[Callable[[object], bool], str]]
 #: what a function is called with: arguments by place and by name
 Passed: TypeAlias = tuple[tuple[object, ...], dict[str, object]]
 Check = Callable[[tuple[object, ...], dict[str, object]], Passed]
+#: what returns a function's arguments by their names
+Named = Callable[[tuple[object, ...], dict[str, object]], Mapping[str, object]]
+
+
+class Takes(Protocol):
+    """What a function is marked with that takes a record: a `lancekit._arguments.record.takes`."""
+
+    def signature(self, function: Callable[..., object]) -> inspect.Signature: ...
+
+    def passed(self, function: Callable[..., object], given: Mapping[str, object]) -> Passed: ...
 
 
 def _tests(annotation: object) -> Tests:
@@ -216,7 +226,7 @@ def from_text(kind: str, text: object, parse: Callable[[Any], T]) -> T:
         ) from error
 
 
-def _binder(signature: inspect.Signature) -> Callable[[Any, Any], Mapping[str, object]]:
+def _binder(signature: inspect.Signature) -> Named:
     """Return what gives the arguments of a call by their names; ``TypeError`` if they do not fit.
 
     The signature's own way takes longer than many a call, and is left for what is out of order.
@@ -255,7 +265,7 @@ def _checks(signature: inspect.Signature) -> Callable[[Mapping[str, object]], No
 
 def checks_of(
     called: str | Callable[[tuple[object, ...]], str], signature: inspect.Signature
-) -> Callable[[tuple[object, ...], dict[str, object]], Mapping[str, Any]]:
+) -> Named:
     """Return a function that checks arguments, as they are passed, and returns them by name.
 
     Parameters
@@ -269,7 +279,7 @@ def checks_of(
     bind, known = _binder(signature), signature.parameters
     takes_more = any(one.kind is one.VAR_KEYWORD for one in known.values())
 
-    def check(args: tuple[object, ...], kwargs: dict[str, object]) -> Mapping[str, Any]:
+    def check(args: tuple[object, ...], kwargs: dict[str, object]) -> Mapping[str, object]:
         try:
             given = bind(args, kwargs)
         except TypeError as error:
@@ -291,11 +301,11 @@ def checks_of(
 
 def _check_of(function: Callable[..., object]) -> Check:
     """Return the check of a function's arguments, which gives what the function is called with."""
-    takes: Any = getattr(function, "_takes", None)  # a record: `lancekit._arguments.record`
+    takes: Takes | None = getattr(function, "_takes", None)
     signature = takes.signature(function) if takes else inspect.signature(function)
     check = checks_of(lambda args: _name(function, args), signature)
 
-    def checked_call(args: tuple[object, ...], kwargs: dict[str, Any]) -> Passed:
+    def checked_call(args: tuple[object, ...], kwargs: dict[str, object]) -> Passed:
         given = check(args, kwargs)
         return takes.passed(function, given) if takes else (args, kwargs)
 
@@ -305,15 +315,13 @@ def _check_of(function: Callable[..., object]) -> Check:
 class _Signature:
     """What `inspect` finds behind a function that takes a record: its parameters, when asked."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function: Any = function
-        self.__code__ = self._function.__code__  # where doctest finds its line
+    def __init__(self, function: Callable[..., object], takes: Takes) -> None:
+        self._function, self._takes = function, takes
+        self.__code__ = function.__code__  # where doctest finds its line
 
     @property
     def __signature__(self) -> inspect.Signature:
-        takes: Any = self._function._takes
-        found: inspect.Signature = takes.signature(self._function)
-        return found
+        return self._takes.signature(self._function)
 
     def __get__(self, instance: object, owner: type | None = None) -> Self:
         return self  # as functions have: so `inspect` takes it for one
@@ -349,13 +357,13 @@ def checked(function: F) -> F:
     mark, explain = interrupts.mark, interrupts.explain  # the wrapper has other globals
     made: Check | None = None
 
-    def check(args: tuple[object, ...], kwargs: dict[str, Any]) -> Passed:
+    def check(args: tuple[object, ...], kwargs: dict[str, object]) -> Passed:
         nonlocal made
         if made is None:  # most functions of a process are never called
             made = _check_of(function)
         return made(args, kwargs)
 
-    def call(*args: object, **kwargs: object) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         args, kwargs = check(args, kwargs)
         since = mark()
         try:
@@ -370,7 +378,7 @@ def checked(function: F) -> F:
     )
     wrapped: Any = update_wrapper(wrapper, function)
     if hasattr(function, "_takes"):
-        wrapped.__wrapped__ = _Signature(function)
+        wrapped.__wrapped__ = _Signature(function, function._takes)
     return wrapped  # type: ignore[no-any-return]  # called as the function is
 
 

@@ -77,16 +77,16 @@ class FileSystemFragmentWriteProgress(FragmentWriteProgress):
         """Write both files."""
         self._files.create_dir(self._folder, recursive=True)
         about = {"fragment_id": fragment.id, "metadata": self._metadata}
-        self._put(self._name(fragment, self.PROGRESS_EXT), about)
-        self._put(self._name(fragment, ".json"), fragment.to_json())
+        self._put(self._name(fragment.id, self.PROGRESS_EXT), about)
+        self._put(self._name(fragment.id, ".json"), fragment.to_json())
 
     def complete(self, fragment: Any, **kwargs: Any) -> None:  # noqa: ARG002  # for subclasses
         """Remove the first file."""
-        self._files.delete_file(self._name(fragment, self.PROGRESS_EXT))
+        self._files.delete_file(self._name(fragment.id, self.PROGRESS_EXT))
 
-    def _name(self, fragment: Any, suffix: str) -> str:
-        return f"{self._folder}/fragment_{fragment.id}{suffix}"
+    def _name(self, fragment_id: int, suffix: str) -> str:
+        return f"{self._folder}/fragment_{fragment_id}{suffix}"
 
-    def _put(self, name: str, content: Any) -> None:
+    def _put(self, name: str, content: object) -> None:
         with self._files.open_output_stream(name) as out:
             out.write(json.dumps(content).encode())

@@ -79,7 +79,7 @@ else:
         (3, 3)
         """
 
-        def __get__(self, instance: object, owner: type | None = None) -> Any:
+        def __get__(self, instance: object, owner: type | None = None) -> object:
             if instance is None:
                 return self
             # asked only while nothing is kept; of threads that do so at once one is first

@@ -5,6 +5,7 @@ Everything is imported when it is first used, so that `import lancekit` stays li
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lancekit._api.blob_type import register_blob_type
@@ -12,9 +13,13 @@ from lancekit._hooks import hooks
 from lancekit._lazy import loaded
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from lancekit._picture import Picture
-    from lancekit._pipeline.engine import Runner
+    from lancekit._pipeline.engine import Runner, Task
     from lancekit._provenance import Provenance
+    from lancekit._scan.scan import Scan
+    from lancekit._spark.source import SparkSource
     from lancekit._storage.base import Store
     from lancekit.progress import Show
 
@@ -59,17 +64,19 @@ class _Spark:
 
         return SparkRunner(store)
 
-    def source(self, data: object, schema: Any) -> Any:
+    def source(self, data: object, schema: pa.Schema | None) -> SparkSource:
         from lancekit._spark.source import SparkSource
 
         return SparkSource.open(data, schema)
 
-    def frame(self, scan: Any, condition: object = None) -> Any:
+    def frame(self, scan: Scan, condition: object = None) -> Any:
         from lancekit._spark.frames.scan import scan_frame
 
         return scan_frame(scan, condition)
 
-    def rows(self, work: Any, tasks: Any, schema: Any) -> Any:
+    def rows(
+        self, work: Callable[[Task], pa.Table], tasks: Sequence[Task], schema: pa.Schema
+    ) -> Any:
         from lancekit._spark.frames.runner import rows_frame
 
         return rows_frame(work, tasks, schema)
@@ -79,7 +86,9 @@ class _Spark:
 
         return query_frame(sql, name, table)
 
-    def statement(self, sql: str, tables: Any, parameters: Any) -> Any:
+    def statement(
+        self, sql: str, tables: Mapping[str, object], parameters: Mapping[str, str]
+    ) -> tuple[Any, Callable[[Any], pa.Table]]:
         from lancekit._spark.frames.sql import statement_frame
 
         return statement_frame(sql, tables, parameters)
@@ -102,7 +111,7 @@ def _render(error: BaseException) -> list[str]:
     return render(error)
 
 
-def _interactive(kind: str, *args: object, **kwargs: object) -> Any:
+def _interactive(kind: str, *args: object, **kwargs: object) -> object:
     return loaded(INTERACTIVE[kind])(*args, **kwargs)
 
 

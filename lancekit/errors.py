@@ -126,7 +126,7 @@ class LancekitError(Displayed, Exception):
 
 
 def _rebuild(
-    cls: type[LancekitError], lines: list[str], hint: str, context: dict[str, Any]
+    cls: type[LancekitError], lines: list[str], hint: str, context: dict[str, object]
 ) -> LancekitError:
     return cls(lines[0], details=lines[1:], hint=hint, **context)
 

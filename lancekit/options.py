@@ -35,7 +35,7 @@ DEFAULT_PAGE_MEMORY = 1 << 29
 DEFAULT_GOAL = "balance"
 GOALS = (DEFAULT_GOAL, "scan", "take", "size")
 
-Check = Callable[[str, Any], Any]
+Check = Callable[[str, object], object]
 Told: TypeAlias = bool | str | Callable[[Any], None]
 
 
@@ -71,7 +71,7 @@ def _one_of(*choices: str) -> Check:
     return check
 
 
-def _progress(name: str, value: object) -> Any:
+def _progress(name: str, value: object) -> object:
     if value != "auto" and not isinstance(value, bool) and not callable(value):
         raise InvalidTypeError(
             f"option {name!r} must be 'auto', True, False or a function, not {shown(value)}.",

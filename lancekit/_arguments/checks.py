@@ -238,16 +238,17 @@ def check_items(name: str, value: object, kind: type[T], of: str) -> list[T]:
     return listed
 
 
-def check_names(argument: str, names: Any) -> tuple[str, ...]:
+def check_names(argument: str, names: object) -> tuple[str, ...]:
     """Return column names: none, one, or several in their order."""
     if names is None:
         return ()
     listed = [names] if isinstance(names, str) or not isinstance(names, Iterable) else [*names]
-    if not all(isinstance(name, str) for name in listed):
+    found = tuple(name for name in listed if isinstance(name, str))
+    if len(found) < len(listed):
         raise InvalidTypeError(
             f"{argument} is {shown(names)}.", hint="Pass column names.", argument=argument
         )
-    return tuple(listed)
+    return found
 
 
 def check_place(uri: object) -> Any:

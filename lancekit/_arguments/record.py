@@ -50,21 +50,19 @@ class _Field:
     """What a field is declared by, where that is more than its default."""
 
     def __init__(
-        self, default: object, check: Callable[[str, Any], object] | None, why: str = ""
+        self, default: object, check: Callable[[str, object], object] | None, why: str = ""
     ) -> None:
         self.default, self.check, self.why = default, check, why
 
 
-def hint(*, default: T, check: Callable[[str, Any], object]) -> T:
+def hint(*, default: T, check: Callable[[str, object], object]) -> T:
     """Declare a field that changes no result; what is passed is checked."""
-    field: Any = _Field(default, check)
-    return cast("T", field)
+    return cast("T", _Field(default, check))
 
 
 def refused(*, default: T, why: str) -> T:
     """Declare a field that is not offered; ``False`` and what is empty ask for nothing."""
-    field: Any = _Field(default, None, why)
-    return cast("T", field)
+    return cast("T", _Field(default, None, why))
 
 
 def _asks_for_nothing(value: object, default: object) -> bool:
@@ -197,7 +195,7 @@ def _parameters(record: type) -> inspect.Signature:
 
 
 @cache
-def _check_of(record: Any) -> Callable[..., Mapping[str, object]]:
+def _check_of(record: type[Arguments]) -> Callable[..., Mapping[str, object]]:
     return checks_of(record.__name__, record.parameters())
 
 
@@ -217,7 +215,7 @@ class takes(Generic[P, A]):  # noqa: N801  # a decorator
     """
 
     def __init__(self, record: Callable[P, A], order: str | None = None) -> None:
-        self.record: Any = record
+        self.record = cast("type[Arguments]", record)
         self.order = order
 
     @overload
@@ -226,13 +224,12 @@ class takes(Generic[P, A]):  # noqa: N801  # a decorator
     @overload
     def __call__(self, function: Callable[[S, A], R]) -> Callable[Concatenate[S, P], R]: ...
 
-    def __call__(self, function: Callable[..., object]) -> Callable[..., Any]:
-        marked: Any = function
-        marked._takes = self
-        marked.__doc__ = _described(marked.__doc__, self.record)
+    def __call__(self, function: Callable[..., object]) -> Callable[..., object]:
+        vars(function)["_takes"] = self
+        function.__doc__ = _described(function.__doc__, self.record)
         return function
 
-    def signature(self, function: Callable[..., Any]) -> inspect.Signature:
+    def signature(self, function: Callable[..., object]) -> inspect.Signature:
         """Return the parameters of a function that takes the record."""
         own = inspect.signature(function)
         before = list(own.parameters.values())[:-1]
@@ -246,7 +243,7 @@ class takes(Generic[P, A]):  # noqa: N801  # a decorator
         by_name = [one.replace(kind=one.KEYWORD_ONLY) for one in found.values()]
         return [one.replace(kind=one.POSITIONAL_OR_KEYWORD) for one in by_place] + by_name
 
-    def passed(self, function: Callable[..., Any], given: Mapping[str, object]) -> Passed:
+    def passed(self, function: Callable[..., object], given: Mapping[str, object]) -> Passed:
         """Return what the function is called with for some arguments, whose types are right."""
         of_record = dict(given)
         before = [of_record.pop("self")] if "self" in given else []

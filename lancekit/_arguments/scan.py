@@ -164,7 +164,7 @@ split_blocks, self_destruct, maps_as_pydicts, types_mapper, coerce_temporal_nano
     types_mapper: Callable[[pa.DataType], object] | None = None
     coerce_temporal_nanoseconds: bool | None = None
 
-    def for_arrow(self) -> dict[str, Any]:
+    def for_arrow(self) -> dict[str, object]:
         """Return the arguments of `pyarrow.Table.to_pandas`."""
         check_callback("types_mapper", self.types_mapper)
         names = _InPandas.parameters().parameters.keys() - {"blob_mode"}
