@@ -24,7 +24,7 @@ class Handle:
     """A version of a dataset, the name it was opened by, and whether it may move."""
 
     _uri: str
-    _scan_defaults: dict[str, Any]
+    _scan_defaults: dict[str, object]
     _snapshot: Snapshot
     _read_only: bool
     #: whether the last merge of shards stopped at rows that the table refuses, for cards
@@ -196,7 +196,7 @@ def _reopen(
     line: Line,
     version: int,
     uri: str,
-    defaults: dict[str, Any],
+    defaults: dict[str, object],
     read_only: bool,
 ) -> Handle:
     return kind._at(load_snapshot(line, version), uri, defaults, read_only=read_only)

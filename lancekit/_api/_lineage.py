@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
@@ -336,7 +336,7 @@ class Lineage(Handle):
 
         return column_history_of(self._snapshot, column)
 
-    def _asked(self, condition: str | Callable[[Self], object]) -> Callable[[Snapshot], Any]:
+    def _asked(self, condition: str | Callable[[Self], object]) -> Callable[[Snapshot], object]:
         from lancekit._operations.checks.constraints import holds
 
         if isinstance(condition, str):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -36,7 +36,7 @@ class _Removal(_Static):
     pandas and Polars drop columns by a method of this name, and a relative path looks like one.
     """
 
-    def __get__(self, instance: object, owner: type | None = None, /) -> Any:
+    def __get__(self, instance: object, owner: type | None = None, /) -> Callable[..., None]:
         remove = super().__get__(instance, owner)
         if instance is None:
             return remove
@@ -362,7 +362,7 @@ class Maintenance(Handle):
 
 
 def _cleanup(
-    older_than: Any, retain_versions: object, unverified: Any, tagged: Any, versions: object
+    older_than: object, retain_versions: object, unverified: bool, tagged: bool, versions: object
 ) -> CleanupRequest:
     from lancekit._operations.cleanup.plan import cleanup_request
 

@@ -11,11 +11,13 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import total_ordering
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+from typing import cast as of_type
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyarrow import types as pt
 
 from lancekit import _arrow_compute as pc
@@ -24,11 +26,14 @@ from lancekit._checked import checked
 from lancekit._legible import shown
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError, type_name
 
+if TYPE_CHECKING:
+    import builtins
+
 #: the name of the extension, to Arrow and to pandas
 NAME = "lance.bfloat16"
 
 
-def _halves(floats: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _halves(floats: NDArray[np.float64]) -> NDArray[np.uint16]:
     """Return the upper halves of floats, rounded to the nearest, to the even one of two."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         bits = np.ascontiguousarray(floats, "<f4").view("<u4")
@@ -38,13 +43,13 @@ def _halves(floats: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.where(np.isnan(floats), (bits >> 16).astype("<u2") | 0x40, rounded).astype("<u2")
 
 
-def _stored_halves(array: Any) -> np.ndarray[Any, Any]:
+def _stored_halves(array: pa.ExtensionArray) -> NDArray[np.uint16]:
     """Return what an array holds, of nulls anything."""
     data = array.storage.buffers()[1]
     return np.frombuffer(data or b"", "<u2", len(array), 2 * array.offset if data else 0)
 
 
-def _wide(halves: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _wide(halves: NDArray[np.uint16]) -> NDArray[np.float32]:
     """Return floats of 32 bits from their upper halves."""
     return (halves.astype("<u4") << 16).view("<f4")
 
@@ -109,11 +114,11 @@ class BFloat16Array(pa.ExtensionArray):
             raise InvalidArgumentError(
                 "NumPy has no null.", hint="Fill them, or cast to float32 first."
             )
-        values: np.ndarray[Any, Any] = _stored_halves(self).view(_ml_dtype())
+        values = _stored_halves(self).view(_ml_dtype())
         return values.copy() if writable else values
 
     @classmethod
-    def from_numpy(cls, array: np.ndarray[Any, Any]) -> Any:
+    def from_numpy(cls, array: np.ndarray[Any, Any]) -> BFloat16Array:
         """Return an array of the values of a flat array of ``ml_dtypes.bfloat16``."""
         if array.dtype != _ml_dtype() or array.ndim != 1:
             raise InvalidArgumentError(
@@ -126,7 +131,7 @@ class BFloat16Array(pa.ExtensionArray):
 class BFloat16Scalar(pa.ExtensionScalar):
     """One value of a `BFloat16Array`."""
 
-    def as_py(self, **kwargs: Any) -> Any:
+    def as_py(self, **kwargs: Any) -> BFloat16 | None:
         """Return it as a `BFloat16`."""
         data = None if self.value is None else self.value.as_py(**kwargs)
         return None if data is None else BFloat16.from_bytes(data)
@@ -173,14 +178,14 @@ class PandasBFloat16Type(pd.api.extensions.ExtensionDtype):
     kind = "f"
     na_value: ClassVar[None] = None
     name = NAME
-    type: ClassVar[Any] = BFloat16
+    type: ClassVar[builtins.type[BFloat16]] = BFloat16
     _is_numeric = True
 
     def __from_arrow__(self, array: pa.Array | pa.ChunkedArray) -> PandasBFloat16Array:
         return PandasBFloat16Array(array)
 
     @classmethod
-    def construct_array_type(cls) -> Any:
+    def construct_array_type(cls) -> builtins.type[PandasBFloat16Array]:
         """Return the class of arrays."""
         return PandasBFloat16Array
 
@@ -198,7 +203,7 @@ class PandasBFloat16Array(pd.api.extensions.ExtensionArray):
 
     @classmethod
     def _from_sequence(
-        cls, scalars: Any, *, dtype: object = None, copy: bool = False
+        cls, scalars: Iterable[object], *, dtype: object = None, copy: bool = False
     ) -> PandasBFloat16Array:
         del dtype, copy
         if isinstance(scalars, cls):
@@ -221,7 +226,7 @@ class PandasBFloat16Array(pd.api.extensions.ExtensionArray):
     def __len__(self) -> int:
         return len(self.data)
 
-    def isna(self) -> np.ndarray[Any, Any]:
+    def isna(self) -> NDArray[np.bool_]:
         """Tell which are null."""
         return np.asarray(self.data.is_null())
 
@@ -246,11 +251,11 @@ class PandasBFloat16Array(pd.api.extensions.ExtensionArray):
     def to_numpy(self, *args: object, **kwargs: object) -> np.ndarray[Any, Any]:
         """Return the values as an array of ``ml_dtypes.bfloat16``."""
         del args, kwargs
-        values: np.ndarray[Any, Any] = self.data.to_numpy()
-        return values
+        return self.data.to_numpy()
 
-    def __arrow_array__(self, type: object = None) -> Any:  # noqa: A002
-        return self.data if type is None else cast(self.data, type)
+    def __arrow_array__(self, type: object = None) -> pa.Array:  # noqa: A002
+        array: pa.Array = self.data if type is None else cast(self.data, type)
+        return array
 
     @classmethod
     def from_numpy(cls, array: np.ndarray[Any, Any]) -> PandasBFloat16Array:
@@ -258,14 +263,13 @@ class PandasBFloat16Array(pd.api.extensions.ExtensionArray):
         return cls(BFloat16Array.from_numpy(array))
 
 
-def _array(halves: np.ndarray[Any, Any], valid: pa.Buffer | None = None) -> Any:
+def _array(halves: NDArray[np.uint16], valid: pa.Buffer | None = None) -> BFloat16Array:
     buffers = [valid, pa.py_buffer(np.ascontiguousarray(halves, "<u2"))]
     storage = pa.Array.from_buffers(pa.binary(2), len(halves), buffers)
-    array: Any = pa.ExtensionArray.from_storage(BFloat16Type(), storage)
-    return array
+    return of_type("BFloat16Array", pa.ExtensionArray.from_storage(BFloat16Type(), storage))
 
 
-def _of_floats(floats: pa.Array) -> Any:
+def _of_floats(floats: pa.Array) -> BFloat16Array:
     """Return floats of Arrow as this type; nulls stay null."""
     values = floats.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
     mask = pa.array(np.asarray(floats.is_valid()))
@@ -273,7 +277,7 @@ def _of_floats(floats: pa.Array) -> Any:
 
 
 @checked
-def bfloat16_array(values: Iterable[object]) -> Any:
+def bfloat16_array(values: Iterable[object]) -> BFloat16Array:
     """Make an array of numbers, each rounded to the nearest; ``None`` is null.
 
     Examples
@@ -346,7 +350,7 @@ def cast(arr: Any, target_type: object, *args: Any, **kwargs: Any) -> Any:
     return pa.array(_wide(_stored_halves(arr)), mask=np.asarray(arr.is_null())).cast(target)
 
 
-def _ml_dtype() -> Any:
+def _ml_dtype() -> np.dtype[np.generic]:
     try:
         from ml_dtypes import bfloat16
     except ImportError as error:
@@ -354,7 +358,8 @@ def _ml_dtype() -> Any:
             "NumPy's bfloat16 needs the package ml_dtypes, which is not installed.",
             hint="Install it with: pip install ml_dtypes.",
         ) from error
-    return np.dtype(bfloat16)
+    found: np.dtype[np.generic] = np.dtype(bfloat16)
+    return found
 
 
 def _register() -> None:

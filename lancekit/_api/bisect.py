@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
-from typing import Any
 
 from lancekit._api.diff import DatasetDiff, diff_of
 from lancekit._api.history import describe_version
@@ -205,7 +204,7 @@ class _Asked:
 
     def __init__(
         self,
-        ask: Callable[[Snapshot], Any],
+        ask: Callable[[Snapshot], object],
         line: Line,
         loaded: dict[int, Snapshot],
     ) -> None:

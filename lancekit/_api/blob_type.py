@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 import pyarrow as pa
 
@@ -33,11 +33,11 @@ def register_blob_type() -> None:
         return
 
 
-def known_blob_type() -> Any:
+def known_blob_type() -> pa.BaseExtensionType:
     """Return the type that Arrow reads blobs as: pylance's, if that was loaded before lancekit.
 
     What is made is of the type that a dataset's schema has.
     """
     marks = {b"ARROW:extension:name": BLOB_V2.encode(), b"ARROW:extension:metadata": b""}
     plain = pa.schema([pa.field("blob", BLOB_INPUT, metadata=marks)])
-    return pa.ipc.read_schema(plain.serialize()).field("blob").type
+    return cast("pa.BaseExtensionType", pa.ipc.read_schema(plain.serialize()).field("blob").type)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from lancekit._api.lance_dataset import LanceDataset
 from lancekit._api.vector_indices import metric_named
@@ -14,9 +13,6 @@ from lancekit._checked import checked, checked_methods
 from lancekit._index.ivf.codes import nearest_of, unit
 from lancekit._index.ivf.training import ROUNDS, trained_centroids
 from lancekit.errors import InvalidArgumentError
-
-#: its types do not tell of tensors
-_arrow: Any = pa
 
 
 @checked_methods
@@ -61,10 +57,10 @@ class KMeans:
         return f"KMeans(k={self.k}, metric_type={self._metric})"
 
     @property
-    def centroids(self) -> Any:
+    def centroids(self) -> pa.FixedShapeTensorArray | None:
         """The middles of the clusters, ``None`` before `fit`."""
         found = self._centroids
-        return None if found is None else _arrow.FixedShapeTensorArray.from_numpy_ndarray(found)
+        return None if found is None else pa.FixedShapeTensorArray.from_numpy_ndarray(found)
 
     def fit(self, data: object) -> None:
         """Find the clusters.
@@ -101,12 +97,12 @@ class KMeans:
         owners = nearest_of(self._as_compared(_vectors(data)), self._centroids, by)[0]
         return pa.array(owners, pa.uint32())
 
-    def _as_compared(self, rows: Any) -> Any:
+    def _as_compared(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         return unit(rows) if self._metric == "cosine" else rows
 
 
-def _vectors(data: object) -> np.ndarray[Any, Any]:
-    if isinstance(data, _arrow.FixedShapeTensorArray):
+def _vectors(data: object) -> NDArray[np.float32]:
+    if isinstance(data, pa.FixedShapeTensorArray):
         if len(data.type.shape) != 1:
             raise InvalidArgumentError(
                 f"Tensors must be a 1-D array each; these have {len(data.type.shape)} dimensions."

@@ -70,7 +70,7 @@ def format_fragment(fragment: Fragment, dataset: LanceDataset) -> str:
     files = []
     for file in fragment.files:
         schema_of = LanceSchema(_held(schema.fields, frozenset(file.fields)))
-        members: list[tuple[str, Any]] = [("path", file.path), ("fields", file.fields)]
+        members: list[tuple[str, object]] = [("path", file.path), ("fields", file.fields)]
         members += [("column_indices", file.column_indices), ("schema", schema_of)]
         members += [("major_version", file.file_major_version)]
         members += [("minor_version", file.file_minor_version)]

@@ -112,12 +112,12 @@ class Explainer:
                 f"there is nothing to explain of {name!r}; there is {', '.join(dir(self))}"
             )
         dataset = self._dataset
-        where: Any = dataset if hasattr(type(dataset), name) else dataset.optimize
+        where: object = dataset if hasattr(type(dataset), name) else dataset.optimize
         method = getattr(type(where), name)
         full = inspect.signature(method)
         signature = full.replace(parameters=list(full.parameters.values())[1:])
 
-        def explain(*args: object, **kwargs: object) -> Any:
+        def explain(*args: object, **kwargs: object) -> object:
             try:
                 bound = signature.bind(*args, **kwargs)
             except TypeError as error:

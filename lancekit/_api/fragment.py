@@ -363,11 +363,10 @@ def write_fragments(arguments: FragmentsArguments) -> list[Fragment] | Transacti
     return plan.transaction(fragments) if arguments.return_transaction else list(fragments)
 
 
-def _told_with_id(progress: Any, fragment_id: int | None) -> Any:
+def _told_with_id(progress: object, fragment_id: int | None) -> FragmentWriteProgress | None:
     """Return what tells of fragments as if they had an id already."""
-    if check_told(progress) is None or fragment_id is None:
-        return progress
-    return _Numbered(progress, fragment_id)
+    told = check_told(progress)
+    return told if told is None or fragment_id is None else _Numbered(told, fragment_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,7 +374,7 @@ class _Numbered(FragmentWriteProgress):
     progress: FragmentWriteProgress
     fragment_id: int
 
-    def begin(self, fragment: Fragment, **kwargs: Any) -> None:
+    def begin(self, fragment: Fragment, **kwargs: object) -> None:
         self.progress.begin(replace(fragment, id=self.fragment_id), **kwargs)
 
     def complete(self, fragment: Fragment, **kwargs: object) -> None:

@@ -167,7 +167,7 @@ def frame_with_blobs(
     there = column.is_valid().to_numpy()  # a deleted row has no address
     addresses = ak.drop_null(column).to_numpy()
 
-    def read(path: str) -> Sequence[Any]:
+    def read(path: str) -> Sequence[object]:
         places = np.full(len(there), None)
         found = blob_places(sources, path, addresses)
         places[there] = np.array([*found, None])[:-1]  # of objects, even if all are alike

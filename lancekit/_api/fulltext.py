@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
-from typing import Any
 
 from lancekit._arguments.checks import check_known, refuse
 from lancekit._checked import checked
@@ -194,7 +193,7 @@ def tokenize(
         preserve_original=preserve_original,
         index_operators=index_operators,
     )
-    given: dict[str, Any] = {
+    given: dict[str, object] = {
         "base_tokenizer": base_tokenizer,
         "language": language,
         "lower_case": lower_case,

@@ -113,7 +113,7 @@ class RowHistory(ChangesOf[RowChange]):
     @property
     def keys(self) -> list[dict[str, Any]]:
         """What tells the rows, each once."""
-        found: list[dict[str, Any]] = []
+        found = []
         for change in self._changes:
             if change.key not in found:
                 found.append(change.key)

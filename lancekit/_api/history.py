@@ -46,7 +46,7 @@ class LazyDict(dict[str, Any]):
         # C code takes a dictionary for empty that has no keys in memory
         super().__init__(dict.fromkeys(keys, _Unread()))
 
-    def _items(self) -> dict[str, Any]:
+    def _items(self) -> dict[str, object]:
         """Return what is in the dictionary."""
         raise NotImplementedError
 
@@ -74,11 +74,11 @@ class _AfterLoading:
     def __init__(self, name: str) -> None:
         self._method = getattr(dict, name)
 
-    def __get__(self, it: LazyDict | None, owner: type | None = None) -> Any:
-        if it is None:
-            return self._method
-        it._load()
-        return self._method.__get__(it, owner)
+    def __get__(self, it: LazyDict | None, owner: type | None = None) -> Callable[..., object]:
+        if it is not None:
+            it._load()
+        bound: Callable[..., object] = self._method.__get__(it, owner)
+        return bound
 
 
 for _name in (
@@ -230,7 +230,7 @@ class Version(Displayed, LazyDict):
     def __getitem__(self, key: str) -> Any:
         return self.version if key == "version" else super().__getitem__(key)
 
-    def _items(self) -> dict[str, Any]:
+    def _items(self) -> dict[str, object]:
         local = _local(self.timestamp)
         return {"version": self.version, "timestamp": local, "metadata": self.metadata}
 

@@ -13,12 +13,14 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from math import prod
-from typing import Any, ClassVar
+from types import ModuleType
+from typing import Any, ClassVar, cast
 from urllib.parse import urlparse
 from urllib.request import urlopen
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyarrow import fs
 from pyarrow import types as pt
 
@@ -65,7 +67,7 @@ class ImageArray(pa.ExtensionArray):
         return repr(self.to_pylist())
 
     @classmethod
-    def from_array(cls, images: object) -> Any:
+    def from_array(cls, images: object) -> ImageArray:
         """Return images as the array that fits: of URIs, of bytes, or of tensors.
 
         Raises
@@ -76,11 +78,13 @@ class ImageArray(pa.ExtensionArray):
         if isinstance(images, ImageArray):
             return images
         if isinstance(images, pa.FixedShapeTensorArray):
-            kind: Any = FixedShapeImageTensorType(images.type.value_type, images.type.shape)
-            return _stored(kind, images.storage)
-        if isinstance(images, pa.BinaryArray | pa.LargeBinaryArray):
-            return _stored(EncodedImageType(images.type), images)
-        return ImageURIArray.from_uris(images)
+            kind = FixedShapeImageTensorType(images.type.value_type, images.type.shape)
+            found: ImageArray = _stored(kind, images.storage)
+        elif isinstance(images, pa.BinaryArray | pa.LargeBinaryArray):
+            found = _stored(EncodedImageType(images.type), images)
+        else:
+            found = ImageURIArray.from_uris(images)
+        return found
 
 
 class ImageURIArray(ImageArray):
@@ -128,7 +132,7 @@ class EncodedImageArray(ImageArray):
         return repr([None if data is None else data[:30] for data in self.to_pylist()[:1]])
 
     def to_tensor(
-        self, decoder: Callable[[object], Any] | None = None
+        self, decoder: Callable[[pa.Array], Any] | None = None
     ) -> FixedShapeImageTensorArray:
         """Decode images, which are all of one size.
 
@@ -159,9 +163,9 @@ class FixedShapeImageTensorArray(ImageArray):
     ) -> np.ndarray[Any, Any]:
         """Return the pixels; the first dimension is the images, of which none may be null."""
         del zero_copy_only
-        kind: Any = self.type
+        kind = cast("FixedShapeImageTensorType", self.type)
         tensor = pa.fixed_shape_tensor(kind.arrow_type, kind.shape)
-        pixels: np.ndarray[Any, Any] = _stored(tensor, self.storage).to_numpy_ndarray()
+        pixels: NDArray[np.generic] = _stored(tensor, self.storage).to_numpy_ndarray()
         return pixels.copy() if writable else pixels
 
     def to_encoded(
@@ -187,7 +191,7 @@ class FixedShapeImageTensorArray(ImageArray):
 class _ImageType(pa.ExtensionType):
     """A type without parameters, of what is stored in one of two widths."""
 
-    _stored_as: ClassVar[tuple[str, Callable[[Any], bool], Callable[[Any], bool]]]
+    _stored_as: ClassVar[tuple[str, Callable[[pa.DataType], bool], Callable[[pa.DataType], bool]]]
     _name: ClassVar[str]
     _classes: ClassVar[tuple[type, type]]
 
@@ -281,7 +285,7 @@ def _read(uri: str) -> bytes:
     return data
 
 
-def _pillow() -> Any:
+def _pillow() -> ModuleType:
     try:
         from PIL import Image
     except ImportError as error:
@@ -292,7 +296,7 @@ def _pillow() -> Any:
     return Image
 
 
-def _decoded(files: pa.Array) -> np.ndarray[Any, Any]:
+def _decoded(files: pa.Array) -> NDArray[np.generic]:
     if ak.null_count(files):
         raise InvalidArgumentError("An image is null, which has no pixels.")
     image = _pillow()
@@ -306,7 +310,7 @@ def _decoded(files: pa.Array) -> np.ndarray[Any, Any]:
     return np.stack(pixels)
 
 
-def _encoded(pixels: np.ndarray[Any, Any]) -> pa.Array:
+def _encoded(pixels: NDArray[np.generic]) -> pa.Array:
     image = _pillow()
     files = []
     for one in pixels:

@@ -49,7 +49,7 @@ class IndexConfig:
     parameters: dict[str, Any] = field(default_factory=dict)
 
 
-def kind_named(index_type: str | IndexConfig) -> tuple[IndexKind, Mapping[str, Any]]:
+def kind_named(index_type: str | IndexConfig) -> tuple[IndexKind, Mapping[str, object]]:
     """Return the kind of index that is asked for, and its parameters.
 
     Raises
@@ -74,7 +74,7 @@ def kind_named(index_type: str | IndexConfig) -> tuple[IndexKind, Mapping[str, A
 
 def index_parameters(
     index_type: str | IndexConfig, more: dict[str, Any], method: str
-) -> tuple[IndexKind, dict[str, Any]]:
+) -> tuple[IndexKind, dict[str, object]]:
     """Return the kind of an index that is asked for, and what it is to be made with, checked."""
     if isinstance(index_type, str) and index_type.upper().startswith("IVF_"):
         return VECTORS, vector_parameters(method, index_type, **more)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Self
+from typing import Self, cast
 
 import pyarrow as pa
 
@@ -126,10 +126,10 @@ def _save(
 
 def _load(
     name: str, key: str, uri: str, storage_options: dict[str, str] | None
-) -> tuple[Any, dict[str, str]]:
+) -> tuple[pa.FixedSizeListArray, dict[str, str]]:
     table = LanceFileReader(uri, storage_options).read_all().to_table()
     stored = table.schema.metadata or {}
     metadata = {key.decode(): value.decode() for key, value in stored.items()}
     if name not in table.column_names or key not in metadata:
         raise CorruptFileError(f"{uri} has no {name} of a model.", hint="Pass what save() wrote.")
-    return ak.combine_chunks(table.column(name)), metadata
+    return cast("pa.FixedSizeListArray", ak.combine_chunks(table.column(name))), metadata

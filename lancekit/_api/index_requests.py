@@ -40,7 +40,7 @@ def scalar_request(
     progress_callback: Told | None,
     format_version: object,
     document_granularity: object,
-    kwargs: dict[str, Any],
+    kwargs: dict[str, object],
 ) -> IndexRequest:
     """Return what `create_scalar_index` asks for, of all fragments."""
     refuse(

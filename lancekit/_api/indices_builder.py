@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from lancekit._api.index_models import IvfModel, PqModel
 from lancekit._api.vector_indices import metric_named
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from lancekit._api.lance_dataset import LanceDataset
 
 _SAMPLED, _ROUNDS = 256, 50
+_Floats: TypeAlias = NDArray[np.floating | np.uint8]
 
 
 @checked_methods
@@ -77,8 +80,8 @@ class IndicesBuilder:
     def __init__(self, dataset: LanceDataset, column: str) -> None:
         self.dataset = dataset
         self.column = column
-        found: Any = indexed_field(dataset._snapshot, column, VECTORS)
-        self.dimension: int = found.type.list_size
+        kind = cast("pa.FixedSizeListType", indexed_field(dataset._snapshot, column, VECTORS).type)
+        self.dimension: int = kind.list_size
 
     def train_ivf(
         self,
@@ -278,7 +281,7 @@ class IndicesBuilder:
             )
         )
 
-    def _models(self, ivf: IvfModel, pq: PqModel) -> tuple[VectorSettings, Any, Any]:
+    def _models(self, ivf: IvfModel, pq: PqModel) -> tuple[VectorSettings, _Floats, _Floats]:
         words = codebook_of(pq.codebook, pq.num_subvectors, 1 << pq.num_bits)
         settings = _settings(ivf, pq.num_subvectors, pq.num_bits)
         return settings, centroids_of(ivf.centroids), words
@@ -327,11 +330,11 @@ def _check_rate(rate: int, each: int, rows: int) -> None:
         )
 
 
-def _lists(rows: Any) -> pa.FixedSizeListArray:
+def _lists(rows: _Floats) -> pa.FixedSizeListArray:
     return pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), rows.shape[1])
 
 
-def _read(folder: str, names: Any) -> list[pa.Table]:
+def _read(folder: str, names: object) -> list[pa.Table]:
     if not isinstance(names, list) or not names:
         raise InvalidArgumentError("filenames must be a list of strings.", hint="Name files.")
     readers = [LanceFileReader(f"{folder.rstrip('/')}/{name}") for name in names]

@@ -148,7 +148,7 @@ def _views(fields: Iterable[StoredField]) -> list[LanceField]:
 
 # ---- arrow schemas as JSON, in pylance's form
 
-_Made = dict[str, Any]
+_Made = dict[str, object]
 
 #: types with parts, by the name that they have here
 _NESTED: Mapping[str, Callable[[list[pa.Field], int], pa.DataType]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -143,7 +143,7 @@ def _check_names(search: NearestSearch, schema: LanceSchema) -> None:
 # ---- options
 
 
-def _at_least(least: int) -> Callable[[str, Any], object]:
+def _at_least(least: int) -> Callable[[str, object], object]:
     return lambda name, value: check_count(name, value, least=least)
 
 
@@ -151,7 +151,7 @@ def _check_mode(name: str, value: object) -> None:
     check_choice(name, value, ("fast", "normal", "accurate"))
 
 
-def _check_effort(name: str, value: Any) -> None:
+def _check_effort(name: str, value: object) -> None:
     if not _is_number(value) or not 0 <= value <= 1:
         raise InvalidArgumentError(f"{name} is {shown(value)}.", hint="Pass a number from 0 to 1.")
 
@@ -171,7 +171,7 @@ def _check_range(name: str, value: object) -> None:
         )
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float | np.integer | np.floating]:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
@@ -256,7 +256,7 @@ def _numbers(q: object) -> npt.NDArray[Any]:
     return found
 
 
-def _plain(q: object) -> Any:
+def _plain(q: object) -> object:
     """Return what Arrow and bytes hold as what NumPy takes."""
     if isinstance(q, bytes | bytearray | memoryview):
         return np.frombuffer(q, np.uint8)

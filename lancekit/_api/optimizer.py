@@ -331,7 +331,7 @@ class CompactionPlan:
         return from_text("CompactionPlan", json, _parsed_plan)
 
 
-def _parsed_plan(values: Any) -> CompactionPlan:
+def _parsed_plan(values: Mapping[str, Any]) -> CompactionPlan:
     shared = {"read_version": values["read_version"], "options": values["options"]}
     return CompactionPlan(
         read_version=int(values["read_version"]),

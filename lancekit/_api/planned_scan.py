@@ -21,6 +21,8 @@ from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
+    import pyarrow.compute as pc
+
     from lancekit._arguments.scan import ScanArguments
     from lancekit._operations.mem_wal.reader.sources import ReadSet
     from lancekit._scan.expressions.predicate import Predicate
@@ -198,7 +200,7 @@ def _search(snapshot: Snapshot, arguments: ScanArguments) -> NearestSearch | Ful
     return None
 
 
-def _parsed(condition: Any, known: pa.Schema) -> Predicate:
+def _parsed(condition: str | pc.Expression, known: pa.Schema) -> Predicate:
     from lancekit._scan.expressions.predicate import Predicate  # many reads have no filter
 
     return Predicate.parse(condition, known)

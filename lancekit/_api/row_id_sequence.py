@@ -161,11 +161,10 @@ def _from_arrow(row_ids: pa.Array | pa.ChunkedArray) -> U64Array:
             f"Row ids must not be null, and {nulls} of {len(row_ids)} are.",
             hint=_HINT,
         )
-    values: Any = row_ids.to_numpy()
+    values = row_ids.to_numpy()
     if len(values):
         _check_bound(int(values.min()))
-    numbers: U64Array = values.astype(np.uint64)
-    return numbers
+    return values.astype(np.uint64)
 
 
 def _from_items(row_ids: object) -> U64Array:

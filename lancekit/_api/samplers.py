@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from lancekit import _arrow_kernels as ak
 from lancekit._api.debug import LOGGER
@@ -433,7 +434,7 @@ def _sampled(
         yield _one_batch(take(pa.array(rows[start : start + batch_size]), columns))
 
 
-def _places(rng: np.random.Generator, total: int, n: int, max_takes: int) -> Any:
+def _places(rng: np.random.Generator, total: int, n: int, max_takes: int) -> NDArray[np.int64]:
     """Return positions of rows: anywhere, or in so many runs, one in each part of the rows."""
     if n <= max_takes:
         return rng.choice(total, n, replace=False)

@@ -40,7 +40,7 @@ class _ExplainedScan:
 
     _scan: Scan
     _snapshot: Snapshot
-    _order: Sequence[Any]
+    _order: Sequence[ColumnOrdering]
 
     def explain(self) -> Explanation:
         """Tell what the scan would read, and where; indices are queried, and no rows are read.

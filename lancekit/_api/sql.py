@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -20,6 +20,9 @@ from lancekit._scan.fragments.rebatch import small_batches
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import NotOfferedError, PredicateError
+
+if TYPE_CHECKING:
+    from datafusion import SessionContext, SQLOptions
 
 #: what reads columns without naming them
 _ALL_COLUMNS = re.compile(r"\*|\b(?:natural|describe|table|columns)\b", re.IGNORECASE)
@@ -204,14 +207,14 @@ def _forms(name: str) -> set[str]:
     return {name, name.replace('"', '""'), name.replace("`", "``")}
 
 
-def _only_queries() -> Any:
+def _only_queries() -> SQLOptions:
     """Return what has DataFusion refuse statements that change its copy of the rows alone."""
     from datafusion import SQLOptions
 
     return SQLOptions().with_allow_dml(allow=False).with_allow_ddl(allow=False)
 
 
-def _session(batch_rows: int | None) -> Any:
+def _session(batch_rows: int | None) -> SessionContext:
     try:
         from datafusion import SessionConfig, SessionContext
     except ImportError as error:

@@ -16,7 +16,9 @@ from lancekit.errors import InvalidTypeError
 
 R = TypeVar("R", Tag, Branch)
 # the classes have a method called list
-Pairs: TypeAlias = list[tuple[str, dict[str, Any]]]
+#: what a tag or a branch is, by names
+Told: TypeAlias = dict[str, Any]
+Pairs: TypeAlias = list[tuple[str, Told]]
 NamesAndRefs: TypeAlias = tuple[tuple[str, ...], Pairs | None]
 
 
@@ -31,7 +33,7 @@ class OnLine(Protocol):
     def _line(self) -> Line: ...
 
 
-def _tag_dict(tag: Tag) -> dict[str, Any]:
+def _tag_dict(tag: Tag) -> Told:
     times = {"created_at": tag.created_at, "updated_at": tag.updated_at}
     return {
         "branch": tag.branch,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
+from numpy.typing import NDArray
 
 from lancekit._api.vectors import centroids_of, codebook_of
 from lancekit._arguments.checks import check_count, check_hints, refuse, refuse_more
@@ -50,7 +51,7 @@ def vector_parameters(
     target_partition_size: int | None = None,
     num_bits: int = 8,
     **more: object,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return what an index of vectors is to be made with, by the names of its builder.
 
     Raises
@@ -101,7 +102,7 @@ def vector_parameters(
         parts=num_sub_vectors or 0,
         bits=num_bits,
     )
-    given: dict[str, Any] = {"settings": settings, "partitions": num_partitions}
+    given: dict[str, object] = {"settings": settings, "partitions": num_partitions}
     if ivf_centroids is not None:
         given["centroids"] = _centroids(ivf_centroids, num_partitions)
     if pq_codebook is not None and label == "IVF_PQ":
@@ -128,7 +129,7 @@ def metric_named(metric: object) -> str:
     return by
 
 
-def _centroids(given: object, partitions: int | None) -> Any:
+def _centroids(given: object, partitions: int | None) -> NDArray[np.floating | np.uint8]:
     found = centroids_of(given)
     if partitions not in (None, len(found)):
         raise InvalidArgumentError(

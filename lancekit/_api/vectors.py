@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from lancekit._checked import checked
 from lancekit._legible import shown
@@ -82,7 +83,7 @@ def _column(vectors: Sequence[Any], ndim: int | None, *, check: bool) -> pa.Arra
     return pa.FixedSizeListArray.from_arrays(pa.array(values.astype(np.float32)), size)
 
 
-def centroids_of(given: object) -> np.ndarray[Any, Any]:
+def centroids_of(given: object) -> NDArray[np.floating | np.uint8]:
     """Return the middles of partitions, shape (partitions, dimensions), of what holds them.
 
     Raises
@@ -96,7 +97,7 @@ def centroids_of(given: object) -> np.ndarray[Any, Any]:
     return numbers
 
 
-def codebook_of(given: object, parts: int, words: int) -> np.ndarray[Any, Any]:
+def codebook_of(given: object, parts: int, words: int) -> NDArray[np.floating | np.uint8]:
     """Return the words for the parts of vectors, shape (parts, words, numbers of a part).
 
     Raises
@@ -110,7 +111,7 @@ def codebook_of(given: object, parts: int, words: int) -> np.ndarray[Any, Any]:
     return numbers
 
 
-def _numbers(argument: str, given: object) -> np.ndarray[Any, Any]:
+def _numbers(argument: str, given: object) -> NDArray[np.floating | np.uint8]:
     found = given.storage if isinstance(given, pa.ExtensionArray) else given
     try:
         if isinstance(found, pa.FixedSizeListArray):

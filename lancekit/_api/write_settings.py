@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ from lancekit.options import check_goal
 
 if TYPE_CHECKING:
     from lancekit._arguments.write import FileArguments, StreamArguments, WriteOptions
+    from lancekit.progress import FragmentWriteProgress
 
 _MODES: tuple[WriteMode, ...] = get_args(WriteMode)
 _CHECKS: tuple[KeyCheck, ...] = get_args(KeyCheck)
@@ -114,7 +115,7 @@ def size_settings(
     )
 
 
-def check_told(progress: object) -> Any:
+def check_told(progress: object) -> FragmentWriteProgress | None:
     """Return what is told of fragments: anything that can be."""
     for name in () if progress is None else ("begin", "complete"):
         if not callable(getattr(progress, name, None)):
@@ -124,4 +125,4 @@ def check_told(progress: object) -> Any:
                 "FragmentWriteProgress.",
                 argument="progress",
             )
-    return progress
+    return cast("FragmentWriteProgress | None", progress)
