@@ -19,7 +19,7 @@ from functools import partial
 from itertools import count
 from time import monotonic, sleep
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 
 from lancekit._display import render_failure
 
@@ -171,8 +171,7 @@ def explain(stop: KeyboardInterrupt, since: int) -> None:
     made = [a for a in list(_attempts) if a.begun > since and a.thread == here]
     stop.__notes__ = [*notes, f"{PREFIX}before the interrupt {_told(made)}"]
     # what IPython asks in the place of making a traceback of its own
-    told: Any = stop
-    told._render_traceback_ = partial(render_failure, stop)
+    vars(stop)["_render_traceback_"] = partial(render_failure, stop)
 
 
 def _told(made: list[Attempt]) -> str:
@@ -285,9 +284,46 @@ LOGGER = logging.getLogger("lancekit")
 _last: list[tuple[int, str]] = []
 
 
-def active_shell() -> Any:
+class Shell(Protocol):
+    """A shell of IPython, as far as lancekit asks it."""
+
+    Completer: _Completer
+    compile: _Compiler
+    custom_exceptions: tuple[type[BaseException], ...]
+    display_pub: _Publisher
+    execution_count: int
+    history_manager: _Inputs
+    magics_manager: _Magics
+    user_ns: dict[str, object]
+    register_magic_function: Callable[[Callable[..., object], str, str], None]
+    set_custom_exc: Callable[[tuple[type[BaseException], ...], Callable[..., None] | None], None]
+    showtraceback: Callable[..., None]
+
+
+class _Completer(Protocol):
+    custom_matchers: list[object]
+
+
+class _Compiler(Protocol):
+    def format_code_name(self, name: str) -> tuple[str, str] | None: ...
+
+
+class _Publisher(Protocol):
+    def publish(self, data: dict[str, str]) -> None: ...
+
+
+class _Inputs(Protocol):
+    input_hist_raw: list[str]
+
+
+class _Magics(Protocol):
+    magics: dict[str, dict[str, object]]
+
+
+def active_shell() -> Shell | None:
     """Return the shell that this process runs in, or ``None``."""
-    get: Callable[[], Any] | None = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    get: Callable[[], Shell | None] | None
+    get = getattr(sys.modules.get("IPython"), "get_ipython", None)
     return None if get is None else get()
 
 

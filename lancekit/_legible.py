@@ -13,7 +13,11 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from _typeshed import DataclassInstance
 
 #: the longest string of a card; what fits a table's cell is its renderer's choice
 MAX_CHARACTERS = 400
@@ -163,7 +167,7 @@ def warn(text: str, kind: type[Warning] = UserWarning) -> None:
     warnings.warn(clean_line(text, 1000), kind, stacklevel=level)
 
 
-def discreet_repr(record: Any) -> str:
+def discreet_repr(record: DataclassInstance) -> str:
     """Return a dataclass's ``repr`` without what is secret in its URIs, which it still holds."""
     shown = ", ".join(f"{f.name}={getattr(record, f.name)!r}" for f in fields(record) if f.repr)
     return without_secrets(f"{type(record).__qualname__}({shown})")
@@ -187,7 +191,7 @@ def _shown(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-def python_value(scalar: Any) -> Any:
+def python_value(scalar: pa.Scalar) -> Any:
     """Return a value of Arrow as Python's, and a time that Python has none for as text.
 
     Examples
@@ -206,14 +210,12 @@ def python_value(scalar: Any) -> Any:
         return f"<{scalar.type} out of range>"
 
 
-def python_rows(table: Any) -> list[dict[str, Any]]:
+def python_rows(table: pa.Table) -> list[dict[str, Any]]:
     """Return the rows of a small table of Arrow's as dictionaries of what `python_value` gives."""
     try:
-        rows: list[dict[str, Any]] = table.to_pylist()
+        return table.to_pylist()
     except (OverflowError, ValueError):
         named = list(zip(table.column_names, table.columns, strict=True))
-        rows = [
-            {name: python_value(column[at]) for name, column in named}
-            for at in range(table.num_rows)
-        ]
-    return rows
+    return [
+        {name: python_value(column[at]) for name, column in named} for at in range(table.num_rows)
+    ]

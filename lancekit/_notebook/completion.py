@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lancekit._api.lance_dataset import LanceDataset
+from lancekit._interrupts import Shell
 from lancekit._notebook.magics import FLAGS, WORDS
 from lancekit._notebook.offers import (
     BRANCHES,
@@ -31,6 +32,9 @@ from lancekit._notebook.offers import (
 from lancekit._scan.expressions.syntax_text import quoted
 from lancekit._statements.select import SqlResult
 from lancekit._statements.tables import Names
+
+if TYPE_CHECKING:
+    from IPython.core.completer import CompletionContext, SimpleMatcherResult
 
 __all__ = ["Found", "complete", "register", "unregister"]
 
@@ -241,14 +245,14 @@ def _of_sides(fragment: str, quote: str, handle: LanceDataset) -> Found | None:
 # ---- IPython
 
 
-def register(shell: Any) -> None:
+def register(shell: Shell) -> None:
     """Give a shell of IPython 8.6 or newer the completions, once."""
     try:
-        from IPython.core.completer import CompletionContext, SimpleCompletion, context_matcher
+        from IPython.core.completer import SimpleCompletion, context_matcher
     except ImportError:
         return
 
-    def matcher(context: CompletionContext) -> Any:
+    def matcher(context: CompletionContext) -> SimpleMatcherResult:
         lines = context.full_text.split("\n")
         before = lines[: context.cursor_line]
         text = "\n".join([*before, lines[context.cursor_line][: context.cursor_position]])
@@ -269,7 +273,7 @@ def register(shell: Any) -> None:
     shell.Completer.custom_matchers.append(context_matcher(identifier="lancekit")(matcher))
 
 
-def unregister(shell: Any) -> None:
+def unregister(shell: Shell) -> None:
     """Take the completions from a shell."""
     own = shell.Completer.custom_matchers
     own[:] = [one for one in own if getattr(one, "matcher_identifier", "") != "lancekit"]

@@ -17,11 +17,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from traceback import walk_tb
 from types import TracebackType
-from typing import Any
 
 from lancekit import _interrupts as interrupts
 from lancekit._display import HTML, TEXT
-from lancekit._interrupts import active_shell
+from lancekit._interrupts import Shell, active_shell
 from lancekit._legible import clean_line
 from lancekit._notebook.cards import card
 from lancekit._notebook.cards.failure import first_line
@@ -60,25 +59,25 @@ def publish(shell: object, error: BaseException) -> None:
     """Show the card of an error, or of an interrupt, in a notebook."""
     from IPython.display import display
 
-    show: Any = display
+    show: Callable[..., object] = display
     made = _card(error, shell)
     show({TEXT: _text(error, made), HTML: render_html(made)}, raw=True)
 
 
-def install(shell: Any) -> None:
+def install(shell: Shell) -> None:
     """Have a notebook show errors of lancekit as HTML, unless another handler is there already."""
     if hasattr(shell, "kernel") and not shell.custom_exceptions:
         shell.set_custom_exc(_KINDS, _handle)
 
 
-def uninstall(shell: Any) -> None:
+def uninstall(shell: Shell) -> None:
     """Take that back, unless another handler came since."""
     if shell.custom_exceptions == _KINDS:
         shell.set_custom_exc((), None)
 
 
 def _handle(
-    shell: Any,
+    shell: Shell,
     kind: type[BaseException],
     error: BaseException,
     trace: TracebackType,

@@ -9,9 +9,10 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from lancekit._api.lance_dataset import LanceDataset
+from lancekit._interrupts import Shell
 from lancekit._legible import clean
 from lancekit._pipeline.engine import Choice
 from lancekit._scan.expressions.syntax import failure
@@ -58,20 +59,20 @@ class _Asked:
     include_mem_wal: bool = False
 
 
-def register_magics(shell: Any) -> None:
+def register_magics(shell: Shell) -> None:
     """Give an IPython shell the magics."""
     shell.register_magic_function(
         lambda line, cell=None: lance(shell, line, cell), "line_cell", "lance"
     )
 
 
-def unregister_magics(shell: Any) -> None:
+def unregister_magics(shell: Shell) -> None:
     """Take the magics from a shell."""
     for known in shell.magics_manager.magics.values():
         known.pop("lance", None)
 
 
-def lance(shell: object, line: str, cell: str | None = None) -> Any:
+def lance(shell: Shell, line: str, cell: str | None = None) -> object:
     """Run what stands behind ``%lance``, or the SQL of a cell.
 
     Parameters
@@ -90,7 +91,8 @@ def lance(shell: object, line: str, cell: str | None = None) -> Any:
         return _cell(shell, cell, _flags(line))
     word, _, rest = line.strip().partition(" ")
     if word == "tb":
-        return _traceback()
+        _traceback()
+        return None
     if word in _WORDS:
         name, *arguments = _split(rest)
         return _WORDS[word](_handle(shell, word, name), arguments)
@@ -104,7 +106,7 @@ def lance(shell: object, line: str, cell: str | None = None) -> Any:
     return _cell(shell, line, _Asked())
 
 
-def _cell(shell: Any, text: str, asked: _Asked) -> Any:
+def _cell(shell: Shell, text: str, asked: _Asked) -> object:
     named = _NAMED.match(text)
     # as many blanks as were cut, so that places in errors are those of the cell
     sql = " " * named.end() + text[named.end() :] if named else text
@@ -183,7 +185,7 @@ def _split(rest: str) -> list[str]:
     return [found[1], *([found[2]] if found[2] else [])]
 
 
-def _handle(shell: Any, word: str, name: str) -> LanceDataset:
+def _handle(shell: Shell, word: str, name: str) -> LanceDataset:
     """Return the handle that a name means, as statements read it.
 
     Raises
@@ -205,7 +207,7 @@ def _handle(shell: Any, word: str, name: str) -> LanceDataset:
         raise failure(line + name, said, place, error.hint or "") from None
 
 
-def _no_query(tree: object, scope: Scope) -> Any:
+def _no_query(tree: object, scope: Scope) -> NoReturn:
     raise scope.text.fail(tree, "this is no name of a dataset:")
 
 
@@ -239,7 +241,7 @@ def _traceback() -> None:
         print("".join(traceback.format_exception(error)), end="")
 
 
-_WORDS: Mapping[str, Callable[[LanceDataset, Sequence[str]], Any]] = {
+_WORDS: Mapping[str, Callable[[LanceDataset, Sequence[str]], object]] = {
     "history": lambda ds, _: ds.versions(),
     "diff": _diff,
     "branches": lambda ds, _: ds.branches,

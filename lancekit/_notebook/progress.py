@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol
 
 from lancekit._interrupts import in_kernel
 from lancekit._notebook.render.html import element, joined
@@ -35,7 +35,7 @@ def make_bar(wanted: bool) -> Show | None:
     return _LogLines() if wanted and sys.stderr is not None else None
 
 
-def _notebook_display() -> Callable[..., object] | None:
+def _notebook_display() -> Callable[..., _Handle | None] | None:
     if not in_kernel():
         return None
     from IPython.display import display
@@ -62,10 +62,14 @@ def _counts(progress: Progress) -> tuple[int, int | None]:
     return progress.done, progress.total
 
 
+class _Handle(Protocol):
+    def update(self, bundle: dict[str, str], *, raw: bool, metadata: dict[str, str]) -> None: ...
+
+
 class _NotebookBar:
-    def __init__(self, display: Callable[..., Any]) -> None:
+    def __init__(self, display: Callable[..., _Handle | None]) -> None:
         self._display = display
-        self._handle: Any = None
+        self._handle: _Handle | None = None
 
     def __call__(self, progress: Progress) -> None:
         bundle = {"text/plain": "", "text/html": ""}

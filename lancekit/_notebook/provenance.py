@@ -6,9 +6,8 @@ import os
 import re
 import sys
 from pathlib import PurePath
-from typing import Any
 
-from lancekit._interrupts import active_shell
+from lancekit._interrupts import Shell, active_shell
 from lancekit._provenance import Provenance
 
 _NUMBER = re.compile(r"In\[(\d+)\]")
@@ -18,13 +17,13 @@ def find() -> Provenance | None:
     """Return the cell that runs, with its text; in threads of a kernel its notebook alone."""
     shell = active_shell()
     number = None if shell is None else _running(shell)
-    if number is None:
-        named = _notebook(shell) if hasattr(shell, "kernel") else ""
+    if shell is None or number is None:
+        named = _notebook(shell) if shell is not None and hasattr(shell, "kernel") else ""
         return Provenance(notebook=named) if named else None
     return Provenance(notebook=_notebook(shell), cell=str(number), source=_text(shell, number))
 
 
-def _running(shell: Any) -> int | None:
+def _running(shell: Shell) -> int | None:
     """Return the number of the cell whose code, not what it defined, is furthest out."""
     frame, found = sys._getframe(), None
     while frame.f_back:
@@ -35,12 +34,12 @@ def _running(shell: Any) -> int | None:
     return found
 
 
-def _notebook(shell: Any) -> str:
+def _notebook(shell: Shell) -> str:
     # VS Code tells the kernel, and servers of Jupyter the process
     path = shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME") or ""
     return PurePath(str(path).replace("\\", "/")).name
 
 
-def _text(shell: Any, number: int) -> str:
+def _text(shell: Shell, number: int) -> str:
     cells = shell.history_manager.input_hist_raw
     return str(cells[number]) if 0 < number < len(cells) else ""

@@ -14,7 +14,7 @@ from contextvars import copy_context
 from datetime import datetime
 from functools import partial
 from importlib.util import find_spec
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -28,6 +28,9 @@ from lancekit._notebook.render.models import Card, Column, Row, Table
 from lancekit._notebook.render.words import cell, clean, count, plural
 from lancekit.errors import InvalidTypeError, LancekitError
 from lancekit.options import options
+
+if TYPE_CHECKING:
+    import ipywidgets as w
 
 #: what a front end draws a widget of
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -184,7 +187,7 @@ def _is_number(kind: pa.DataType) -> bool:
     return pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind)
 
 
-def _value(scalar: object) -> str:
+def _value(scalar: pa.Scalar | None) -> str:
     """Return a value as a cell; of what is long, its length and where it begins."""
     if isinstance(scalar, pa.ExtensionScalar):
         scalar = scalar.value
@@ -199,14 +202,14 @@ def _value(scalar: object) -> str:
 # ---- widgets
 
 
-def markup(html: str = "") -> Any:
+def markup(html: str = "") -> w.HTML:
     """Return a widget that shows HTML."""
     import ipywidgets
 
     return ipywidgets.HTML(html, layout=ipywidgets.Layout(margin="2px 0", max_width="100%"))
 
 
-def panel(*children: object) -> Any:
+def panel(*children: w.Widget) -> w.VBox:
     """Return widgets below each other, in the looks of cards, with a focus that can be seen."""
     import ipywidgets
 
@@ -217,7 +220,7 @@ def panel(*children: object) -> Any:
     return made
 
 
-def button(text: str, about: str, press: Callable[[], None]) -> Any:
+def button(text: str, about: str, press: Callable[[], None]) -> w.Button:
     """Return a button; ``about`` is what it is called where its text does not say enough."""
     import ipywidgets
 
@@ -303,11 +306,11 @@ class Interactive(Displayed):
         """Return the static twin."""
 
     @abstractmethod
-    def _made(self) -> Any:
+    def _made(self) -> w.Widget:
         """Return the widget."""
 
     @cached_property
-    def widget(self) -> Any:
+    def widget(self) -> w.Widget:
         """The widget, for what lays out several; made when it is first asked for."""
         return self._made()
 
@@ -328,10 +331,11 @@ class Interactive(Displayed):
         NotImplementedError
             It is one output: there is no widget, or pages would show both.
         """
+        shell = active_shell()
         bundle = self._repr_mimebundle_() if _shows_one_of_two() else {}
-        if not {HTML, VIEW} <= bundle.keys():
+        if shell is None or not {HTML, VIEW} <= bundle.keys():
             raise NotImplementedError
-        publish = active_shell().display_pub.publish
+        publish = shell.display_pub.publish
         # the empty HTML is for who has no widgets, and would say so
         widget = {VIEW: bundle.pop(VIEW), HTML: ""}
         bundle[HTML] = f'<div class="lancekit-twin">{_TWIN}{bundle[HTML]}</div>'
@@ -340,7 +344,7 @@ class Interactive(Displayed):
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """Return the card as text and HTML, and the widget beside them if a notebook asks."""
-        bundle: dict[str, Any] = dict(super()._repr_mimebundle_(include, exclude))
+        bundle = dict[str, Any](super()._repr_mimebundle_(include, exclude))
         if in_kernel() and find_spec("ipywidgets"):
             try:
                 bundle[VIEW] = self.widget._repr_mimebundle_()[VIEW]
@@ -351,6 +355,8 @@ class Interactive(Displayed):
 
 def _shows_one_of_two() -> bool:
     """Return whether this is a kernel with widgets, whose pages have a cell's outputs together."""
-    if not (in_kernel() and find_spec("ipywidgets")) or "google.colab" in sys.modules:
+    shell = active_shell()
+    if shell is None or not (in_kernel() and find_spec("ipywidgets")):
         return False
-    return "__vsc_ipynb_file__" not in active_shell().user_ns  # VS Code has each in a box
+    # VS Code has each in a box
+    return "google.colab" not in sys.modules and "__vsc_ipynb_file__" not in shell.user_ns
