@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import ipywidgets as w
 
@@ -51,6 +51,8 @@ _WAYS = (("lowest first", True), ("highest first", False))
 # no wider than cards without wide tables: the slider stays where it is from version to version
 _ROW = {"flex_flow": "row wrap", "align_items": "center", "max_width": "min(100%, 62em)"}
 _STYLE = {"description_width": "initial"}
+
+W = TypeVar("W", bound=w.Widget)
 
 
 class Shell:
@@ -164,22 +166,22 @@ class Shell:
         self._on(self.kind, self._rechosen)
         self._chosen(CHANGES[0])
 
-    def _made(self, kind: Any, name: str, about: str, **how: object) -> Any:
+    def _made(self, kind: Callable[..., W], name: str, about: str, **how: object) -> W:
         layout = w.Layout(width="auto", max_width="100%")
         return kind(description=name, tooltip=about, layout=layout, style=_STYLE, **how)
 
-    def _text(self, name: str, about: str, kind: object = w.Text) -> Any:
+    def _text(self, name: str, about: str, kind: type[w.Text] = w.Text) -> w.Text:
         made = self._made(kind, name, about)
         # what does not fit would be cut without a sign
         made.continuous_update, made.placeholder = False, about.rpartition("such as ")[2]
         made.layout.flex, made.layout.min_width = "1 1 12em", "10em"
         return made
 
-    def _button(self, text: str, about: str, event: Event | None = None) -> Any:
+    def _button(self, text: str, about: str, event: Event | None = None) -> w.Button:
         return button(text, about, (lambda: None) if event is None else lambda: self.send(event))
 
-    def _on(self, control: Any, act: Callable[[Any], object]) -> None:
-        def changed(change: dict[str, Any]) -> None:
+    def _on(self, control: w.Widget, act: Callable[[Any], object]) -> None:
+        def changed(change: dict[str, object]) -> None:
             with self._lock:  # else what somebody does while another thread syncs would be lost
                 if not self._is_syncing:
                     act(change["new"])
@@ -304,7 +306,7 @@ class Shell:
         self._say("")
 
 
-def _bound(control: Any, low: int, high: int) -> None:
+def _bound(control: w.IntSlider | w.BoundedIntText, low: int, high: int) -> None:
     """Set the ends of a control; each is checked against the other as it is set."""
     if high >= control.min:
         control.max, control.min = high, low

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -17,16 +17,19 @@ from lancekit._notebook.render.words import clean, count, cut, plural, told
 from lancekit._notebook.workbench.bench import Shell, chosen, layout, picker, shown_if, side_by_side
 from lancekit._notebook.workbench.branch_bench import PAGE, BranchBench, conflict_table
 from lancekit._notebook.workbench.merge_bench import MergeBench
-from lancekit._notebook.workbench.picks import SIDES, key_of
+from lancekit._notebook.workbench.picks import SIDES, Side, key_of
 from lancekit._notebook.workbench.rules import CHOICES
 from lancekit._notebook.workbench.steps import Turn
 from lancekit._operations.lineage.branch_merge import BranchMergePlan
 from lancekit._operations.lineage.conflicts import ConflictedRow
 from lancekit.options import options
 
+if TYPE_CHECKING:
+    import ipywidgets as w
+
 
 def open_merge(
-    builder: MergeInsertBuilder, data: Any, schema: pa.Schema | None = None
+    builder: MergeInsertBuilder, data: object, schema: pa.Schema | None = None
 ) -> MergeBench:
     """Return the workbench of a merge-insert, and the first preview, unless Spark makes that."""
     return MergeBench(builder, data, schema, _merge_panel)
@@ -40,7 +43,7 @@ def open_branches(plan: BranchMergePlan) -> BranchBench:
 # ---- the widgets of the workbench of a merge of branches
 
 
-def _branch_panel(bench: BranchBench) -> Any:
+def _branch_panel(bench: BranchBench) -> w.VBox:
     """Return the widgets, which show every step."""
     made = _BranchPanel(bench)
     bench.watch(made.draw)
@@ -53,8 +56,8 @@ class _BranchPanel:
         import ipywidgets
 
         self._bench = bench
-        nobody = ("none: pick below", "fail")
-        self._every = picker("side for all", [nobody, *SIDES.items()], self._choose_every)
+        sides: Mapping[str, Side] = {"none: pick below": "fail", **SIDES}
+        self._every = picker("side for all", sides.items(), self._choose_every)
         self._columns = side_by_side()
         self._rows = ipywidgets.VBox()
         self._back = button("◀ before", "conflicts before these", lambda: self._turn(-1))
@@ -65,11 +68,11 @@ class _BranchPanel:
         self._shell = Shell(bench, "merge")
         choices = ipywidgets.VBox([self._every, self._columns, self._rows, self._pages])
         self.box = self._shell.box(choices, self._view)
-        self._by_column: dict[str, Any] = {}
-        self._by_row: list[tuple[ConflictedRow, Any, Any]] = []
+        self._by_column: dict[str, w.Dropdown] = {}
+        self._by_row: list[tuple[ConflictedRow, w.Dropdown, w.HTML]] = []
         self._drawn: list[ConflictedRow] | None = None
 
-    def _choose_every(self, side: str) -> None:
+    def _choose_every(self, side: Side) -> None:
         picks = self._bench.state.chosen
         self._bench.choose(type(picks)(every=side, columns=picks.columns, rows=picks.rows))
 
@@ -135,11 +138,11 @@ class _BranchPanel:
             ipywidgets.VBox([shown, pick]) for _, pick, shown in self._by_row
         )
 
-    def _of(self, name: str) -> Any:
+    def _of(self, name: str) -> Callable[[str], None]:
         bench = self._bench
         return lambda side: bench.choose(bench.state.chosen.with_column(name, side))
 
-    def _of_row(self, row: ConflictedRow) -> Any:
+    def _of_row(self, row: ConflictedRow) -> Callable[[str], None]:
         bench, key = self._bench, key_of(row)
         return lambda side: bench.choose(bench.state.chosen.with_row(key, side))
 
@@ -161,7 +164,7 @@ _TEXTS = {
 }
 
 
-def _merge_panel(bench: MergeBench) -> Any:
+def _merge_panel(bench: MergeBench) -> w.VBox:
     """Return the widgets, which show every step."""
     made = _MergePanel(bench)
     bench.watch(made.draw)
@@ -211,7 +214,7 @@ class _MergePanel:
         )
         self.box = self._shell.box(choices, self._view)
 
-    def _chooser(self, name: str) -> Any:
+    def _chooser(self, name: str) -> Callable[[str], None]:
         return lambda value: self._choose(**{name: value})
 
     def _choose(self, **changes: Any) -> None:

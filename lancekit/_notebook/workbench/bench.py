@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from lancekit._api.history import History
 from lancekit._display import Displayed
@@ -30,6 +30,7 @@ from lancekit._notebook.workbench.steps import (
     Moved,
     Previewed,
     Refused,
+    Result,
     Said,
     State,
     Turn,
@@ -42,10 +43,17 @@ from lancekit._versions.line import Line
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError
 
+if TYPE_CHECKING:
+    import ipywidgets as w
+
+#: what is chosen, plans, results; values of a list
 C = TypeVar("C")
+P = TypeVar("P")
+T = TypeVar("T")
+R = TypeVar("R", bound=Result)
 
 
-class Bench(Interactive, Generic[C]):
+class Bench(Interactive, Generic[C, P, R]):
     """Choices that are previewed, applied and taken back; subclasses know of what.
 
     Parameters
@@ -58,9 +66,11 @@ class Bench(Interactive, Generic[C]):
         Whether previews are made only when somebody asks.
     """
 
-    def __init__(self, chosen: C, panel: Callable[[Any], Any], *, on_demand: bool = False) -> None:
-        self._panel = panel
-        self.state = State(
+    def __init__(
+        self, chosen: C, panel: Callable[[Self], w.Widget], *, on_demand: bool = False
+    ) -> None:
+        self._panel: Callable[[], w.Widget] = lambda: panel(self)
+        self.state: State[C, P, R] = State(
             chosen=chosen, on_demand=on_demand, phase="waiting" if on_demand else "looking"
         )
         self._draw: Callable[[], None] = lambda: None
@@ -70,26 +80,26 @@ class Bench(Interactive, Generic[C]):
     # ---- what subclasses know
 
     @abstractmethod
-    def _preview(self, chosen: C) -> Any:
+    def _preview(self, chosen: C) -> P:
         """Return a plan; nothing is written."""
 
     @abstractmethod
-    def _moved(self, plan: Any) -> str:
+    def _moved(self, plan: P) -> str:
         """Return what happened since a plan was made that it does not know of, if anything."""
 
     @abstractmethod
-    def _read(self, plan: Any) -> int:
+    def _read(self, plan: P) -> int:
         """Return the version that a plan would change."""
 
     @abstractmethod
-    def _apply(self, plan: Any) -> Any:
+    def _apply(self, plan: P) -> R:
         """Do what a plan says, and return the result."""
 
     @abstractmethod
-    def _take_back(self, result: Any) -> str:
+    def _take_back(self, result: R) -> str:
         """Take a result back, and say what that made."""
 
-    def _drop(self, plan: Any) -> None:
+    def _drop(self, plan: P) -> None:
         """Let go of what a plan holds that is not needed any more."""
 
     # ---- what happens
@@ -128,7 +138,7 @@ class Bench(Interactive, Generic[C]):
         """Wait until no preview is being made; return whether it came to that."""
         return self._previews.wait(seconds)
 
-    def send(self, event: Event) -> None:
+    def send(self, event: Event[C, P, R]) -> None:
         """Take a step, show what came of it, and do the work that it asks for."""
         with self._lock:
             before, self.state = self.state, step(self.state, event)
@@ -140,14 +150,15 @@ class Bench(Interactive, Generic[C]):
             self._draw()
         if state is before or isinstance(event, Turn | Said):
             return
+        plan, result = state.plan, state.result
         if state.phase == "looking":
             self._previews.ask(state.chosen)
-        elif state.phase == "applying":
-            self._work(lambda: self._applied(state))
-        elif state.phase == "undoing":
-            self._work(lambda: Undone(self._take_back(state.result)))
+        elif state.phase == "applying" and plan is not None:
+            self._work(lambda: self._applied(state.chosen, plan))
+        elif state.phase == "undoing" and result is not None:
+            self._work(lambda: Undone(self._take_back(result)))
 
-    def _work(self, work: Callable[[], Event]) -> None:
+    def _work(self, work: Callable[[], Event[C, P, R]]) -> None:
         try:
             event = work()
         except KeyboardInterrupt:
@@ -156,20 +167,19 @@ class Bench(Interactive, Generic[C]):
             event = Refused(error)
         self.send(event)
 
-    def _applied(self, state: State[C]) -> Event:
-        if notice := self._moved(state.plan):
-            return Moved(self._preview(state.chosen), notice)
-        result = self._apply(state.plan)
-        read = self._read(state.plan)
+    def _applied(self, chosen: C, plan: P) -> Event[C, P, R]:
+        if notice := self._moved(plan):
+            return Moved(self._preview(chosen), notice)
+        result, read = self._apply(plan), self._read(plan)
         late = f"Others wrote in that moment: it was done on version {result.read_version}."
         return Applied(result, "" if result.read_version == read else late)
 
-    def _made(self) -> Any:
-        return self._panel(self)
+    def _made(self) -> w.Widget:
+        return self._panel()
 
     def _look(self, chosen: C) -> None:
         try:
-            event: Event = Previewed(chosen, self._preview(chosen))
+            event: Event[C, P, R] = Previewed(chosen, self._preview(chosen))
         except Exception as error:
             event = Failed(chosen, error)
         self.send(event)
@@ -204,7 +214,7 @@ def taken_back(line: Line, version: int) -> tuple[Snapshot, None]:
 # ---- widgets that both workbenches have: a row of choices, buttons, what is said of the state
 
 
-def layout(width: str = "340px") -> dict[str, Any]:
+def layout(width: str = "340px") -> dict[str, object]:
     """Return how widgets with a label look: below each other where there is no room."""
     import ipywidgets
 
@@ -216,7 +226,7 @@ def layout(width: str = "340px") -> dict[str, Any]:
     }
 
 
-def picker(label: str, options: Iterable[tuple[str, object]], choose: Callable[[Any], None]) -> Any:
+def picker(label: str, options: Iterable[tuple[str, T]], choose: Callable[[T], None]) -> w.Dropdown:
     """Return a list to pick from; whoever picks has ``choose`` called.
 
     A list has a label that is read aloud, which radio buttons of ipywidgets lack.
@@ -228,7 +238,7 @@ def picker(label: str, options: Iterable[tuple[str, object]], choose: Callable[[
     return made
 
 
-def side_by_side(*widgets: object) -> Any:
+def side_by_side(*widgets: w.Widget) -> w.HBox:
     """Return widgets in a line that wraps."""
     import ipywidgets
 
@@ -236,20 +246,20 @@ def side_by_side(*widgets: object) -> Any:
     return ipywidgets.HBox(widgets, layout=line)
 
 
-def chosen(widget: Any, value: object) -> None:
+def chosen(widget: w.ValueWidget, value: object) -> None:
     """Show a choice, of which nobody is to be told that does not have another one."""
     if widget.value != value:
         widget.value = value
 
 
-def shown_if(widget: Any, condition: bool) -> None:
+def shown_if(widget: w.DOMWidget, condition: bool) -> None:
     """Show a widget, or hide it."""
     display = None if condition else "none"
     if widget.layout.display != display:
         widget.layout.display = display
 
 
-class Shell:
+class Shell(Generic[C, P, R]):
     """What stands below the choices: the code, the buttons, what happened, what came of it.
 
     Parameters
@@ -260,7 +270,7 @@ class Shell:
         What *apply* is called here.
     """
 
-    def __init__(self, bench: Bench[Any], verb: str) -> None:
+    def __init__(self, bench: Bench[C, P, R], verb: str) -> None:
         self._bench, self._verb = bench, verb
         self.look = button("preview", "preview what this would do", bench.look)
         self.apply = button(verb, f"{verb} what is shown", bench.apply)
@@ -269,21 +279,22 @@ class Shell:
         self._buttons = side_by_side(self.apply, self.look, self.undo)
         self.status, self.result, self.code = markup(), markup(), markup()
 
-    def box(self, *parts: object) -> Any:
+    def box(self, *parts: w.Widget) -> w.VBox:
         """Return all of it, below the choices and above what is previewed."""
         choices, *views = parts
         return panel(choices, self.code, self._buttons, self.status, self.result, *views)
 
     def draw(self, code: str, said: str, where: str) -> None:
         """Show a state: its code, what a preview says, and to which version it would go."""
-        state: State[Any] = self._bench.state
+        state = self._bench.state
+        result = state.result if state.can_undo else None
         self.code.value = render_code(code)
         self.apply.description = f"{self._verb} {where}".strip()
         # no button that was pressed is disabled or hidden: it would lose the focus
         self.apply.button_style = "primary" if self._bench.can_apply else ""
-        if state.can_undo:
+        if result is not None:
             shown_if(self.undo, True)
-        version = f" version {state.result.version}" if state.can_undo else ""
+        version = "" if result is None else f" version {result.version}"
         self.undo.description = f"undo{version}"
         self.status.value = _status(state, said)
         self.result.value = "" if state.result is None else _drawn(state.result)
@@ -299,7 +310,7 @@ _WORDS = {
 }
 
 
-def _status(state: State[object], said: str) -> str:
+def _status(state: State[C, P, R], said: str) -> str:
     if state.error is not None:
         return f'<div role="alert">{_drawn(state.error)}</div>'
     words = _WORDS.get(state.phase, said)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from lancekit._notebook.cards.common import ref
 from lancekit._notebook.cards.results import branch_plan_card
@@ -24,11 +24,16 @@ from lancekit._versions.listing import list_versions
 from lancekit.errors import InvalidArgumentError
 from lancekit.options import options
 
+if TYPE_CHECKING:
+    import ipywidgets as w
+
 #: conflicts that are shown at a time
 PAGE = 5
 
+_State: TypeAlias = State[Picks, BranchMergePlan, ApplyResult]
 
-class BranchBench(Bench[Picks]):
+
+class BranchBench(Bench[Picks, BranchMergePlan, ApplyResult]):
     """A merge of one branch into another; `BranchMergePlan.interactive` makes it.
 
     Parameters
@@ -39,7 +44,7 @@ class BranchBench(Bench[Picks]):
         Makes the widgets.
     """
 
-    def __init__(self, plan: BranchMergePlan, panel: Callable[[BranchBench], Any]) -> None:
+    def __init__(self, plan: BranchMergePlan, panel: Callable[[BranchBench], w.Widget]) -> None:
         super().__init__(picks_of(plan), panel)
         self.state = replace(self.state, phase="ready", plan=plan)
         #: the newest plan: after the merge, too, the code is that of one
@@ -54,7 +59,8 @@ class BranchBench(Bench[Picks]):
     @property
     def can_apply(self) -> bool:
         """Whether every conflict has a side, too."""
-        return super().can_apply and not self.state.plan.num_unsettled
+        plan = self.state.plan
+        return super().can_apply and plan is not None and not plan.num_unsettled
 
     @property
     def hindrance(self) -> str:
@@ -150,7 +156,7 @@ _COLUMNS = ("column", "base", "ours", "theirs", "becomes")
 _UNDECIDED = "? pick a side"
 
 
-def _branch_bench_card(state: State[Picks], now: datetime, *, why: bool = True) -> Card:
+def _branch_bench_card(state: _State, now: datetime, *, why: bool = True) -> Card:
     """Return what the merge would do, or that there is no plan, and ``why``."""
     plan = state.plan
     if isinstance(plan, BranchMergePlan):
@@ -186,7 +192,7 @@ def _value_row(row: ConflictedRow, name: str, picks: Picks) -> Row:
     return Row((*cells, becomes), marked=frozenset(filter(None, [marked, 4])))
 
 
-def _shown(values: dict[str, Any] | None, name: str, without: str = "deleted") -> str:
+def _shown(values: Mapping[str, object] | None, name: str, without: str = "deleted") -> str:
     return without if values is None else cell(values.get(name), 80)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -37,8 +37,13 @@ from lancekit._versions.listing import latest_snapshot, list_versions
 from lancekit.errors import DuplicateKeysError, NullKeyError
 from lancekit.options import options
 
+if TYPE_CHECKING:
+    import ipywidgets as w
 
-class MergeBench(Bench[Rules]):
+_State: TypeAlias = State[Rules, MergePlan, MergeResult]
+
+
+class MergeBench(Bench[Rules, MergePlan, MergeResult]):
     """A merge-insert of held rows; `MergeInsertBuilder.interactive` makes it.
 
     Parameters
@@ -54,9 +59,9 @@ class MergeBench(Bench[Rules]):
     def __init__(
         self,
         builder: MergeInsertBuilder,
-        data: Any,
+        data: object,
         schema: pa.Schema | None,
-        panel: Callable[[MergeBench], Any],
+        panel: Callable[[MergeBench], w.Widget],
     ) -> None:
         self._builder = builder
         self._handle = builder._handle
@@ -136,7 +141,7 @@ class MergeBench(Bench[Rules]):
 
 
 def _merge_bench_card(
-    state: State[Rules], held: _Held, schema: pa.Schema, now: datetime, *, why: bool = True
+    state: _State, held: _Held, schema: pa.Schema, now: datetime, *, why: bool = True
 ) -> Card:
     """Return the preview of a merge, or that there is none.
 
@@ -177,7 +182,7 @@ def _merge_bench_card(
 # ---- keys
 
 
-def _nulls(odd: Odd, state: State[Rules]) -> str:
+def _nulls(odd: Odd, state: _State) -> str:
     if not odd.nulls:
         return ""
     fate = "is inserted as new" if state.chosen.alone == "insert" else "is left out"
@@ -289,7 +294,7 @@ class _Held:
         What the rows are still to be cast to.
     """
 
-    rows: Any
+    rows: object
     schema: pa.Schema
     on_demand: bool
     cast: pa.Schema | None = None
@@ -300,8 +305,8 @@ class _Held:
         if on not in self._odd:
             table = self.rows if isinstance(self.rows, pa.Table) else None
             there = {top_of(name) if name not in self.schema.names else name for name in on}
-            known = table is not None and there <= set(self.schema.names)
-            self._odd[on] = _odd(table, on) if known else Odd()
+            lacked = there - set(self.schema.names)
+            self._odd[on] = Odd() if table is None or lacked else _odd(table, on)
         return self._odd[on]
 
 
@@ -328,7 +333,7 @@ def hold(data: object, schema: pa.Schema | None, like: pa.Schema) -> _Held:
     return _Held(rows, rows.schema, on_demand=False)
 
 
-def _odd(rows: Any, on: tuple[str, ...]) -> Odd:
+def _odd(rows: pa.Table, on: tuple[str, ...]) -> Odd:
     columns = key_columns(rows, on)
     nulls = np.zeros(rows.num_rows, bool)
     for column in columns:

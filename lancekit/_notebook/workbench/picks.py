@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Literal, TypeAlias, TypeVar
 
 from lancekit._legible import code
 from lancekit._operations.lineage.branch_merge import BranchMergePlan
 from lancekit._operations.lineage.conflicts import ConflictedRow, Named, Sides
 
+K = TypeVar("K")
+Side: TypeAlias = Literal["fail", "ours", "theirs"]
+
 #: the sides, by what they are called
-SIDES = {"ours": "ours", "theirs": "theirs"}
+SIDES: Mapping[str, Side] = {"ours": "ours", "theirs": "theirs"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picks:
     """Whose values count: of a row, else of a column, else of all; ``"fail"`` is nobody's."""
 
-    every: Any = "fail"
+    every: Side = "fail"
     columns: tuple[tuple[str, str], ...] = ()
-    rows: tuple[tuple[Any, str], ...] = ()
+    rows: tuple[tuple[object, str], ...] = ()
 
     def with_column(self, name: str, side: str) -> Picks:
         """Pick a side for a column; none, ``""``, leaves it to what counts for all."""
@@ -38,9 +41,7 @@ class Picks:
         return found or str(self.every)
 
 
-def _with(
-    pairs: tuple[tuple[object, str], ...], key: object, side: str
-) -> tuple[tuple[Any, str], ...]:
+def _with(pairs: tuple[tuple[K, str], ...], key: K, side: str) -> tuple[tuple[K, str], ...]:
     found = dict(pairs)
     found.pop(key, None)
     return (*found.items(), *([(key, side)] if side else []))
@@ -66,7 +67,7 @@ def picks_of(plan: BranchMergePlan) -> Picks:
 def sides_of(picks: Picks) -> Named:
     """Return what ``conflicts=`` is."""
     if not (picks.columns or picks.rows):
-        return picks.every  # type: ignore[no-any-return]
+        return picks.every
     return Sides(picks.every, columns=dict(picks.columns), rows=dict(picks.rows))  # type: ignore[arg-type]
 
 

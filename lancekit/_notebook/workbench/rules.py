@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lancekit._api.merge_builder import MergeInsertBuilder
 from lancekit._notebook.workbench.picks import called, chained
@@ -88,8 +88,8 @@ class Call(NamedTuple):
     """A call of a builder's method."""
 
     name: str
-    arguments: tuple[Any, ...] = ()
-    named: Mapping[str, Any] = {}
+    arguments: tuple[object, ...] = ()
+    named: Mapping[str, object] = {}
 
 
 def _calls(rules: Rules) -> Iterator[Call]:

@@ -8,9 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+
+
+class Result(Protocol):
+    """What is said of a result: the version it made, and that which it was done on."""
+
+    @property
+    def version(self) -> int: ...
+    @property
+    def read_version(self) -> int: ...
+
 
 C = TypeVar("C")
+P = TypeVar("P")
+R = TypeVar("R", bound=Result)
 
 #: *waiting* for somebody to ask for a preview, *looking* at what would happen, *ready* to apply
 #: what is shown, *failed* to make a preview or to apply it, and what is done after that
@@ -18,7 +30,7 @@ Phase = Literal["waiting", "looking", "ready", "failed", "applying", "done", "un
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State(Generic[C]):
+class State(Generic[C, P, R]):
     """Where a workbench is.
 
     Attributes
@@ -44,8 +56,8 @@ class State(Generic[C]):
     chosen: C
     phase: Phase = "looking"
     on_demand: bool = False
-    plan: Any = None
-    result: Any = None
+    plan: P | None = None
+    result: R | None = None
     error: Exception | None = None
     notice: str = ""
     page: int = 0
@@ -93,11 +105,11 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Previewed(Generic[C]):
+class Previewed(Generic[C, P]):
     """A preview of what was chosen is there."""
 
     chosen: C
-    plan: Any
+    plan: P
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +126,18 @@ class Apply:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(Generic[P]):
     """Others wrote since the preview; the new one has to be seen before it is applied."""
 
-    plan: Any
+    plan: P
     notice: str
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(Generic[R]):
     """It is done."""
 
-    result: Any
+    result: R
     notice: str = ""
 
 
@@ -149,78 +161,78 @@ class Refused:
 
 
 Event: TypeAlias = (
-    Choose[object]
+    Choose[C]
     | Look
     | Said
     | Turn
-    | Previewed[object]
-    | Failed[object]
+    | Previewed[C, P]
+    | Failed[C]
     | Apply
-    | Moved
-    | Applied
+    | Moved[P]
+    | Applied[R]
     | Undo
     | Undone
     | Refused
 )
 
 
-def step(state: State[C], event: Event) -> State[C]:
+def step(state: State[C, P, R], event: Event[C, P, R]) -> State[C, P, R]:
     """Return what comes of an event; one that does not fit the state changes nothing."""
     return _STEPS[type(event)](state, event)
 
 
-def _choose(state: State[C], event: Choose[C]) -> State[C]:
+def _choose(state: State[C, P, R], event: Choose[C]) -> State[C, P, R]:
     if state.is_busy or event.chosen == state.chosen:
         return state
     phase: Phase = "waiting" if state.on_demand else "looking"
     return replace(state, chosen=event.chosen, phase=phase, error=None, notice="")
 
 
-def _look(state: State[C], _: Look) -> State[C]:
+def _look(state: State[C, P, R], _: Look) -> State[C, P, R]:
     return state if state.is_busy else replace(state, phase="looking", error=None, notice="")
 
 
-def _previewed(state: State[C], event: Previewed[C]) -> State[C]:
+def _previewed(state: State[C, P, R], event: Previewed[C, P]) -> State[C, P, R]:
     if state.phase != "looking" or event.chosen != state.chosen:
         return state
     return replace(state, phase="ready", plan=event.plan, error=None)
 
 
-def _failed(state: State[C], event: Failed[C]) -> State[C]:
+def _failed(state: State[C, P, R], event: Failed[C]) -> State[C, P, R]:
     if state.phase != "looking" or event.chosen != state.chosen:
         return state
     return replace(state, phase="failed", plan=None, error=event.error)
 
 
-def _apply(state: State[C], _: Apply) -> State[C]:
+def _apply(state: State[C, P, R], _: Apply) -> State[C, P, R]:
     return replace(state, phase="applying", notice="") if state.can_apply else state
 
 
-def _moved(state: State[C], event: Moved) -> State[C]:
+def _moved(state: State[C, P, R], event: Moved[P]) -> State[C, P, R]:
     return replace(state, phase="ready", plan=event.plan, notice=event.notice)
 
 
-def _applied(state: State[C], event: Applied) -> State[C]:
+def _applied(state: State[C, P, R], event: Applied[R]) -> State[C, P, R]:
     return replace(
         state, phase="done", plan=None, result=event.result, error=None, notice=event.notice
     )
 
 
-def _undo(state: State[C], _: Undo) -> State[C]:
+def _undo(state: State[C, P, R], _: Undo) -> State[C, P, R]:
     return replace(state, phase="undoing", error=None, notice="") if state.can_undo else state
 
 
-def _undone(state: State[C], event: Undone) -> State[C]:
+def _undone(state: State[C, P, R], event: Undone) -> State[C, P, R]:
     phase: Phase = "waiting" if state.on_demand else "looking"
     return replace(state, phase=phase, plan=None, result=None, notice=event.notice)
 
 
-def _refused(state: State[C], event: Refused) -> State[C]:
+def _refused(state: State[C, P, R], event: Refused) -> State[C, P, R]:
     phase: Phase = "done" if state.phase == "undoing" else "failed"
     return replace(state, phase=phase, plan=None, error=event.error)
 
 
-_STEPS: dict[type, Callable[[State[Any], Any], State[Any]]] = {
+_STEPS: dict[type, Callable[[State[Any, Any, Any], Any], State[Any, Any, Any]]] = {
     Choose: _choose,
     Look: _look,
     Said: lambda state, event: replace(state, notice=event.notice),
