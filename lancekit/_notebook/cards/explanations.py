@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
 
@@ -286,7 +285,7 @@ def _text(value: object) -> str:
 
 def _changed(plan: MergePlan) -> tuple[Table, ...]:
     """Return a row for each updated row, with a column for each that changes in one of them."""
-    found: list[tuple[tuple[Any, ...], dict[str, CellChange]]] = []
+    found: list[tuple[tuple[object, ...], dict[str, CellChange]]] = []
     for change in plan.changes:
         # those of a row come one after the other; not-a-number is a key like others
         if not found or repr(found[-1][0]) != repr(change.key) or change.column in found[-1][1]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from lancekit._format import row_address
 from lancekit._legible import clean_line
@@ -13,6 +13,8 @@ from lancekit._notebook.render.models import Card, Fact
 from lancekit._notebook.render.words import clean, listing, plural
 from lancekit.errors import CommitConflictError, LancekitError
 
+#: what an error knows, by names
+_Known: TypeAlias = Mapping[str, Any]
 #: the longest line of an error's text on a card
 _CHARACTERS = 400
 
@@ -43,7 +45,7 @@ def failure_card(error: LancekitError, _now: datetime) -> Card:
 def conflict_card(error: CommitConflictError, now: datetime) -> Card:
     """Return the card of a conflict; facts that the error does not know are left out."""
     context = error.context
-    evidence: Mapping[str, Any] = context.get("evidence") or {}
+    evidence: _Known = context.get("evidence") or {}
     code = str(context.get("code") or "")
     return Card(
         kind="Conflict",
@@ -65,7 +67,7 @@ def conflict_card(error: CommitConflictError, now: datetime) -> Card:
     )
 
 
-def _title(context: Mapping[str, Any]) -> str:
+def _title(context: _Known) -> str:
     words = [OPERATIONS.get(str(context.get(side)), ("",))[0] for side in ("mine", "theirs")]
     if not all(words) or context.get("version") is None:
         return "another writer was first"
@@ -89,21 +91,21 @@ def _sentence(text: str) -> str:
     return clean(text[:1].upper() + text[1:]).rstrip(".")
 
 
-def _numbers(name: str) -> Any:
+def _numbers(name: str) -> Callable[[_Known], str]:
     return lambda evidence: listing(map(str, evidence.get(name, ())), NAMES)
 
 
-def _names(name: str) -> object:
+def _names(name: str) -> Callable[[_Known], str]:
     return lambda evidence: listing(evidence.get(name, ()), NAMES)
 
 
-def _rows(evidence: Mapping[str, Any]) -> str:
+def _rows(evidence: _Known) -> str:
     addresses: Sequence[int] = evidence.get("rows", ())
     named = (f"{offset} of fragment {id_}" for id_, offset in map(row_address.parts, addresses))
     return listing(named, NAMES)
 
 
-def _keys(evidence: Mapping[str, Any]) -> str:
+def _keys(evidence: _Known) -> str:
     hashes: Sequence[int] = evidence.get("keys", ())
     if not hashes:
         return ""
@@ -111,11 +113,11 @@ def _keys(evidence: Mapping[str, Any]) -> str:
     return f"{sure}: hashes {listing((f'{h:016x}' for h in hashes), NAMES)}"
 
 
-def _generations(evidence: Mapping[str, Any]) -> str:
+def _generations(evidence: _Known) -> str:
     return listing((f"{shard}: {n}" for shard, n in evidence.get("generations", ())), NAMES)
 
 
-_WHERE = {
+_WHERE: Mapping[str, Callable[[_Known], str]] = {
     "fragments": _numbers("fragments"),
     "rows": _rows,
     "columns": _names("columns"),

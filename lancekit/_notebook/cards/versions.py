@@ -11,7 +11,7 @@ from typing import Any
 from lancekit._api.branches import Branches
 from lancekit._api.changes import DatasetDelta
 from lancekit._api.history import History, Version
-from lancekit._api.tags import Tags
+from lancekit._api.tags import Tags, Told
 from lancekit._format.fragment import Fragment
 from lancekit._format.index import IndexMetadata
 from lancekit._format.key_filter import ExactKeySet, KeyFilter
@@ -21,6 +21,7 @@ from lancekit._format.transaction import (
     COMMIT_MESSAGE,
     CompactedSsTable,
     DataReplacementGroup,
+    Operation,
     RewriteGroup,
     Transaction,
     UnknownOperation,
@@ -156,7 +157,7 @@ def version_card(version: Version, now: datetime) -> Card:
 
 
 def tags_card(tags: Tags, now: datetime) -> Card:
-    def row(name: str, tag: Mapping[str, Any]) -> Row:
+    def row(name: str, tag: Told) -> Row:
         made, moved = tag.get("created_at"), tag.get("updated_at")
         cells = (ref(tag["branch"], tag["version"]), when_and_age(made, now))
         return Row((clean(name), *cells, when_and_age(moved, now) if moved != made else ""))
@@ -166,7 +167,7 @@ def tags_card(tags: Tags, now: datetime) -> Card:
 
 
 def branches_card(branches: Branches, now: datetime) -> Card:
-    def row(name: str, branch: Mapping[str, Any]) -> Row:
+    def row(name: str, branch: Told) -> Row:
         made = datetime.fromtimestamp(branch["create_at"], now.tzinfo)
         fork = ref(branch["parent_branch"], branch["parent_version"])
         return Row(
@@ -182,7 +183,7 @@ def refs_card(
     noun: tuple[str, str],
     refs: Tags | Branches,
     columns: tuple[Column, ...],
-    row: Callable[[str, Mapping[str, Any]], Row],
+    row: Callable[[str, Told], Row],
 ) -> Card:
     (names, pairs), most = refs._names_and_refs(REFS_READ), options.display_rows
     if pairs is None:
@@ -269,7 +270,7 @@ def _word(transaction: Transaction) -> str:
     return operation_word(type(operation).__name__, first=transaction.read_version == 0)
 
 
-def _parts(operation: Any) -> list[tuple[str, str]]:
+def _parts(operation: Operation) -> list[tuple[str, str]]:
     """Return what an operation holds: a label and words for each part that is not empty."""
     if isinstance(operation, UpdateConfig):
         operation = operation.normalised()

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import sqrt
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -431,8 +431,8 @@ def _numbers(values: pa.ChunkedArray) -> Shares | None:
 def _counted(values: pa.ChunkedArray) -> dict[object, int] | None:
     """Return how often each value stands."""
     try:
-        there: Any = ak.combine_chunks(ak.drop_null(values))
-        if not pa.types.is_dictionary(there.type):
+        there: pa.Array = ak.combine_chunks(ak.drop_null(values))
+        if not isinstance(there, pa.DictionaryArray):
             there = there.dictionary_encode()
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError):
         return None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from lancekit._api.lance_dataset import LanceDataset
 from lancekit._format.fragment import Fragment
+from lancekit._format.schema import LanceField
 from lancekit._notebook.cards.common import place_of, ref
 from lancekit._notebook.pictures.style import (
     HATCHES,
@@ -194,7 +195,7 @@ def _layout(snapshot: Snapshot) -> tuple[_Strip, ...]:
     return tuple(strips)
 
 
-def _below_of(field: Any) -> list[Any]:
+def _below_of(field: LanceField) -> list[LanceField]:
     return [below for child in field.children for below in (child, *_below_of(child))]
 
 

@@ -22,7 +22,10 @@ from lancekit._picture import Picture, without_warnings
 from lancekit.errors import InvalidTypeError
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure, SubFigure
 
 MARKS = ("o", "s", "^", "D", "v", "P")
 DASHES = ("-", (0, (6, 2)), (0, (2, 2)), (0, (7, 2, 2, 2)), (0, (4, 1)), (0, (1, 2)))
@@ -74,8 +77,8 @@ DARK = Colours(
 class Canvas:
     """What to draw on: axes from the top, the colours to draw in, whether they are the user's."""
 
-    figure: Any
-    axes: Sequence[Any]
+    figure: Figure | SubFigure
+    axes: Sequence[Axes]
     colours: Colours
     given: bool = False
 
@@ -90,7 +93,7 @@ def drawn(
     columns: int = 1,
     inches: tuple[float, float] = (6.2, 3.0),
     share: bool = False,
-    ax: Any = None,
+    ax: Axes | Sequence[Axes] | None = None,
 ) -> Picture:
     """Return a picture of what ``paint`` draws; of words alone where matplotlib is missing.
 
@@ -120,7 +123,8 @@ def drawn(
         return Picture(alt=said, text=text)
     with rc_context(_RC):
         if ax is not None:
-            axes = list(ax.flat) if hasattr(ax, "flat") else list(ax) if several(ax) else [ax]
+            many = ax.flat if hasattr(ax, "flat") else ax if isinstance(ax, Sequence) else [ax]
+            axes: list[Axes] = list(many)
             if not all(hasattr(one, "stairs") for one in axes) or not axes:
                 raise InvalidTypeError(f"ax is {shown(ax)}.", hint="Pass axes of matplotlib's.")
             canvas = Canvas(axes[0].figure, axes, _theme_of(axes[0]), given=True)
@@ -145,12 +149,12 @@ def drawn(
     )
 
 
-def several(ax: Axes) -> bool:
+def several(ax: Axes | Sequence[Axes]) -> bool:
     """Tell whether a user gave more than one axes: a list of them, or an array."""
     return hasattr(ax, "flat") or isinstance(ax, Sequence)
 
 
-def heading(figure: Any, title: str) -> None:
+def heading(figure: Figure, title: str) -> None:
     """Write a figure's title, at its left."""
     figure.suptitle(title, x=0.012, ha="left", color=LIGHT.text, fontsize=12.5, weight="bold",
                     parse_math=False)  # fmt: skip
@@ -169,7 +173,7 @@ def _plain(axes: Axes, colours: Colours) -> None:
         text.set_parse_math(False)  # names are anyone's: a dollar sign must not start a formula
 
 
-def count_axis(axis: Any, bins: int = 4) -> None:
+def count_axis(axis: Axis, bins: int = 4) -> None:
     """Write whole numbers beside an axis, in groups of three digits."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -177,7 +181,7 @@ def count_axis(axis: Any, bins: int = 4) -> None:
     axis.set_major_locator(MaxNLocator(nbins=bins, integer=True))
 
 
-def bytes_axis(axis: Any, top: float, bins: int = 3) -> None:
+def bytes_axis(axis: Axis, top: float, bins: int = 3) -> None:
     """Write sizes beside an axis, at even numbers of a binary unit."""
     from matplotlib.ticker import FuncFormatter, MultipleLocator
 
@@ -197,7 +201,8 @@ def boxes(axes: Axes, found: Boxes, **look: object) -> None:
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
-    corners, codes = list[tuple[float, float]](), list[Any]()
+    corners: list[tuple[float, float]] = []
+    codes: list[np.uint8] = []
     for x, y, w, h in found:
         corners += [(x, y), (x + w, y), (x + w, y + h), (x, y + h), (x, y)]
         codes += [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
