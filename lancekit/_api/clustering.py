@@ -51,7 +51,9 @@ class KMeans:
         self.k: int = check_count("k", k, least=1)
         self._metric = metric_named(metric_type)
         self._rounds = check_count("max_iters", max_iters, least=1)
-        self._centroids = None if centroids is None else _vectors(centroids)
+        self._centroids: NDArray[np.floating | np.uint8] | None = None
+        if centroids is not None:
+            self._centroids = _vectors(centroids)
 
     def __repr__(self) -> str:
         return f"KMeans(k={self.k}, metric_type={self._metric})"
@@ -97,7 +99,7 @@ class KMeans:
         owners = nearest_of(self._as_compared(_vectors(data)), self._centroids, by)[0]
         return pa.array(owners, pa.uint32())
 
-    def _as_compared(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _as_compared(self, rows: NDArray[np.float32]) -> NDArray[np.floating | np.uint8]:
         return unit(rows) if self._metric == "cosine" else rows
 
 

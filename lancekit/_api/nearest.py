@@ -207,7 +207,7 @@ _WHAT = "Pass a list or an array of numbers; several vectors as a list of them."
 
 def _query_vectors(
     q: object, column: str, kind: VectorType
-) -> tuple[npt.NDArray[np.generic], bool]:
+) -> tuple[npt.NDArray[np.floating | np.uint8], bool]:
     """Return queries, and whether there may be several, each of which has rows of its own.
 
     Parameters
@@ -269,7 +269,7 @@ def _plain(q: object) -> object:
     return q
 
 
-def _as_stored(numbers: npt.NDArray[Any], kind: VectorType) -> npt.NDArray[np.generic]:
+def _as_stored(numbers: npt.NDArray[Any], kind: VectorType) -> npt.NDArray[np.floating | np.uint8]:
     """Return numbers as the column could hold them."""
     compared = COMPUTED_AS[kind.value]
     if compared is np.uint8:

@@ -200,7 +200,7 @@ def _load_texts(segment: Segment) -> None:
 # Models are found in a sample; vectors become partitions and codes, in files of their own; these
 # are put in order; then the index is made of them.
 
-Vectors = npt.NDArray[np.generic]
+Vectors = npt.NDArray[np.floating | np.uint8]
 
 #: the columns of what stands for vectors: rows, partitions, codes
 ROW, PARTITION, CODE = "_rowid", "__ivf_part_id", "__pq_code"

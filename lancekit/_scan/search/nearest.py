@@ -58,7 +58,7 @@ class NearestSearch:
     """
 
     column: str
-    queries: npt.NDArray[np.generic]
+    queries: npt.NDArray[np.floating | np.uint8]
     metric: str
     k: int
     batched: bool = False
@@ -208,7 +208,7 @@ class NearestSearch:
 
 # ---- columns of vectors, and of lists of vectors, as NumPy arrays
 
-Vectors = npt.NDArray[np.generic]
+Vectors = npt.NDArray[np.floating | np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
