@@ -253,6 +253,8 @@ def _doubles(value: Any) -> Any:
     >>> _doubles(pa.scalar(Decimal("127.99"))).as_py()
     127.99
     """
+    if isinstance(value, pa.ChunkedArray):
+        return pa.chunked_array([_doubles(chunk) for chunk in value.chunks], pa.float64())
     if isinstance(value, pa.Scalar):
         return _doubles(pa.array([value.as_py()], value.type))[0]
     precision, scale = decimal_size(value.type)

@@ -432,3 +432,11 @@ def test_a_moment_beyond_python_is_named_by_its_count(tmp_path: Path) -> None:
     far = pa.array([2**63 - 1], pa.timestamp("us"))
     with pytest.raises(SchemaMismatchError, match="9223372036854775807 in row 0"):
         ds.insert(pa.table({"x": far}))
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(9, 2), pa.decimal128(9, 0), pa.decimal256(40, 2)])
+def test_chunks_of_decimals_become_chunks_of_floats(kind: pa.DataType) -> None:
+    chunks = pa.chunked_array([["1.00", None], [], ["-2.00"]], pa.string()).cast(kind)
+    found = nearest(chunks, pa.float32())
+    assert found.type == pa.float32()
+    assert found.to_pylist() == [1.0, None, -2.0]
